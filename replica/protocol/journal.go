@@ -1,0 +1,144 @@
+package protocol
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+)
+
+// Reader is the durable state of a member, as far as it is on disk.
+type Reader interface {
+	// Get returns the record of a key; the bytes must not be changed.
+	Get(key []byte) (value []byte, ok bool)
+	// Scan visits the records behind a key in order, until visit returns false. The bytes are valid only
+	// during the visit.
+	Scan(after []byte, visit func(key, value []byte) bool)
+}
+
+// Mutation sets a record, or deletes it when Value is nil.
+type Mutation struct {
+	Key   []byte
+	Value []byte
+}
+
+// Batch is a set of mutations that becomes durable as one.
+type Batch struct {
+	Sequence  uint64 // of the journal's batches; 0 means nothing to persist
+	Mutations []Mutation
+}
+
+// Journal is a protocol's view of its disk: what is durable, overlaid with what is not yet. A protocol reads
+// its own mutations at once, and can ask whether what it read could still be lost.
+type Journal struct {
+	disk    Reader
+	overlay map[string]overlaid
+	pending []Mutation
+	next    uint64 // sequence of the batch that collects now
+	durable uint64 // every batch up to this one is durable
+	flying  []Batch
+}
+
+type overlaid struct {
+	value    []byte // nil: deleted
+	sequence uint64
+}
+
+// NewJournal returns a journal over a disk.
+func NewJournal(disk Reader) *Journal {
+	return &Journal{disk: disk, overlay: map[string]overlaid{}, next: 1}
+}
+
+// Get returns the newest record of a key.
+func (j *Journal) Get(key []byte) ([]byte, bool) {
+	if o, ok := j.overlay[string(key)]; ok {
+		return o.value, o.value != nil
+	}
+	return j.disk.Get(key)
+}
+
+// Durable reports whether the newest record of a key survives a crash now.
+func (j *Journal) Durable(key []byte) bool {
+	_, dirty := j.overlay[string(key)]
+	return !dirty
+}
+
+// Put sets a record. The journal owns key and value from then on.
+func (j *Journal) Put(key, value []byte) {
+	if value == nil {
+		value = []byte{}
+	}
+	j.set(key, value)
+}
+
+// Delete removes a record.
+func (j *Journal) Delete(key []byte) { j.set(key, nil) }
+
+func (j *Journal) set(key, value []byte) {
+	j.overlay[string(key)] = overlaid{value, j.next}
+	j.pending = append(j.pending, Mutation{key, value})
+}
+
+// Scan visits the newest records behind a key in order, until visit returns false.
+func (j *Journal) Scan(after []byte, visit func(key, value []byte) bool) {
+	dirty := make([]string, 0, len(j.overlay))
+	for key := range j.overlay { // sorted below
+		if key > string(after) {
+			dirty = append(dirty, key)
+		}
+	}
+	sort.Strings(dirty)
+	stopped := false
+	emit := func(limit []byte) { // overlaid records before limit
+		for len(dirty) > 0 && !stopped && (limit == nil || dirty[0] < string(limit)) {
+			key := dirty[0]
+			dirty = dirty[1:]
+			if o := j.overlay[key]; o.value != nil {
+				stopped = !visit([]byte(key), o.value)
+			}
+		}
+	}
+	j.disk.Scan(after, func(key, value []byte) bool {
+		emit(key)
+		if stopped {
+			return false
+		}
+		if len(dirty) > 0 && dirty[0] == string(key) {
+			emit(append(bytes.Clone(key), 0))
+		} else {
+			stopped = !visit(key, value)
+		}
+		return !stopped
+	})
+	emit(nil)
+}
+
+// Take closes the batch that collects and hands it to the world to persist.
+func (j *Journal) Take() Batch {
+	if len(j.pending) == 0 {
+		return Batch{}
+	}
+	b := Batch{Sequence: j.next, Mutations: j.pending}
+	j.pending = nil
+	j.next++
+	j.flying = append(j.flying, b)
+	return b
+}
+
+// Persisted says that the batch and all before it are on disk, and that the disk returns them.
+func (j *Journal) Persisted(sequence uint64) {
+	if sequence <= j.durable {
+		return
+	}
+	j.durable = sequence
+	for len(j.flying) > 0 && j.flying[0].Sequence <= sequence {
+		for _, m := range j.flying[0].Mutations {
+			if o, ok := j.overlay[string(m.Key)]; ok && o.sequence <= sequence {
+				delete(j.overlay, string(m.Key))
+			}
+		}
+		j.flying = slices.Delete(j.flying, 0, 1)
+	}
+}
+
+// Clean reports whether everything that was put is durable.
+func (j *Journal) Clean() bool { return len(j.overlay) == 0 }

@@ -1,0 +1,154 @@
+// Package phase is one round of asking members until a quorum has answered: whom to ask, who answered, when
+// to ask again, and which answers no longer count because the disk that gave them is lost.
+package phase
+
+import (
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Roster holds the newest incarnation that this member knows of each member of the view. Answers of older
+// ones are void: the disk that they spoke for is gone (docs/protocols.md, lost disks).
+type Roster struct {
+	view  view.View
+	known []view.Incarnation // by position in the view
+}
+
+// NewRoster returns a roster in which every member has its first disk.
+func NewRoster(v view.View) *Roster {
+	r := &Roster{view: v, known: make([]view.Incarnation, v.Size())}
+	for i := range r.known {
+		r.known[i] = 1
+	}
+	return r
+}
+
+// View is the view that the roster is about.
+func (r *Roster) View() view.View { return r.view }
+
+// Of returns the newest known incarnation of a member.
+func (r *Roster) Of(id view.MemberID) view.Incarnation {
+	if i := r.view.Index(id); i >= 0 {
+		return r.known[i]
+	}
+	return 0
+}
+
+// Learn notes that a member has (at least) that incarnation, and reports whether this was news.
+func (r *Roster) Learn(id view.MemberID, incarnation view.Incarnation) bool {
+	i := r.view.Index(id)
+	if i < 0 || incarnation <= r.known[i] {
+		return false
+	}
+	r.known[i] = incarnation
+	return true
+}
+
+// Vector lists the known incarnations by position in the view, or nil while all are first ones.
+func (r *Roster) Vector() []uint32 {
+	later := false
+	for _, k := range r.known {
+		later = later || k > 1
+	}
+	if !later {
+		return nil
+	}
+	vector := make([]uint32, len(r.known))
+	for i, k := range r.known {
+		vector[i] = uint32(k)
+	}
+	return vector
+}
+
+// Merge learns a vector of another member and reports whether it brought news.
+func (r *Roster) Merge(vector []uint32) bool {
+	news := false
+	for i, k := range vector {
+		if i < len(r.known) && view.Incarnation(k) > r.known[i] {
+			r.known[i] = view.Incarnation(k)
+			news = true
+		}
+	}
+	return news
+}
+
+// Phase counts the answers to one question. The zero Phase has no answers.
+type Phase struct {
+	answered []answer
+	wide     bool             // everyone was asked, not just the nearest quorum
+	due      protocol.Instant // when to ask again
+}
+
+type answer struct {
+	from        view.MemberID
+	incarnation view.Incarnation
+}
+
+// Restart forgets all answers, for the next question.
+func (p *Phase) Restart() { *p = Phase{answered: p.answered[:0]} }
+
+// Answer notes that a member answered, for the disk that it has now, and reports whether it was the first
+// time for that disk.
+func (p *Phase) Answer(r *Roster, from view.MemberID) bool {
+	incarnation := r.Of(from)
+	for i := range p.answered {
+		if p.answered[i].from == from {
+			news := p.answered[i].incarnation != incarnation
+			p.answered[i].incarnation = incarnation
+			return news
+		}
+	}
+	p.answered = append(p.answered, answer{from, incarnation})
+	return true
+}
+
+// Answered reports whether a member's present disk has answered.
+func (p *Phase) Answered(r *Roster, id view.MemberID) bool {
+	for _, a := range p.answered {
+		if a.from == id {
+			return a.incarnation == r.Of(id)
+		}
+	}
+	return false
+}
+
+// Count is the number of members whose present disk has answered.
+func (p *Phase) Count(r *Roster) int {
+	n := 0
+	for _, a := range p.answered {
+		if a.incarnation == r.Of(a.from) {
+			n++
+		}
+	}
+	return n
+}
+
+// Ask returns whom to send the question to at first: the nearest want members, oneself not counted (thrifty
+// sending). It sets when to ask again.
+func (p *Phase) Ask(c *protocol.Config, now protocol.Instant, want int) []view.MemberID {
+	p.due = now.Add(c.Retry)
+	if want >= len(c.Nearest) {
+		p.wide = true
+		return c.Nearest
+	}
+	return c.Nearest[:want]
+}
+
+// Again returns whom to ask again now, if it is time: everyone who has not answered.
+func (p *Phase) Again(c *protocol.Config, r *Roster, now protocol.Instant) []view.MemberID {
+	if now < p.due {
+		return nil
+	}
+	p.due = now.Add(c.Retry)
+	p.wide = true
+	var missing []view.MemberID
+	for _, id := range c.Nearest {
+		if !p.Answered(r, id) {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
+
+// Wide reports whether everyone has been asked.
+func (p *Phase) Wide() bool { return p.wide }

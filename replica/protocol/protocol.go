@@ -1,0 +1,106 @@
+// Package protocol is the contract between replication protocols and the worlds that run them.
+//
+// A protocol is a deterministic state machine: it reads no clock, draws no random number, starts no
+// goroutine and does no I/O. The runtime lends it a real network, disk and clock; the simulator lends it
+// fake ones. It can't tell which.
+package protocol
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Instant is a reading of the member's own monotonic clock. Clocks of members are not comparable.
+type Instant time.Duration
+
+// Add is the instant d later.
+func (t Instant) Add(d time.Duration) Instant { return t + Instant(d) }
+
+// Sub is the time from u to t.
+func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
+
+// Protocol is one member's part of a replication protocol, for one shard of the keys.
+//
+// A world calls Submit, Receive and Tick in any order, never two at once, and Ready after one
+// or several of them; what Ready returned belongs to the world.
+type Protocol interface {
+	// Submit starts an operation that this member coordinates. Its completion carries the same handle.
+	Submit(Request)
+	// Receive handles a message of another member. The message is the protocol's from then on, and
+	// must not be changed by anyone.
+	Receive(from view.MemberID, m *peerv1.Message)
+	// Tick tells the time. Worlds tick at least every Config.Retry / 4 and before they Submit.
+	Tick(now Instant)
+	// Ready hands over what must happen now.
+	Ready() Effects
+}
+
+// Request is an operation and how its submitter knows it.
+type Request struct {
+	Handle    uint64 // unique within this process of the member
+	Operation register.Operation
+	// Deadline is when the protocol gives up and completes with Unavailable or Unknown. Zero: never.
+	Deadline Instant
+}
+
+// Envelope is a message and where it goes. Several envelopes may share one message.
+type Envelope struct {
+	To      view.MemberID
+	Message *peerv1.Message
+}
+
+// Completion is the end of an operation.
+type Completion struct {
+	Handle uint64
+	Result register.Result
+}
+
+// Effects is what a step asks of the world. Send and Complete depend on nothing that is not durable yet
+// and leave at once. Persist is one batch; what is behind SendAfterPersist and CompleteAfterPersist leaves
+// when it and every earlier batch are durable.
+type Effects struct {
+	Send                 []Envelope
+	Complete             []Completion
+	Persist              Batch
+	SendAfterPersist     []Envelope
+	CompleteAfterPersist []Completion
+	// Fault says that the member can't go on, such as an instance that calls an rmw function it does
+	// not know. The world stops the member.
+	Fault error
+}
+
+// Config is what a protocol is told when it starts. Every member of a cluster must agree on View, Functions
+// and Limits.
+type Config struct {
+	Self view.MemberID
+	View view.View
+	// Boot counts the starts of this process on its disk; the world makes it durable before the start.
+	Boot uint32
+	// Nearest lists the other members by distance, nearest first; thrifty sending asks the nearest quorum.
+	Nearest   []view.MemberID
+	Functions *register.Registry
+	Limits    register.Limits
+	// Retry is how long an unanswered message waits before it is sent again, to everyone who has not
+	// answered: above the largest round trip.
+	Retry time.Duration
+	// Suspect is how long an instance of another coordinator may stay unfinished before this member
+	// recovers it: several times Retry.
+	Suspect time.Duration
+	// Seed feeds the protocol's own draws (back-off); members should differ.
+	Seed uint64
+	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
+	// empty disk is a newcomer, which must join before it votes.
+	Bootstrap bool
+	// Count is told each time a path of the protocol is taken, by name. It may be nil.
+	Count func(path string)
+}
+
+// Took counts a path of the protocol.
+func (c *Config) Took(path string) {
+	if c.Count != nil {
+		c.Count(path)
+	}
+}

@@ -1,0 +1,98 @@
+package register
+
+// Kind is what an operation does to its key.
+type Kind uint8
+
+// The kinds of operations.
+const (
+	Read  Kind = iota + 1 // returns the value
+	Write                 // sets the value, whatever it was
+	RMW                   // atomically replaces the value by a function of it
+)
+
+// String is the kind as histories and metrics spell it.
+func (k Kind) String() string {
+	switch k {
+	case Read:
+		return "read"
+	case Write:
+		return "write"
+	case RMW:
+		return "rmw"
+	}
+	return "unknown"
+}
+
+// Operation is one request for one key.
+type Operation struct {
+	Kind  Kind
+	Key   string
+	Value Value // Write: what to write; nil deletes
+	Call  Call  // RMW: what to apply
+	ID    ID    // RMW: makes retries exactly-once; the zero ID asks for no deduplication
+}
+
+// Call names an rmw function and its arguments.
+type Call struct {
+	Function string // a name of the registry, with its version, such as "add.v1"
+	Args     [][]byte
+	// MaxValueBytes bounds what the function may produce. It travels with the call, so that all replicas
+	// decide alike even while their limits are being changed.
+	MaxValueBytes int
+}
+
+// ID identifies an rmw across retries and coordinators (as in RIFL): it is executed at most once.
+type ID struct {
+	Session uint64 // chosen at random by the client; 0 means none
+	Number  uint64 // counts the session's rmws from 1
+	// FirstIncomplete is the lowest number of the session whose outcome the client does not have yet;
+	// results below it are forgotten.
+	FirstIncomplete uint64
+	// IssuedAt is when the client first issued the operation, in Unix milliseconds; retries keep it.
+	// It only decides when a session's entry may be dropped, never an order.
+	IssuedAt int64
+}
+
+// Status tells what became of an operation.
+type Status uint8
+
+// What can become of an operation.
+const (
+	OK          Status = iota + 1 // it took effect; Value is its answer
+	Failed                        // the rmw function refused (Message says why); nothing changed
+	Invalid                       // the request can't be served as it is; nothing changed
+	Unsupported                   // the protocol has no such operation; nothing changed
+	Unavailable                   // no quorum answered in time; it certainly has not taken and won't take effect
+	Unknown                       // it may have taken effect, or may yet
+)
+
+// String is the status as histories and metrics spell it.
+func (s Status) String() string {
+	switch s {
+	case OK:
+		return "ok"
+	case Failed:
+		return "failed"
+	case Invalid:
+		return "invalid"
+	case Unsupported:
+		return "unsupported"
+	case Unavailable:
+		return "unavailable"
+	case Unknown:
+		return "unknown"
+	}
+	return "none"
+}
+
+// Result is the answer to an operation.
+type Result struct {
+	Status   Status
+	Value    Value  // Read: the value. RMW: what the function replied
+	Message  string // for people; set unless Status is OK
+	Carstamp Carstamp
+	// RoundTrips counts the wide-area round trips from the coordinator that the answer waited for.
+	RoundTrips int
+	// Fast reports that the operation took its protocol's fast path.
+	Fast bool
+}
