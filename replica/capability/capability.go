@@ -1,0 +1,163 @@
+// Package capability is the one table of what each protocol can do, at which cost and with how many members.
+// Manifest validation, front doors, the command line and the documentation read it; no protocol does.
+package capability
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Quorum is how many members, the coordinator included, a round trip waits for.
+type Quorum uint8
+
+// The quorums in use.
+const (
+	Majority  Quorum = iota + 1 // floor(n/2) + 1: any two share a member
+	AllButOne                   // n - 1: EPaxos' simple fast quorum, and never less than a majority
+)
+
+// Size is the number of members of the quorum in a cluster of n.
+func (q Quorum) Size(n int) int {
+	majority := n/2 + 1
+	if q == AllButOne {
+		return max(n-1, majority)
+	}
+	return majority
+}
+
+// String is the quorum as the table of protocols spells it.
+func (q Quorum) String() string {
+	switch q {
+	case Majority:
+		return "majority"
+	case AllButOne:
+		return "n - 1"
+	}
+	return "none"
+}
+
+// Path is one way in which an operation can complete.
+type Path struct {
+	RoundTrips int    // wide-area round trips from the coordinator that the answer waits for
+	Quorum     Quorum // the largest quorum that one of them waits for
+}
+
+// Operation is what a protocol makes of one kind of operation.
+type Operation struct {
+	Kind  register.Kind
+	Best  Path // without failures and conflicts; zero if the operation is refused
+	Worst Path // with them, short of lost messages; zero if the operation is refused
+	// BestOnly lists the numbers of members with which every operation of this kind takes the best path.
+	BestOnly []int
+	// Refusal says, for people, why the protocol has no such operation and what to use instead. It is
+	// empty if it has.
+	Refusal string
+}
+
+// Protocol is a row of the table.
+type Protocol struct {
+	Name        string // as manifests spell it
+	Consistency string // what clients may rely on, per key
+	Members     []int  // how many replicas a cluster may have, ascending
+	Operations  []Operation
+}
+
+var sizes = []int{3, 5, 7}
+
+// Table lists every protocol that is built, sorted by name. The caller owns the slice, and must not change
+// what its rows refer to.
+func Table() []Protocol {
+	const linearizable = "linearizable"
+	return []Protocol{
+		{
+			Name: "ABD", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Refusal: "protocol ABD has no read-modify-write operations: it stores plain " +
+					"registers, which can't agree on one; use protocol Gryff"},
+			},
+		},
+		{
+			Name: "Gryff", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}},
+			},
+		},
+	}
+}
+
+// Names lists the protocols as manifests spell them, sorted.
+func Names() []string {
+	var names []string
+	for _, p := range Table() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// Find returns the row of a protocol. The case of the name does not matter.
+func Find(name string) (Protocol, error) {
+	for _, p := range Table() {
+		if strings.EqualFold(p.Name, name) {
+			return p, nil
+		}
+	}
+	return Protocol{}, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Operation is what the protocol makes of a kind of operation; of an unknown kind, a refusal.
+func (p Protocol) Operation(kind register.Kind) Operation {
+	for _, op := range p.Operations {
+		if op.Kind == kind {
+			return op
+		}
+	}
+	return Operation{Kind: kind, Refusal: fmt.Sprintf("protocol %s has no operation of kind %s", p.Name, kind)}
+}
+
+// CheckOperation refuses a kind of operation that the protocol does not have; the error says what to use.
+func (p Protocol) CheckOperation(kind register.Kind) error {
+	if refusal := p.Operation(kind).Refusal; refusal != "" {
+		return fmt.Errorf("%s", refusal)
+	}
+	return nil
+}
+
+// CheckMembers refuses a number of replicas that the protocol can't run with; the error names those it can.
+func (p Protocol) CheckMembers(n int) error {
+	if slices.Contains(p.Members, n) {
+		return nil
+	}
+	return fmt.Errorf("protocol %s runs with %s replicas, not %d", p.Name, either(p.Members), n)
+}
+
+// Faults is how many of n members may be lost at once with every operation still served.
+func (p Protocol) Faults(n int) int { return (n - 1) / 2 }
+
+// RoundTrips is the least and the most wide-area round trips that an operation waits for in a cluster of n
+// members without lost messages; 0, 0 if the protocol refuses it.
+func (p Protocol) RoundTrips(kind register.Kind, n int) (best, worst int) {
+	op := p.Operation(kind)
+	if slices.Contains(op.BestOnly, n) {
+		return op.Best.RoundTrips, op.Best.RoundTrips
+	}
+	return op.Best.RoundTrips, op.Worst.RoundTrips
+}
+
+// either spells "3, 5 or 7".
+func either(numbers []int) string {
+	var words []string
+	for _, n := range numbers {
+		words = append(words, fmt.Sprint(n))
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

@@ -1,0 +1,126 @@
+package capability
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func TestFind(t *testing.T) {
+	for _, name := range []string{"ABD", "abd", "Gryff", "gryff"} {
+		p, err := Find(name)
+		if err != nil || !strings.EqualFold(p.Name, name) {
+			t.Errorf("Find(%q) = %q, %v", name, p.Name, err)
+		}
+	}
+	_, err := Find("Raft")
+	if err == nil || !strings.Contains(err.Error(), `"Raft"`) || !strings.Contains(err.Error(), "ABD, Gryff") {
+		t.Errorf("Find(Raft) must name what was asked for and what there is, got: %v", err)
+	}
+}
+
+func TestTableIsCompleteAndSorted(t *testing.T) {
+	if !slices.IsSorted(Names()) {
+		t.Errorf("names are not sorted: %v", Names())
+	}
+	for _, p := range Table() {
+		var kinds []register.Kind
+		for _, op := range p.Operations {
+			kinds = append(kinds, op.Kind)
+			if served := op.Best.RoundTrips > 0 && op.Worst.RoundTrips >= op.Best.RoundTrips; served == (op.Refusal != "") {
+				t.Errorf("%s %s must either have a cost or a refusal: %+v", p.Name, op.Kind, op)
+			}
+		}
+		if want := []register.Kind{register.Read, register.Write, register.RMW}; !slices.Equal(kinds, want) {
+			t.Errorf("%s lists %v, want %v", p.Name, kinds, want)
+		}
+	}
+}
+
+func TestCheckMembers(t *testing.T) {
+	for _, p := range Table() {
+		for n := range 10 {
+			err := p.CheckMembers(n)
+			if want := n == 3 || n == 5 || n == 7; (err == nil) != want {
+				t.Errorf("%s with %d members: %v", p.Name, n, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "3, 5 or 7") {
+				t.Errorf("the refusal must name what is allowed: %v", err)
+			}
+		}
+	}
+}
+
+func TestRoundTrips(t *testing.T) {
+	tests := []struct {
+		protocol    string
+		kind        register.Kind
+		members     int
+		best, worst int
+	}{
+		{"ABD", register.Read, 3, 1, 2},
+		{"ABD", register.Write, 5, 2, 2},
+		{"ABD", register.RMW, 5, 0, 0},
+		{"Gryff", register.Read, 3, 1, 1},
+		{"Gryff", register.Read, 5, 1, 2},
+		{"Gryff", register.Write, 3, 2, 2},
+		{"Gryff", register.RMW, 7, 2, 3},
+	}
+	for _, tt := range tests {
+		p, err := Find(tt.protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best, worst := p.RoundTrips(tt.kind, tt.members); best != tt.best || worst != tt.worst {
+			t.Errorf("%s %s with %d members: %d to %d, want %d to %d",
+				tt.protocol, tt.kind, tt.members, best, worst, tt.best, tt.worst)
+		}
+	}
+}
+
+func TestCheckOperation(t *testing.T) {
+	abd, _ := Find("ABD")
+	if err := abd.CheckOperation(register.RMW); err == nil || !strings.Contains(err.Error(), "use protocol Gryff") {
+		t.Errorf("ABD must refuse an rmw and say what to use, got: %v", err)
+	}
+	if err := abd.CheckOperation(register.Read); err != nil {
+		t.Errorf("ABD must serve reads: %v", err)
+	}
+	if err := abd.CheckOperation(register.Kind(99)); err == nil {
+		t.Error("an unknown kind must be refused")
+	}
+}
+
+// The sizes of the table are those that the protocols compute from their view.
+func TestQuorumsAreTheViews(t *testing.T) {
+	for _, n := range sizes {
+		v := view.View{Members: make([]view.Member, n)}
+		if got := Majority.Size(n); got != v.Majority() {
+			t.Errorf("majority of %d is %d, the view says %d", n, got, v.Majority())
+		}
+		if got := AllButOne.Size(n); got != v.FastQuorum() {
+			t.Errorf("fast quorum of %d is %d, the view says %d", n, got, v.FastQuorum())
+		}
+		for _, p := range Table() {
+			if p.Faults(n) != v.Faults() {
+				t.Errorf("%s with %d members survives %d, the view says %d", p.Name, n, p.Faults(n), v.Faults())
+			}
+		}
+	}
+}
+
+func TestDocumentQuotesTheTable(t *testing.T) {
+	const document = "../../docs/protocols.md"
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), Markdown()) {
+		t.Errorf("%s does not quote the table; it must contain what `georegister protocols` prints:\n\n%s",
+			document, Markdown())
+	}
+}
