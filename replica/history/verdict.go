@@ -1,0 +1,45 @@
+package history
+
+import (
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Outcome is what a check found.
+type Outcome string
+
+// The outcomes, as reports spell them. Only Linearizable is success.
+const (
+	Linearizable Outcome = "linearizable"
+	Violation    Outcome = "violation"
+	Timeout      Outcome = "timeout" // the search did not end in time: nothing is known, so it is a failure
+)
+
+// Options say how to check.
+type Options struct {
+	// Timeout bounds the check of the whole history; 0 is no bound. What explains a violation may take as
+	// long again.
+	Timeout time.Duration
+	// Registry holds the rmw functions of the history; nil is the built-in ones.
+	Registry *register.Registry
+}
+
+// Verdict is the outcome of a check and what there is to say about it.
+type Verdict struct {
+	Outcome    Outcome
+	Operations int // how many were in the history
+	Checked    int // how many of them say something about a value or may have changed one
+	Unknown    int // how many of the checked ones have an unknown outcome
+	Keys       int
+	Searched   int // keys for which the order that the carstamps propose was no proof, so that all orders were searched
+
+	Key         string      // Violation, Timeout: the first key, in byte order, that is not linearizable or timed out
+	Explanation string      // for people; empty if linearizable
+	Failing     []Operation // Violation: a small part of the key's operations that no order explains
+
+	registry *register.Registry
+}
+
+// OK reports whether the history was proved linearizable.
+func (v Verdict) OK() bool { return v.Outcome == Linearizable }

@@ -1,0 +1,58 @@
+// Package workload makes the operations of experiments and measures how they went. The simulator, dev and
+// bench share it, so that their figures compare.
+package workload
+
+import (
+	"math/rand/v2"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Generator makes the operations of one client. It is not safe for concurrent use.
+type Generator interface {
+	// Next is the client's next operation. It draws from rng alone, so that a seed replays.
+	// Operation.ID is left to whoever submits.
+	Next(rng *rand.Rand) register.Operation
+}
+
+// Observer is a Generator that wants to know the answers, to make operations that depend on them.
+type Observer interface {
+	// Observe tells the answer to an operation that Next made.
+	Observe(op register.Operation, result register.Result)
+}
+
+// Mix is the weights of the kinds of operations. They need not add up to anything.
+type Mix struct{ Read, Write, RMW float64 }
+
+// Keys is how a workload chooses keys.
+type Keys string
+
+// The ways of choosing keys.
+const (
+	Conflict Keys = "conflict" // one key of all clients with probability Spec.Conflict, else the client's own key (Gryff, section 6.2)
+	Zipf     Keys = "zipf"     // KeyCount keys, the i-th drawn in proportion to 1/i^Theta
+	Uniform  Keys = "uniform"  // KeyCount keys, all alike
+)
+
+// RMWs is which read-modify-writes a workload makes.
+type RMWs string
+
+// The choices of read-modify-writes.
+const (
+	RMWAdd       RMWs = "add"         // adds 1; written values are then unique integers
+	RMWAppend    RMWs = "append"      // appends unique tokens
+	RMWCAS       RMWs = "cas"         // compare-and-swap, expecting what the client saw last
+	RMWGetAndSet RMWs = "get-and-set" // swaps in unique values
+	RMWMixed     RMWs = "mixed"       // all of these and more, as tests with faults want it
+)
+
+// Spec describes a workload.
+type Spec struct {
+	Mix        Mix
+	Keys       Keys
+	Conflict   float64 // Keys Conflict: probability in [0, 1]
+	KeyCount   int     // Keys Zipf, Uniform: how many keys, at least 1
+	Theta      float64 // Keys Zipf: the skew, at least 0; YCSB's is 0.99
+	ValueBytes int     // how long written values are; a unique value that needs more is longer
+	RMWs       RMWs
+}
