@@ -1,0 +1,127 @@
+package layout
+
+import (
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// maxLines keeps a file short enough to be read in one go.
+const maxLines = 500
+
+func TestFilesAreShort(t *testing.T) {
+	_, all := sources(t)
+	for _, s := range all {
+		if s.lines > maxLines && !ast.IsGenerated(s.file) {
+			t.Errorf("%s has %d lines; split it, the limit is %d", s.path, s.lines, maxLines)
+		}
+	}
+}
+
+// rooms says what each room may import of the project; rooms that are not listed may import anything but cmd.
+// Dependencies point one way: register <- view <- protocol <- {runtime, simulator} <- server <- cmd.
+// The first entry that fits a file counts, and every room may import what is below itself.
+var rooms = []struct {
+	room string
+	may  []string
+}{
+	{"replica/register", nil},
+	{"replica/view", []string{"replica/register"}},
+	{"replica/capability", []string{"replica/register"}},
+	{"replica/protocol", []string{"api/peer", "replica/register", "replica/view"}},
+	{"replica/history", []string{"replica/register", "replica/view"}},
+	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol"}},
+	{"replica/transport", []string{"api/peer", "replica/register", "replica/view", "replica/protocol"}},
+	{"replica/simulator", []string{
+		"api/peer", "api/v1alpha1", "replica/register", "replica/view", "replica/capability", "replica/protocol",
+		"replica/history", "workload",
+	}},
+	{"replica/runtime", []string{
+		"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",
+		"replica/storage", "replica/transport",
+	}},
+	{"api", []string{"replica/register", "replica/view", "replica/capability"}},
+	{"client", []string{"api/register", "replica/register"}},
+	{"workload", []string{"client", "replica/register", "replica/history"}},
+	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
+	{"witness", []string{"api/witness", "replica/register"}},
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	_, all := sources(t)
+	for _, s := range all {
+		if s.isTest() {
+			continue // a test may stand above what it tests
+		}
+		for _, path := range imports(s) {
+			target, ours := strings.CutPrefix(path, module+"/")
+			if ours && !allowed(s, target) {
+				t.Errorf("%s imports %s: a file of %s must not depend on it", s.path, target, s.room)
+			}
+		}
+	}
+}
+
+func allowed(s source, target string) bool {
+	for _, r := range rooms {
+		if s.in(r.room) {
+			return inside(target, r.room) || slices.ContainsFunc(r.may, func(may string) bool { return inside(target, may) })
+		}
+	}
+	return !inside(target, "cmd") || s.in("cmd")
+}
+
+// pure lists the rooms that hold deterministic state machines and their vocabulary.
+var pure = []string{"replica/register", "replica/view", "replica/capability", "replica/protocol"}
+
+// impure lists what lets a package see the machine, the time, chance or another goroutine.
+var impure = []string{
+	"context", "crypto/rand", "io/fs", "io/ioutil", "log", "math/rand", "net", "os", "runtime", "sync", "syscall",
+	"golang.org/x/sys", "google.golang.org/grpc",
+}
+
+// timeVocabulary lists what pure packages may use of package time: names of durations, not readings of clocks.
+var timeVocabulary = []string{
+	"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour",
+}
+
+func isPure(s source) bool {
+	return !s.isTest() && slices.ContainsFunc(pure, s.in)
+}
+
+func TestPurePackagesSeeNoWorld(t *testing.T) {
+	fset, all := sources(t)
+	for _, s := range all {
+		if !isPure(s) {
+			continue
+		}
+		for _, path := range imports(s) {
+			if slices.ContainsFunc(impure, func(i string) bool { return inside(path, i) }) {
+				t.Errorf("%s imports %s: protocols and their vocabulary are deterministic", s.path, path)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt, *ast.SelectStmt, *ast.SendStmt, *ast.ChanType:
+				t.Errorf("%s: protocols and their vocabulary know no goroutines and channels", fset.Position(n.Pos()))
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && !slices.Contains(timeVocabulary, n.Sel.Name) {
+					t.Errorf("%s: time.%s reads a clock; time is handed in by Tick", fset.Position(n.Pos()), n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+func imports(s source) []string {
+	var paths []string
+	for _, spec := range s.file.Imports {
+		if path, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
