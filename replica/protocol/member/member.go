@@ -1,0 +1,247 @@
+// Package member makes a replication protocol safe against lost disks: it decides whether this member may
+// vote, stamps and filters incarnations, and brings a newcomer up to date before its protocol runs.
+//
+// A replica that restarts without the state it acknowledged is a new member: quorums that counted it no
+// longer intersect. It takes the next incarnation of its ID, has it adopted by enough others, takes a state
+// transfer from just those, and only then votes (docs/protocols.md, lost disks).
+package member
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Inner is the protocol that a member runs once it may vote.
+type Inner interface {
+	protocol.Protocol
+	// Adopt merges a record of another member's journal into this one's. It is called only while the
+	// member is a newcomer, before anything is submitted or received.
+	Adopt(key, value []byte)
+}
+
+// Factory makes an Inner over a journal, which may hold the state of an earlier run.
+type Factory func(protocol.Config, *protocol.Journal, *phase.Roster) Inner
+
+// Mistakes put known bugs back, for tests that show that the simulator finds them. The zero value has none.
+type Mistakes struct {
+	VoteAtOnce      bool // an empty disk votes, as if nothing had been lost
+	KeepIncarnation bool // a newcomer takes a transfer but no new incarnation: nothing fences its old answers
+	TransferFromOne bool // a newcomer votes after a single member's transfer
+}
+
+// recordKey is where the journal holds the MemberRecord. Protocols use other first bytes.
+var recordKey = []byte{'m'}
+
+type state uint8
+
+const (
+	querying     state = iota + 1 // empty disk: which incarnation is next?
+	transferring                  // adopted by some: fetching their state
+	voting
+)
+
+// Member is one member of a cluster, for one shard. It implements protocol.Protocol.
+type Member struct {
+	config   protocol.Config
+	mistakes Mistakes
+	journal  *protocol.Journal
+	roster   *phase.Roster
+	factory  Factory
+	inner    Inner // nil while querying
+	state    state
+	now      protocol.Instant
+
+	// A newcomer's progress.
+	ask     phase.Phase
+	highest view.Incarnation          // of this member, that others know
+	sources map[view.MemberID]*source // never ranged over
+	effects protocol.Effects
+}
+
+// Start begins or resumes a member from its journal.
+func Start(config protocol.Config, journal *protocol.Journal, factory Factory) (*Member, error) {
+	return StartWith(config, journal, factory, Mistakes{})
+}
+
+// StartWith is Start with mistakes, for tests.
+func StartWith(config protocol.Config, journal *protocol.Journal, factory Factory, mistakes Mistakes) (*Member, error) {
+	if err := config.View.Validate(); err != nil {
+		return nil, err
+	}
+	if config.View.Index(config.Self) < 0 {
+		return nil, fmt.Errorf("member %d is not in the view of epoch %d", config.Self, config.View.Epoch)
+	}
+	m := &Member{
+		config:   config,
+		mistakes: mistakes,
+		journal:  journal,
+		roster:   phase.NewRoster(config.View),
+		factory:  factory,
+		sources:  map[view.MemberID]*source{},
+	}
+	record, found, err := m.load()
+	switch {
+	case err != nil:
+		return nil, err
+	case found:
+		m.roster.Merge(record.Known)
+		m.roster.Learn(config.Self, view.Incarnation(record.Incarnation))
+		m.inner = factory(config, journal, m.roster)
+		if record.Voter {
+			m.state = voting
+		} else {
+			m.beginTransfer()
+		}
+	case config.Bootstrap || mistakes.VoteAtOnce:
+		m.becomeVoter()
+	default:
+		m.state = querying
+		config.Took("member.query")
+		m.query(m.ask.Ask(&m.config, m.now, len(config.Nearest)))
+	}
+	return m, nil
+}
+
+// Voter reports whether the member's answers count.
+func (m *Member) Voter() bool { return m.state == voting }
+
+// Incarnation is the incarnation of the member's disk; 1 while a newcomer does not know it yet.
+func (m *Member) Incarnation() view.Incarnation { return m.roster.Of(m.config.Self) }
+
+// Pending is how many operations and instances the protocol holds unfinished.
+func (m *Member) Pending() int {
+	if p, ok := m.inner.(interface{ Pending() int }); ok && m.state == voting {
+		return p.Pending()
+	}
+	return 0
+}
+
+// Submit implements protocol.Protocol.
+func (m *Member) Submit(r protocol.Request) {
+	if m.state == voting {
+		m.inner.Submit(r)
+		return
+	}
+	m.effects.Complete = append(m.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{
+		Status:  register.Unavailable,
+		Message: "this member lost its disk and is still fetching the state from the others",
+	}})
+}
+
+// Receive implements protocol.Protocol.
+func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
+	if m.config.View.Index(from) < 0 || from == m.config.Self || msg.Epoch != m.config.View.Epoch {
+		return
+	}
+	incarnation := view.Incarnation(max(msg.Incarnation, 1))
+	if incarnation < m.roster.Of(from) {
+		m.config.Took("member.dead-incarnation")
+		return // a disk that is gone speaks
+	}
+	if len(msg.Known) == m.config.View.Size() {
+		// Of itself a member knows best: a newcomer does not rise by hearsay.
+		if i := m.config.View.Index(m.config.Self); m.state != querying && view.Incarnation(msg.Known[i]) > m.Incarnation() {
+			return
+		}
+		m.roster.Merge(msg.Known)
+	}
+	m.roster.Learn(from, incarnation)
+	switch msg.Kind {
+	case peerv1.Kind_JOIN_QUERY, peerv1.Kind_ADOPT, peerv1.Kind_TRANSFER:
+		if m.state == voting {
+			m.serve(from, msg)
+		}
+	case peerv1.Kind_JOIN_QUERY_REPLY, peerv1.Kind_ADOPT_OK, peerv1.Kind_TRANSFER_PAGE:
+		if m.state != voting {
+			m.join(from, msg)
+		}
+	default:
+		if m.state == voting {
+			m.inner.Receive(from, msg)
+		}
+	}
+}
+
+// Tick implements protocol.Protocol.
+func (m *Member) Tick(now protocol.Instant) {
+	m.now = now
+	if m.state == voting {
+		m.inner.Tick(now)
+		return
+	}
+	m.askAgain()
+}
+
+// Ready implements protocol.Protocol. Messages are stamped here, after everything that this turn learned: an
+// answer may seem to know more than it did, which only makes others drop more, never count more.
+func (m *Member) Ready() protocol.Effects {
+	e := m.effects
+	m.effects = protocol.Effects{}
+	if m.state == voting {
+		inner := m.inner.Ready()
+		inner.Send = append(inner.Send, e.Send...)
+		inner.Complete = append(inner.Complete, e.Complete...)
+		inner.SendAfterPersist = append(inner.SendAfterPersist, e.SendAfterPersist...)
+		if inner.Fault == nil {
+			inner.Fault = e.Fault
+		}
+		e = inner
+	}
+	if late := m.journal.Take(); late.Sequence != 0 {
+		// One batch a turn: the inner protocol's mutations, if it took them, come first.
+		e.Persist = protocol.Batch{Sequence: late.Sequence, Mutations: append(e.Persist.Mutations, late.Mutations...)}
+	}
+	m.stamp(e.Send)
+	m.stamp(e.SendAfterPersist)
+	return e
+}
+
+func (m *Member) stamp(envelopes []protocol.Envelope) {
+	vector := m.roster.Vector()
+	incarnation := uint32(m.Incarnation())
+	if vector == nil || incarnation == 1 {
+		incarnation = 0
+	}
+	for _, e := range envelopes {
+		e.Message.Epoch = m.config.View.Epoch
+		e.Message.Incarnation = incarnation
+		e.Message.Known = vector
+	}
+}
+
+func (m *Member) load() (*peerv1.MemberRecord, bool, error) {
+	raw, ok := m.journal.Get(recordKey)
+	if !ok {
+		return nil, false, nil
+	}
+	record := &peerv1.MemberRecord{}
+	if err := record.UnmarshalVT(raw); err != nil {
+		return nil, false, fmt.Errorf("the member record on disk is damaged: %w", err)
+	}
+	return record, true, nil
+}
+
+// save writes the member's record, with all incarnations that it knows.
+func (m *Member) save(voter bool) {
+	record := &peerv1.MemberRecord{Incarnation: uint32(m.Incarnation()), Voter: voter, Known: m.roster.Vector()}
+	raw, err := record.MarshalVT()
+	if err != nil {
+		m.effects.Fault = fmt.Errorf("encode the member record: %w", err)
+		return
+	}
+	m.journal.Put(recordKey, raw)
+}
+
+func (m *Member) becomeVoter() {
+	m.state = voting
+	m.save(true)
+	if m.inner == nil {
+		m.inner = m.factory(m.config, m.journal, m.roster)
+	}
+	m.inner.Tick(m.now)
+}
