@@ -1,0 +1,216 @@
+// Package resp reads and writes RESP, the protocol of Redis, versions 2 and 3, as a server does.
+package resp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Bounds that Redis has as well.
+const (
+	maxInline    = 64 << 10 // longest inline command and longest header line, in bytes
+	maxArguments = 1 << 20  // most arguments of a command
+	maxBulk      = 512 << 20
+)
+
+// chunk is how much is read ahead of what has arrived, so that memory follows the bytes that a client
+// has sent and not those it announces.
+const chunk = 64 << 10
+
+// keptArena is the largest buffer that a reader keeps between commands.
+const keptArena = 256 << 10
+
+// ProtocolError is input that is not RESP. The stream can't be read any further. Its text is Redis' own.
+type ProtocolError string
+
+func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
+
+// Limits bound one command. What is over them is read and dropped, so that the connection can go on.
+type Limits struct {
+	ArgumentBytes int // largest argument
+	CommandBytes  int // all arguments of a command together, each counted with a little overhead
+}
+
+// argumentOverhead is what an argument counts for beside its bytes: its slice header.
+const argumentOverhead = 24
+
+// Excess says what of a command was over a limit.
+type Excess struct {
+	Argument int // position of the argument that was too large; 0 is the command's name. -1: the command was
+	Bytes    int // its size
+	Limit    int
+}
+
+// Command is one command. Its arguments are valid until the next one is read.
+type Command struct {
+	Args   [][]byte // the name first; on excess, those before the excess
+	Excess *Excess  // nil if the command is whole
+}
+
+// Reader reads commands.
+type Reader struct {
+	in     *bufio.Reader
+	limits Limits
+	arena  []byte
+	ends   []int
+	args   [][]byte
+}
+
+// NewReader returns a reader of commands from in.
+func NewReader(in io.Reader, limits Limits) *Reader {
+	return &Reader{in: bufio.NewReaderSize(in, 16<<10), limits: limits}
+}
+
+// Next reads a command, never an empty one. A ProtocolError or an error of the stream is final. io.EOF
+// means that the stream ended between two commands.
+func (r *Reader) Next() (Command, error) {
+	for {
+		if cap(r.arena) > keptArena {
+			r.arena = nil
+		}
+		if cap(r.args) > chunk/argumentOverhead {
+			r.args, r.ends = nil, nil
+		}
+		r.arena, r.ends = r.arena[:0], r.ends[:0]
+		first, err := r.in.ReadByte()
+		if err != nil {
+			return Command{}, err
+		}
+		var excess *Excess
+		if first == '*' {
+			excess, err = r.multibulk()
+		} else if err = r.in.UnreadByte(); err == nil {
+			err = r.inline()
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return Command{}, err
+		}
+		if len(r.ends) > 0 || excess != nil {
+			return Command{Args: r.slices(), Excess: excess}, nil
+		}
+	}
+}
+
+func (r *Reader) slices() [][]byte {
+	r.args = r.args[:0]
+	start := 0
+	for _, end := range r.ends {
+		r.args = append(r.args, r.arena[start:end:end])
+		start = end
+	}
+	return r.args
+}
+
+func (r *Reader) multibulk() (*Excess, error) {
+	count, err := r.header("mbulk count")
+	if err != nil {
+		return nil, err
+	}
+	if count > maxArguments {
+		return nil, ProtocolError("invalid multibulk length")
+	}
+	var excess *Excess
+	total := 0
+	for i := range max(count, 0) {
+		kind, err := r.in.ReadByte()
+		if err != nil {
+			return nil, err
+		}
+		if kind != '$' {
+			return nil, ProtocolError(fmt.Sprintf("expected '$', got %q", kind))
+		}
+		size, err := r.header("bulk count")
+		if err != nil {
+			return nil, err
+		}
+		if size < 0 || size > maxBulk {
+			return nil, ProtocolError("invalid bulk length")
+		}
+		total += size + argumentOverhead
+		if excess == nil && size > r.limits.ArgumentBytes {
+			excess = &Excess{Argument: i, Bytes: size, Limit: r.limits.ArgumentBytes}
+		}
+		if excess == nil && total > r.limits.CommandBytes {
+			excess = &Excess{Argument: -1, Bytes: total, Limit: r.limits.CommandBytes}
+		}
+		if err := r.bulk(size, excess == nil); err != nil {
+			return nil, err
+		}
+	}
+	if excess != nil && excess.Argument < 0 {
+		excess.Bytes = total
+	}
+	return excess, nil
+}
+
+// bulk reads an argument and the line end behind it.
+func (r *Reader) bulk(size int, keep bool) error {
+	if !keep {
+		if _, err := r.in.Discard(size); err != nil {
+			return err
+		}
+	} else {
+		for left := size; left > 0; {
+			n := min(left, chunk)
+			start := len(r.arena)
+			r.arena = append(r.arena, make([]byte, n)...)
+			if _, err := io.ReadFull(r.in, r.arena[start:]); err != nil {
+				return err
+			}
+			left -= n
+		}
+		r.ends = append(r.ends, len(r.arena))
+	}
+	// Redis trusts the two bytes behind a bulk; a wrong length is found sooner if they are looked at.
+	for _, want := range []byte("\r\n") {
+		got, err := r.in.ReadByte()
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return ProtocolError("expected a line end behind a bulk string")
+		}
+	}
+	return nil
+}
+
+// header reads the number of a header line, up to its line end.
+func (r *Reader) header(what string) (int, error) {
+	invalid := ProtocolError("invalid multibulk length")
+	if what == "bulk count" {
+		invalid = "invalid bulk length"
+	}
+	n, digits, negative := 0, 0, false
+	for {
+		c, err := r.in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case c == '\r':
+			if c, err = r.in.ReadByte(); err != nil {
+				return 0, err
+			}
+			if c != '\n' || digits == 0 {
+				return 0, invalid
+			}
+			if negative {
+				n = -n
+			}
+			return n, nil
+		case c == '-' && digits == 0 && !negative:
+			negative = true
+		case c < '0' || c > '9':
+			return 0, invalid
+		case digits == 18:
+			return 0, ProtocolError("too big " + what + " string")
+		default:
+			n, digits = n*10+int(c-'0'), digits+1
+		}
+	}
+}
