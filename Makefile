@@ -1,0 +1,63 @@
+# `make help` lists the targets.
+
+GO          ?= go
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+IMAGE       ?= georegister:dev
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The binary is static and needs no C compiler; only the race detector does.
+export CGO_ENABLED = 0
+# A checkout that belongs to another user must build too; the version comes from here instead.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -buildvcs=false
+LDFLAGS = -s -w -X main.version=$(VERSION)
+
+DEMO      ?= config/samples/gryff-five-regions.yaml
+SCHEDULES ?= 100000
+FUZZTIME  ?= 20s
+BENCH     ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz image clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build bin/georegister, with progress
+	@GO="$(GO)" hack/build.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/georegister ./cmd/georegister
+
+test: ## Run all tests: no root, no Docker, no packages needed
+	$(GO) test -timeout 25m ./...
+
+test-race: export CGO_ENABLED = 1
+test-race: ## Run the tests with a smaller share of the simulation under the race detector (needs a C compiler)
+	$(GO) test -race -timeout 25m ./...
+
+test-clients: build ## Run redis-cli and redis-benchmark (Debian: redis-tools) against a running cluster
+	$(GO) test -tags clients -count 1 -v -timeout 10m ./test/clients
+
+lint: ## Check formatting, go vet and staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+generate: ## Regenerate the code of the .proto files (needs protoc)
+	hack/generate.sh
+
+demo: build ## Run five regions on this machine; without a terminal, check a bounded workload and exit
+	@if [ -t 0 ] && [ -t 1 ]; then exec ./bin/georegister dev -f $(DEMO); \
+	else exec ./bin/georegister dev -f $(DEMO) --check; fi
+
+bench: build ## Measure, and compare with etcd; BENCH="--duration 20s" measures longer
+	test/bench/run.sh $(BENCH)
+
+soak: ## Search SCHEDULES=100000 random fault schedules per protocol, with progress
+	SCHEDULES=$(SCHEDULES) hack/soak.sh
+
+fuzz: ## Run every fuzz target for FUZZTIME=20s
+	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+image: ## Build the container image IMAGE=georegister:dev
+	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+clean: ## Remove what was built
+	rm -rf bin dist
