@@ -1,110 +1,188 @@
-// Package profile holds the wide-area topologies of the papers by name: sites and the round-trip times
-// between them. Manifests and the simulator read it.
+// Package profile names sets of sites and the round-trip times between them, so that the simulator, the
+// development cluster and the manifest speak of the same networks.
 package profile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Site is a region of a profile.
-type Site struct {
-	Name string // as manifests spell it: a DNS label
-	Code string // as the paper abbreviates it
-}
+// Local is the round trip between a client and the replica at its own site (Gryff, figure 5).
+const Local = 200 * time.Microsecond
 
-// Profile is a named matrix of round-trip times.
+// Profile is a set of sites and the round-trip time of each pair.
 type Profile struct {
-	Name   string
-	Source string // the paper, section and figure that the numbers are from
-	Sites  []Site // in the paper's order: the first three are its three-replica experiments
-	Local  time.Duration
-	rtt    [][]float64 // milliseconds; row i has the columns below i
+	Name  string
+	Sites []string
+	// RTT is symmetric, by position in Sites; the diagonal is the round trip inside a site.
+	RTT [][]time.Duration
 }
 
-// The regions of the papers.
-var (
-	california = Site{"california", "CA"}
-	virginia   = Site{"virginia", "VA"}
-	ireland    = Site{"ireland", "IR"}
-	oregon     = Site{"oregon", "OR"}
-	japan      = Site{"japan", "JP"}
-)
+// Pair is the round-trip time between two different sites, in either order.
+type Pair struct {
+	A, B string
+	RTT  time.Duration
+}
 
-// localHop is the round trip between two nodes of one region, in both papers.
-const localHop = 200 * time.Microsecond
+const ms = time.Millisecond
 
-// All lists the profiles, sorted by name.
-func All() []Profile {
-	return []Profile{
-		{
-			Name: "gryff", Source: "Gryff (NSDI '20), figure 5", Local: localHop,
-			Sites: []Site{california, virginia, ireland, oregon, japan},
-			rtt:   [][]float64{{}, {72}, {151, 88}, {59, 93, 145}, {113, 162, 220, 121}},
-		},
-		{
-			Name: "rss", Source: "Regular Sequential Serializability (SOSP '21), section 6.2", Local: localHop,
-			Sites: []Site{california, virginia, ireland},
-			rtt:   [][]float64{{}, {62}, {136, 68}},
-		},
+// Find returns a named profile.
+func Find(name string) (Profile, error) {
+	for _, p := range named() {
+		if p.Name == name {
+			return p, nil
+		}
 	}
+	return Profile{}, fmt.Errorf("unknown profile %q; known are %s", name, strings.Join(Names(), ", "))
 }
 
-// Names lists the profiles by name, sorted.
+// Names lists the named profiles.
 func Names() []string {
 	var names []string
-	for _, p := range All() {
+	for _, p := range named() {
 		names = append(names, p.Name)
 	}
 	return names
 }
 
-// Find returns a profile by its name; the error names those there are.
-func Find(name string) (Profile, error) {
-	for _, p := range All() {
-		if p.Name == name {
-			return p, nil
+func named() []Profile {
+	return []Profile{
+		// Gryff (NSDI '20), figure 5; the same as table 2 of the RSS paper (SOSP '21).
+		must("gryff", []string{"CA", "VA", "IR", "OR", "JP"}, []Pair{
+			{"CA", "VA", 72 * ms}, {"CA", "IR", 151 * ms}, {"VA", "IR", 88 * ms},
+			{"CA", "OR", 59 * ms}, {"VA", "OR", 93 * ms}, {"IR", "OR", 145 * ms},
+			{"CA", "JP", 113 * ms}, {"VA", "JP", 162 * ms}, {"IR", "JP", 220 * ms}, {"OR", "JP", 121 * ms},
+		}),
+		// The RSS paper (SOSP '21), section 6: three data centres.
+		must("rss", []string{"CA", "VA", "IR"}, []Pair{
+			{"CA", "VA", 62 * ms}, {"CA", "IR", 136 * ms}, {"VA", "IR", 68 * ms},
+		}),
+	}
+}
+
+// must is for the tables above alone: a mistake in them is a bug of this package.
+func must(name string, sites []string, pairs []Pair) Profile {
+	p, err := New(name, sites, pairs)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// New makes a profile of the round trips of all pairs of sites. It refuses a site that is empty or named twice,
+// and a pair that is missing, repeated, of unknown sites or not positive.
+func New(name string, sites []string, pairs []Pair) (Profile, error) {
+	p := Profile{Name: name, Sites: slices.Clone(sites), RTT: make([][]time.Duration, len(sites))}
+	if len(sites) == 0 {
+		return Profile{}, fmt.Errorf("no sites; name at least one")
+	}
+	for i, s := range sites {
+		if s == "" {
+			return Profile{}, fmt.Errorf("site %d has no name", i+1)
+		}
+		if slices.Index(sites, s) != i {
+			return Profile{}, fmt.Errorf("site %q is named twice", s)
+		}
+		p.RTT[i] = make([]time.Duration, len(sites))
+		p.RTT[i][i] = Local
+	}
+	for _, pair := range pairs {
+		a, b := p.Index(pair.A), p.Index(pair.B)
+		switch {
+		case a < 0:
+			return Profile{}, fmt.Errorf("round trip %s-%s: there is no site %q", pair.A, pair.B, pair.A)
+		case b < 0:
+			return Profile{}, fmt.Errorf("round trip %s-%s: there is no site %q", pair.A, pair.B, pair.B)
+		case a == b:
+			return Profile{}, fmt.Errorf("round trip %s-%s: name two different sites", pair.A, pair.B)
+		case pair.RTT <= 0:
+			return Profile{}, fmt.Errorf("round trip %s-%s is %v; it must be positive", pair.A, pair.B, pair.RTT)
+		case p.RTT[a][b] != 0:
+			return Profile{}, fmt.Errorf("round trip %s-%s is given twice", pair.A, pair.B)
+		}
+		p.RTT[a][b], p.RTT[b][a] = pair.RTT, pair.RTT
+	}
+	for a := range sites {
+		for b := range a {
+			if p.RTT[a][b] == 0 {
+				return Profile{}, fmt.Errorf("round trip %s-%s is missing", sites[b], sites[a])
+			}
 		}
 	}
-	return Profile{}, fmt.Errorf("unknown profile %q; use one of %s", name, strings.Join(Names(), ", "))
+	return p, nil
 }
 
-// Site finds a site by its name or code, in any case.
-func (p Profile) Site(name string) (Site, bool) {
-	if i := p.index(name); i >= 0 {
-		return p.Sites[i], true
+// Parse reads pairs such as "a-b=72ms,a-c=151ms,b-c=88ms". The sites are those named, in order of appearance.
+func Parse(list string) (Profile, error) {
+	var sites []string
+	var pairs []Pair
+	for _, item := range strings.Split(list, ",") {
+		link, value, ok := strings.Cut(strings.TrimSpace(item), "=")
+		a, b, two := strings.Cut(link, "-")
+		if !ok || !two || a == "" || b == "" {
+			return Profile{}, fmt.Errorf("%q is not of the form SITE-SITE=DURATION, such as a-b=72ms", item)
+		}
+		rtt, err := time.ParseDuration(value)
+		if err != nil {
+			return Profile{}, fmt.Errorf("round trip %s-%s: %q is no duration; write it as 72ms or 0.5s", a, b, value)
+		}
+		for _, s := range []string{a, b} {
+			if !slices.Contains(sites, s) {
+				sites = append(sites, s)
+			}
+		}
+		pairs = append(pairs, Pair{a, b, rtt})
 	}
-	return Site{}, false
+	return New("custom", sites, pairs)
 }
 
-// SiteNames lists the sites by name, in the paper's order.
-func (p Profile) SiteNames() []string {
-	var names []string
-	for _, s := range p.Sites {
-		names = append(names, s.Name)
-	}
-	return names
-}
+// Index is the position of a site, or -1.
+func (p Profile) Index(site string) int { return slices.Index(p.Sites, site) }
 
-// RTT is the round-trip time between two sites, given by name or code; within a site it is Local. It reports
-// false if the profile lacks one of them.
-func (p Profile) RTT(a, b string) (time.Duration, bool) {
-	i, j := p.index(a), p.index(b)
-	switch {
-	case i < 0 || j < 0:
-		return 0, false
-	case i == j:
-		return p.Local, true
-	}
-	return time.Duration(p.rtt[max(i, j)][min(i, j)] * float64(time.Millisecond)), true
-}
-
-func (p Profile) index(name string) int {
-	for i, s := range p.Sites {
-		if strings.EqualFold(s.Name, name) || strings.EqualFold(s.Code, name) {
-			return i
+// Select returns the profile of some of the sites, in the order given.
+func (p Profile) Select(sites []string) (Profile, error) {
+	var pairs []Pair
+	for i, a := range sites {
+		if p.Index(a) < 0 {
+			return Profile{}, fmt.Errorf("profile %s has no site %q; it has %s", p.Name, a, strings.Join(p.Sites, ", "))
+		}
+		for _, b := range sites[:i] {
+			if a != b {
+				pairs = append(pairs, Pair{b, a, p.RTT[p.Index(a)][p.Index(b)]})
+			}
 		}
 	}
-	return -1
+	return New(p.Name, sites, pairs)
+}
+
+// First returns the profile of the first n sites.
+func (p Profile) First(n int) (Profile, error) {
+	if n < 1 || n > len(p.Sites) {
+		return Profile{}, fmt.Errorf("profile %s has %d sites, not %d", p.Name, len(p.Sites), n)
+	}
+	return p.Select(p.Sites[:n])
+}
+
+// Largest is the longest round trip between two sites, or Local if there is one site only.
+func (p Profile) Largest() time.Duration {
+	largest := Local
+	for _, row := range p.RTT {
+		largest = max(largest, slices.Max(row))
+	}
+	return largest
+}
+
+// Nearest lists the positions of the other sites by distance from one, nearest first; of two equally
+// distant ones, the earlier.
+func (p Profile) Nearest(from int) []int {
+	var others []int
+	for i := range p.Sites {
+		if i != from {
+			others = append(others, i)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b int) int { return int(p.RTT[from][a] - p.RTT[from][b]) })
+	return others
 }
