@@ -1,0 +1,188 @@
+// Package abd is multi-writer ABD, a register that a majority of members keeps (Gryff, section 4.1; the
+// paper's references 5 and 43). It is the smallest protocol here, and the one to read first.
+//
+// Every member stores, per key, a value and its tag: a carstamp without rmws. An operation has two phases,
+// and both ask a majority, of which the coordinator is one:
+//
+//	read   READ1 asks for tags and values      READ2 writes the largest back
+//	write  WRITE1 asks for tags                WRITE2 writes the value under a larger tag
+//
+// Any two majorities meet, so a first phase sees what every finished second phase left. A read needs no
+// second phase when a majority holds the largest tag already (Gryff, section 4.2).
+//
+// docs/protocols.md, section ABD, says what is durable when, and why.
+package abd
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Protocol is one member's part of multi-writer ABD. It implements protocol.Protocol.
+type Protocol struct {
+	config   protocol.Config
+	journal  *protocol.Journal
+	roster   *phase.Roster
+	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
+	mistakes Mistakes
+
+	now     protocol.Instant
+	last    uint64                // number of the last operation
+	running map[uint64]*operation // by number
+	order   []*operation          // as submitted, finished ones among them until the next Tick
+	effects protocol.Effects
+}
+
+// Factory makes the protocol for a member.
+func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return New(config, journal, roster, Mistakes{})
+}
+
+// FactoryWith is Factory with mistakes put back, for tests.
+func FactoryWith(m Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		return New(config, journal, roster, m)
+	}
+}
+
+// New returns a member's part, with the registers that its journal holds.
+func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, m Mistakes) *Protocol {
+	p := &Protocol{
+		config:   config,
+		journal:  journal,
+		roster:   roster,
+		counted:  roster,
+		mistakes: m,
+		last:     phase.FirstOp(&config, roster),
+		running:  map[uint64]*operation{},
+	}
+	if m.CountDeadDisks {
+		p.counted = phase.NewRoster(config.View)
+	}
+	if m.NumberWithoutBoot {
+		p.last = 0
+	}
+	return p
+}
+
+// Submit starts a read or a write; an rmw is Unsupported.
+func (p *Protocol) Submit(r protocol.Request) {
+	p.last++
+	o := &operation{request: r, number: p.last, key: []byte(r.Operation.Key)}
+	switch r.Operation.Kind {
+	case register.Read, register.Write:
+		p.running[o.number] = o
+		p.order = append(p.order, o)
+		p.collect(o)
+	default:
+		p.config.Took(pathUnsupported)
+		p.fail(o, register.Unsupported, refusal(r.Operation.Kind))
+	}
+}
+
+// refusal is what the table of protocols says of an operation that ABD does not have.
+func refusal(kind register.Kind) string {
+	row, err := capability.Find("ABD")
+	if err != nil {
+		return err.Error()
+	}
+	return row.Operation(kind).Refusal
+}
+
+// Receive serves a phase of another coordinator, or counts an answer to a phase of this one.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if m == nil || from == p.config.Self || p.config.View.Index(from) < 0 {
+		return
+	}
+	switch m.Kind {
+	case peerv1.Kind_READ1, peerv1.Kind_WRITE1:
+		p.answer(from, m)
+	case peerv1.Kind_READ2, peerv1.Kind_WRITE2:
+		p.acknowledge(from, m)
+	case peerv1.Kind_READ1_REPLY, peerv1.Kind_WRITE1_REPLY:
+		p.collected(from, m)
+	case peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY:
+		p.held(from, m)
+	}
+}
+
+// Tick gives up operations whose deadline has passed, and asks again for those that wait.
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now = now
+	p.order = slices.DeleteFunc(p.order, func(o *operation) bool { return o.done })
+	for _, o := range p.order {
+		if d := o.request.Deadline; d != 0 && now >= d {
+			p.expire(o)
+		} else {
+			p.again(o)
+		}
+	}
+}
+
+// Pending is how many operations wait for answers.
+func (p *Protocol) Pending() int { return len(p.running) }
+
+// Ready hands over what the steps since the last one ask for.
+func (p *Protocol) Ready() protocol.Effects {
+	if p.effects.Fault != nil {
+		return protocol.Effects{Fault: p.effects.Fault}
+	}
+	e := p.effects
+	e.Persist = p.journal.Take()
+	p.effects = protocol.Effects{}
+	return e
+}
+
+// answer serves a first phase. What a read is told may let it return, so it must survive a crash of this
+// member; a write only needs a tag that is large enough, and one that is lost was too.
+func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
+	current := p.read(m.Key)
+	reply := &peerv1.Message{Kind: m.Kind + 1, Op: m.Op, Key: m.Key}
+	setTag(reply, current.Carstamp)
+	if m.Kind == peerv1.Kind_WRITE1 {
+		p.send(from, reply)
+		return
+	}
+	if current.Carstamp == tagOf(m) {
+		reply.Same = true
+	} else {
+		setValue(reply, current.Value)
+	}
+	if p.mistakes.ExposeVolatile {
+		p.send(from, reply)
+	} else {
+		p.sendDurable(from, reply)
+	}
+}
+
+// acknowledge serves a second phase: the member holds that tag or a larger one, and will after a crash.
+func (p *Protocol) acknowledge(from view.MemberID, m *peerv1.Message) {
+	p.apply(m.Key, register.Versioned{Carstamp: tagOf(m), Value: valueOf(m)})
+	reply := &peerv1.Message{Kind: m.Kind + 1, Op: m.Op, Key: m.Key}
+	if p.mistakes.AckBeforePersist {
+		p.send(from, reply)
+	} else {
+		p.sendDurable(from, reply)
+	}
+}
+
+func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
+	p.effects.Send = append(p.effects.Send, protocol.Envelope{To: to, Message: m})
+}
+
+// sendDurable sends once the record of the message's key is durable.
+func (p *Protocol) sendDurable(to view.MemberID, m *peerv1.Message) {
+	if p.journal.Durable(recordKey(m.Key)) {
+		p.send(to, m)
+		return
+	}
+	p.config.Took(pathReplyWaits)
+	p.effects.SendAfterPersist = append(p.effects.SendAfterPersist, protocol.Envelope{To: to, Message: m})
+}

@@ -1,0 +1,103 @@
+package abd
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// recordPrefix begins the journal keys of registers; the register's key follows.
+const recordPrefix = 'r'
+
+func recordKey(key []byte) []byte {
+	return append([]byte{recordPrefix}, key...)
+}
+
+// read returns a key's register. A record that can't be decoded stops the member: going on with an absent
+// value would take back what it has acknowledged.
+func (p *Protocol) read(key []byte) register.Versioned {
+	encoded, ok := p.journal.Get(recordKey(key))
+	if !ok {
+		return register.Versioned{}
+	}
+	v, err := decode(encoded)
+	if err != nil {
+		p.effects.Fault = fmt.Errorf("abd: the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+	}
+	return v
+}
+
+// apply stores a value and its tag if the tag is larger than the one that the register has.
+func (p *Protocol) apply(key []byte, v register.Versioned) {
+	if !p.read(key).Carstamp.Less(v.Carstamp) || p.effects.Fault != nil {
+		return
+	}
+	encoded, err := encode(v)
+	if err != nil {
+		p.effects.Fault = fmt.Errorf("abd: encode the register of key %q: %w", key, err)
+		return
+	}
+	p.journal.Put(recordKey(key), encoded)
+}
+
+// Adopt merges a record of another member's journal, during a state transfer.
+func (p *Protocol) Adopt(key, value []byte) {
+	if len(key) == 0 || key[0] != recordPrefix {
+		p.effects.Fault = fmt.Errorf("abd: state transfer brought record %q, which is no register; all members must run one protocol", key)
+		return
+	}
+	v, err := decode(value)
+	if err != nil {
+		p.effects.Fault = fmt.Errorf("abd: state transfer brought a damaged register of key %q: %w", key[1:], err)
+		return
+	}
+	p.apply(key[1:], v)
+}
+
+func encode(v register.Versioned) ([]byte, error) {
+	r := peerv1.RegisterRecord{
+		Timestamp: v.Carstamp.Timestamp,
+		Writer:    uint64(v.Carstamp.Writer),
+		Rmws:      v.Carstamp.RMWs,
+		Present:   v.Value.Present(),
+		Value:     v.Value,
+	}
+	return r.MarshalVT()
+}
+
+func decode(encoded []byte) (register.Versioned, error) {
+	var r peerv1.RegisterRecord
+	if err := r.UnmarshalVT(encoded); err != nil {
+		return register.Versioned{}, fmt.Errorf("decode a register record: %w", err)
+	}
+	return register.Versioned{
+		Carstamp: register.Carstamp{Timestamp: r.Timestamp, Writer: register.Writer(r.Writer), RMWs: r.Rmws},
+		Value:    value(r.Present, r.Value),
+	}, nil
+}
+
+// value restores the difference between absent and empty, which protobuf does not keep.
+func value(present bool, bytes []byte) register.Value {
+	if !present {
+		return nil
+	}
+	if bytes == nil {
+		return register.Value{}
+	}
+	return bytes
+}
+
+func tagOf(m *peerv1.Message) register.Carstamp {
+	return register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer), RMWs: m.Rmws}
+}
+
+func valueOf(m *peerv1.Message) register.Value { return value(m.Present, m.Value) }
+
+func setTag(m *peerv1.Message, c register.Carstamp) {
+	m.Timestamp, m.Writer, m.Rmws = c.Timestamp, uint64(c.Writer), c.RMWs
+}
+
+func setValue(m *peerv1.Message, v register.Value) {
+	m.Present, m.Value = v.Present(), v
+}
