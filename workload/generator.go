@@ -1,0 +1,149 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// maxClients bounds client numbers, so that the integers that clients write are apart.
+const maxClients = 100_000
+
+// Generator makes the generator of one client. Clients of a run have different numbers, from 0.
+func (s Spec) Generator(client int) (Generator, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if client < 0 || client >= maxClients {
+		return nil, fmt.Errorf("workload: client %d is outside 0..%d", client, maxClients-1)
+	}
+	return &generator{spec: s, client: client, keys: s.chooser(client), seen: map[string]register.Value{}}, nil
+}
+
+// generator implements Generator and Observer.
+type generator struct {
+	spec   Spec
+	client int
+	made   int // how many unique values
+	keys   func(*rand.Rand) string
+	seen   map[string]register.Value // what the client last saw of each key; only for compare-and-swap
+}
+
+// Next implements Generator.
+func (g *generator) Next(rng *rand.Rand) register.Operation {
+	mix := g.spec.Mix
+	draw := rng.Float64() * (mix.Read + mix.Write + mix.RMW)
+	key := g.keys(rng)
+	switch {
+	case draw < mix.Read:
+		return register.Operation{Kind: register.Read, Key: key}
+	case draw < mix.Read+mix.Write || mix.RMW == 0:
+		return register.Operation{Kind: register.Write, Key: key, Value: g.value(rng)}
+	}
+	return register.Operation{Kind: register.RMW, Key: key, Call: g.call(key, rng)}
+}
+
+// Observe implements Observer.
+func (g *generator) Observe(op register.Operation, result register.Result) {
+	if g.spec.RMWs != RMWCAS && g.spec.RMWs != RMWMixed || result.Status != register.OK {
+		return
+	}
+	switch op.Kind {
+	case register.Read:
+		g.seen[op.Key] = result.Value
+	case register.Write:
+		g.seen[op.Key] = op.Value
+	}
+}
+
+// value is a value that no other write of the run has, at least ValueBytes long.
+func (g *generator) value(rng *rand.Rand) register.Value {
+	if g.spec.integers() || g.spec.RMWs == RMWMixed && rng.IntN(2) == 0 {
+		return g.integer()
+	}
+	token := g.token()
+	if pad := g.spec.ValueBytes - len(token); pad > 0 {
+		token += strings.Repeat("x", pad)
+	}
+	return register.Value(token)
+}
+
+// integer leaves room for 1,000 additions before it meets the next one. The same offset for all makes it long.
+func (g *generator) integer() register.Value {
+	g.made++
+	const step, block = 1_000, 10_000_000_000_000
+	offset := int64(math.Pow10(min(g.spec.ValueBytes, integerDigits) - 1))
+	return register.Value(strconv.FormatInt(offset+int64(g.client)*block+int64(g.made)*step, 10))
+}
+
+// token is a short text that no other client or call makes.
+func (g *generator) token() string {
+	g.made++
+	return fmt.Sprintf("c%d-%d;", g.client, g.made)
+}
+
+// call draws an rmw.
+func (g *generator) call(key string, rng *rand.Rand) register.Call {
+	choice := g.spec.RMWs
+	if choice == RMWMixed {
+		all := []RMWs{RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, register.SetIfAbsent, register.GetAndDelete, register.Delete}
+		choice = all[rng.IntN(len(all))]
+	}
+	call := register.Call{MaxValueBytes: register.DefaultLimits().ValueBytes}
+	switch choice {
+	case RMWAdd:
+		call.Function, call.Args = register.Add, [][]byte{[]byte("1")}
+	case RMWAppend:
+		call.Function, call.Args = register.Append, [][]byte{[]byte(g.token())}
+	case RMWCAS:
+		call.Function, call.Args = register.CompareAndSwap, [][]byte{g.seen[key], g.value(rng)}
+	case RMWGetAndSet:
+		call.Function, call.Args = register.GetAndSet, [][]byte{g.value(rng)}
+	case register.SetIfAbsent:
+		call.Function, call.Args = register.SetIfAbsent, [][]byte{g.value(rng)}
+	default:
+		call.Function = string(choice)
+	}
+	return call
+}
+
+// chooser draws the keys of a client.
+func (s Spec) chooser(client int) func(*rand.Rand) string {
+	switch s.Keys {
+	case Conflict:
+		own := "client-" + strconv.Itoa(client)
+		return func(rng *rand.Rand) string {
+			if rng.Float64() < s.Conflict {
+				return "shared"
+			}
+			return own
+		}
+	case Zipf:
+		table := zipfTable(s.KeyCount, s.Theta)
+		return func(rng *rand.Rand) string { return keyName(sort.SearchFloat64s(table, rng.Float64())) }
+	}
+	return func(rng *rand.Rand) string { return keyName(rng.IntN(s.KeyCount)) }
+}
+
+func keyName(i int) string { return "key-" + strconv.Itoa(i) }
+
+// zipfTable is the cumulative distribution of P(i) ~ 1/i^theta. The generators of math/rand need theta > 1,
+// which leaves out the usual 0.99. Its last entry is 1, which no draw reaches.
+func zipfTable(keys int, theta float64) []float64 {
+	table := make([]float64, keys)
+	var sum float64
+	for i := range table {
+		sum += math.Pow(float64(i+1), -theta)
+		table[i] = sum
+	}
+	for i := range table {
+		table[i] /= sum
+	}
+	table[keys-1] = 1
+	return table
+}
