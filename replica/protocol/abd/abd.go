@@ -17,7 +17,6 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
@@ -83,18 +82,13 @@ func (p *Protocol) Submit(r protocol.Request) {
 		p.collect(o)
 	default:
 		p.config.Took(pathUnsupported)
-		p.fail(o, register.Unsupported, refusal(r.Operation.Kind))
+		p.fail(o, register.Unsupported, refusal)
 	}
 }
 
-// refusal is what the table of protocols says of an operation that ABD does not have.
-func refusal(kind register.Kind) string {
-	row, err := capability.Find("ABD")
-	if err != nil {
-		return err.Error()
-	}
-	return row.Operation(kind).Refusal
-}
+// refusal is what the table of protocols (replica/capability) says too; a test holds them together.
+const refusal = "protocol ABD has no read-modify-write operations: it stores plain registers, which can't agree " +
+	"on one; use protocol Gryff"
 
 // Receive serves a phase of another coordinator, or counts an answer to a phase of this one.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
