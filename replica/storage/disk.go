@@ -1,0 +1,276 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+const (
+	// memTableBytes lets a hot register be overwritten many times before it is written out.
+	memTableBytes = 32 << 20
+	cacheBytes    = 64 << 20
+	// groupBytes bounds what one commit takes of what is waiting.
+	groupBytes = 8 << 20
+	// prefixBytes is the length of a shard's number in front of its keys.
+	prefixBytes = 2
+)
+
+// disk is the engine over a Pebble database.
+type disk struct {
+	db      *pebble.DB
+	options *Options
+	failure *failure
+	readers []*diskShard
+
+	mutex   sync.Mutex
+	waiting []request
+	closing bool
+	wake    chan struct{} // capacity 1
+	stopped chan struct{}
+}
+
+type request struct {
+	shard int
+	batch protocol.Batch
+	done  func(uint64)
+}
+
+func openDisk(path string, o *Options, f *failure) (*disk, error) {
+	cache := pebble.NewCache(cacheBytes)
+	defer cache.Unref()
+	db, err := pebble.Open(path, &pebble.Options{
+		FS:                 o.FileSystem,
+		Cache:              cache,
+		MemTableSize:       memTableBytes,
+		FormatMajorVersion: pebble.FormatValueSeparation,
+		Logger:             newDatabaseLog(o.Logger, f),
+		EventListener: &pebble.EventListener{
+			// The database would try a failed flush again and again; here a disk that failed once
+			// (or is full) is not trusted.
+			BackgroundError: func(err error) { f.set(fmt.Errorf("disk failed: %w", err)) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				f.set(fmt.Errorf("disk is damaged: %s: %w", info.Path, info.Details))
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	d := &disk{db: db, options: o, failure: f, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	for i := range o.Identity.Shards {
+		d.readers = append(d.readers, &diskShard{disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i))})
+	}
+	go d.run()
+	return d, nil
+}
+
+// empty reports whether the database has no record.
+func (d *disk) empty() bool {
+	iterator, err := d.db.NewIter(nil)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = iterator.Close() }()
+	return !iterator.First()
+}
+
+func (d *disk) shard(i int) protocol.Reader { return d.readers[i] }
+
+func (d *disk) bytes() uint64 { return d.db.Metrics().DiskSpaceUsage() }
+
+func (d *disk) commit(shard int, batch protocol.Batch, done func(uint64)) bool {
+	d.mutex.Lock()
+	d.waiting = append(d.waiting, request{shard, batch, done})
+	d.mutex.Unlock()
+	d.signal()
+	return false
+}
+
+func (d *disk) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the committer: while one group is being made durable, the next one gathers.
+func (d *disk) run() {
+	defer close(d.stopped)
+	var flush <-chan time.Time
+	if d.options.Durability == Interval {
+		ticker := time.NewTicker(d.options.FlushEvery)
+		defer ticker.Stop()
+		flush = ticker.C
+	}
+	unsynced := false
+	var taken []request
+	for {
+		select {
+		case <-d.wake:
+		case <-flush:
+			if unsynced && !d.sync() {
+				return
+			}
+			unsynced = false
+		}
+		d.mutex.Lock()
+		taken, d.waiting = d.waiting, taken[:0]
+		closing := d.closing
+		d.mutex.Unlock()
+		for rest := taken; len(rest) > 0; {
+			n, ok := d.write(rest)
+			if !ok {
+				return
+			}
+			rest = rest[n:]
+			unsynced = true
+		}
+		clear(taken)
+		if closing {
+			d.sync()
+			return
+		}
+	}
+}
+
+// write commits the first of the requests as one group, and reports how many and whether it went well.
+func (d *disk) write(requests []request) (n int, ok bool) {
+	start := time.Now()
+	batch := d.db.NewBatch()
+	size := 0
+	for n < len(requests) && (n == 0 || size < groupBytes) {
+		for _, u := range requests[n].batch.Mutations {
+			if err := d.readers[requests[n].shard].write(batch, u); err != nil {
+				d.failure.set(fmt.Errorf("disk failed: %w", err))
+				return n, false
+			}
+			size += len(u.Key) + len(u.Value)
+		}
+		n++
+	}
+	mode := pebble.Sync
+	if d.options.Durability == Interval {
+		mode = pebble.NoSync
+	}
+	if err := d.commitBatch(batch, mode); err != nil {
+		d.failure.set(fmt.Errorf("disk failed: %w", err))
+		return n, false
+	}
+	if d.options.Observe != nil {
+		d.options.Observe(Commit{Batches: n, Bytes: size, Took: time.Since(start)})
+	}
+	for i := range requests[:n] {
+		requests[i].done(requests[i].batch.Sequence)
+	}
+	return n, true
+}
+
+func (d *disk) commitBatch(batch *pebble.Batch, mode *pebble.WriteOptions) error {
+	if err := batch.Commit(mode); err != nil {
+		return err
+	}
+	if err := d.failure.reason(); err != nil {
+		return err // something else failed meanwhile; nothing is acknowledged from here on
+	}
+	return batch.Close()
+}
+
+// sync makes durable what was written without.
+func (d *disk) sync() bool {
+	if err := d.db.LogData(nil, pebble.Sync); err != nil {
+		d.failure.set(fmt.Errorf("disk failed: %w", err))
+	}
+	return d.failure.reason() == nil
+}
+
+func (d *disk) close() error {
+	d.mutex.Lock()
+	d.closing = true
+	d.mutex.Unlock()
+	d.signal()
+	select {
+	case <-d.stopped:
+	case <-d.failure.done: // the committer may be parked in a failed commit
+	}
+	if err := d.failure.reason(); err != nil {
+		return err
+	}
+	return d.db.Close()
+}
+
+// diskShard is a shard's part of the key space: its number, then the shard's own keys.
+type diskShard struct {
+	disk   *disk
+	prefix []byte
+	key    []byte // scratch of Get, which one goroutine calls
+}
+
+func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
+	if u.Value == nil {
+		op := batch.DeleteDeferred(prefixBytes + len(u.Key))
+		copy(op.Key, s.prefix)
+		copy(op.Key[prefixBytes:], u.Key)
+		return op.Finish()
+	}
+	op := batch.SetDeferred(prefixBytes+len(u.Key), len(u.Value))
+	copy(op.Key, s.prefix)
+	copy(op.Key[prefixBytes:], u.Key)
+	copy(op.Value, u.Value)
+	return op.Finish()
+}
+
+// Get implements protocol.Reader. The value is a copy: a protocol may keep it.
+func (s *diskShard) Get(key []byte) ([]byte, bool) {
+	s.key = append(append(s.key[:0], s.prefix...), key...)
+	value, closer, err := s.disk.db.Get(s.key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false
+	}
+	if err != nil {
+		s.fail(err)
+	}
+	// Never nil, even when it is empty.
+	value = append(make([]byte, 0, len(value)), value...)
+	if err := closer.Close(); err != nil {
+		s.fail(err)
+	}
+	return value, true
+}
+
+// Scan implements protocol.Reader.
+func (s *diskShard) Scan(after []byte, visit func(key, value []byte) bool) {
+	lower := slices.Concat(s.prefix, after)
+	if after != nil {
+		lower = append(lower, 0)
+	}
+	upper := slices.Clone(s.prefix)
+	binary.BigEndian.PutUint16(upper, binary.BigEndian.Uint16(upper)+1)
+	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		s.fail(err)
+	}
+	defer func() { _ = iterator.Close() }()
+	for ok := iterator.First(); ok; ok = iterator.Next() {
+		if !visit(iterator.Key()[prefixBytes:], iterator.Value()) {
+			return
+		}
+	}
+	if err := iterator.Error(); err != nil {
+		s.fail(err)
+	}
+}
+
+// fail stops the reader's goroutine: an answer made up for an unreadable record could break a promise.
+func (s *diskShard) fail(err error) {
+	err = fmt.Errorf("disk failed: read: %w", err)
+	s.disk.failure.set(err)
+	panic(err)
+}

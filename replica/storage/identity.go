@@ -1,0 +1,146 @@
+package storage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// DiskVersion is the layout of the directory that this code writes. Another one is refused.
+const DiskVersion = 1
+
+// identityFile is a file of its own, not a record of the database: it must be readable before a database
+// that may have to be wiped is opened, and by people.
+const identityFile = "IDENTITY"
+
+// Identity says whose disk this is. It is written when the disk is used first, and never changes.
+type Identity struct {
+	Cluster  string        `json:"cluster"`
+	Member   view.MemberID `json:"member"`
+	Protocol string        `json:"protocol"`
+	Shards   int           `json:"shards"`
+}
+
+// ErrForeign is what Open wraps when the disk belongs to somebody else.
+var ErrForeign = errors.New("the disk belongs to another member")
+
+// record is the identity and the state of the disk, as it lies in identityFile.
+type record struct {
+	DiskVersion int `json:"disk_version"`
+	Identity
+	// Boot counts the starts; it is durable before the process that it counts does anything.
+	Boot uint32 `json:"boot"`
+	// Durability is that of the latest start: it says what an unclean stop cost.
+	Durability Durability `json:"durability"`
+	// Clean says that the latest process stopped in order, with everything on disk.
+	Clean bool `json:"clean"`
+	// Lost says that an earlier state of this member was lost: its disk never votes just because the
+	// cluster is being created.
+	Lost bool `json:"lost"`
+}
+
+// check refuses a disk that is not the wanted one, naming what differs.
+func (r *record) check(want Identity) error {
+	for _, f := range []struct {
+		field     string
+		got, want any
+	}{
+		{"cluster", r.Cluster, want.Cluster},
+		{"member", r.Member, want.Member},
+		{"protocol", r.Protocol, want.Protocol},
+		{"shards", r.Shards, want.Shards},
+	} {
+		if f.got != f.want {
+			return fmt.Errorf("%w: its %s is %v, this member's is %v; give the member its own directory",
+				ErrForeign, f.field, f.got, f.want)
+		}
+	}
+	return nil
+}
+
+// stateLost reports whether the latest stop may have lost something that was acknowledged.
+func (r *record) stateLost() bool {
+	switch r.Durability {
+	case Sync:
+		return false
+	case Interval:
+		return !r.Clean
+	}
+	return true
+}
+
+// readRecord returns nil without an error if there is none.
+func readRecord(fs vfs.FS, directory string) (*record, error) {
+	path := fs.PathJoin(directory, identityFile)
+	file, err := fs.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open identity: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return nil, fmt.Errorf("read identity %s: %w", path, err)
+	}
+	var version struct {
+		DiskVersion int `json:"disk_version"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return nil, fmt.Errorf("identity %s is damaged: %w", path, err)
+	}
+	if version.DiskVersion != DiskVersion {
+		return nil, fmt.Errorf("identity %s: disk version %d is not %d, the one of this program", path, version.DiskVersion, DiskVersion)
+	}
+	r := &record{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("identity %s is damaged: %w", path, err)
+	}
+	return r, nil
+}
+
+// writeRecord replaces the record as a whole and returns when that is durable.
+func writeRecord(fs vfs.FS, directory string, r *record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
+	path := fs.PathJoin(directory, identityFile)
+	if err := writeFile(fs, path+".new", append(data, '\n')); err != nil {
+		return fmt.Errorf("write identity: %w", err)
+	}
+	if err := fs.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write identity: %w", err)
+	}
+	return syncDirectory(fs, directory)
+}
+
+func writeFile(fs vfs.FS, path string, data []byte) error {
+	file, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func syncDirectory(fs vfs.FS, directory string) error {
+	d, err := fs.OpenDir(directory)
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("sync directory %s: %w", directory, err)
+	}
+	return nil
+}

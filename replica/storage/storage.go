@@ -1,0 +1,250 @@
+// Package storage keeps a member's state: one database per member, in which every shard has its own key
+// space, and one committer, which makes the batches of all shards durable in groups.
+package storage
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+// Durability says when a batch counts as persisted.
+type Durability uint8
+
+// The levels of durability.
+const (
+	// Sync: after an fsync. Nothing that was acknowledged is lost in a crash.
+	Sync Durability = iota + 1
+	// Interval: after it is handed to the write-ahead log; an fsync follows within Options.FlushEvery.
+	// An unclean stop counts as a lost disk.
+	Interval
+	// Memory: at once; nothing but the identity is on disk. Any stop counts as a lost disk.
+	Memory
+)
+
+var (
+	_ encoding.TextMarshaler   = Sync
+	_ encoding.TextUnmarshaler = (*Durability)(nil)
+)
+
+// ParseDurability reads the spelling of a manifest: Sync, Interval or Memory.
+func ParseDurability(text string) (Durability, error) {
+	for _, d := range []Durability{Sync, Interval, Memory} {
+		if d.String() == text {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("durability %q is unknown; use Sync, Interval or Memory", text)
+}
+
+// String is the spelling of a manifest.
+func (d Durability) String() string {
+	switch d {
+	case Sync:
+		return "Sync"
+	case Interval:
+		return "Interval"
+	case Memory:
+		return "Memory"
+	}
+	return "unknown"
+}
+
+// MarshalText writes the spelling of a manifest.
+func (d Durability) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the spelling of a manifest.
+func (d *Durability) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDurability(string(text))
+	return err
+}
+
+// DefaultFlushEvery bounds what Interval loses when the machine stops.
+const DefaultFlushEvery = 50 * time.Millisecond
+
+// Options say what to open, and how.
+type Options struct {
+	// Directory is the member's own. With Memory it may be empty: then not even the identity is kept, and
+	// the caller must know which starts are restarts.
+	Directory  string
+	Identity   Identity
+	Durability Durability    // zero: Sync
+	FlushEvery time.Duration // Interval only; zero: DefaultFlushEvery
+	FileSystem vfs.FS        // nil: the operating system's
+	Logger     *zap.Logger   // nil: none
+	// Observe is told of each commit, from the committer's goroutine. It may be nil.
+	Observe func(Commit)
+}
+
+// Commit is the work of one turn of the committer.
+type Commit struct {
+	Batches int           // of shards
+	Bytes   int           // keys and values
+	Took    time.Duration // until it was persisted, fsync included if there was one
+}
+
+// engine is where records live: a database on disk, or memory.
+type engine interface {
+	shard(i int) protocol.Reader
+	// commit persists a batch of a shard, before it returns (then it is true), or later.
+	commit(shard int, batch protocol.Batch, done func(sequence uint64)) bool
+	bytes() uint64
+	close() error
+}
+
+// Store is a member's state.
+type Store struct {
+	options Options
+	record  record
+	engine  engine
+	failure *failure
+	closing sync.Once
+	closed  error
+}
+
+// Open opens the state of a member, and makes its next boot count durable. It refuses a disk of another
+// member or cluster (ErrForeign) and one that another process uses.
+func Open(o Options) (*Store, error) {
+	if o.Durability == 0 {
+		o.Durability = Sync
+	}
+	if o.FlushEvery <= 0 {
+		o.FlushEvery = DefaultFlushEvery
+	}
+	if o.FileSystem == nil {
+		o.FileSystem = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Directory == "" && o.Durability != Memory {
+		return nil, fmt.Errorf("storage: durability %s needs a directory", o.Durability)
+	}
+	s := &Store{options: o, failure: newFailure(), record: record{DiskVersion: DiskVersion, Identity: o.Identity}}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("storage %s: %w", o.Directory, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	o := &s.options
+	if o.Directory == "" {
+		s.record.Boot = 1
+		s.engine = newMemory(o.Identity.Shards)
+		return nil
+	}
+	if err := o.FileSystem.MkdirAll(o.Directory, 0o755); err != nil {
+		return err
+	}
+	earlier, err := readRecord(o.FileSystem, o.Directory)
+	if err != nil {
+		return err
+	}
+	if earlier != nil {
+		if err := earlier.check(o.Identity); err != nil {
+			return err
+		}
+		s.record = *earlier
+	}
+	if o.Durability == Memory {
+		s.record.Lost = s.record.Lost || earlier != nil
+		s.engine = newMemory(o.Identity.Shards)
+	} else if err := s.openDisk(earlier); err != nil {
+		return err
+	}
+	// The record is written last: until then, nothing that this start did needs to be known by the next.
+	s.record.Boot++
+	s.record.Clean = false
+	s.record.Durability = o.Durability
+	if err := writeRecord(o.FileSystem, o.Directory, &s.record); err != nil {
+		return errors.Join(err, s.engine.close())
+	}
+	return nil
+}
+
+func (s *Store) openDisk(earlier *record) error {
+	o := &s.options
+	path := o.FileSystem.PathJoin(o.Directory, "db")
+	switch {
+	case earlier == nil:
+	case earlier.stateLost():
+		o.Logger.Warn("the latest stop was not clean: this member's state counts as lost, and is wiped",
+			zap.String("directory", o.Directory), zap.Stringer("durability", earlier.Durability))
+		if err := errors.Join(o.FileSystem.RemoveAll(path), syncDirectory(o.FileSystem, o.Directory)); err != nil {
+			return fmt.Errorf("wipe: %w", err)
+		}
+		s.record.Lost = true
+	default:
+		if names, err := o.FileSystem.List(path); err != nil || len(names) == 0 {
+			s.record.Lost = true // somebody removed the database and left the identity
+		}
+	}
+	d, err := openDisk(path, o, s.failure)
+	if err != nil {
+		return err
+	}
+	if earlier == nil && !d.empty() {
+		return errors.Join(fmt.Errorf("%w: it holds records but no %s file", ErrForeign, identityFile), d.close())
+	}
+	s.engine = d
+	return nil
+}
+
+// Boot counts the starts of this member on this disk, this one included.
+func (s *Store) Boot() uint32 { return s.record.Boot }
+
+// Lost reports that an earlier state of this member was lost, now or before: it must join again, whatever
+// else says that it may vote.
+func (s *Store) Lost() bool { return s.record.Lost }
+
+// Shard is the state of one shard. It is used by one goroutine at a time, the one that commits to the shard.
+// It panics if the disk can't be read; Err says why.
+func (s *Store) Shard(i int) protocol.Reader { return s.engine.shard(i) }
+
+// Commit persists a batch of a shard. It returns true if that is done already; else done is called with the
+// batch's sequence when it is, in the order of the shard's commits, from the committer's goroutine; it must
+// not block. After a failure nothing is reported any more.
+func (s *Store) Commit(shard int, batch protocol.Batch, done func(sequence uint64)) bool {
+	return s.engine.commit(shard, batch, done)
+}
+
+// Bytes is the size of the state on disk, or in memory, as far as it is known.
+func (s *Store) Bytes() uint64 { return s.engine.bytes() }
+
+// Done is closed when the disk failed; Err says why. A failed store never reports a batch as persisted again.
+func (s *Store) Done() <-chan struct{} { return s.failure.done }
+
+// Err is the reason of the failure, or nil.
+func (s *Store) Err() error { return s.failure.reason() }
+
+// Close persists what was committed and marks the stop as clean. After a failure it only lets go: the
+// database stays locked until the process ends, since nothing may touch it any more.
+func (s *Store) Close() error {
+	s.closing.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Store) close() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if err := s.engine.close(); err != nil {
+		return fmt.Errorf("storage %s: close: %w", s.options.Directory, err)
+	}
+	if s.options.Directory == "" {
+		return nil
+	}
+	s.record.Clean = true
+	if err := writeRecord(s.options.FileSystem, s.options.Directory, &s.record); err != nil {
+		return fmt.Errorf("storage %s: close: %w", s.options.Directory, err)
+	}
+	return nil
+}
