@@ -1,0 +1,136 @@
+package v1alpha1
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Load reads, decodes and validates a manifest file. The error has one line per mistake, each with the
+// file's name and the path of the field.
+func Load(path string) (*GeoRegisterCluster, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	cluster, err := Decode(data)
+	if err != nil {
+		return nil, prefixLines(path, err)
+	}
+	return cluster, nil
+}
+
+// Decode decodes and validates one manifest, in YAML or JSON. Unknown and repeated fields are mistakes. The
+// error joins one error per mistake, each naming the path of its field.
+func Decode(data []byte) (*GeoRegisterCluster, error) {
+	document, err := single(data)
+	if err != nil {
+		return nil, err
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
+	}
+	cluster := &GeoRegisterCluster{}
+	mistakes, err := kjson.UnmarshalStrict(asJSON, cluster)
+	if err != nil {
+		return nil, readable(err)
+	}
+	if len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	if invalid := cluster.Validate(); len(invalid) > 0 {
+		var each []error
+		for _, e := range invalid {
+			each = append(each, e)
+		}
+		return nil, errors.Join(each...)
+	}
+	return cluster, nil
+}
+
+// single returns the only document of a file; a second one would otherwise be dropped in silence.
+func single(data []byte) ([]byte, error) {
+	var found []byte
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("split into documents: %w", err)
+		}
+		if blank(document) {
+			continue
+		}
+		if found != nil {
+			return nil, errors.New("more than one document; keep one GeoRegisterCluster per file")
+		}
+		found = document
+	}
+	if found == nil {
+		return nil, errors.New("empty manifest; start from one of config/samples")
+	}
+	return found, nil
+}
+
+// blank reports whether a document has nothing but comments and separators.
+func blank(document []byte) bool {
+	for line := range strings.Lines(string(document)) {
+		line = strings.TrimSpace(line)
+		if line != "" && line != "---" && !strings.HasPrefix(line, "#") {
+			return false
+		}
+	}
+	return true
+}
+
+// readable renders a value of the wrong type by its path in the manifest instead of Go's names.
+func readable(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Errorf("%s: expected %s, not %s", wrong.Field, expected(wrong), article(wrong.Value))
+	}
+	return fmt.Errorf("decode manifest: %w", err)
+}
+
+func expected(wrong *json.UnmarshalTypeError) string {
+	switch wrong.Type.Kind().String() {
+	case "string":
+		return "a string"
+	case "slice":
+		return "a list"
+	case "struct", "map":
+		return "an object"
+	case "int32", "int64":
+		return "a whole number of 32 bits"
+	}
+	return wrong.Type.String()
+}
+
+// article names a JSON value, which the decoder spells "string", "number 1.5", "array" and so on.
+func article(value string) string {
+	switch value {
+	case "array", "object":
+		return "an " + value
+	}
+	return "a " + value
+}
+
+func prefixLines(path string, err error) error {
+	var lines []string
+	for _, line := range strings.Split(err.Error(), "\n") {
+		lines = append(lines, path+": "+line)
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,133 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// What an absent field means. Nothing is written back into a manifest.
+const (
+	// DefaultShards keeps two cores busy and leaves room for more; each shard costs a loop per member.
+	DefaultShards   = 4
+	DefaultMembers  = 1
+	DefaultInterval = 100 * time.Millisecond
+)
+
+// Bounds of durations.
+const (
+	maxInterval = time.Minute
+	maxRTT      = 10 * time.Second
+)
+
+// ShardCount is spec.shards or its default.
+func (s GeoRegisterClusterSpec) ShardCount() int { return int(valueOr(s.Shards, DefaultShards)) }
+
+// MemberCount is spec.sites[].members or its default.
+func (s Site) MemberCount() int { return int(valueOr(s.Members, DefaultMembers)) }
+
+// MemberCount is the number of members of all sites.
+func (s GeoRegisterClusterSpec) MemberCount() int {
+	n := 0
+	for _, site := range s.Sites {
+		n += site.MemberCount()
+	}
+	return n
+}
+
+// DurabilityOrDefault is spec.storage.durability or its default.
+func (s Storage) DurabilityOrDefault() Durability {
+	if s.Durability == "" {
+		return Sync
+	}
+	return s.Durability
+}
+
+// SyncInterval is spec.storage.interval or its default. It is meaningful with durability Interval, in a
+// valid manifest.
+func (s Storage) SyncInterval() time.Duration {
+	if s.Interval == "" {
+		return DefaultInterval
+	}
+	d, _ := s.Interval.parse() // validated
+	return d
+}
+
+// Register is the limits, with their defaults, in the store's own vocabulary.
+func (l Limits) Register() register.Limits {
+	defaults := register.DefaultLimits()
+	return register.Limits{
+		KeyBytes:   int(valueOr(l.KeyBytes, int32(defaults.KeyBytes))),
+		ValueBytes: int(valueOr(l.ValueBytes, int32(defaults.ValueBytes))),
+	}
+}
+
+// Delay is what the WAN does to messages between two sites.
+type Delay struct {
+	RTT    time.Duration // half of it in each direction
+	Jitter time.Duration // at most, on top, in each direction
+}
+
+// Delay is the delay between two sites of a valid manifest; zero without a WAN and within a site.
+func (s GeoRegisterClusterSpec) Delay(a, b string) Delay {
+	switch {
+	case s.WAN == nil:
+		return Delay{}
+	case s.WAN.Profile != "":
+		p, err := profile.Find(s.WAN.Profile)
+		if err != nil {
+			return Delay{} // not a valid manifest
+		}
+		i, j := slices.Index(profileSites(p), a), slices.Index(profileSites(p), b)
+		if i < 0 || j < 0 || a == b {
+			return Delay{}
+		}
+		return Delay{RTT: p.RTT[i][j]}
+	}
+	for _, l := range s.WAN.Links {
+		if l.joins(a, b) {
+			rtt, _ := l.RTT.parse() // validated
+			jitter, _ := l.Jitter.parse()
+			return Delay{RTT: rtt, Jitter: jitter}
+		}
+	}
+	return Delay{}
+}
+
+// profileSites are the sites of a profile by position, spelled as DNS labels.
+func profileSites(p profile.Profile) []string {
+	var names []string
+	for _, site := range p.Sites {
+		names = append(names, strings.ToLower(site))
+	}
+	return names
+}
+
+// joins reports whether the link is between a and b, in either order.
+func (l Link) joins(a, b string) bool {
+	return len(l.Between) == 2 &&
+		(l.Between[0] == a && l.Between[1] == b || l.Between[0] == b && l.Between[1] == a)
+}
+
+// parse reads a duration; an empty one is zero.
+func (d Duration) parse() (time.Duration, error) {
+	if d == "" {
+		return 0, nil
+	}
+	parsed, err := time.ParseDuration(string(d))
+	if err != nil {
+		return 0, fmt.Errorf("not a duration; write it like 72ms or 1.5s")
+	}
+	return parsed, nil
+}
+
+func valueOr[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -1,0 +1,227 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/profile"
+)
+
+const (
+	maxNameLength     = 20 // names of StatefulSets and of chaos objects are made from it
+	maxSiteNameLength = 15
+	maxShards         = 256
+	maxKeyBytes       = 64 << 10
+	maxValueBytes     = 16 << 20
+)
+
+// Validate lists what is wrong with a manifest: one error per mistake, with the path of the field and the
+// way to put it right. A mistake that follows from another one is not listed.
+func (c *GeoRegisterCluster) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if c.APIVersion != APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), c.APIVersion, []string{APIVersion}))
+	}
+	if c.Kind != Kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), c.Kind, []string{Kind}))
+	}
+	errs = append(errs, validateLabel(field.NewPath("metadata", "name"), c.Name, maxNameLength)...)
+	return append(errs, c.Spec.Validate(field.NewPath("spec"))...)
+}
+
+// Validate lists what is wrong with a spec that stands at path.
+func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	add := func(more ...*field.Error) { errs = append(errs, more...) }
+
+	known := slices.Contains(capability.Names(), s.Protocol)
+	if !known {
+		add(field.NotSupported(path.Child("protocol"), s.Protocol, capability.Names()))
+	}
+	siteErrs := validateSites(path.Child("sites"), s.Sites)
+	add(siteErrs...)
+	if known && len(siteErrs) == 0 {
+		if protocol, err := capability.Find(s.Protocol); err != nil {
+			add(field.InternalError(path.Child("protocol"), err))
+		} else if err := protocol.CheckMembers(s.MemberCount()); err != nil {
+			add(field.Invalid(path.Child("sites"), s.MemberCount(),
+				fmt.Sprintf("%v, counted over all sites; add or remove sites or members", err)))
+		}
+	}
+	add(validateRange(path.Child("shards"), s.Shards, maxShards)...)
+	add(validateStorage(path.Child("storage"), s.Storage)...)
+	add(validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes)...)
+	add(validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes)...)
+	if s.WAN != nil {
+		add(validateWAN(path, s)...)
+	}
+	return errs
+}
+
+func validateSites(path *field.Path, sites []Site) field.ErrorList {
+	if len(sites) == 0 {
+		return field.ErrorList{field.Required(path, "name at least one site")}
+	}
+	var errs field.ErrorList
+	for i, site := range sites {
+		at := path.Index(i)
+		errs = append(errs, validateLabel(at.Child("name"), site.Name, maxSiteNameLength)...)
+		if site.Name != "" && slices.IndexFunc(sites, func(o Site) bool { return o.Name == site.Name }) != i {
+			twice := field.Duplicate(at.Child("name"), site.Name)
+			twice.Detail = "give every site a name of its own, or set members of the first one"
+			errs = append(errs, twice)
+		}
+		if site.Members != nil && *site.Members < 1 {
+			errs = append(errs, field.Invalid(at.Child("members"), *site.Members,
+				"must be at least 1; leave the site out if it has no members"))
+		}
+	}
+	return errs
+}
+
+func validateStorage(path *field.Path, s Storage) field.ErrorList {
+	durabilities := []Durability{Sync, Interval, Memory}
+	if s.Durability != "" && !slices.Contains(durabilities, s.Durability) {
+		return field.ErrorList{field.NotSupported(path.Child("durability"), s.Durability, durabilities)}
+	}
+	if s.Interval == "" {
+		return nil
+	}
+	at := path.Child("interval")
+	if s.DurabilityOrDefault() != Interval {
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf(
+			"durability %s has no interval; remove it or set durability: Interval", s.DurabilityOrDefault()))}
+	}
+	return validateDuration(at, s.Interval, time.Millisecond, maxInterval)
+}
+
+// validateWAN is told the whole spec: links and profiles must fit the sites.
+func validateWAN(spec *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	path := spec.Child("wan")
+	switch {
+	case s.WAN.Profile != "" && s.WAN.Links != nil:
+		return field.ErrorList{field.Forbidden(path.Child("links"), "give either profile or links; remove one of them")}
+	case s.WAN.Profile != "":
+		return validateProfile(path.Child("profile"), spec.Child("sites"), s)
+	case len(s.WAN.Links) > 0:
+		return validateLinks(path.Child("links"), s)
+	case len(s.Sites) > 1:
+		return field.ErrorList{field.Required(path, "give a profile or links, or remove wan for a network without delay")}
+	}
+	return nil
+}
+
+func validateProfile(path, sites *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	p, err := profile.Find(s.WAN.Profile)
+	if err != nil {
+		return field.ErrorList{field.NotSupported(path, s.WAN.Profile, profile.Names())}
+	}
+	var errs field.ErrorList
+	for i, site := range s.Sites {
+		if site.Name != "" && !slices.Contains(profileSites(p), site.Name) {
+			errs = append(errs, field.Invalid(sites.Index(i).Child("name"), site.Name, fmt.Sprintf(
+				"profile %s has no such site; use %s, or give wan.links instead of the profile",
+				p.Name, strings.Join(profileSites(p), ", "))))
+		}
+	}
+	return errs
+}
+
+func validateLinks(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	var errs field.ErrorList
+	for i, link := range s.WAN.Links {
+		errs = append(errs, validateEnds(path.Index(i).Child("between"), link, s)...)
+		first := slices.IndexFunc(s.WAN.Links, func(o Link) bool { return len(link.Between) == 2 && o.joins(link.Between[0], link.Between[1]) })
+		if first >= 0 && first < i {
+			twice := field.Duplicate(path.Index(i).Child("between"), strings.Join(link.Between, "-"))
+			twice.Detail = fmt.Sprintf("%s is the same pair; remove one of them", path.Index(first))
+			errs = append(errs, twice)
+		}
+	}
+	if len(errs) == 0 { // else a pair that seems to be missing may only be misspelt
+		errs = append(errs, missingPairs(path, s)...)
+	}
+	for i, link := range s.WAN.Links {
+		at := path.Index(i)
+		if link.RTT == "" {
+			errs = append(errs, field.Required(at.Child("rtt"), "write it like 72ms; 0s for no delay"))
+		} else {
+			errs = append(errs, validateDuration(at.Child("rtt"), link.RTT, 0, maxRTT)...)
+		}
+		errs = append(errs, validateDuration(at.Child("jitter"), link.Jitter, 0, maxRTT)...)
+	}
+	return errs
+}
+
+// validateEnds checks that a link joins two different sites of the cluster.
+func validateEnds(path *field.Path, link Link, s GeoRegisterClusterSpec) field.ErrorList {
+	if len(link.Between) != 2 || link.Between[0] == link.Between[1] {
+		return field.ErrorList{field.Invalid(path, strings.Join(link.Between, ", "), "name two different sites, like [a, b]")}
+	}
+	var errs field.ErrorList
+	for i, end := range link.Between {
+		if !slices.ContainsFunc(s.Sites, func(site Site) bool { return site.Name == end }) {
+			errs = append(errs, field.Invalid(path.Index(i), end, "no such site in spec.sites; add it there or correct the name"))
+		}
+	}
+	return errs
+}
+
+func missingPairs(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	var names []string
+	for _, site := range s.Sites {
+		if !slices.Contains(names, site.Name) { // repeated names are a mistake of their own
+			names = append(names, site.Name)
+		}
+	}
+	var errs field.ErrorList
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if !slices.ContainsFunc(s.WAN.Links, func(l Link) bool { return l.joins(a, b) }) {
+				errs = append(errs, field.Required(path, fmt.Sprintf(
+					"no link between %s and %s; add {between: [%s, %s], rtt: ...}", a, b, a, b)))
+			}
+		}
+	}
+	return errs
+}
+
+func validateLabel(path *field.Path, name string, limit int) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "give a name of lower case letters, digits and hyphens")}
+	}
+	if len(name) > limit {
+		return field.ErrorList{field.Invalid(path, name, fmt.Sprintf("must have at most %d characters", limit))}
+	}
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return field.ErrorList{field.Invalid(path, name,
+			"must be a DNS label: lower case letters, digits and hyphens, with a letter or digit at both ends")}
+	}
+	return nil
+}
+
+func validateRange(path *field.Path, value *int32, most int32) field.ErrorList {
+	if value == nil || *value >= 1 && *value <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be between 1 and %d", most))}
+}
+
+func validateDuration(path *field.Path, d Duration, least, most time.Duration) field.ErrorList {
+	parsed, err := d.parse()
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, string(d), err.Error())}
+	case d != "" && parsed < 0:
+		return field.ErrorList{field.Invalid(path, string(d), "must not be negative")}
+	case d != "" && (parsed < least || parsed > most):
+		return field.ErrorList{field.Invalid(path, string(d), fmt.Sprintf("must be between %s and %s", least, most))}
+	}
+	return nil
+}
