@@ -11,6 +11,6 @@ PATH=$bin:$PATH
 find api -name '*.proto' | sort | while read -r file; do
   protoc -I . --go_out=. --go_opt=paths=source_relative \
     --go-grpc_out=. --go-grpc_opt=paths=source_relative \
-    --go-vtproto_out=. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size \
+    --go-vtproto_out=. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size+clone \
     "$file"
 done

@@ -8,6 +8,7 @@ import (
 	binary "encoding/binary"
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
+	proto "google.golang.org/protobuf/proto"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 )
@@ -18,6 +19,425 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+func (m *Frame) CloneVT() *Frame {
+	if m == nil {
+		return (*Frame)(nil)
+	}
+	r := new(Frame)
+	r.Hello = m.Hello.CloneVT()
+	r.Ping = m.Ping
+	r.Pong = m.Pong
+	if rhs := m.Messages; rhs != nil {
+		tmpContainer := make([]*Message, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Messages = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Frame) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Hello) CloneVT() *Hello {
+	if m == nil {
+		return (*Hello)(nil)
+	}
+	r := new(Hello)
+	r.Cluster = m.Cluster
+	r.Member = m.Member
+	r.To = m.To
+	r.WireVersion = m.WireVersion
+	r.Protocol = m.Protocol
+	r.Shards = m.Shards
+	r.Epoch = m.Epoch
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Hello) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Message) CloneVT() *Message {
+	if m == nil {
+		return (*Message)(nil)
+	}
+	r := new(Message)
+	r.Kind = m.Kind
+	r.Shard = m.Shard
+	r.Epoch = m.Epoch
+	r.Incarnation = m.Incarnation
+	r.Op = m.Op
+	r.Timestamp = m.Timestamp
+	r.Writer = m.Writer
+	r.Rmws = m.Rmws
+	r.Present = m.Present
+	r.Same = m.Same
+	r.Instance = m.Instance.CloneVT()
+	r.Transfer = m.Transfer.CloneVT()
+	if rhs := m.Known; rhs != nil {
+		tmpContainer := make([]uint32, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Known = tmpContainer
+	}
+	if rhs := m.Key; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Key = tmpBytes
+	}
+	if rhs := m.Value; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Value = tmpBytes
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Message) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Instance) CloneVT() *Instance {
+	if m == nil {
+		return (*Instance)(nil)
+	}
+	r := new(Instance)
+	r.Id = m.Id.CloneVT()
+	r.Ballot = m.Ballot
+	r.AcceptedBallot = m.AcceptedBallot
+	r.Status = m.Status
+	r.Unchanged = m.Unchanged
+	r.State = m.State.CloneVT()
+	if rhs := m.Deps; rhs != nil {
+		tmpContainer := make([]*InstanceID, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Deps = tmpContainer
+	}
+	if rhs := m.Commands; rhs != nil {
+		tmpContainer := make([]*Command, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Commands = tmpContainer
+	}
+	if rhs := m.Answers; rhs != nil {
+		tmpContainer := make([]*Answer, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Answers = tmpContainer
+	}
+	if rhs := m.Created; rhs != nil {
+		tmpContainer := make([]uint32, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Created = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Instance) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *InstanceID) CloneVT() *InstanceID {
+	if m == nil {
+		return (*InstanceID)(nil)
+	}
+	r := new(InstanceID)
+	r.Writer = m.Writer
+	r.Number = m.Number
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *InstanceID) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Command) CloneVT() *Command {
+	if m == nil {
+		return (*Command)(nil)
+	}
+	r := new(Command)
+	r.Function = m.Function
+	r.Session = m.Session
+	r.Number = m.Number
+	r.FirstIncomplete = m.FirstIncomplete
+	r.IssuedAt = m.IssuedAt
+	r.MaxValueBytes = m.MaxValueBytes
+	if rhs := m.Args; rhs != nil {
+		tmpContainer := make([][]byte, len(rhs))
+		for k, v := range rhs {
+			tmpBytes := make([]byte, len(v))
+			copy(tmpBytes, v)
+			tmpContainer[k] = tmpBytes
+		}
+		r.Args = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Command) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Answer) CloneVT() *Answer {
+	if m == nil {
+		return (*Answer)(nil)
+	}
+	r := new(Answer)
+	r.Present = m.Present
+	r.Refused = m.Refused
+	r.Expired = m.Expired
+	if rhs := m.Value; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Value = tmpBytes
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Answer) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *RegisterRecord) CloneVT() *RegisterRecord {
+	if m == nil {
+		return (*RegisterRecord)(nil)
+	}
+	r := new(RegisterRecord)
+	r.Timestamp = m.Timestamp
+	r.Writer = m.Writer
+	r.Rmws = m.Rmws
+	r.Present = m.Present
+	if rhs := m.Value; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Value = tmpBytes
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *RegisterRecord) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *KeyState) CloneVT() *KeyState {
+	if m == nil {
+		return (*KeyState)(nil)
+	}
+	r := new(KeyState)
+	r.Previous = m.Previous.CloneVT()
+	r.Count = m.Count
+	r.Horizon = m.Horizon
+	if rhs := m.Executed; rhs != nil {
+		tmpContainer := make([]*Executed, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Executed = tmpContainer
+	}
+	if rhs := m.Sessions; rhs != nil {
+		tmpContainer := make([]*Session, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Sessions = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *KeyState) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Executed) CloneVT() *Executed {
+	if m == nil {
+		return (*Executed)(nil)
+	}
+	r := new(Executed)
+	r.Id = m.Id.CloneVT()
+	if rhs := m.Answers; rhs != nil {
+		tmpContainer := make([]*Answer, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Answers = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Executed) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Session) CloneVT() *Session {
+	if m == nil {
+		return (*Session)(nil)
+	}
+	r := new(Session)
+	r.Session = m.Session
+	r.FirstIncomplete = m.FirstIncomplete
+	r.SeenAt = m.SeenAt
+	if rhs := m.Done; rhs != nil {
+		tmpContainer := make([]*Done, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Done = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Session) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Done) CloneVT() *Done {
+	if m == nil {
+		return (*Done)(nil)
+	}
+	r := new(Done)
+	r.Number = m.Number
+	r.Answer = m.Answer.CloneVT()
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Done) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *MemberRecord) CloneVT() *MemberRecord {
+	if m == nil {
+		return (*MemberRecord)(nil)
+	}
+	r := new(MemberRecord)
+	r.Incarnation = m.Incarnation
+	r.Voter = m.Voter
+	if rhs := m.Known; rhs != nil {
+		tmpContainer := make([]uint32, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Known = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *MemberRecord) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Transfer) CloneVT() *Transfer {
+	if m == nil {
+		return (*Transfer)(nil)
+	}
+	r := new(Transfer)
+	r.Member = m.Member
+	r.Incarnation = m.Incarnation
+	r.Last = m.Last
+	if rhs := m.From; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.From = tmpBytes
+	}
+	if rhs := m.Records; rhs != nil {
+		tmpContainer := make([]*Record, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Records = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Transfer) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Record) CloneVT() *Record {
+	if m == nil {
+		return (*Record)(nil)
+	}
+	r := new(Record)
+	if rhs := m.Key; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Key = tmpBytes
+	}
+	if rhs := m.Value; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Value = tmpBytes
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Record) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
 
 func (m *Frame) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {

@@ -1,0 +1,340 @@
+package gryff
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// One instance carries a batch of the rmws that wait for a key, within these bounds.
+const (
+	batchCommands = 64
+	batchBytes    = 1 << 20
+)
+
+// rmwRequest is an rmw of a client of this member.
+type rmwRequest struct {
+	protocol.Request
+	answered bool // given up at its deadline
+}
+
+type stage uint8
+
+const (
+	preAccepting stage = iota + 1
+	preparing
+	accepting
+	committed
+	preempted // another member recovers the instance; its outcome will come
+)
+
+// drive is an instance that this member brings to its end: its own, or one that it recovers.
+type drive struct {
+	*instance
+	stage      stage
+	ballot     uint64
+	op         uint64
+	asked      phase.Phase
+	requests   []*rmwRequest // none in a recovery
+	roundTrips int
+	fastPath   bool
+
+	initial  attributes       // as first proposed
+	merged   attributes       // joined with what others answered
+	agreed   phase.Phase      // PreAcceptOKs that changed nothing
+	prepared []*preparedReply // in a recovery
+
+	outcome  *peerv1.Executed // executed here, or heard of
+	executed phase.Phase      // others that executed it
+}
+
+// rmw queues an operation behind the key's instance in progress. At most one instance per key and coordinator
+// is in progress, so a dependency graph has no more nodes than members, and chains of them end.
+func (p *Protocol) rmw(r protocol.Request) {
+	if err := p.config.Functions.Check(r.Operation.Call); err != nil {
+		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+		return
+	}
+	o := p.object(r.Operation.Key)
+	o.queue = append(o.queue, &rmwRequest{Request: r})
+	p.propose(o)
+}
+
+// propose is algorithm 3, lines 2 to 8, for what waits.
+func (p *Protocol) propose(o *object) {
+	if o.mine != nil || len(o.queue) == 0 {
+		return
+	}
+	i := o.instance(p, instanceID{p.author, o.known().of(p.author) + 1})
+	d := &drive{instance: i, stage: preAccepting, op: p.op()}
+	i.drive, o.mine = d, d
+	d.requests = o.takeBatch()
+	for _, r := range d.requests {
+		i.commands = append(i.commands, command(r.Operation))
+	}
+	i.deps = o.depsOf(i.id)
+	i.base = p.load(o.key)
+	i.status, i.unchanged, i.created = peerv1.Status_PRE_ACCEPTED, true, p.roster.Vector()
+	d.initial, d.merged = i.attributes, i.attributes
+	p.saveInstance(i)
+	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.fast-1), d.question())
+	p.decidePreAccept(d)
+}
+
+func (o *object) takeBatch() []*rmwRequest {
+	size, n := 0, 0
+	for n < len(o.queue) && n < batchCommands && size < batchBytes {
+		for _, a := range o.queue[n].Operation.Call.Args {
+			size += len(a)
+		}
+		n++
+	}
+	batch := o.queue[:n:n]
+	o.queue = o.queue[n:]
+	return batch
+}
+
+func command(op register.Operation) *peerv1.Command {
+	return &peerv1.Command{
+		Function: op.Call.Function, Args: op.Call.Args, MaxValueBytes: uint64(op.Call.MaxValueBytes),
+		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
+	}
+}
+
+// question is the message of the drive's stage, made anew for each sending.
+func (d *drive) question() *peerv1.Message {
+	var m *peerv1.Message
+	switch d.stage {
+	case preAccepting:
+		m = d.message(peerv1.Kind_PRE_ACCEPT)
+	case accepting:
+		m = d.message(peerv1.Kind_ACCEPT)
+	case committed:
+		if d.status == peerv1.Status_COMMITTED {
+			m = d.message(peerv1.Kind_COMMIT)
+			break
+		}
+		fallthrough // executed elsewhere, and only its state is here: whoever has executed it answers
+	default:
+		m = &peerv1.Message{Kind: peerv1.Kind_PREPARE, Key: []byte(d.object.key), Instance: &peerv1.Instance{
+			Id: d.id.proto(), Created: d.created,
+		}}
+	}
+	m.Op, m.Instance.Ballot = d.op, d.ballot
+	return m
+}
+
+// answering returns the drive that a reply is for, if it is for its present stage.
+func (o *object) answering(m *peerv1.Message, s stage) *drive {
+	i := o.find(idOf(m.Instance.GetId()))
+	if i == nil || i.drive == nil || i.drive.op != m.Op || i.drive.stage != s {
+		return nil
+	}
+	return i.drive
+}
+
+// next begins a stage.
+func (d *drive) next(p *Protocol, s stage) {
+	d.stage, d.op = s, p.op()
+	d.asked.Restart()
+}
+
+func (p *Protocol) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
+	d := o.answering(m, preAccepting)
+	if d == nil {
+		return
+	}
+	theirs := attributesOf(m)
+	d.merged.deps = d.merged.deps.join(theirs.deps)
+	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
+		d.merged.base = theirs.base
+	}
+	if m.Instance.Unchanged || p.mistakes.FastOnMerged {
+		d.agreed.Answer(p.roster, from)
+	}
+	d.asked.Answer(p.roster, from)
+	p.decidePreAccept(d)
+}
+
+// decidePreAccept is algorithm 3, lines 10 to 15. The fast path asks that replies equal the *initial*
+// attributes, also at n = 3 and after a broadcast, so that recovery knows what could have been chosen.
+func (p *Protocol) decidePreAccept(d *drive) {
+	answers := d.asked.Count(p.roster)
+	switch agreed := d.agreed.Count(p.roster); {
+	case agreed+1 >= p.fast:
+		p.config.Took("rmw.fast")
+		d.fastPath = true
+		d.roundTrips = min(1, p.fast-1)
+		if p.mistakes.FastOnMerged {
+			d.attributes = d.merged
+		}
+		p.commit(d)
+	case answers+1 >= p.majority && agreed < answers:
+		p.config.Took("rmw.slow")
+		d.roundTrips = 1
+		p.accept(d, d.merged)
+	}
+}
+
+// accept proposes attributes to a majority (algorithm 3, lines 13 to 18).
+func (p *Protocol) accept(d *drive, a attributes) {
+	d.next(p, accepting)
+	d.attributes = a
+	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
+	p.saveInstance(d.instance)
+	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.majority-1), d.question())
+	p.decideAccept(d)
+}
+
+func (p *Protocol) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
+	if d := o.answering(m, accepting); d != nil {
+		d.asked.Answer(p.roster, from)
+		p.decideAccept(d)
+	}
+}
+
+func (p *Protocol) decideAccept(d *drive) {
+	if p.votes(d) >= p.majority {
+		d.roundTrips++
+		p.commit(d)
+	}
+}
+
+// votes counts the acceptors that answered, this member included if its disk may vote.
+func (p *Protocol) votes(d *drive) int {
+	n := d.asked.Count(p.roster)
+	if p.mayVote(d.created) {
+		n++
+	}
+	return n
+}
+
+// commit is algorithm 3, lines 19 to 22. The decision is durable here before anyone is told: a coordinator
+// that forgot a fast commit would answer Prepare as if there had been none.
+func (p *Protocol) commit(d *drive) {
+	d.next(p, committed)
+	d.status, d.tellTo = peerv1.Status_COMMITTED, p.config.Self
+	p.saveInstance(d.instance)
+	// Everyone is told, not a quorum alone: everyone has to execute.
+	to := d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+	if p.mistakes.CommitBeforePersist {
+		p.sendAll(to, d.question())
+	} else {
+		p.sendAllDurably(to, d.question())
+	}
+	if p.mistakes.AnswerOnCommit {
+		p.answerEarly(d)
+	}
+	p.execute(d.object)
+}
+
+// onExecuted counts executions, and takes the state of a member that is ahead.
+func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
+	id := idOf(m.Instance.GetId())
+	d := o.driveOf(id)
+	if d != nil {
+		d.executed.Answer(p.roster, from)
+		d.asked.Answer(p.roster, from)
+		if d.outcome == nil && len(m.Instance.Answers) > 0 {
+			d.outcome = &peerv1.Executed{Id: m.Instance.Id, Answers: m.Instance.Answers}
+		}
+	}
+	if m.Instance.State != nil {
+		p.install(o, m.Instance.State)
+	}
+	if d != nil {
+		p.decideExecuted(d)
+	}
+}
+
+// driveOf finds a drive also when its instance is executed here and forgotten.
+func (o *object) driveOf(id instanceID) *drive {
+	if o.mine != nil && o.mine.id == id {
+		return o.mine
+	}
+	if i := o.find(id); i != nil {
+		return i.drive
+	}
+	return nil
+}
+
+// decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21).
+func (p *Protocol) decideExecuted(d *drive) {
+	n := d.executed.Count(p.roster)
+	if d.object.executed(d.id.writer) >= d.id.number {
+		n++
+	}
+	if n < p.majority {
+		return
+	}
+	if d.object.executed(d.id.writer) < d.id.number && d.outcome == nil {
+		return // executed elsewhere; the answers come with our own execution or a state
+	}
+	p.finish(d)
+}
+
+// finish ends the drive of an executed instance, and proposes what waited meanwhile.
+func (p *Protocol) finish(d *drive) {
+	d.instance.drive = nil
+	if d.instance.gone {
+		p.live.Remove(d.element)
+	}
+	o := d.object
+	if o.mine != d {
+		return
+	}
+	o.mine = nil
+	if d.outcome != nil && len(d.outcome.Answers) == 0 {
+		// Recovered as a no-op, which is final: proposing again can't execute twice.
+		p.config.Took("rmw.again")
+		o.queue = append(d.requests, o.queue...)
+	} else {
+		p.answer(d)
+	}
+	p.propose(o)
+}
+
+func (p *Protocol) answer(d *drive) {
+	for k, r := range d.requests {
+		if r.answered {
+			continue
+		}
+		result := register.Result{
+			// The commit and execution are one more round trip, but in a cluster of one.
+			Status: register.Unknown, RoundTrips: min(d.roundTrips+1, d.roundTrips*2), Fast: d.fastPath,
+			Message: "the outcome was forgotten before it could be told",
+		}
+		if d.outcome != nil && k < len(d.outcome.Answers) {
+			result = resultOf(d.outcome.Answers[k], result)
+		}
+		p.completeDurably(r.Handle, result)
+	}
+}
+
+func resultOf(a *peerv1.Answer, r register.Result) register.Result {
+	switch {
+	case a.Expired:
+		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"
+	case a.Refused != "":
+		r.Status, r.Message = register.Failed, a.Refused
+	default:
+		r.Status, r.Message, r.Value = register.OK, "", value(a.Present, a.Value)
+	}
+	return r
+}
+
+// tickInstance repeats what a drive asked, gives up requests past their deadline, and recovers what others
+// left unfinished.
+func (p *Protocol) tickInstance(i *instance) {
+	d := i.drive
+	if d != nil {
+		p.tickDrive(d)
+	}
+	if d == nil || d.stage == preempted {
+		if p.now >= i.patience {
+			p.recover(i)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package gryff
+
+import (
+	"cmp"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// execute runs every committed instance of a key whose dependencies are all committed: strongly connected
+// components in the order of the graph, and within one by (number, writer), which is the same everywhere.
+//
+// EPaxos breaks cycles by seq, so that a command that only committed before another began comes first. Here
+// an rmw completes after a quorum *executed* it, that is, after everything it depends on was committed; what
+// begins later can't enter its component, so seq is not needed.
+func (p *Protocol) execute(o *object) {
+	for p.executeOne(o) {
+	}
+}
+
+// executeOne runs the first component that is ready, and reports whether there was one.
+func (p *Protocol) executeOne(o *object) bool {
+	for _, root := range slices.Clone(o.instances) { // needs may add what it misses
+		if root.status != peerv1.Status_COMMITTED {
+			continue
+		}
+		if component := p.ready(o, root); component != nil {
+			if len(component) > 1 {
+				p.config.Took("rmw.cycle")
+			}
+			if !p.mistakes.OrderByArrival {
+				slices.SortFunc(component, func(a, b *instance) int {
+					return cmp.Or(cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer, b.id.writer))
+				})
+			}
+			for _, i := range component {
+				p.executeInstance(i)
+			}
+			p.reportExecuted(component)
+			return true
+		}
+	}
+	return false
+}
+
+// ready is Tarjan's algorithm from a committed instance, without recursion. It returns the first component
+// that depends on nothing outside itself, or nil if something that the root needs is not committed.
+func (p *Protocol) ready(o *object, root *instance) []*instance {
+	type visit struct {
+		*instance
+		needs    []*instance
+		low, num int
+	}
+	numbers := map[*instance]int{} // never ranged over
+	var stack, path []*visit
+	enter := func(i *instance) bool {
+		needs, ok := p.needs(o, i)
+		if !ok {
+			return false
+		}
+		v := &visit{instance: i, needs: needs, num: len(numbers) + 1}
+		v.low = v.num
+		numbers[i] = v.num
+		stack, path = append(stack, v), append(path, v)
+		return true
+	}
+	if !enter(root) {
+		return nil
+	}
+	for {
+		v := path[len(path)-1]
+		if len(v.needs) > 0 {
+			next := v.needs[0]
+			v.needs = v.needs[1:]
+			if n, seen := numbers[next]; seen { // still on the stack: no component was taken off yet
+				v.low = min(v.low, n)
+			} else if !enter(next) {
+				return nil
+			}
+			continue
+		}
+		if v.low == v.num { // the first component found is one that needs no other
+			var component []*instance
+			for _, w := range stack[slices.Index(stack, v):] {
+				component = append(component, w.instance)
+			}
+			return component
+		}
+		path = path[:len(path)-1]
+		path[len(path)-1].low = min(path[len(path)-1].low, v.low)
+	}
+}
+
+// needs lists the unexecuted instances that one depends on. It reports false, and begins to wait for what is
+// missing, if one of them is not committed here.
+func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
+	var needs []*instance
+	complete := true
+	for _, d := range i.deps.with(instanceID{i.id.writer, i.id.number - 1}) {
+		last := d.number
+		if d.writer == i.id.writer {
+			last = i.id.number - 1
+		}
+		for n := o.executed(d.writer) + 1; n <= last; n++ {
+			j := o.find(instanceID{d.writer, n})
+			if j == nil {
+				j = o.instance(p, instanceID{d.writer, n})
+				j.status = peerv1.Status_HEARD
+				p.bePatient(j)
+			}
+			if j.status != peerv1.Status_COMMITTED {
+				complete = false
+				break // the first one tells, or brings a state with the rest
+			}
+			needs = append(needs, j)
+		}
+	}
+	return needs, complete
+}
+
+// executeInstance is EXECUTE of algorithm 4, for each command of the batch.
+func (p *Protocol) executeInstance(i *instance) {
+	o := i.object
+	state := o.state.CloneVT()
+	execution := &peerv1.Executed{Id: i.id.proto()}
+	if len(i.commands) > 0 {
+		current := i.base
+		if previous := fromRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {
+			current = previous
+		}
+		for _, c := range i.commands {
+			execution.Answers = append(execution.Answers, p.executeCommand(state, &current, c))
+		}
+		state.Previous = toRecord(current)
+		state.Count++
+		p.apply(o.key, current)
+	}
+	setExecuted(state, execution)
+	o.state = state
+	p.saveState(o)
+	p.settle(i, execution)
+}
+
+func (p *Protocol) executeCommand(state *peerv1.KeyState, current *register.Versioned, c *peerv1.Command) *peerv1.Answer {
+	if !p.mistakes.ForgetSessions {
+		if answer := recall(state, c); answer != nil {
+			p.config.Took("rmw.duplicate")
+			return answer
+		}
+	}
+	out, err := p.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	if err != nil {
+		// The others know the function: going on without it would be another history.
+		p.fault("execute on %q: %w", "an agreed rmw", err)
+		return &peerv1.Answer{Refused: err.Error()}
+	}
+	if out.Refused == "" && out.Changed {
+		current.Value = out.Next
+	}
+	current.Carstamp = current.Carstamp.Next()
+	answer := &peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused}
+	remember(state, c, answer)
+	return answer
+}
+
+// setExecuted replaces what the state says of the writer; entries stay sorted by writer.
+func setExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
+	at, found := slices.BinarySearchFunc(state.Executed, e.Id.Writer, func(x *peerv1.Executed, w uint64) int {
+		return cmp.Compare(x.GetId().GetWriter(), w)
+	})
+	if found {
+		state.Executed[at] = e
+		return
+	}
+	state.Executed = slices.Insert(state.Executed, at, e)
+}
+
+// settle ends an instance that is executed here.
+func (p *Protocol) settle(i *instance, e *peerv1.Executed) {
+	d := i.drive
+	p.forget(i)
+	switch {
+	case d == nil:
+	case d != i.object.mine:
+		i.drive = nil // a recovery ends with the execution; whoever misses it recovers too
+		p.live.Remove(i.element)
+	default:
+		d.outcome = e
+		if d.stage != committed {
+			d.next(p, committed)
+			d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+		}
+	}
+}
+
+// reportExecuted tells those who wait for executions (algorithm 4, line 21), once they are durable.
+func (p *Protocol) reportExecuted(component []*instance) {
+	for _, i := range component {
+		author := view.MemberID(i.id.writer.Member())
+		if author != p.config.Self {
+			p.tellExecuted(i.object, i.id, author, 0, false)
+		} else if i.drive != nil {
+			p.decideExecuted(i.drive)
+		}
+		if i.tellTo != 0 && i.tellTo != author && i.tellTo != p.config.Self {
+			p.tellExecuted(i.object, i.id, i.tellTo, 0, false)
+		}
+	}
+}
+
+// install takes the state of a member that is ahead: the rmws of a key execute in one order, so of two states
+// the one with the larger count contains the other, but for no-ops, which changed nothing.
+func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
+	state := o.state.CloneVT()
+	if theirs.Count > state.Count {
+		mine := state.Executed
+		state = theirs.CloneVT()
+		for _, e := range mine {
+			p.keepExecuted(state, e)
+		}
+		p.apply(o.key, fromRecord(state.Previous))
+	} else {
+		for _, e := range theirs.Executed {
+			p.keepExecuted(state, e)
+		}
+	}
+	p.config.Took("state.installed")
+	o.state = state
+	p.saveState(o)
+	var covered []*instance
+	for _, i := range o.instances {
+		if i.id.number <= o.executed(i.id.writer) {
+			covered = append(covered, i)
+		}
+	}
+	for _, i := range covered {
+		p.settle(i, o.execution(i.id.writer))
+	}
+	p.reportExecuted(covered)
+	p.execute(o)
+}
+
+func (p *Protocol) keepExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
+	for _, x := range state.Executed {
+		if x.GetId().GetWriter() == e.GetId().GetWriter() && x.GetId().GetNumber() >= e.GetId().GetNumber() {
+			return
+		}
+	}
+	setExecuted(state, e)
+}

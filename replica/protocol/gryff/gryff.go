@@ -1,0 +1,215 @@
+// Package gryff is Gryff (NSDI '20): linearizable reads and writes by a shared register protocol, and
+// read-modify-writes by EPaxos, unified by carstamps.
+//
+// Registers (register.go) follow algorithms 1, 2 and 7 of the paper; rmws (coordinator.go, replica.go,
+// execute.go) algorithms 3 and 4; recovery (recover.go) algorithms 5 and 6 with the corrections that
+// docs/protocols.md explains.
+package gryff
+
+import (
+	"container/list"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Protocol is one member's part of Gryff, for one shard.
+type Protocol struct {
+	config   protocol.Config
+	roster   *phase.Roster
+	journal  *protocol.Journal
+	mistakes Mistakes
+	majority int
+	fast     int             // the fast quorum
+	me       register.Writer // issues the carstamps of writes
+	author   register.Writer // names instances: it outlives restarts, since their numbers are durable
+	now      protocol.Instant
+	draws    uint64
+	nextOp   uint64
+
+	operations map[uint64]*operation // reads and writes that this member coordinates; by op
+	inFlight   *list.List            // the same, oldest first
+	objects    map[string]*object    // keys with rmws in progress
+	live       *list.List            // their instances, oldest first
+	effects    protocol.Effects
+}
+
+var _ member.Inner = (*Protocol)(nil)
+
+// Factory makes a correct Gryff.
+func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return newProtocol(config, journal, roster, Mistakes{})
+}
+
+// FactoryWith makes a Gryff with known bugs put back, for tests.
+func FactoryWith(mistakes Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		return newProtocol(config, journal, roster, mistakes)
+	}
+}
+
+func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, mistakes Mistakes) *Protocol {
+	incarnation := uint32(roster.Of(config.Self))
+	p := &Protocol{
+		config:     config,
+		roster:     roster,
+		journal:    journal,
+		mistakes:   mistakes,
+		majority:   config.View.Majority(),
+		fast:       config.View.FastQuorum(),
+		me:         register.NewWriter(uint32(config.Self), incarnation, config.Boot),
+		author:     register.NewWriter(uint32(config.Self), incarnation, 0),
+		draws:      config.Seed,
+		operations: map[uint64]*operation{},
+		inFlight:   list.New(),
+		objects:    map[string]*object{},
+		live:       list.New(),
+	}
+	if mistakes.TagWithoutBoot {
+		p.me = p.author
+	}
+	p.nextOp = phase.FirstOp(&p.config, roster)
+	p.loadInstances()
+	return p
+}
+
+// Submit implements protocol.Protocol.
+func (p *Protocol) Submit(r protocol.Request) {
+	switch r.Operation.Kind {
+	case register.Read:
+		p.read(r)
+	case register.Write:
+		p.write(r)
+	case register.RMW:
+		p.rmw(r)
+	default:
+		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+	}
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	switch m.Kind {
+	case peerv1.Kind_READ1:
+		p.onRead1(from, m)
+	case peerv1.Kind_READ2, peerv1.Kind_WRITE2:
+		p.onUpdate(from, m)
+	case peerv1.Kind_WRITE1:
+		p.onWrite1(from, m)
+	case peerv1.Kind_READ1_REPLY:
+		p.onRead1Reply(from, m)
+	case peerv1.Kind_WRITE1_REPLY:
+		p.onWrite1Reply(from, m)
+	case peerv1.Kind_READ2_REPLY, peerv1.Kind_WRITE2_REPLY:
+		p.onUpdateReply(from, m)
+	default:
+		if m.GetInstance().GetId() != nil {
+			p.receiveRMW(from, m)
+		}
+	}
+}
+
+// receiveRMW handles what concerns an instance.
+func (p *Protocol) receiveRMW(from view.MemberID, m *peerv1.Message) {
+	o := p.object(string(m.Key))
+	switch m.Kind {
+	case peerv1.Kind_PRE_ACCEPT:
+		p.onPreAccept(o, from, m)
+	case peerv1.Kind_PRE_ACCEPT_OK:
+		p.onPreAcceptOK(o, from, m)
+	case peerv1.Kind_ACCEPT:
+		p.onAccept(o, from, m)
+	case peerv1.Kind_ACCEPT_OK:
+		p.onAcceptOK(o, from, m)
+	case peerv1.Kind_COMMIT:
+		p.onCommit(o, from, m)
+	case peerv1.Kind_EXECUTED:
+		p.onExecuted(o, from, m)
+	case peerv1.Kind_PREPARE:
+		p.onPrepare(o, from, m)
+	case peerv1.Kind_PREPARE_OK:
+		p.onPrepareOK(o, from, m)
+	case peerv1.Kind_NACK:
+		p.onNack(o, m)
+	}
+	p.release(o)
+}
+
+// Tick implements protocol.Protocol: it repeats what was not answered, gives up what is past its deadline and
+// recovers what others left unfinished.
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now = now
+	for e := p.inFlight.Front(); e != nil; {
+		op := e.Value.(*operation)
+		e = e.Next()
+		p.tickOperation(op)
+	}
+	for e := p.live.Front(); e != nil; {
+		i := e.Value.(*instance)
+		e = e.Next()
+		p.tickInstance(i)
+		p.release(i.object)
+	}
+}
+
+// Ready implements protocol.Protocol.
+func (p *Protocol) Ready() protocol.Effects {
+	e := p.effects
+	e.Persist = p.journal.Take()
+	p.effects = protocol.Effects{}
+	return e
+}
+
+// Pending is how many operations and instances this member holds unfinished.
+func (p *Protocol) Pending() int { return p.inFlight.Len() + p.live.Len() }
+
+func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
+	p.effects.Send = append(p.effects.Send, protocol.Envelope{To: to, Message: m})
+}
+
+func (p *Protocol) sendAll(to []view.MemberID, m *peerv1.Message) {
+	for _, id := range to {
+		p.send(id, m)
+	}
+}
+
+// sendDurably sends once everything that was put into the journal so far is durable.
+func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
+	if p.mistakes.AckBeforePersist {
+		p.send(to, m)
+		return
+	}
+	p.effects.SendAfterPersist = append(p.effects.SendAfterPersist, protocol.Envelope{To: to, Message: m})
+}
+
+func (p *Protocol) sendAllDurably(to []view.MemberID, m *peerv1.Message) {
+	for _, id := range to {
+		p.sendDurably(id, m)
+	}
+}
+
+func (p *Protocol) complete(handle uint64, r register.Result) {
+	p.effects.Complete = append(p.effects.Complete, protocol.Completion{Handle: handle, Result: r})
+}
+
+func (p *Protocol) completeDurably(handle uint64, r register.Result) {
+	p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: handle, Result: r})
+}
+
+func (p *Protocol) op() uint64 {
+	p.nextOp++
+	return p.nextOp
+}
+
+// draw is a number below n, from the seed that the world lent (splitmix64).
+func (p *Protocol) draw(n uint64) uint64 {
+	p.draws += 0x9e3779b97f4a7c15
+	z := p.draws
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return (z ^ (z >> 31)) % max(n, 1)
+}

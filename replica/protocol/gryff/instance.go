@@ -1,0 +1,245 @@
+package gryff
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// instanceID names an instance of a key: the writer's number-th, counting from 1 without gaps.
+type instanceID struct {
+	writer register.Writer
+	number uint64
+}
+
+func idOf(id *peerv1.InstanceID) instanceID {
+	return instanceID{register.Writer(id.GetWriter()), id.GetNumber()}
+}
+
+func (id instanceID) proto() *peerv1.InstanceID {
+	return &peerv1.InstanceID{Writer: uint64(id.writer), Number: id.number}
+}
+
+// vector is a set of instances of one key, closed downwards: per writer all up to a number. It is sorted by
+// writer. Dependencies are vectors: an instance of a writer always depends on the writer's earlier ones.
+type vector []instanceID
+
+func (v vector) of(w register.Writer) uint64 {
+	for _, id := range v {
+		if id.writer == w {
+			return id.number
+		}
+	}
+	return 0
+}
+
+// with returns v joined with one instance and all before it of the writer.
+func (v vector) with(id instanceID) vector {
+	at, found := slices.BinarySearchFunc(v, id, func(a, b instanceID) int { return cmp.Compare(a.writer, b.writer) })
+	switch {
+	case id.number == 0:
+		return v
+	case !found:
+		return slices.Insert(slices.Clone(v), at, id)
+	case v[at].number >= id.number:
+		return v
+	}
+	v = slices.Clone(v)
+	v[at] = id
+	return v
+}
+
+func (v vector) join(w vector) vector {
+	for _, id := range w {
+		v = v.with(id)
+	}
+	return v
+}
+
+func vectorOf(ids []*peerv1.InstanceID) vector {
+	var v vector
+	for _, id := range ids {
+		v = v.with(idOf(id))
+	}
+	return v
+}
+
+func (v vector) proto() []*peerv1.InstanceID {
+	ids := make([]*peerv1.InstanceID, len(v))
+	for i, id := range v {
+		ids[i] = id.proto()
+	}
+	return ids
+}
+
+// attributes are what the members agree on for an instance (Gryff, figure 4). There is no seq: see execute.go.
+type attributes struct {
+	commands []*peerv1.Command // none: a no-op
+	deps     vector
+	base     register.Versioned
+}
+
+// instance is an rmw, or a batch of them, that this replica has not executed yet.
+type instance struct {
+	attributes
+	object    *object
+	id        instanceID
+	status    peerv1.Status
+	ballot    uint64 // the highest promised
+	accepted  uint64 // the one that the attributes were last accepted in
+	unchanged bool   // pre-accepted with the initial attributes
+	created   []uint32
+	stored    bool // there is a record on disk
+	gone      bool // executed; only its drive is left
+	element   *list.Element
+
+	tellTo   view.MemberID // who sent Commit
+	drive    *drive        // this member coordinates or recovers it
+	attempts uint64        // to recover it
+	seen     uint64        // the highest ballot heard of
+	patience protocol.Instant
+}
+
+// object is the rmw side of one key.
+type object struct {
+	key       string
+	state     *peerv1.KeyState
+	instances []*instance // by (writer, number)
+	mine      *drive      // what this member proposed and has not finished
+	queue     []*rmwRequest
+}
+
+func (p *Protocol) object(key string) *object {
+	o := p.objects[key]
+	if o == nil {
+		o = &object{key: key, state: p.loadState(key)}
+		p.objects[key] = o
+	}
+	return o
+}
+
+// release forgets an object with nothing in progress; its state is on disk.
+func (p *Protocol) release(o *object) {
+	if len(o.instances) == 0 && o.mine == nil && len(o.queue) == 0 {
+		delete(p.objects, o.key)
+	}
+}
+
+func (o *object) find(id instanceID) *instance {
+	for _, i := range o.instances {
+		if i.id == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// instance returns what is known of an instance that is not executed here, and starts to know of it.
+func (o *object) instance(p *Protocol, id instanceID) *instance {
+	if i := o.find(id); i != nil {
+		return i
+	}
+	i := &instance{object: o, id: id}
+	i.element = p.live.PushBack(i)
+	p.bePatient(i)
+	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {
+		return cmp.Or(cmp.Compare(i.id.writer, id.writer), cmp.Compare(i.id.number, id.number))
+	})
+	o.instances = slices.Insert(o.instances, at, i)
+	return i
+}
+
+// forget drops an instance that is executed: what it did is in the key's state. What a drive still has to
+// tell keeps it among the live ones.
+func (p *Protocol) forget(i *instance) {
+	i.gone = true
+	if i.drive == nil {
+		p.live.Remove(i.element)
+	}
+	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
+	if i.stored {
+		p.journal.Delete(instanceKey(i.object.key, i.id))
+	}
+}
+
+// executed is the number of the writer's latest instance that is executed here.
+func (o *object) executed(w register.Writer) uint64 {
+	if e := o.execution(w); e != nil {
+		return e.GetId().GetNumber()
+	}
+	return 0
+}
+
+func (o *object) execution(w register.Writer) *peerv1.Executed {
+	for _, e := range o.state.Executed {
+		if e.GetId().GetWriter() == uint64(w) {
+			return e
+		}
+	}
+	return nil
+}
+
+// known is every instance that this replica has heard of: I_cmd of algorithms 3 and 4.
+func (o *object) known() vector {
+	var v vector
+	for _, e := range o.state.Executed {
+		v = v.with(idOf(e.GetId()))
+	}
+	for _, i := range o.instances {
+		v = v.with(i.id)
+	}
+	return v
+}
+
+// depsOf is known, less the instance itself and what its own writer issued later.
+func (o *object) depsOf(id instanceID) vector {
+	return cut(o.known(), id)
+}
+
+func cut(v vector, id instanceID) vector {
+	v = slices.Clone(v)
+	for k := range v {
+		if v[k].writer == id.writer {
+			v[k].number = id.number - 1
+		}
+	}
+	return slices.DeleteFunc(v, func(d instanceID) bool { return d.number == 0 })
+}
+
+// message tells of an instance. It is made anew for each sending.
+func (i *instance) message(kind peerv1.Kind) *peerv1.Message {
+	m := &peerv1.Message{Kind: kind, Key: []byte(i.object.key), Instance: &peerv1.Instance{
+		Id: i.id.proto(), Ballot: i.ballot, AcceptedBallot: i.accepted, Status: i.status,
+		Deps: i.deps.proto(), Commands: i.commands, Unchanged: i.unchanged, Created: i.created,
+	}}
+	stamp(m, i.base)
+	return m
+}
+
+// adopt takes the attributes of a message.
+func (i *instance) adopt(m *peerv1.Message) {
+	i.attributes = attributesOf(m)
+	if len(m.Instance.Created) > 0 {
+		i.created = m.Instance.Created
+	}
+}
+
+func attributesOf(m *peerv1.Message) attributes {
+	return attributes{commands: m.Instance.Commands, deps: vectorOf(m.Instance.Deps), base: versioned(m)}
+}
+
+// mayVote reports whether this member's present disk may vote on an instance. A newcomer abstains on what its
+// lost disk may have voted on: everything whose coordinator did not know the new incarnation when it began.
+func (p *Protocol) mayVote(created []uint32) bool {
+	own := p.roster.Of(p.config.Self)
+	if own == 1 || p.mistakes.NewcomerVotes {
+		return true
+	}
+	at := p.config.View.Index(p.config.Self)
+	return at < len(created) && view.Incarnation(created[at]) == own
+}

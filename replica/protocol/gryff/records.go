@@ -1,0 +1,189 @@
+package gryff
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// The journal's keys: 'r' + key holds a RegisterRecord, 's' + key a KeyState, and 'i' + writer + number + key
+// the message that would tell another member of the instance.
+
+func registerKey(key string) []byte { return append([]byte{'r'}, key...) }
+
+func stateKey(key string) []byte { return append([]byte{'s'}, key...) }
+
+func instanceKey(key string, id instanceID) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'i'}, uint64(id.writer))
+	return append(binary.BigEndian.AppendUint64(b, id.number), key...)
+}
+
+// load is the register of a key; the zero Versioned if it was never written.
+func (p *Protocol) load(key string) register.Versioned {
+	raw, ok := p.journal.Get(registerKey(key))
+	if !ok {
+		return register.Versioned{}
+	}
+	var record peerv1.RegisterRecord
+	if err := record.UnmarshalVT(raw); err != nil {
+		p.fault("the register of %q on disk is damaged: %w", key, err)
+		return register.Versioned{}
+	}
+	return fromRecord(&record)
+}
+
+// apply is APPLY of algorithm 2: the larger carstamp stays, with its value.
+func (p *Protocol) apply(key string, v register.Versioned) {
+	if !p.load(key).Carstamp.Less(v.Carstamp) {
+		return
+	}
+	raw, err := toRecord(v).MarshalVT()
+	if err != nil {
+		p.fault("encode the register of %q: %w", key, err)
+		return
+	}
+	p.journal.Put(registerKey(key), raw)
+}
+
+func (p *Protocol) loadState(key string) *peerv1.KeyState {
+	state := &peerv1.KeyState{}
+	if raw, ok := p.journal.Get(stateKey(key)); ok {
+		if err := state.UnmarshalVT(raw); err != nil {
+			p.fault("the rmw state of %q on disk is damaged: %w", key, err)
+		}
+	}
+	return state
+}
+
+func (p *Protocol) saveState(o *object) {
+	raw, err := o.state.MarshalVT()
+	if err != nil {
+		p.fault("encode the rmw state of %q: %w", o.key, err)
+		return
+	}
+	p.journal.Put(stateKey(o.key), raw)
+}
+
+func (p *Protocol) saveInstance(i *instance) {
+	raw, err := i.message(peerv1.Kind_KIND_UNSPECIFIED).MarshalVT()
+	if err != nil {
+		p.fault("encode an instance of %q: %w", i.object.key, err)
+		return
+	}
+	p.journal.Put(instanceKey(i.object.key, i.id), raw)
+	i.stored = true
+}
+
+// loadInstances finds what was in progress when the process ended.
+func (p *Protocol) loadInstances() {
+	p.journal.Scan([]byte{'i'}, func(key, raw []byte) bool {
+		if key[0] != 'i' {
+			return false
+		}
+		m := &peerv1.Message{}
+		if err := m.UnmarshalVT(raw); err != nil {
+			p.fault("an instance on disk is damaged: %w", err)
+			return false
+		}
+		i := p.object(string(m.Key)).instance(p, idOf(m.Instance.GetId()))
+		i.adopt(m)
+		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
+		i.unchanged = m.Instance.Unchanged
+		i.stored = true
+		return true
+	})
+}
+
+// Adopt implements member.Inner: it merges a record of a peer that adopted this newcomer.
+func (p *Protocol) Adopt(key, value []byte) {
+	if len(key) == 0 {
+		return
+	}
+	switch key[0] {
+	case 'r':
+		var record peerv1.RegisterRecord
+		if err := record.UnmarshalVT(value); err != nil {
+			p.fault("a transferred register is damaged: %w", err)
+			return
+		}
+		p.apply(string(key[1:]), fromRecord(&record))
+	case 's':
+		state := &peerv1.KeyState{}
+		if err := state.UnmarshalVT(value); err != nil {
+			p.fault("a transferred rmw state is damaged: %w", err)
+			return
+		}
+		o := p.object(string(key[1:]))
+		p.install(o, state)
+		p.release(o)
+	case 'i':
+		m := &peerv1.Message{}
+		if err := m.UnmarshalVT(value); err != nil || m.Instance.GetId() == nil {
+			p.fault("a transferred instance is damaged: %w", err)
+			return
+		}
+		p.hear(m)
+	}
+}
+
+// hear notes an instance that a newcomer never voted on: it becomes a dependency of later ones. That it was
+// committed is a fact, whoever tells it.
+func (p *Protocol) hear(m *peerv1.Message) {
+	o := p.object(string(m.Key))
+	id := idOf(m.Instance.GetId())
+	if o.executed(id.writer) < id.number {
+		i := o.instance(p, id)
+		i.created = m.Instance.Created
+		if m.Instance.Status == peerv1.Status_COMMITTED && i.status != peerv1.Status_COMMITTED {
+			i.adopt(m)
+			i.status = peerv1.Status_COMMITTED
+		}
+		if i.status == peerv1.Status_NONE {
+			i.status = peerv1.Status_HEARD
+		}
+		p.saveInstance(i)
+	}
+	p.release(o)
+}
+
+func (p *Protocol) fault(format string, args ...any) {
+	if p.effects.Fault == nil {
+		p.effects.Fault = fmt.Errorf("gryff: "+format, args...)
+	}
+}
+
+func toRecord(v register.Versioned) *peerv1.RegisterRecord {
+	return &peerv1.RegisterRecord{
+		Timestamp: v.Carstamp.Timestamp, Writer: uint64(v.Carstamp.Writer), Rmws: v.Carstamp.RMWs,
+		Present: v.Value.Present(), Value: v.Value,
+	}
+}
+
+func fromRecord(r *peerv1.RegisterRecord) register.Versioned {
+	return register.Versioned{Carstamp: carstamp(r.GetTimestamp(), r.GetWriter(), r.GetRmws()), Value: value(r.GetPresent(), r.GetValue())}
+}
+
+func stamp(m *peerv1.Message, v register.Versioned) {
+	m.Timestamp, m.Writer, m.Rmws = v.Carstamp.Timestamp, uint64(v.Carstamp.Writer), v.Carstamp.RMWs
+	m.Present, m.Value = v.Value.Present(), v.Value
+}
+
+func versioned(m *peerv1.Message) register.Versioned {
+	return register.Versioned{Carstamp: carstamp(m.Timestamp, m.Writer, m.Rmws), Value: value(m.Present, m.Value)}
+}
+
+func carstamp(timestamp, writer, rmws uint64) register.Carstamp {
+	return register.Carstamp{Timestamp: timestamp, Writer: register.Writer(writer), RMWs: rmws}
+}
+
+func value(present bool, b []byte) register.Value {
+	switch {
+	case !present:
+		return nil
+	case b == nil:
+		return register.Value{}
+	}
+	return b
+}

@@ -1,0 +1,244 @@
+package gryff
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// preparedReply is what a member said of an instance in a recovery.
+type preparedReply struct {
+	attributes
+	from      view.MemberID
+	status    peerv1.Status
+	accepted  uint64
+	unchanged bool
+}
+
+// bePatient sets when to recover an instance that makes no progress here. Members take turns by their
+// distance from the coordinator, and draw a delay, so that recoveries seldom duel.
+func (p *Protocol) bePatient(i *instance) {
+	n := p.config.View.Size()
+	author := p.config.View.Index(view.MemberID(i.id.writer.Member()))
+	rank := (p.config.View.Index(p.config.Self) - author + n) % n
+	wait := p.config.Suspect
+	if i.status == peerv1.Status_HEARD {
+		wait = 2 * p.config.Retry // something committed waits for it
+	}
+	wait += time.Duration(rank)*p.config.Retry + time.Duration(min(i.attempts, 8))*p.config.Retry
+	wait += time.Duration(p.draw(uint64(p.config.Retry)))
+	i.patience = p.now.Add(wait)
+}
+
+// recover is algorithm 5, lines 1 to 3.
+func (p *Protocol) recover(i *instance) {
+	i.attempts++
+	p.bePatient(i)
+	if i.status == peerv1.Status_COMMITTED {
+		p.execute(i.object) // its dependencies are recovered, each in its turn
+		return
+	}
+	p.config.Took("recover.begin")
+	d := i.drive
+	if d == nil {
+		d = &drive{instance: i}
+		i.drive = d
+	}
+	d.next(p, preparing)
+	d.prepared = nil
+	d.ballot = ballotAfter(max(i.ballot, i.seen), p.config.Self)
+	own := &preparedReply{i.attributes, p.config.Self, i.status, i.accepted, i.unchanged}
+	i.ballot = d.ballot
+	p.saveInstance(i)
+	if p.mayVote(i.created) {
+		d.prepared = append(d.prepared, own)
+	}
+	p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), d.question())
+	p.decidePrepare(d)
+}
+
+// ballotAfter is the member's lowest ballot above b. Ballots are a count and the member's number; the
+// coordinator's own, before any recovery, is 0.
+func ballotAfter(b uint64, self view.MemberID) uint64 { return (b>>16+1)<<16 | uint64(self) }
+
+// onPrepare is algorithm 6.
+func (p *Protocol) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
+	i := p.request(o, from, m)
+	if i == nil {
+		return
+	}
+	if m.Instance.Ballot <= i.ballot {
+		p.refuse(i, from, m)
+		return
+	}
+	promised := i.ballot
+	i.ballot = m.Instance.Ballot
+	i.seen = max(i.seen, i.ballot)
+	p.saveInstance(i)
+	p.yield(i)
+	reply := i.message(peerv1.Kind_PREPARE_OK)
+	reply.Op = m.Op
+	if p.mistakes.OneBallot {
+		reply.Instance.AcceptedBallot = promised
+	}
+	p.sendDurably(from, reply)
+}
+
+// yield lets another member's recovery go first. A coordinator that has promised must not commit on the fast
+// path any more: the recovery takes it for a member that never will. Nor may an older Accept be repeated once
+// the instance has taken the attributes of a higher ballot.
+func (p *Protocol) yield(i *instance) {
+	p.bePatient(i)
+	d := i.drive
+	switch {
+	case d == nil || d.stage == committed:
+	case d == i.object.mine:
+		d.next(p, preempted)
+	default:
+		i.drive = nil
+	}
+}
+
+func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
+	d := o.answering(m, preparing)
+	if d == nil || !d.asked.Answer(p.roster, from) {
+		return
+	}
+	if len(d.created) == 0 {
+		d.created = m.Instance.Created
+	}
+	d.prepared = append(d.prepared, &preparedReply{
+		attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Unchanged,
+	})
+	p.decidePrepare(d)
+}
+
+// decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
+// proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
+func (p *Protocol) decidePrepare(d *drive) {
+	if p.votes(d) < p.majority {
+		return
+	}
+	var decided, accepted, fast *preparedReply
+	agreed := 0
+	authorAnswered := false
+	author := view.MemberID(d.id.writer.Member())
+	for _, r := range d.prepared {
+		if r.from != p.config.Self && !d.asked.Answered(p.roster, r.from) {
+			continue // a disk that is gone
+		}
+		switch {
+		case r.status == peerv1.Status_COMMITTED:
+			decided = r
+		case r.status == peerv1.Status_ACCEPTED && (accepted == nil || r.accepted > accepted.accepted):
+			accepted = r
+		case r.status == peerv1.Status_PRE_ACCEPTED && r.unchanged && r.from != author:
+			fast = r
+			agreed++
+		}
+		authorAnswered = authorAnswered || r.from == author && p.sameDisk(d.id.writer)
+	}
+	switch {
+	case decided != nil:
+		p.config.Took("recover.committed")
+		d.attributes = decided.attributes
+		p.commit(d)
+	case accepted != nil:
+		p.config.Took("recover.accepted")
+		p.accept(d, accepted.attributes)
+	case !authorAnswered && fast != nil && agreed >= p.config.View.Size()/2:
+		// The coordinator may have committed with these. With it, those who agreed are a majority, so
+		// dependencies and base are good even if it has not.
+		p.config.Took("recover.fast")
+		p.accept(d, fast.attributes)
+	default:
+		p.config.Took("recover.no-op")
+		p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
+	}
+}
+
+// sameDisk reports whether a writer still has the disk that it wrote with. Its next one knows nothing of what
+// the lost one may have committed.
+func (p *Protocol) sameDisk(w register.Writer) bool {
+	return uint32(p.roster.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
+}
+
+// onNack ends a stage that a higher ballot has overtaken.
+func (p *Protocol) onNack(o *object, m *peerv1.Message) {
+	i := o.find(idOf(m.Instance.GetId()))
+	if i == nil || i.drive == nil || i.drive.op != m.Op || i.drive.stage == committed {
+		return
+	}
+	p.config.Took("recover.preempted")
+	i.seen = max(i.seen, m.Instance.Ballot)
+	p.bePatient(i)
+	if i.drive == o.mine {
+		i.drive.next(p, preempted)
+		return
+	}
+	i.drive = nil
+}
+
+func (p *Protocol) tickDrive(d *drive) {
+	if d == d.object.mine {
+		p.giveUpLate(d)
+	}
+	if d.stage == preempted {
+		return
+	}
+	missing := d.asked.Again(&p.config, p.roster, p.now)
+	if len(missing) == 0 {
+		return
+	}
+	p.config.Took("rmw.retry")
+	if d.stage == preAccepting && d.asked.Count(p.roster)+1 >= p.majority {
+		d.roundTrips = 1
+		p.accept(d, d.merged) // the fast quorum does not come together
+		return
+	}
+	p.sendAllDurably(missing, d.question())
+}
+
+// giveUpLate answers clients whose deadline is past. What is proposed goes on.
+func (p *Protocol) giveUpLate(d *drive) {
+	late := func(r *rmwRequest) bool { return r.Deadline != 0 && p.now >= r.Deadline }
+	for _, r := range d.requests {
+		if !r.answered && late(r) {
+			r.answered = true
+			p.complete(r.Handle, register.Result{Status: register.Unknown, Message: "no quorum executed the rmw before its deadline; it may still take effect"})
+		}
+	}
+	waiting := d.object.queue[:0:0]
+	for _, r := range d.object.queue {
+		switch {
+		case r.answered: // its instance was no no-op; its client knows no outcome
+		case late(r):
+			p.complete(r.Handle, register.Result{Status: register.Unavailable, Message: "the key's earlier rmws were not finished before the deadline"})
+		default:
+			waiting = append(waiting, r)
+		}
+	}
+	d.object.queue = waiting
+}
+
+// answerEarly is the mistake of answering on commit.
+func (p *Protocol) answerEarly(d *drive) {
+	current := d.base
+	for _, r := range d.requests {
+		if r.answered {
+			continue
+		}
+		r.answered = true
+		if out, err := p.config.Functions.Apply(current.Value, r.Operation.Call); err == nil && out.Refused == "" {
+			p.complete(r.Handle, register.Result{Status: register.OK, Value: out.Reply})
+			if out.Changed {
+				current.Value = out.Next
+			}
+		}
+	}
+}
+
+var _ protocol.Protocol = (*Protocol)(nil)

@@ -1,0 +1,248 @@
+package gryff
+
+import (
+	"container/list"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// carriedBytes bounds the values that a read proxy sends along with Read1. A larger value costs a read that
+// meets an older replica its second round trip, instead of costing every read the bandwidth.
+const carriedBytes = 64 << 10
+
+// operation is a read or write that this member coordinates. Itself it counts as the first member of each
+// quorum: what it holds is durable before it completes anything that rests on it.
+type operation struct {
+	request protocol.Request
+	op      uint64
+	element *list.Element
+	asked   phase.Phase
+	holders phase.Phase        // reads: who is known to hold chosen, or something newer
+	second  bool               // in the second phase
+	chosen  register.Versioned // read: the largest seen; write: what is written
+}
+
+func (p *Protocol) begin(r protocol.Request) *operation {
+	o := &operation{request: r, op: p.op()}
+	o.element = p.inFlight.PushBack(o)
+	p.operations[o.op] = o
+	return o
+}
+
+func (p *Protocol) end(o *operation, r register.Result) {
+	p.inFlight.Remove(o.element)
+	delete(p.operations, o.op)
+	key := registerKey(o.request.Operation.Key)
+	if r.Status != register.OK || p.journal.Durable(key) || p.mistakes.AnswerBeforePersist {
+		p.complete(o.request.Handle, r)
+		return
+	}
+	p.completeDurably(o.request.Handle, r)
+}
+
+// read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
+func (p *Protocol) read(r protocol.Request) {
+	o := p.begin(r)
+	o.chosen = p.load(r.Operation.Key)
+	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), o.message(peerv1.Kind_READ1))
+	p.decideRead(o)
+}
+
+// write is algorithm 1, lines 11 to 17.
+func (p *Protocol) write(r protocol.Request) {
+	o := p.begin(r)
+	o.chosen.Carstamp = p.load(r.Operation.Key).Carstamp
+	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), o.message(peerv1.Kind_WRITE1))
+	p.decideWrite(o)
+}
+
+// message is the question of the present phase. It is made anew each time: a sent message never changes.
+func (o *operation) message(kind peerv1.Kind) *peerv1.Message {
+	m := &peerv1.Message{Kind: kind, Op: o.op, Key: []byte(o.request.Operation.Key)}
+	if kind != peerv1.Kind_WRITE1 {
+		stamp(m, o.chosen)
+		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
+			m.Value, m.Same = nil, true // the carstamp alone
+		}
+	}
+	return m
+}
+
+func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
+	if !m.Same { // the value came along: algorithm 7, line 15
+		p.apply(string(m.Key), versioned(m))
+	}
+	held := p.load(string(m.Key))
+	reply := &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: m.Op, Key: m.Key}
+	stamp(reply, held)
+	if held.Carstamp == versioned(m).Carstamp {
+		reply.Value, reply.Same = nil, true
+	}
+	// The reply claims that this replica holds the value, so it must be there after a crash.
+	if p.journal.Durable(registerKey(string(m.Key))) || p.mistakes.ReplyVolatile {
+		p.send(from, reply)
+	} else {
+		p.sendDurably(from, reply)
+	}
+}
+
+func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
+	o := p.operations[m.Op]
+	if o == nil || o.second || o.request.Operation.Kind != register.Read {
+		return
+	}
+	got := versioned(m)
+	switch got.Carstamp.Compare(o.chosen.Carstamp) {
+	case 1:
+		if m.Same {
+			return // the value of a carstamp that this process never asked about: a stray reply
+		}
+		o.chosen = got
+		o.holders.Restart()
+		o.holders.Answer(p.roster, from)
+		p.apply(o.request.Operation.Key, got) // algorithm 7, line 5
+	case 0:
+		o.holders.Answer(p.roster, from)
+	}
+	o.asked.Answer(p.roster, from)
+	p.decideRead(o)
+}
+
+// decideRead returns the value when a quorum holds it, and otherwise spreads it to those that lack it
+// (algorithm 7, lines 6 to 12).
+func (p *Protocol) decideRead(o *operation) {
+	if o.second || o.asked.Count(p.roster)+1 < p.majority {
+		return
+	}
+	if o.holders.Count(p.roster)+1 >= p.majority {
+		p.config.Took("read.fast")
+		p.end(o, o.result(min(1, p.majority-1), true))
+		return
+	}
+	if p.mistakes.SkipWriteBack {
+		p.end(o, o.result(1, true))
+		return
+	}
+	p.config.Took("read.write-back")
+	o.second = true
+	var missing []view.MemberID
+	for _, id := range p.config.Nearest {
+		if o.asked.Answered(p.roster, id) && !o.holders.Answered(p.roster, id) {
+			missing = append(missing, id)
+		}
+	}
+	o.asked = o.holders
+	o.asked.Ask(&p.config, p.now, 0) // when to ask again
+	p.sendAll(missing, o.message(peerv1.Kind_READ2))
+}
+
+func (o *operation) result(roundTrips int, fast bool) register.Result {
+	return register.Result{
+		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: roundTrips, Fast: fast,
+	}
+}
+
+func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
+	// No claim that must hold later: a carstamp that is lost again only makes the write's larger.
+	reply := &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: m.Op}
+	stamp(reply, register.Versioned{Carstamp: p.load(string(m.Key)).Carstamp})
+	p.send(from, reply)
+}
+
+func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
+	o := p.operations[m.Op]
+	if o == nil || o.second || o.request.Operation.Kind != register.Write {
+		return
+	}
+	if got := versioned(m).Carstamp; o.chosen.Carstamp.Less(got) {
+		o.chosen.Carstamp = got
+	}
+	o.asked.Answer(p.roster, from)
+	p.decideWrite(o)
+}
+
+// decideWrite issues the carstamp (algorithm 1, line 15). It is applied here at once, so that a concurrent
+// write of this coordinator issues a larger one: no (timestamp, writer) is issued twice.
+func (p *Protocol) decideWrite(o *operation) {
+	if o.second || o.asked.Count(p.roster)+1 < p.majority {
+		return
+	}
+	key := o.request.Operation.Key
+	latest := o.chosen.Carstamp.Timestamp
+	if !p.mistakes.SameTag {
+		latest = max(latest, p.load(key).Carstamp.Timestamp)
+	}
+	o.second = true
+	o.chosen = register.Versioned{
+		Carstamp: register.Carstamp{Timestamp: latest + 1, Writer: p.me},
+		Value:    o.request.Operation.Value,
+	}
+	p.apply(key, o.chosen)
+	p.config.Took("write")
+	o.asked.Restart()
+	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), o.message(peerv1.Kind_WRITE2))
+	p.decideUpdate(o)
+}
+
+// onUpdate handles Read2 and Write2 alike (algorithm 2).
+func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
+	p.apply(string(m.Key), versioned(m))
+	kind := peerv1.Kind_READ2_REPLY
+	if m.Kind == peerv1.Kind_WRITE2 {
+		kind = peerv1.Kind_WRITE2_REPLY
+	}
+	p.sendDurably(from, &peerv1.Message{Kind: kind, Op: m.Op})
+}
+
+func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
+	o := p.operations[m.Op]
+	if o == nil || !o.second {
+		return
+	}
+	o.asked.Answer(p.roster, from)
+	p.decideUpdate(o)
+}
+
+func (p *Protocol) decideUpdate(o *operation) {
+	if o.asked.Count(p.roster)+1 < p.majority {
+		return
+	}
+	if o.request.Operation.Kind == register.Write {
+		r := o.result(min(2, 2*(p.majority-1)), false)
+		r.Value = nil
+		p.end(o, r)
+		return
+	}
+	p.end(o, o.result(2, false))
+}
+
+func (p *Protocol) tickOperation(o *operation) {
+	if d := o.request.Deadline; d != 0 && p.now >= d {
+		if o.second && o.request.Operation.Kind == register.Write {
+			p.end(o, register.Result{Status: register.Unknown, Message: "no quorum acknowledged the write before its deadline; it may still take effect"})
+			return
+		}
+		p.end(o, register.Result{Status: register.Unavailable, Message: "no quorum answered before the deadline"})
+		return
+	}
+	if to := o.asked.Again(&p.config, p.roster, p.now); len(to) > 0 {
+		p.config.Took("register.retry")
+		p.sendAll(to, o.message(o.kind()))
+	}
+}
+
+func (o *operation) kind() peerv1.Kind {
+	switch {
+	case o.request.Operation.Kind == register.Read && o.second:
+		return peerv1.Kind_READ2
+	case o.request.Operation.Kind == register.Read:
+		return peerv1.Kind_READ1
+	case o.second:
+		return peerv1.Kind_WRITE2
+	}
+	return peerv1.Kind_WRITE1
+}

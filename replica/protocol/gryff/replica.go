@@ -1,0 +1,142 @@
+package gryff
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// request finds or begins the instance that a message asks a vote for. It returns nil if there is nothing to
+// vote on any more, or if this disk must abstain.
+func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *instance {
+	id := idOf(m.Instance.GetId())
+	if id.number == 0 {
+		return nil
+	}
+	if o.executed(id.writer) >= id.number && !p.mistakes.ForgetExecuted {
+		p.tellExecuted(o, id, from, m.Op, true)
+		return nil
+	}
+	created := m.Instance.Created
+	if i := o.find(id); i != nil && len(i.created) > 0 {
+		created = i.created
+	}
+	if !p.mayVote(created) {
+		p.config.Took("rmw.abstain")
+		return nil
+	}
+	i := o.instance(p, id)
+	i.created = created
+	return i
+}
+
+func (p *Protocol) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
+	p.sendDurably(from, &peerv1.Message{Kind: peerv1.Kind_NACK, Op: m.Op, Key: m.Key, Instance: &peerv1.Instance{
+		Id: m.Instance.Id, Ballot: i.ballot,
+	}})
+}
+
+// onPreAccept is algorithm 4, lines 2 to 7.
+func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
+	i := p.request(o, from, m)
+	if i == nil {
+		return
+	}
+	switch {
+	case i.ballot > 0:
+		p.refuse(i, from, m)
+		return
+	case i.status > peerv1.Status_PRE_ACCEPTED:
+		return // the coordinator is further than this message
+	case i.status < peerv1.Status_PRE_ACCEPTED:
+		initial := attributesOf(m)
+		i.attributes = initial
+		i.deps = cut(initial.deps.join(o.depsOf(i.id)), i.id)
+		if mine := p.load(o.key); initial.base.Carstamp.Less(mine.Carstamp) {
+			i.base = mine
+		}
+		i.unchanged = i.base.Carstamp == initial.base.Carstamp && equal(i.deps, initial.deps)
+		i.status = peerv1.Status_PRE_ACCEPTED
+		p.saveInstance(i)
+	}
+	reply := i.message(peerv1.Kind_PRE_ACCEPT_OK)
+	reply.Op, reply.Instance.Commands = m.Op, nil
+	if i.unchanged {
+		reply.Present, reply.Value = false, nil // the coordinator has it
+	}
+	p.sendDurably(from, reply)
+}
+
+func equal(v, w vector) bool {
+	if len(v) != len(w) {
+		return false
+	}
+	for k := range v {
+		if v[k] != w[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
+// what was accepted. With a single one, recovery can choose a value that a lower ballot only prepared.
+func (p *Protocol) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
+	i := p.request(o, from, m)
+	if i == nil {
+		return
+	}
+	if m.Instance.Ballot < i.ballot {
+		p.refuse(i, from, m)
+		return
+	}
+	if i.status != peerv1.Status_COMMITTED {
+		if m.Instance.Ballot > i.ballot {
+			p.yield(i)
+		}
+		base := i.base
+		i.adopt(m)
+		if p.mistakes.BaseNotRecovered && i.unchanged && m.Instance.Ballot > 0 {
+			i.base = base
+		}
+		i.status, i.ballot, i.accepted = peerv1.Status_ACCEPTED, m.Instance.Ballot, m.Instance.Ballot
+		p.saveInstance(i)
+	}
+	p.sendDurably(from, &peerv1.Message{Kind: peerv1.Kind_ACCEPT_OK, Op: m.Op, Key: m.Key, Instance: &peerv1.Instance{Id: m.Instance.Id}})
+}
+
+// onCommit is algorithm 4, lines 11 and 12. Anyone may learn a decision; it is no vote.
+func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
+	id := idOf(m.Instance.GetId())
+	if id.number == 0 {
+		return
+	}
+	if o.executed(id.writer) >= id.number {
+		p.tellExecuted(o, id, from, m.Op, false)
+		return
+	}
+	i := o.instance(p, id)
+	i.tellTo = from
+	if i.status != peerv1.Status_COMMITTED {
+		i.adopt(m)
+		i.status = peerv1.Status_COMMITTED
+		p.saveInstance(i)
+		if d := i.drive; d != nil && d.stage != committed {
+			d.next(p, committed) // another member finished it
+			d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+		}
+	}
+	p.execute(o)
+}
+
+// tellExecuted says that an instance is executed here, and what it answered if that is still known. A member
+// that asked for a vote is behind and gets the key's state: the instance itself is gone.
+func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op uint64, state bool) {
+	m := &peerv1.Message{Kind: peerv1.Kind_EXECUTED, Op: op, Key: []byte(o.key), Instance: &peerv1.Instance{Id: id.proto()}}
+	if e := o.execution(id.writer); idOf(e.GetId()) == id {
+		m.Instance.Answers = e.Answers
+	}
+	if state {
+		m.Instance.State = o.state.CloneVT()
+	}
+	p.sendDurably(to, m)
+}
