@@ -1,0 +1,69 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// acceptor is the receiving end of the peers' streams.
+type acceptor struct {
+	peerv1.UnimplementedPeersServer
+	transport *Transport
+	ctx       context.Context // of the transport
+}
+
+// Stream receives what one peer sends, until the stream or the transport ends.
+func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
+	first := &peerv1.Frame{}
+	if err := stream.RecvMsg(first); err != nil {
+		return err
+	}
+	p, err := a.check(first.Hello)
+	if err != nil {
+		a.transport.options.Logger.Warn("peer refused", zap.Error(err))
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.member.ID)}); err != nil {
+		return err
+	}
+	line := newDelayLine(p, a.transport.options.OneWayDelay, a.transport.options.Jitter)
+	defer line.close()
+	for {
+		frame := &peerv1.Frame{}
+		if err := stream.RecvMsg(frame); err != nil {
+			return err
+		}
+		line.put(frame)
+	}
+}
+
+// check refuses a peer that is not the one it should be, and says why.
+func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
+	o := &a.transport.options
+	switch {
+	case h == nil:
+		return nil, fmt.Errorf("the stream does not begin with a hello")
+	case h.WireVersion != WireVersion:
+		return nil, fmt.Errorf("wire version %d is not %d, that of member %d", h.WireVersion, WireVersion, o.Self)
+	case h.Cluster != o.View.Cluster:
+		return nil, fmt.Errorf("cluster %q is not %q, that of member %d", h.Cluster, o.View.Cluster, o.Self)
+	case view.MemberID(h.To) != o.Self:
+		return nil, fmt.Errorf("member %d was called at the address of member %d", h.To, o.Self)
+	case h.Protocol != o.Protocol:
+		return nil, fmt.Errorf("protocol %q is not %q, that of member %d", h.Protocol, o.Protocol, o.Self)
+	case int(h.Shards) != o.Shards:
+		return nil, fmt.Errorf("%d shards are not %d, those of member %d", h.Shards, o.Shards, o.Self)
+	}
+	p := a.transport.peers[view.MemberID(h.Member)]
+	if p == nil {
+		return nil, fmt.Errorf("member %d is not in the view of member %d", h.Member, o.Self)
+	}
+	return p, nil
+}

@@ -1,0 +1,180 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// keepaliveEvery is when gRPC looks whether a silent connection still exists; it allows no less than 10 s.
+const keepaliveEvery = 10 * time.Second
+
+// Peer tells how a member is reached.
+type Peer struct {
+	ID        view.MemberID
+	Connected bool          // the stream to it stands
+	Reachable bool          // it answered a ping lately: both directions work
+	RTT       time.Duration // the latest round trip, emulated delays included; 0 before the first
+	MinRTT    time.Duration // the smallest of the latest 64
+	Refused   string        // why it refuses this member, or empty
+	Sent      uint64        // messages, since the start
+	Received  uint64
+	Dropped   uint64 // of those to send: queue full, too large, or blocked
+}
+
+// peer is the connection to one other member.
+type peer struct {
+	transport  *Transport
+	member     view.Member
+	connection *grpc.ClientConn
+	small      *lane // messages and pings
+	bulk       *lane // large messages
+
+	connected atomic.Bool
+	refused   atomic.Pointer[string]
+	blocked   atomic.Uint32 // Direction
+	sent      atomic.Uint64
+	received  atomic.Uint64
+	dropped   atomic.Uint64
+	rtts      roundTrips
+}
+
+func newPeer(t *Transport, m view.Member) (*peer, error) {
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt.
+	connection, err := grpc.NewClient("passthrough:///"+m.Address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveEvery, Timeout: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.WithInitialWindowSize(1<<20),
+		grpc.WithInitialConnWindowSize(4<<20),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallSendMsgSize(maxFrameBytes)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{transport: t, member: m, connection: connection}
+	p.small, p.bulk = newLane(p), newLane(p)
+	return p, nil
+}
+
+// run keeps a stream for each lane until the context ends.
+func (p *peer) run(ctx context.Context) {
+	p.transport.tasks.Go(func() { p.keep(ctx, p.small) })
+	p.transport.tasks.Go(func() { p.keep(ctx, p.bulk) })
+	p.transport.tasks.Go(func() {
+		ticker := time.NewTicker(pingEvery)
+		defer ticker.Stop()
+		for {
+			p.small.ping()
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// keep replaces the stream of a lane whenever it breaks.
+func (p *peer) keep(ctx context.Context, l *lane) {
+	const first, most = 20 * time.Millisecond, time.Second
+	wait := first
+	for ctx.Err() == nil {
+		streamed, err := l.stream(ctx)
+		if streamed {
+			wait = first
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		p.transport.options.Logger.Debug("stream to peer ended", zap.Uint32("peer", uint32(p.member.ID)), zap.Error(err))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, most)
+	}
+}
+
+func (p *peer) noteRefusal(err error) {
+	reason := status.Convert(err).Message()
+	if earlier := p.refused.Swap(&reason); earlier == nil || *earlier != reason {
+		p.transport.options.Logger.Warn("peer refuses this member", zap.Uint32("peer", uint32(p.member.ID)), zap.String("reason", reason))
+	}
+}
+
+func (p *peer) isBlocked(d Direction) bool { return Direction(p.blocked.Load())&d != 0 }
+
+// send queues messages on the lanes that fit their sizes.
+func (p *peer) send(messages []*peerv1.Message) {
+	if p.isBlocked(Outgoing) {
+		p.dropped.Add(uint64(len(messages)))
+		return
+	}
+	from := 0
+	for i, m := range messages {
+		if sizeHint(m) < bulkBytes {
+			continue
+		}
+		p.small.put(messages[from:i])
+		p.bulk.put(messages[i : i+1])
+		from = i + 1
+	}
+	p.small.put(messages[from:])
+}
+
+// sizeHint is about the encoded size of a message. Only those with parts are measured.
+func sizeHint(m *peerv1.Message) int {
+	if m.Instance == nil && m.Transfer == nil {
+		return 64 + len(m.Key) + len(m.Value)
+	}
+	return m.SizeVT()
+}
+
+// deliver hands on what arrived.
+func (p *peer) deliver(frame *peerv1.Frame) {
+	if p.isBlocked(Incoming) {
+		return
+	}
+	if frame.Ping != 0 {
+		p.small.answer(frame.Ping)
+	}
+	if frame.Pong != 0 {
+		p.rtts.add(p.transport.clock(), p.transport.clock()-time.Duration(frame.Pong))
+	}
+	if n := len(frame.Messages); n > 0 {
+		p.received.Add(uint64(n))
+		p.transport.options.Handler(p.member.ID, frame.Messages)
+	}
+}
+
+func (p *peer) status() Peer {
+	s := Peer{
+		ID: p.member.ID, Connected: p.connected.Load(),
+		Sent: p.sent.Load(), Received: p.received.Load(), Dropped: p.dropped.Load(),
+	}
+	s.RTT, s.MinRTT, s.Reachable = p.rtts.read(p.transport.clock())
+	if reason := p.refused.Load(); reason != nil {
+		s.Refused = *reason
+	}
+	return s
+}

@@ -1,0 +1,38 @@
+package transport
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// window is how many round trips are remembered.
+const window = 64
+
+// roundTrips remembers the latest round trips to a peer.
+type roundTrips struct {
+	mutex  sync.Mutex
+	ring   [window]time.Duration
+	count  int
+	last   time.Duration
+	heard  time.Duration // the clock at the latest one
+	silent time.Duration // how long a reachable peer may take to answer the next ping
+}
+
+func (r *roundTrips) add(now, rtt time.Duration) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.ring[r.count%window] = rtt
+	r.count++
+	r.last, r.heard = rtt, now
+	r.silent = 5*pingEvery + 2*rtt
+}
+
+func (r *roundTrips) read(now time.Duration) (last, smallest time.Duration, reachable bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.count == 0 {
+		return 0, 0, false
+	}
+	return r.last, slices.Min(r.ring[:min(r.count, window)]), now-r.heard <= r.silent
+}

@@ -1,0 +1,176 @@
+// Package transport carries batches of messages between members: over gRPC streams, one per ordered pair and
+// lane. Messages may be lost, duplicated by retries above, and reordered whenever a stream is replaced;
+// protocols stand all of it.
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// WireVersion is the meaning of the frames that this code speaks. Another one is refused.
+const WireVersion = 1
+
+const (
+	// maxFrameBytes is above any message: an instance carries several commands, each up to a value's limit.
+	maxFrameBytes = 64 << 20
+	// frameBytes is where a batch ends, so that a long queue does not become one endless frame.
+	frameBytes = 512 << 10
+	// bulkBytes is the size from which a message travels on the lane of large ones, where it delays no
+	// small one.
+	bulkBytes = 64 << 10
+	// queueMessages and queueBytes bound what waits for a peer that does not take it.
+	queueMessages = 64 << 10
+	queueBytes    = 64 << 20
+	// pingEvery is how often the round trip to a peer is measured.
+	pingEvery = 200 * time.Millisecond
+)
+
+// Handler takes messages that arrived. It is called from one goroutine per peer and lane, and must not keep
+// the slice; a handler that blocks holds up that peer.
+type Handler func(from view.MemberID, messages []*peerv1.Message)
+
+// Options say who talks to whom.
+type Options struct {
+	View     view.View
+	Self     view.MemberID
+	Protocol string
+	Shards   int
+	Listener net.Listener // where peers reach this member; the transport closes it
+	Handler  Handler
+	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the
+	// same at the other end, a round trip takes twice as long. Nil: none.
+	OneWayDelay func(from view.MemberID) time.Duration
+	// Jitter adds up to this much to each delay, without reordering a link. Zero: none.
+	Jitter time.Duration
+	Logger *zap.Logger // nil: none
+}
+
+// Transport is a member's connections to all others.
+type Transport struct {
+	options Options
+	server  *grpc.Server
+	peers   map[view.MemberID]*peer
+	order   []*peer // by position in the view
+	start   time.Time
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+}
+
+// Start listens, and begins to connect to every other member of the view.
+func Start(o Options) (*Transport, error) {
+	if o.View.Index(o.Self) < 0 {
+		return nil, fmt.Errorf("transport: member %d is not in the view", o.Self)
+	}
+	if o.Listener == nil || o.Handler == nil {
+		return nil, errors.New("transport: a listener and a handler are needed")
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &Transport{options: o, peers: map[view.MemberID]*peer{}, start: time.Now(), cancel: cancel}
+	for _, m := range o.View.Members {
+		if m.ID == o.Self {
+			continue
+		}
+		p, err := newPeer(t, m)
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("transport: member %d: %w", m.ID, err)
+		}
+		t.peers[m.ID] = p
+		t.order = append(t.order, p)
+	}
+	t.server = grpc.NewServer(
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.MaxRecvMsgSize(maxFrameBytes),
+		grpc.InitialWindowSize(1<<20),
+		grpc.InitialConnWindowSize(4<<20),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
+	)
+	peerv1.RegisterPeersServer(t.server, &acceptor{transport: t, ctx: ctx})
+	t.tasks.Go(func() {
+		if err := t.server.Serve(o.Listener); err != nil && ctx.Err() == nil {
+			o.Logger.Error("peer listener ended", zap.Error(err))
+		}
+	})
+	for _, p := range t.order {
+		p.run(ctx)
+	}
+	return t, nil
+}
+
+// Send queues messages for a member and returns at once. The messages must not be changed any more; the
+// slice is free again. What does not fit the queue is dropped and counted.
+func (t *Transport) Send(to view.MemberID, messages []*peerv1.Message) {
+	if p := t.peers[to]; p != nil {
+		p.send(messages)
+	}
+}
+
+// Peers tells how the other members are reached, in the view's order.
+func (t *Transport) Peers() []Peer {
+	peers := make([]Peer, 0, len(t.order))
+	for _, p := range t.order {
+		peers = append(peers, p.status())
+	}
+	return peers
+}
+
+// Direction is a way of a link, as this member sees it.
+type Direction uint8
+
+// The directions; they can be joined with |.
+const (
+	Outgoing Direction = 1 << iota
+	Incoming
+)
+
+// Block cuts the link to a peer in the given directions and mends it in the others, as a partition would:
+// messages vanish, nobody is told. Block(peer, 0) heals the link.
+func (t *Transport) Block(id view.MemberID, directions Direction) error {
+	p := t.peers[id]
+	if p == nil {
+		return fmt.Errorf("transport: member %d has no peer %d", t.options.Self, id)
+	}
+	p.blocked.Store(uint32(directions))
+	return nil
+}
+
+// Close ends all streams. What is queued is lost.
+func (t *Transport) Close() error {
+	t.cancel()
+	t.server.Stop()
+	var errs []error
+	for _, p := range t.order {
+		errs = append(errs, p.connection.Close())
+	}
+	t.tasks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("transport: close: %w", err)
+	}
+	return nil
+}
+
+// clock is this member's own time, for round trips.
+func (t *Transport) clock() time.Duration { return time.Since(t.start) }
+
+func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
+	o := &t.options
+	return &peerv1.Hello{
+		Cluster: o.View.Cluster, Member: uint32(o.Self), To: uint32(to), WireVersion: WireVersion,
+		Protocol: o.Protocol, Shards: uint32(o.Shards), Epoch: o.View.Epoch,
+	}
+}
