@@ -1,0 +1,123 @@
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// line is one operation as JSON. Bytes (text) are a string if they are UTF-8, else {"base64": "..."}; absent
+// values are left out or null, while "" is an empty value.
+type line struct {
+	Client        string `json:"client"`
+	Site          string `json:"site,omitempty"`
+	Kind          string `json:"kind"` // read, write, rmw
+	Key           text   `json:"key"`
+	Value         text   `json:"value,omitzero"`            // write: what was written; absent deletes
+	Function      string `json:"function,omitempty"`        // rmw: name.vN
+	Args          []text `json:"args,omitempty"`            // rmw
+	MaxValueBytes int    `json:"max_value_bytes,omitempty"` // rmw: what the call was bounded by; 0 is no bound
+	Session       uint64 `json:"session,string,omitempty"`  // rmw id; a string, as 64 bits don't fit other readers' numbers
+	Number        uint64 `json:"number,omitempty"`          // rmw id
+	Invoked       int64  `json:"invoked_ns"`
+	Returned      *int64 `json:"returned_ns,omitempty"` // absent if the outcome is unknown
+	Status        string `json:"status"`                // ok, failed, invalid, unsupported, unavailable, unknown
+	Reply         text   `json:"reply,omitzero"`        // read: the value; rmw: what the function replied
+	Message       string `json:"message,omitempty"`     // for people
+	Carstamp      string `json:"carstamp,omitempty"`    // timestamp/member.incarnation.boot/rmws
+	RoundTrips    int    `json:"round_trips,omitempty"` // wide-area ones that the answer waited for
+	Fast          bool   `json:"fast,omitempty"`        // whether it took its protocol's fast path
+}
+
+// text is bytes in JSON.
+type text []byte
+
+// MarshalJSON implements json.Marshaler.
+func (t text) MarshalJSON() ([]byte, error) {
+	switch {
+	case t == nil:
+		return []byte("null"), nil
+	case utf8.Valid(t):
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(map[string][]byte{"base64": t})
+}
+
+// Writer writes operations as lines of JSON. It may be used by several goroutines.
+type Writer struct {
+	mu      sync.Mutex
+	buffer  *bufio.Writer
+	encoder *json.Encoder
+}
+
+// NewWriter buffers what it writes; call Flush at the end.
+func NewWriter(w io.Writer) *Writer {
+	buffer := bufio.NewWriterSize(w, 64<<10)
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	return &Writer{buffer: buffer, encoder: encoder}
+}
+
+// Write appends one operation. An error of the underlying writer may come later, at the latest from Flush.
+func (w *Writer) Write(o Operation) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.encoder.Encode(newLine(o)); err != nil {
+		return fmt.Errorf("write the history: %w", err)
+	}
+	return nil
+}
+
+// Flush hands everything on to the underlying writer.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.buffer.Flush(); err != nil {
+		return fmt.Errorf("write the history: %w", err)
+	}
+	return nil
+}
+
+// WriteAll writes a whole history.
+func WriteAll(w io.Writer, operations []Operation) error {
+	writer := NewWriter(w)
+	for _, o := range operations {
+		if err := writer.Write(o); err != nil {
+			return err
+		}
+	}
+	return writer.Flush()
+}
+
+func newLine(o Operation) line {
+	l := line{
+		Client: o.Client, Site: o.Site,
+		Kind: o.Request.Kind.String(), Key: text(slices.Concat([]byte{}, []byte(o.Request.Key))),
+		Value:    text(o.Request.Value),
+		Function: o.Request.Call.Function, MaxValueBytes: o.Request.Call.MaxValueBytes,
+		Session: o.Request.ID.Session, Number: o.Request.ID.Number,
+		Invoked: int64(o.Invoked),
+		Status:  register.Unknown.String(),
+	}
+	for _, arg := range o.Request.Call.Args {
+		l.Args = append(l.Args, text(slices.Concat([]byte{}, arg)))
+	}
+	if !o.Known() {
+		l.Message = o.Result.Message
+		return l
+	}
+	returned := int64(o.Returned)
+	l.Returned = &returned
+	l.Status, l.Reply, l.Message = o.Result.Status.String(), text(o.Result.Value), o.Result.Message
+	if !o.Result.Carstamp.IsZero() {
+		l.Carstamp = o.Result.Carstamp.String()
+	}
+	l.RoundTrips, l.Fast = o.Result.RoundTrips, o.Result.Fast
+	return l
+}

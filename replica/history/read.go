@@ -1,0 +1,239 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Read reads what a Writer wrote. Its errors name the line, from 1, and the field. Blank lines are skipped.
+func Read(r io.Reader) ([]Operation, error) { return read(r, false) }
+
+// ReadTorn is Read for the history of a process that was killed: a last line that has no end is left out.
+// A check then doesn't know of that operation, and may miss it.
+func ReadTorn(r io.Reader) ([]Operation, error) { return read(r, true) }
+
+func read(r io.Reader, torn bool) ([]Operation, error) {
+	var operations []Operation
+	lines, table := bufio.NewReaderSize(r, 64<<10), fields()
+	for number := 1; ; number++ {
+		text, err := lines.ReadBytes('\n')
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return nil, fmt.Errorf("read the history: line %d: %w", number, err)
+		}
+		if blank := len(bytes.TrimSpace(text)) == 0; !blank && !(end && torn) {
+			operation, err := parse(text, table)
+			if err != nil {
+				return nil, fmt.Errorf("line %d: %w", number, err)
+			}
+			operations = append(operations, operation)
+		}
+		if end {
+			return operations, nil
+		}
+	}
+}
+
+// parse reads one line field by field, as encoding/json would not name the field of every error.
+func parse(text []byte, table []field) (Operation, error) {
+	if !utf8.Valid(text) {
+		return Operation{}, errors.New("not UTF-8; write other bytes as {\"base64\": \"...\"}")
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return Operation{}, fmt.Errorf("not a JSON object: %w", err)
+	}
+	_, hasReturned := raw["returned_ns"]
+	o := Operation{}
+	for _, field := range table {
+		value, ok := raw[field.name]
+		delete(raw, field.name)
+		if !ok || string(value) == "null" {
+			if field.required {
+				return Operation{}, fmt.Errorf("field %q is missing", field.name)
+			}
+			continue
+		}
+		if err := field.set(&o, value); err != nil {
+			return Operation{}, fmt.Errorf("field %q: %w", field.name, err)
+		}
+	}
+	for name := range raw {
+		// Any one will do for a message; a file with several gets another at the next attempt.
+		return Operation{}, fmt.Errorf("field %q is unknown", name)
+	}
+	switch {
+	case !o.Known():
+		o.Returned = 0
+	case !hasReturned:
+		return Operation{}, errors.New(`field "returned_ns" is missing; only an unknown outcome has none`)
+	case o.Returned < o.Invoked:
+		return Operation{}, errors.New(`field "returned_ns" is before "invoked_ns"`)
+	}
+	if o.Request.Kind == register.RMW && o.Request.Call.Function == "" {
+		return Operation{}, fmt.Errorf("field %q is missing; every rmw has one", "function")
+	}
+	return o, nil
+}
+
+// field is how one field of a line is read.
+type field struct {
+	name     string
+	required bool
+	set      func(*Operation, json.RawMessage) error
+}
+
+func fields() []field {
+	return []field{
+		{"client", true, func(o *Operation, raw json.RawMessage) error {
+			if number := json.Number(""); json.Unmarshal(raw, &number) == nil && raw[0] != '"' {
+				o.Client = number.String() // other tools may number their clients
+				return nil
+			}
+			return unmarshal(raw, &o.Client, "a string or a number")
+		}},
+		{"site", false, func(o *Operation, raw json.RawMessage) error { return unmarshal(raw, &o.Site, "a string") }},
+		{"kind", true, func(o *Operation, raw json.RawMessage) (err error) {
+			o.Request.Kind, err = spelled(raw, []register.Kind{register.Read, register.Write, register.RMW})
+			return err
+		}},
+		{"key", true, func(o *Operation, raw json.RawMessage) error {
+			key, err := bytesOf(raw)
+			o.Request.Key = string(key)
+			return err
+		}},
+		{"value", false, func(o *Operation, raw json.RawMessage) (err error) {
+			o.Request.Value, err = bytesOf(raw)
+			return err
+		}},
+		{"function", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Request.Call.Function, "a string")
+		}},
+		{"args", false, setArgs},
+		{"max_value_bytes", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Request.Call.MaxValueBytes, "an integer")
+		}},
+		{"session", false, func(o *Operation, raw json.RawMessage) (err error) {
+			o.Request.ID.Session, err = strconv.ParseUint(strings.Trim(string(raw), `"`), 10, 64)
+			return err
+		}},
+		{"number", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Request.ID.Number, "an integer from 0")
+		}},
+		{"invoked_ns", true, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Invoked, "an integer")
+		}},
+		{"returned_ns", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Returned, "an integer")
+		}},
+		{"status", true, func(o *Operation, raw json.RawMessage) (err error) {
+			o.Result.Status, err = spelled(raw, []register.Status{register.OK, register.Failed, register.Invalid,
+				register.Unsupported, register.Unavailable, register.Unknown})
+			return err
+		}},
+		{"reply", false, func(o *Operation, raw json.RawMessage) (err error) {
+			o.Result.Value, err = bytesOf(raw)
+			return err
+		}},
+		{"message", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Result.Message, "a string")
+		}},
+		{"carstamp", false, setCarstamp},
+		{"round_trips", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Result.RoundTrips, "an integer")
+		}},
+		{"fast", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Result.Fast, "true or false")
+		}},
+	}
+}
+
+// unmarshal reads a value of a basic type.
+func unmarshal[T any](raw json.RawMessage, into *T, want string) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s is not %s", shorten(raw), want)
+	}
+	return nil
+}
+
+// spelled reads one of a few names.
+func spelled[T fmt.Stringer](raw json.RawMessage, known []T) (T, error) {
+	var name string
+	if json.Unmarshal(raw, &name) == nil {
+		if i := slices.IndexFunc(known, func(k T) bool { return k.String() == name }); i >= 0 {
+			return known[i], nil
+		}
+	}
+	var none T
+	return none, fmt.Errorf("%s is not one of %v", shorten(raw), known)
+}
+
+// bytesOf reads bytes that are a string, or {"base64": "..."}.
+func bytesOf(raw json.RawMessage) (register.Value, error) {
+	var plain string
+	if json.Unmarshal(raw, &plain) == nil {
+		return append(register.Value{}, plain...), nil
+	}
+	var coded struct {
+		Base64 []byte `json:"base64"`
+	}
+	if err := json.Unmarshal(raw, &coded); err != nil || coded.Base64 == nil {
+		return nil, fmt.Errorf("%s is neither a string nor {\"base64\": \"...\"}", shorten(raw))
+	}
+	return coded.Base64, nil
+}
+
+func setArgs(o *Operation, raw json.RawMessage) error {
+	var args []json.RawMessage
+	if err := unmarshal(raw, &args, "an array"); err != nil {
+		return err
+	}
+	for i, arg := range args {
+		value, err := bytesOf(arg)
+		if err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+		o.Request.Call.Args = append(o.Request.Call.Args, append([]byte{}, value...))
+	}
+	return nil
+}
+
+func setCarstamp(o *Operation, raw json.RawMessage) error {
+	var text string
+	if err := unmarshal(raw, &text, "a string"); err != nil {
+		return err
+	}
+	var timestamp, rmws uint64
+	var member, incarnation uint16
+	var boot uint32
+	n, err := fmt.Sscanf(text, "%d/%d.%d.%d/%d", &timestamp, &member, &incarnation, &boot, &rmws)
+	carstamp := register.Carstamp{
+		Timestamp: timestamp,
+		Writer:    register.NewWriter(uint32(member), uint32(incarnation), boot),
+		RMWs:      rmws,
+	}
+	if err != nil || n != 5 || carstamp.String() != text {
+		return fmt.Errorf("%q is not timestamp/member.incarnation.boot/rmws", text)
+	}
+	o.Result.Carstamp = carstamp
+	return nil
+}
+
+// shorten keeps messages readable.
+func shorten(raw []byte) string {
+	const most = 60
+	if len(raw) > most {
+		return strings.ToValidUTF8(string(raw[:most]), "") + "..."
+	}
+	return string(raw)
+}
