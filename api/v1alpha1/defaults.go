@@ -15,7 +15,7 @@ const (
 	// DefaultShards keeps two cores busy and leaves room for more; each shard costs a loop per member.
 	DefaultShards   = 4
 	DefaultMembers  = 1
-	DefaultInterval = 100 * time.Millisecond
+	DefaultInterval = 50 * time.Millisecond
 )
 
 // Bounds of durations.

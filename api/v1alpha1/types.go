@@ -100,7 +100,7 @@ type Storage struct {
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
 
-	// Interval is the time between syncs with durability Interval, up to 1m. Default: 100ms.
+	// Interval is the time between syncs with durability Interval, up to 1m. Default: 50ms.
 	// +optional
 	Interval Duration `json:"interval,omitempty"`
 }
