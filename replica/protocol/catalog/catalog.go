@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 )
 
@@ -15,6 +16,7 @@ var entries = []struct {
 	factory member.Factory
 }{
 	{"abd", abd.Factory},
+	{"gryff", gryff.Factory},
 }
 
 // Find returns the factory of a protocol. The case of the name does not matter: manifests spell it as its

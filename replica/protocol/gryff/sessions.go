@@ -22,7 +22,7 @@ func recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 	}
 	s := sessionOf(state, c.Session)
 	if s == nil {
-		if c.IssuedAt <= state.Horizon {
+		if state.Horizon != 0 && c.IssuedAt <= state.Horizon {
 			return &peerv1.Answer{Expired: true}
 		}
 		return nil
