@@ -123,7 +123,7 @@ func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
 // executeInstance is EXECUTE of algorithm 4, for each command of the batch.
 func (p *Protocol) executeInstance(i *instance) {
 	o := i.object
-	state := o.state.CloneVT()
+	state := successor(o.state)
 	execution := &peerv1.Executed{Id: i.id.proto()}
 	if len(i.commands) > 0 {
 		current := i.base
@@ -213,10 +213,10 @@ func (p *Protocol) reportExecuted(component []*instance) {
 // install takes the state of a member that is ahead: the rmws of a key execute in one order, so of two states
 // the one with the larger count contains the other, but for no-ops, which changed nothing.
 func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
-	state := o.state.CloneVT()
+	state := successor(o.state)
 	if theirs.Count > state.Count {
 		mine := state.Executed
-		state = theirs.CloneVT()
+		state = successor(theirs)
 		for _, e := range mine {
 			p.keepExecuted(state, e)
 		}
@@ -240,6 +240,15 @@ func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
 	}
 	p.reportExecuted(covered)
 	p.execute(o)
+}
+
+// successor is a state to change. A state that was sent never changes, nor does what it refers to, but for the
+// lists that are copied here.
+func successor(s *peerv1.KeyState) *peerv1.KeyState {
+	return &peerv1.KeyState{
+		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon,
+		Executed: slices.Clone(s.Executed), Sessions: slices.Clone(s.Sessions),
+	}
 }
 
 func (p *Protocol) keepExecuted(state *peerv1.KeyState, e *peerv1.Executed) {

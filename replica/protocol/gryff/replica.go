@@ -136,7 +136,7 @@ func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op u
 		m.Instance.Answers = e.Answers
 	}
 	if state {
-		m.Instance.State = o.state.CloneVT()
+		m.Instance.State = o.state
 	}
 	p.sendDurably(to, m)
 }

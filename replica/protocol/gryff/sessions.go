@@ -52,15 +52,24 @@ func remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) 
 	if c.Session == 0 {
 		return
 	}
-	s := sessionOf(state, c.Session)
-	if s == nil {
-		s = &peerv1.Session{Session: c.Session}
-		state.Sessions = append(state.Sessions, s)
+	at := slices.IndexFunc(state.Sessions, func(s *peerv1.Session) bool { return s.Session == c.Session })
+	if at < 0 {
+		at = len(state.Sessions)
+		state.Sessions = append(state.Sessions, &peerv1.Session{Session: c.Session})
 	}
-	s.FirstIncomplete = max(s.FirstIncomplete, c.FirstIncomplete)
-	s.SeenAt = max(s.SeenAt, c.IssuedAt)
-	s.Done = slices.DeleteFunc(s.Done, func(d *peerv1.Done) bool { return d.Number < s.FirstIncomplete })
-	s.Done = append(s.Done, &peerv1.Done{Number: c.Number, Answer: answer})
+	old := state.Sessions[at]
+	s := &peerv1.Session{
+		Session:         c.Session,
+		FirstIncomplete: max(old.FirstIncomplete, c.FirstIncomplete),
+		SeenAt:          max(old.SeenAt, c.IssuedAt),
+		Done:            []*peerv1.Done{{Number: c.Number, Answer: answer}},
+	}
+	for _, d := range old.Done {
+		if d.Number >= s.FirstIncomplete {
+			s.Done = append(s.Done, d)
+		}
+	}
+	state.Sessions[at] = s
 	forgetSessions(state)
 }
 
