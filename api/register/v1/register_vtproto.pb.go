@@ -8,6 +8,7 @@ import (
 	binary "encoding/binary"
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
+	proto "google.golang.org/protobuf/proto"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 )
@@ -18,6 +19,205 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+func (m *Requests) CloneVT() *Requests {
+	if m == nil {
+		return (*Requests)(nil)
+	}
+	r := new(Requests)
+	if rhs := m.Requests; rhs != nil {
+		tmpContainer := make([]*Request, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Requests = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Requests) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Responses) CloneVT() *Responses {
+	if m == nil {
+		return (*Responses)(nil)
+	}
+	r := new(Responses)
+	if rhs := m.Responses; rhs != nil {
+		tmpContainer := make([]*Response, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Responses = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Responses) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Request) CloneVT() *Request {
+	if m == nil {
+		return (*Request)(nil)
+	}
+	r := new(Request)
+	r.Tag = m.Tag
+	r.Kind = m.Kind
+	r.Present = m.Present
+	r.Function = m.Function
+	r.Id = m.Id.CloneVT()
+	r.TimeoutMs = m.TimeoutMs
+	if rhs := m.Key; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Key = tmpBytes
+	}
+	if rhs := m.Value; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Value = tmpBytes
+	}
+	if rhs := m.Arguments; rhs != nil {
+		tmpContainer := make([][]byte, len(rhs))
+		for k, v := range rhs {
+			tmpBytes := make([]byte, len(v))
+			copy(tmpBytes, v)
+			tmpContainer[k] = tmpBytes
+		}
+		r.Arguments = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Request) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *RmwID) CloneVT() *RmwID {
+	if m == nil {
+		return (*RmwID)(nil)
+	}
+	r := new(RmwID)
+	r.Session = m.Session
+	r.Number = m.Number
+	r.FirstIncomplete = m.FirstIncomplete
+	r.IssuedAt = m.IssuedAt
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *RmwID) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Response) CloneVT() *Response {
+	if m == nil {
+		return (*Response)(nil)
+	}
+	r := new(Response)
+	r.Tag = m.Tag
+	r.Status = m.Status
+	r.Present = m.Present
+	r.Message = m.Message
+	r.Carstamp = m.Carstamp.CloneVT()
+	r.RoundTrips = m.RoundTrips
+	r.Fast = m.Fast
+	r.TooLarge = m.TooLarge
+	if rhs := m.Value; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Value = tmpBytes
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Response) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Carstamp) CloneVT() *Carstamp {
+	if m == nil {
+		return (*Carstamp)(nil)
+	}
+	r := new(Carstamp)
+	r.Timestamp = m.Timestamp
+	r.Writer = m.Writer
+	r.Rmws = m.Rmws
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Carstamp) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *InfoRequest) CloneVT() *InfoRequest {
+	if m == nil {
+		return (*InfoRequest)(nil)
+	}
+	r := new(InfoRequest)
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *InfoRequest) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Info) CloneVT() *Info {
+	if m == nil {
+		return (*Info)(nil)
+	}
+	r := new(Info)
+	r.Cluster = m.Cluster
+	r.Member = m.Member
+	r.Site = m.Site
+	r.Protocol = m.Protocol
+	r.KeyBytes = m.KeyBytes
+	r.ValueBytes = m.ValueBytes
+	r.MaxInFlight = m.MaxInFlight
+	if rhs := m.Functions; rhs != nil {
+		tmpContainer := make([]string, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Functions = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Info) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
 
 func (m *Requests) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
