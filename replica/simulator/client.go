@@ -1,0 +1,239 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// source gives a client its operations: the next one and the time before which it does not start, or false
+// if there is none.
+type source interface {
+	next(now time.Duration) (op register.Operation, at time.Duration, ok bool)
+}
+
+// client has one operation in progress at a time. It asks the replica at its site; after a failure, the next.
+//
+// A read may be asked again anywhere. A write is asked again only if it certainly had no effect: replicas
+// can't recognise a second attempt. An rmw is asked again under the same ID, which they do recognise.
+type client struct {
+	world   *world
+	index   int
+	name    string
+	home    int
+	session uint64
+	rmws    uint64
+	source  source
+	// abandon is how many in 1000 rmws the client gives up when an attempt's outcome is unknown, as if it had
+	// died and another client, of another session, came in its place.
+	abandon int
+	draw    stream
+	// finished is told every operation that has ended.
+	finished func(history.Operation)
+
+	working    bool
+	operation  register.Operation
+	invocation history.Invocation
+	attempt    uint32 // of all operations; answers to earlier ones are ignored
+	target     *node
+	arrived    bool // the attempt reached the target's process
+	stopped    bool
+}
+
+// answer is a response on its way to a client.
+type answer struct {
+	attempt uint32
+	result  register.Result
+}
+
+// maxRMWArgument bounds what an rmw may make of a value in the simulator.
+const maxRMWArgument = 1 << 20
+
+func (w *world) addClient(home int, s source, abandon int) *client {
+	c := &client{
+		world: w, index: len(w.clients), home: home, source: s, abandon: abandon,
+		draw: newStream(w.seed, forClient, uint64(len(w.clients))),
+	}
+	c.name = fmt.Sprintf("c%d", c.index+1)
+	c.session = c.draw.pcg.Uint64() | 1
+	w.clients = append(w.clients, c)
+	w.schedule(0, event{kind: issue, b: int16(c.index)})
+	return c
+}
+
+// issue starts the next operation if its time has come.
+func (c *client) issue() {
+	if c.working || c.stopped {
+		return
+	}
+	w := c.world
+	op, at, ok := c.source.next(w.now)
+	if !ok {
+		c.stopped = true
+		return
+	}
+	if at > w.now {
+		c.source = &delayed{op: op, at: at, then: c.source}
+		w.schedule(at-w.now, event{kind: issue, b: int16(c.index)})
+		return
+	}
+	c.working = true
+	c.operation = op
+	w.busy++
+	if op.Kind == register.RMW {
+		c.rmws++
+		c.operation.ID = register.ID{
+			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
+			IssuedAt: epochStart + w.now.Milliseconds(),
+		}
+		if c.operation.Call.MaxValueBytes == 0 {
+			c.operation.Call.MaxValueBytes = maxRMWArgument
+		}
+	}
+	c.invocation = w.recorder.Invoke(c.name, w.env.network.Sites[c.home], c.operation)
+	w.trace.invoked(c)
+	c.ask(c.home)
+}
+
+// delayed gives back an operation that was taken too early.
+type delayed struct {
+	op   register.Operation
+	at   time.Duration
+	then source
+	done bool
+}
+
+func (d *delayed) next(now time.Duration) (register.Operation, time.Duration, bool) {
+	if !d.done {
+		d.done = true
+		return d.op, d.at, true
+	}
+	return d.then.next(now)
+}
+
+// ask makes an attempt at a node.
+func (c *client) ask(node int) {
+	w := c.world
+	c.attempt++
+	c.target, c.arrived = w.nodes[node], false
+	w.trace.asked(c)
+	if after, ok := c.hop(c.home, node); ok {
+		w.schedule(after, event{kind: request, a: int16(node), b: int16(c.index), aux: uint64(c.attempt)})
+	}
+	if w.env.patience > 0 && !w.settled {
+		w.schedule(w.env.patience, event{kind: timeout, b: int16(c.index), aux: uint64(c.attempt)})
+	}
+}
+
+// hop is how long it takes from one site's client to a node or back, unless it does not arrive.
+func (c *client) hop(from, to int) (time.Duration, bool) {
+	w := c.world
+	if from == to {
+		return w.env.clientRTT / 2, true
+	}
+	l := &w.links[from*len(w.nodes)+to]
+	if l.blocked > 0 {
+		w.faultsTouch(func(f *fault) bool { return f.blocks(from, to) })
+		return 0, false
+	}
+	if l.loss != nil && l.draw.chance(l.loss.Rate) {
+		l.loss.touch(w)
+		return 0, false
+	}
+	return w.env.clientRTT/2 + w.delay(l), true
+}
+
+// requested handles the arrival of an attempt.
+func (nd *node) requested(c *client, attempt uint32) {
+	if c.attempt != attempt || !c.working {
+		return
+	}
+	if nd.down {
+		nd.world.respond(nd, asked{c, attempt}, register.Result{Status: register.Unavailable, Message: "connection refused"})
+		return
+	}
+	c.arrived = true
+	nd.input(input{client: c, attempt: attempt})
+}
+
+// respond sends a result to a client.
+func (w *world) respond(nd *node, who asked, result register.Result) {
+	after, ok := who.client.hop(nd.index, who.client.home)
+	if !ok {
+		return
+	}
+	slot := uint32(len(w.answers))
+	if n := len(w.free); n > 0 {
+		slot = w.free[n-1]
+		w.free = w.free[:n-1]
+		w.answers[slot] = answer{who.attempt, result}
+	} else {
+		w.answers = append(w.answers, answer{who.attempt, result})
+	}
+	w.schedule(after, event{kind: response, b: int16(who.client.index), aux: uint64(slot)})
+}
+
+// reset tells a client that its connection to a crashed node broke.
+func (c *client) reset(nd *node) {
+	if c.working && c.target == nd && c.arrived {
+		c.arrived = false
+		c.world.respond(nd, asked{c, c.attempt}, register.Result{Status: register.Unknown, Message: "connection reset"})
+	}
+}
+
+func (c *client) answered(slot uint32) {
+	w := c.world
+	a := w.answers[slot]
+	w.answers[slot] = answer{}
+	w.free = append(w.free, slot)
+	if c.working && a.attempt == c.attempt {
+		c.learn(a.result)
+	}
+}
+
+func (c *client) timedOut(attempt uint32) {
+	if c.working && c.attempt == attempt {
+		c.learn(register.Result{Status: register.Unknown, Message: "timed out"})
+	}
+}
+
+// learn handles the outcome of an attempt.
+func (c *client) learn(r register.Result) {
+	kind := c.operation.Kind
+	switch r.Status {
+	case register.Unavailable:
+		c.retry()
+	case register.Unknown:
+		switch {
+		case kind == register.Write:
+			c.finish(r)
+		case kind == register.RMW && c.draw.chance(c.abandon):
+			c.session, c.rmws = c.draw.pcg.Uint64()|1, 0
+			c.finish(r)
+		default:
+			c.retry()
+		}
+	case register.OK, register.Failed, register.Unsupported:
+		c.finish(r)
+	default:
+		c.world.fail("%s of key %q by %s is answered %s: %s", kind, c.operation.Key, c.name, r.Status, r.Message)
+	}
+}
+
+// retry asks the next node.
+func (c *client) retry() { c.ask((c.target.index + 1) % len(c.world.nodes)) }
+
+func (c *client) finish(r register.Result) {
+	w := c.world
+	c.working = false
+	c.attempt++
+	w.busy--
+	done := c.invocation.Return(r)
+	w.trace.returned(c, r)
+	if c.finished != nil {
+		c.finished(done)
+	}
+	w.schedule(0, event{kind: issue, b: int16(c.index)})
+}

@@ -1,0 +1,79 @@
+package simulator
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+)
+
+type eventKind uint8
+
+const (
+	deliver    eventKind = iota + 1 // a message arrives at node a from node b
+	turn                            // node a handles its inbox
+	tick                            // node a's timer
+	synced                          // node a's fsync is done
+	request                         // attempt aux of client b arrives at node a
+	response                        // response aux arrives at client b
+	timeout                         // client b has waited long enough for attempt aux
+	issue                           // client b may start its next operation
+	faultBegin                      // fault aux starts
+	faultEnd                        // fault aux ends
+	restart                         // node a starts again
+	resume                          // node a goes on after a pause
+)
+
+// event is something that happens at a time. Events of one time happen in the order in which they were made.
+type event struct {
+	at       time.Duration
+	sequence uint64
+	aux      uint64
+	message  *peerv1.Message
+	sealed   *sealed // checks that nobody changed the message on its way; nil if unchecked
+	kind     eventKind
+	a, b     int16
+}
+
+// eventQueue is a binary heap by (at, sequence), typed because it is the simulator's hottest loop.
+type eventQueue []event
+
+func (q eventQueue) before(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].sequence < q[j].sequence
+}
+
+func (q *eventQueue) push(e event) {
+	*q = append(*q, e)
+	h := *q
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.before(i, parent) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+func (q *eventQueue) pop() event {
+	h := *q
+	top := h[0]
+	last := len(h) - 1
+	h[0] = h[last]
+	h[last] = event{} // lets go of the message
+	h = h[:last]
+	*q = h
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return top
+		}
+		if child+1 < last && h.before(child+1, child) {
+			child++
+		}
+		if !h.before(child, i) {
+			return top
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}

@@ -1,0 +1,273 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FaultKind names a kind of fault.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	Crash     FaultKind = "crash"     // a process stops, loses what was not durable, and starts again
+	Torn      FaultKind = "torn"      // as Crash, while an fsync is in flight, of which a part reached the disk
+	Wipe      FaultKind = "wipe"      // as Crash, and the disk is empty afterwards
+	Partition FaultKind = "partition" // nothing passes from some nodes to others, perhaps one way only
+	Loss      FaultKind = "loss"      // messages are lost
+	Duplicate FaultKind = "duplicate" // messages arrive twice
+	Reorder   FaultKind = "reorder"   // messages overtake each other
+	Slow      FaultKind = "slow"      // a node handles its inputs late, and in heaps
+	Skew      FaultKind = "skew"      // a node's clock jumps ahead and runs at another speed
+	Pause     FaultKind = "pause"     // a process stands still while time goes on, then continues
+)
+
+// FaultKinds lists all kinds.
+func FaultKinds() []FaultKind {
+	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause}
+}
+
+// ParseFaults reads "none", "all" or a list such as "crash,loss".
+func ParseFaults(list string) ([]FaultKind, error) {
+	switch list {
+	case "none", "":
+		return nil, nil
+	case "all":
+		return FaultKinds(), nil
+	}
+	var kinds []FaultKind
+	for _, name := range strings.Split(list, ",") {
+		kind := FaultKind(strings.TrimSpace(name))
+		if !slices.Contains(FaultKinds(), kind) {
+			return nil, fmt.Errorf("unknown fault %q; known are none, all, or some of %v", name, FaultKinds())
+		}
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
+}
+
+// Fault is one fault of a schedule.
+type Fault struct {
+	Kind FaultKind
+	At   time.Duration
+	For  time.Duration // until it is undone: the process starts again, the partition heals, ...
+	Node int           // the position of the node; of Loss, Duplicate and Reorder, -1 stands for all links
+	Side uint64        // Partition: a bit per node on the one side
+	// OneWay partitions block only what goes from Side to the others.
+	OneWay bool
+	Rate   int           // Loss, Duplicate, Reorder: how many of 1000 messages; Skew: how many millionths fast
+	Size   time.Duration // Duplicate, Reorder, Slow: the longest extra delay; Skew: how far the clock jumps
+	Intact int           // Torn: how many batches of the fsync in flight reach the disk
+}
+
+// String describes the fault in a line.
+func (f Fault) String() string {
+	where := fmt.Sprintf("member %d", f.Node+1)
+	if f.Node < 0 {
+		where = "all links"
+	}
+	text := fmt.Sprintf("%s of %s at %v for %v", f.Kind, where, f.At, f.For)
+	switch f.Kind {
+	case Partition:
+		text = fmt.Sprintf("partition of members %s at %v for %v", members(f.Side), f.At, f.For)
+		if f.OneWay {
+			text += ", one way"
+		}
+	case Loss, Duplicate, Reorder:
+		text += fmt.Sprintf(", %d of 1000 messages", f.Rate)
+	case Slow, Skew:
+		text += fmt.Sprintf(", by %v", f.Size)
+	}
+	return text
+}
+
+func members(side uint64) string {
+	var names []string
+	for i := range 64 {
+		if side&(1<<i) != 0 {
+			names = append(names, fmt.Sprint(i+1))
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// fault is a Fault in a run.
+type fault struct {
+	Fault
+	active bool
+	waited int  // Torn: how many milliseconds it waited for an fsync
+	hit    bool // it hit work in flight
+}
+
+func (f *fault) blocks(from, to int) bool {
+	if f.Kind != Partition || !f.active {
+		return false
+	}
+	out, in := f.Side&(1<<from) != 0, f.Side&(1<<to) != 0
+	return out && !in || !f.OneWay && in && !out
+}
+
+// touch notes that the fault changed the fate of a message or a turn while operations were in progress.
+func (f *fault) touch(w *world) { f.hit = f.hit || w.busy > 0 }
+
+func (w *world) faultsTouch(is func(*fault) bool) {
+	for _, f := range w.faults {
+		if is(f) {
+			f.touch(w)
+		}
+	}
+}
+
+// inject adds faults to the run.
+func (w *world) inject(faults []Fault) {
+	for i, f := range faults {
+		w.faults = append(w.faults, &fault{Fault: f})
+		w.schedule(f.At, event{kind: faultBegin, aux: uint64(i)})
+	}
+}
+
+// working reports whether operations or messages are in flight at, to or from a node.
+func (w *world) working(nd *node) bool {
+	if len(nd.asked) > 0 || len(nd.inbox) > 0 || len(nd.log.entries) > 0 {
+		return true
+	}
+	n := len(w.nodes)
+	for other := range n {
+		if w.links[nd.index*n+other].flying > 0 || w.links[other*n+nd.index].flying > 0 {
+			return w.busy > 0
+		}
+	}
+	return false
+}
+
+func (f *fault) begin(w *world) {
+	if w.settled {
+		return
+	}
+	var nd *node
+	if f.Node >= 0 {
+		nd = w.nodes[f.Node]
+	}
+	switch f.Kind {
+	case Crash, Torn, Wipe:
+		f.stop(w, nd)
+	case Pause:
+		if nd.down || nd.paused {
+			return
+		}
+		f.hit = w.working(nd)
+		nd.paused = true
+		w.trace.note(nd, "stands still")
+		w.schedule(f.For, event{kind: resume, a: int16(f.Node), aux: uint64(nd.life)})
+	case Slow:
+		if nd.down {
+			return
+		}
+		nd.slow, f.active = f, true
+	case Skew:
+		f.hit = w.working(nd)
+		shown := time.Duration(nd.clock.read(w.now))
+		nd.clock.set(w.now, shown+f.Size, f.Rate)
+		w.trace.note(nd, "clock jumps by %v", f.Size)
+	default:
+		f.active = true
+		w.refreshLinks()
+		w.trace.remark("begins: %v", f.Fault)
+	}
+	if f.active {
+		w.schedule(f.For, event{kind: faultEnd, aux: uint64(slices.Index(w.faults, f))})
+	}
+}
+
+// stop crashes a process. A wipe is left out if more members than the view tolerates would have lost theirs.
+func (f *fault) stop(w *world, nd *node) {
+	if nd.down {
+		return
+	}
+	if f.Kind == Torn && nd.log.syncing == 0 && f.waited < 100 {
+		f.waited++
+		w.schedule(time.Millisecond, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+		return
+	}
+	if f.Kind == Wipe {
+		lost := 1
+		for _, other := range w.nodes {
+			if other != nd && other.lost {
+				lost++
+			}
+		}
+		if lost > nd.config.View.Faults() {
+			return
+		}
+	}
+	f.hit = w.working(nd)
+	intact := 0
+	if f.Kind == Torn {
+		intact = f.Intact
+	}
+	nd.crash(intact)
+	if f.Kind == Wipe {
+		nd.wipe()
+	}
+	w.schedule(f.For, event{kind: restart, a: int16(f.Node), aux: uint64(nd.life)})
+}
+
+func (f *fault) end(w *world) {
+	if !f.active {
+		return
+	}
+	f.active = false
+	if f.Kind == Slow {
+		if nd := w.nodes[f.Node]; nd.slow == f {
+			nd.slow = nil
+		}
+		return
+	}
+	w.refreshLinks()
+	w.trace.remark("ends: %v", f.Fault)
+}
+
+// refreshLinks puts the active faults in force on every link; of two faults of one kind, the later.
+func (w *world) refreshLinks() {
+	n := len(w.nodes)
+	for from := range n {
+		for to := range n {
+			l := &w.links[from*n+to]
+			l.blocked, l.loss, l.duplicate, l.reorder = 0, nil, nil, nil
+			for _, f := range w.faults {
+				if !f.active || f.Node >= 0 && f.Node != from && f.Node != to {
+					continue
+				}
+				switch f.Kind {
+				case Partition:
+					if f.blocks(from, to) {
+						l.blocked++
+					}
+				case Loss:
+					l.loss = f
+				case Duplicate:
+					l.duplicate = f
+				case Reorder:
+					l.reorder = f
+				}
+			}
+		}
+	}
+}
+
+// settle ends all faults: from now on every node is up and every message arrives in time.
+func (w *world) settle() {
+	w.settled = true
+	w.trace.remark("the faults are over")
+	for _, f := range w.faults {
+		f.end(w)
+	}
+	for _, nd := range w.nodes {
+		nd.restart(nd.life)
+		nd.resume(nd.life)
+	}
+}

@@ -1,0 +1,129 @@
+package simulator
+
+import (
+	"bytes"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// link is one direction between two nodes (or from the clients of a node's site to another node).
+type link struct {
+	draw    stream
+	oneWay  time.Duration
+	arrives time.Duration // of the last message, so that links are in order while no fault reorders them
+	flying  int           // messages on their way
+
+	// Faults in force.
+	blocked   int
+	loss      *fault
+	duplicate *fault
+	reorder   *fault
+}
+
+func newLink(seed uint64, from, to int, oneWay time.Duration) link {
+	return link{draw: newStream(seed, forLink, uint64(from)<<16|uint64(to)), oneWay: oneWay}
+}
+
+// sealed is a message as it was when it was sent.
+type sealed struct {
+	origin *peerv1.Message
+	wire   []byte
+}
+
+// delay is how long a message takes, faults aside.
+func (w *world) delay(l *link) time.Duration {
+	if w.env.jitter == 0 {
+		return l.oneWay
+	}
+	return l.oneWay + l.draw.between(0, l.oneWay*time.Duration(w.env.jitter)/1000)
+}
+
+// send gives messages to the network.
+func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
+	for i := range envelopes {
+		e := &envelopes[i]
+		to := int(e.To) - 1
+		if to < 0 || to >= len(w.nodes) || to == from.index {
+			w.fail("member %d sends a %s to member %d", from.index+1, e.Message.GetKind(), e.To)
+			return
+		}
+		e.Message.Shard = uint32(shard)
+		w.transmit(from.index, to, e.Message)
+	}
+}
+
+func (w *world) transmit(from, to int, m *peerv1.Message) {
+	l := &w.links[from*len(w.nodes)+to]
+	if l.blocked > 0 {
+		w.faultsTouch(func(f *fault) bool { return f.blocks(from, to) })
+		w.trace.dropped(from, to, m, "partition")
+		return
+	}
+	if l.loss != nil && l.draw.chance(l.loss.Rate) {
+		l.loss.touch(w)
+		w.trace.dropped(from, to, m, "lost")
+		return
+	}
+	e := event{kind: deliver, a: int16(to), b: int16(from), message: m}
+	if w.env.sealed {
+		if e.message, e.sealed = w.seal(m); e.sealed == nil {
+			return
+		}
+	}
+	if l.duplicate != nil && l.draw.chance(l.duplicate.Rate) {
+		l.duplicate.touch(w)
+		copied := e
+		if w.env.sealed {
+			if copied.message, copied.sealed = w.seal(m); copied.sealed == nil {
+				return
+			}
+		}
+		l.flying++
+		w.schedule(w.delay(l)+l.draw.between(0, l.duplicate.Size), copied)
+	}
+	after := w.delay(l)
+	if l.reorder != nil && l.draw.chance(l.reorder.Rate) {
+		l.reorder.touch(w)
+		after += l.draw.between(0, l.reorder.Size)
+	} else {
+		after = max(after, l.arrives-w.now)
+		l.arrives = w.now + after
+	}
+	l.flying++
+	w.schedule(after, e)
+}
+
+// seal passes a message through its wire format, so that no node can reach into another's memory.
+func (w *world) seal(m *peerv1.Message) (*peerv1.Message, *sealed) {
+	wire, err := m.MarshalVT()
+	if err != nil {
+		w.fail("encode a %s: %w", m.Kind, err)
+		return nil, nil
+	}
+	decoded := &peerv1.Message{}
+	if err := decoded.UnmarshalVT(wire); err != nil {
+		w.fail("decode a %s: %w", m.Kind, err)
+		return nil, nil
+	}
+	return decoded, &sealed{origin: m, wire: wire}
+}
+
+func (w *world) arrive(e *event) {
+	from, to := int(e.b), int(e.a)
+	w.links[from*len(w.nodes)+to].flying--
+	if e.sealed != nil {
+		if again, err := e.sealed.origin.MarshalVT(); err != nil || !bytes.Equal(again, e.sealed.wire) {
+			w.fail("member %d changed a %s that it had sent to member %d", from+1, e.message.Kind, to+1)
+			return
+		}
+	}
+	nd := w.nodes[to]
+	if nd.down {
+		w.trace.dropped(from, to, e.message, "down")
+		return
+	}
+	nd.input(input{from: view.MemberID(from + 1), message: e.message})
+}

@@ -1,0 +1,367 @@
+package simulator
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// node is one member's process and machine.
+type node struct {
+	world  *world
+	index  int
+	config protocol.Config
+	draw   stream
+	shards []*shard
+
+	// The machine, which survives the process.
+	boots uint32
+	log   log
+	clock clock
+
+	// The process. Events of an earlier process carry a lower life and are void.
+	life   uint32
+	down   bool
+	inbox  []input
+	armed  bool // a turn is scheduled
+	paused bool
+	slow   *fault
+	lost   bool // its disk was lost, and it does not vote again yet
+	born   bool // its disk is not the cluster's first: an empty one does not vote
+
+	handle uint64
+	asked  map[uint64]asked // by handle; never ranged over
+}
+
+// shard is a part of the keys with a protocol of its own.
+type shard struct {
+	disk     *disk
+	journal  *protocol.Journal
+	protocol protocol.Protocol
+}
+
+// input is what waits for a node's next turn: a message, or a client's attempt.
+type input struct {
+	from    view.MemberID
+	message *peerv1.Message
+	client  *client
+	attempt uint32
+}
+
+// asked is whom a completion is for.
+type asked struct {
+	client  *client
+	attempt uint32
+}
+
+// clock is a node's monotonic clock: virtual time, scaled and shifted.
+type clock struct {
+	base  time.Duration // virtual time of the last change
+	shown time.Duration // what it showed then
+	ppm   int           // how many millionths it runs fast
+}
+
+func (c *clock) read(now time.Duration) protocol.Instant {
+	passed := now - c.base
+	return protocol.Instant(c.shown + passed + passed*time.Duration(c.ppm)/1_000_000)
+}
+
+// set changes what the clock shows, and its speed, from now on.
+func (c *clock) set(now, shown time.Duration, ppm int) { *c = clock{base: now, shown: shown, ppm: ppm} }
+
+func newNode(w *world, index int, v view.View) *node {
+	nd := &node{world: w, index: index, draw: newStream(w.seed, forNode, uint64(index)), down: true}
+	var nearest []view.MemberID
+	for _, other := range w.env.network.Nearest(index) {
+		nearest = append(nearest, view.MemberID(other+1))
+	}
+	nd.config = protocol.Config{
+		Self:      view.MemberID(index + 1),
+		View:      v,
+		Nearest:   nearest,
+		Functions: w.functions,
+		Limits:    register.DefaultLimits(),
+		Retry:     w.env.retry,
+		Suspect:   w.env.suspect,
+		Seed:      w.seed*31 + uint64(index),
+		Count:     w.count,
+	}
+	for range w.env.shards {
+		nd.shards = append(nd.shards, &shard{disk: newDisk()})
+	}
+	return nd
+}
+
+// boot starts the process on the node's disk.
+func (nd *node) boot() {
+	w := nd.world
+	nd.life++
+	nd.boots++
+	nd.down, nd.paused, nd.armed, nd.slow = false, false, false, nil
+	nd.inbox = nil
+	nd.asked = map[uint64]asked{}
+	shown, ppm := w.now, 0
+	if w.env.skewed {
+		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
+	}
+	nd.clock.set(w.now, shown, ppm)
+	nd.config.Boot = nd.boots
+	nd.config.Bootstrap = !nd.born
+	w.trace.started(nd)
+	for i, s := range nd.shards {
+		s.journal = protocol.NewJournal(s.disk)
+		p, err := w.start(nd.config, s.journal)
+		if err != nil {
+			w.fail("member %d does not start: %w", nd.index+1, err)
+			return
+		}
+		s.protocol = p
+		p.Tick(nd.clock.read(w.now))
+		nd.flush(i)
+	}
+	w.schedule(nd.draw.between(0, w.env.retry/4), event{kind: tick, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// crash stops the process; what was not durable is lost. Of the batches that an fsync was writing, the first
+// intact ones reached the disk.
+func (nd *node) crash(intact int) {
+	w := nd.world
+	nd.down = true
+	nd.life++
+	for _, e := range nd.log.crash(intact) {
+		nd.shards[e.shard].disk.apply(e.batch)
+	}
+	w.trace.crashed(nd)
+	for _, c := range w.clients {
+		c.reset(nd)
+	}
+}
+
+// wipe replaces the disk of a stopped node by an empty one.
+func (nd *node) wipe() {
+	for _, s := range nd.shards {
+		*s = shard{disk: newDisk()}
+	}
+	nd.boots = 0
+	nd.born, nd.lost = true, true
+	nd.world.trace.wiped(nd)
+}
+
+func (nd *node) restart(life uint32) {
+	if nd.down && nd.life == life {
+		nd.boot()
+	}
+}
+
+func (nd *node) resume(life uint32) {
+	if nd.life == life && nd.paused {
+		nd.paused = false
+		nd.world.trace.note(nd, "goes on")
+		if len(nd.inbox) > 0 {
+			nd.work()
+		}
+	}
+}
+
+// input adds to the inbox, and sees to it that a turn comes.
+func (nd *node) input(in input) {
+	nd.inbox = append(nd.inbox, in)
+	if nd.paused || nd.armed {
+		return
+	}
+	wait := time.Duration(0)
+	if nd.slow != nil {
+		wait = nd.draw.between(0, nd.slow.Size)
+		nd.slow.touch(nd.world)
+	} else if nd.world.env.gather > 0 && nd.draw.chance(250) {
+		wait = nd.draw.between(0, nd.world.env.gather)
+	}
+	if wait == 0 {
+		nd.work()
+		return
+	}
+	nd.armed = true
+	nd.world.schedule(wait, event{kind: turn, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+func (nd *node) turn(life uint32) {
+	if nd.life != life {
+		return
+	}
+	nd.armed = false
+	if !nd.paused {
+		nd.work()
+	}
+}
+
+// work is one turn: everything that has arrived, then what it asks for.
+func (nd *node) work() {
+	now := nd.clock.read(nd.world.now)
+	for i := range nd.inbox {
+		in := &nd.inbox[i]
+		if in.message != nil {
+			nd.world.trace.delivered(nd, in)
+			if int(in.message.Shard) < len(nd.shards) {
+				nd.shards[in.message.Shard].protocol.Receive(in.from, in.message)
+			}
+			continue
+		}
+		nd.submit(in, now)
+	}
+	clear(nd.inbox)
+	nd.inbox = nd.inbox[:0]
+	for i := range nd.shards {
+		nd.flush(i)
+	}
+}
+
+func (nd *node) submit(in *input, now protocol.Instant) {
+	if in.client.attempt != in.attempt {
+		return // the client has given up meanwhile, and its connection is gone
+	}
+	op := in.client.operation
+	nd.handle++
+	nd.asked[nd.handle] = asked{in.client, in.attempt}
+	r := protocol.Request{Handle: nd.handle, Operation: op}
+	if d := nd.world.env.deadline; d > 0 {
+		r.Deadline = now.Add(d)
+	}
+	s := nd.shards[shardOf(op.Key, len(nd.shards))]
+	s.protocol.Tick(now)
+	s.protocol.Submit(r)
+}
+
+// ticked is the timer. A paused process finds it due when it goes on.
+func (nd *node) ticked(life uint32) {
+	if nd.life != life {
+		return
+	}
+	w := nd.world
+	w.schedule(w.env.retry/4, event{kind: tick, a: int16(nd.index), aux: uint64(life)})
+	if nd.paused {
+		return
+	}
+	now := nd.clock.read(w.now)
+	for i, s := range nd.shards {
+		s.protocol.Tick(now)
+		nd.flush(i)
+	}
+}
+
+// flush does what a shard's protocol asks for.
+func (nd *node) flush(index int) {
+	w, s := nd.world, nd.shards[index]
+	e := s.protocol.Ready()
+	if e.Fault != nil {
+		w.fail("member %d can't go on: %w", nd.index+1, e.Fault)
+		return
+	}
+	w.send(nd, index, e.Send)
+	nd.complete(e.Complete)
+	switch {
+	case e.Persist.Sequence != 0:
+		nd.log.entries = append(nd.log.entries, entry{index, e.Persist, e.SendAfterPersist, e.CompleteAfterPersist})
+		nd.sync()
+	case len(nd.log.entries) == 0:
+		w.send(nd, index, e.SendAfterPersist)
+		nd.complete(e.CompleteAfterPersist)
+	case len(e.SendAfterPersist)+len(e.CompleteAfterPersist) > 0:
+		nd.log.entries = append(nd.log.entries, entry{shard: index, send: e.SendAfterPersist, complete: e.CompleteAfterPersist})
+	}
+	if nd.lost && nd.voter() {
+		nd.lost = false
+		w.trace.note(nd, "votes again")
+	}
+}
+
+// sync starts an fsync of all entries unless one is in flight.
+func (nd *node) sync() {
+	if nd.log.syncing > 0 || len(nd.log.entries) == 0 {
+		return
+	}
+	nd.log.syncing = len(nd.log.entries)
+	f := nd.world.env.fsync
+	nd.world.schedule(nd.draw.between(f[0], f[1]), event{kind: synced, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// synced makes durable what the fsync in flight covered.
+func (nd *node) synced(life uint32) {
+	if nd.life != life {
+		return
+	}
+	w := nd.world
+	if nd.paused { // the disk is done, but the process does not hear of it yet
+		w.schedule(time.Millisecond, event{kind: synced, a: int16(nd.index), aux: uint64(life)})
+		return
+	}
+	done := nd.log.entries[:nd.log.syncing]
+	nd.log.entries = nd.log.entries[nd.log.syncing:]
+	nd.log.syncing = 0
+	for i := range done {
+		if e := &done[i]; e.batch.Sequence != 0 {
+			s := nd.shards[e.shard]
+			s.disk.apply(e.batch)
+			s.journal.Persisted(e.batch.Sequence)
+		}
+	}
+	w.trace.durable(nd, len(done))
+	nd.sync()
+	for i := range done {
+		w.send(nd, done[i].shard, done[i].send)
+		nd.complete(done[i].complete)
+	}
+	if nd.lost && nd.voter() {
+		nd.lost = false
+		nd.world.trace.note(nd, "votes again")
+	}
+}
+
+// complete answers clients. A completion of an unknown handle, or a second one, must not happen.
+func (nd *node) complete(completions []protocol.Completion) {
+	for i := range completions {
+		c := &completions[i]
+		who, ok := nd.asked[c.Handle]
+		if !ok {
+			nd.world.fail("member %d completes operation %d, which is not in progress", nd.index+1, c.Handle)
+			return
+		}
+		delete(nd.asked, c.Handle)
+		nd.world.respond(nd, who, c.Result)
+	}
+}
+
+// voter reports whether the node votes, and will after a crash.
+func (nd *node) voter() bool {
+	for _, s := range nd.shards {
+		if v, ok := s.protocol.(interface{ Voter() bool }); ok && !(v.Voter() && s.journal.Clean()) {
+			return false
+		}
+	}
+	return true
+}
+
+// pending is how many operations and instances the node's protocols hold, where they tell.
+func (nd *node) pending() int {
+	total := 0
+	for _, s := range nd.shards {
+		if p, ok := s.protocol.(interface{ Pending() int }); ok && !nd.down {
+			total += p.Pending()
+		}
+	}
+	return total
+}
+
+// shardOf places a key (FNV-1a).
+func shardOf(key string, shards int) int {
+	if shards == 1 {
+		return 0
+	}
+	hash := uint64(14695981039346656037)
+	for i := range len(key) {
+		hash = (hash ^ uint64(key[i])) * 1099511628211
+	}
+	return int(hash % uint64(shards))
+}

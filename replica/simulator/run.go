@@ -1,0 +1,219 @@
+package simulator
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Class is how a run went wrong.
+type Class string
+
+// The ways to go wrong.
+const (
+	Broken    Class = "broken"    // the protocol did what the contract forbids, or stopped with a fault
+	Stuck     Class = "stuck"     // an operation did not finish though the faults were over
+	Unbounded Class = "unbounded" // operations are over, but the protocol never let go of its own work
+	Violation Class = "violation" // the history is not linearizable
+	Undecided Class = "undecided" // the check of the history took too long
+	Miscount  Class = "miscount"  // a counter or log does not hold each acknowledged rmw exactly once
+)
+
+// Failure is a run that went wrong.
+type Failure struct {
+	Class    Class
+	Reason   string // for people
+	Schedule Schedule
+
+	start Start
+}
+
+// Error implements error.
+func (f *Failure) Error() string {
+	return fmt.Sprintf("seed %d: %s: %s", f.Schedule.Seed, f.Class, f.Reason)
+}
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Failure    *Failure // nil: everything was as it must be
+	Operations int      // that clients started
+	Hits       int      // faults that hit work in flight
+	Events     uint64
+	Elapsed    time.Duration // virtual
+	History    []history.Operation
+}
+
+// checkTimeout bounds the check of one schedule's history, in real time. It is far above what one takes, so
+// that the outcome does not depend on the machine.
+const checkTimeout = 30 * time.Second
+
+// Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.
+func (s Schedule) Run(start Start, count func(path string)) Outcome {
+	outcome, _ := s.play(start, count, false)
+	return outcome
+}
+
+// play runs the schedule, and draws its diagram if it is traced.
+func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, string) {
+	w := newWorld(s.Seed, s.env, start, count, traced)
+	for _, plan := range s.Clients {
+		w.addClient(plan.Home, &list{plan.Operations}, s.abandon)
+	}
+	w.inject(s.Faults)
+	class, reason := w.live(s.Settle)
+	o := Outcome{Events: w.events, Elapsed: w.now, History: w.recorder.Operations()}
+	o.Operations = len(o.History)
+	for _, f := range w.faults {
+		if f.hit {
+			o.Hits++
+		}
+	}
+	if class == "" {
+		class, reason = judge(o.History)
+	}
+	if class != "" {
+		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
+	}
+	if w.trace == nil {
+		return o, ""
+	}
+	return o, w.trace.text.String()
+}
+
+// live runs the world through faults, recovery, final reads and quiescence.
+func (w *world) live(settle time.Duration) (Class, string) {
+	never := func() bool { return false }
+	idle := func() bool {
+		return !slices.ContainsFunc(w.clients, func(c *client) bool { return !c.stopped })
+	}
+	w.run(settle, never)
+	if w.err != nil {
+		return Broken, w.err.Error()
+	}
+	w.settle()
+	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
+	bound := 40 * w.env.suspect
+	if !w.run(w.now+bound, idle) {
+		return w.stuck("")
+	}
+	// What a client wrote is read at every node.
+	keys := w.keys()
+	for i := range w.nodes {
+		var reads []Planned
+		for _, key := range keys {
+			reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})
+		}
+		w.addClient(i, &list{reads}, 0)
+	}
+	if !w.run(w.now+bound, idle) {
+		return w.stuck("at the end ")
+	}
+	if !w.run(w.now+bound, func() bool { return w.pending() == 0 }) {
+		if w.err != nil {
+			return Broken, w.err.Error()
+		}
+		return Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances", w.pending())
+	}
+	return "", ""
+}
+
+func (w *world) stuck(when string) (Class, string) {
+	if w.err != nil {
+		return Broken, w.err.Error()
+	}
+	for _, c := range w.clients {
+		if c.working {
+			return Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered", when, operationText(c.operation), c.name, c.target.index+1)
+		}
+	}
+	return Stuck, when + "clients wait"
+}
+
+// keys lists the keys that clients touched, sorted.
+func (w *world) keys() []string {
+	var keys []string
+	for _, o := range w.recorder.Operations() {
+		keys = append(keys, o.Request.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// list is a source of planned operations.
+type list struct{ left []Planned }
+
+func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
+	if len(l.left) == 0 {
+		return register.Operation{}, 0, false
+	}
+	p := l.left[0]
+	l.left = l.left[1:]
+	return p.Operation, p.At, true
+}
+
+// judge checks a history whose last reads follow everything else.
+func judge(operations []history.Operation) (Class, string) {
+	verdict := history.Check(operations, history.Options{Timeout: checkTimeout})
+	switch verdict.Outcome {
+	case history.Linearizable:
+	case history.Violation:
+		return Violation, verdict.Explanation
+	default:
+		return Undecided, fmt.Sprintf("the check ended with %q: %s", verdict.Outcome, verdict.Explanation)
+	}
+	if wrong := recount(operations); wrong != "" {
+		return Miscount, wrong
+	}
+	return "", ""
+}
+
+// recount compares the last value read of each counter and log with the rmws that were acknowledged. It is a
+// second opinion, simple enough to be trusted, on what the check of the history implies.
+func recount(operations []history.Operation) string {
+	last := map[string]register.Value{}
+	for _, o := range operations {
+		if o.Request.Kind == register.Read && o.Result.Status == register.OK {
+			last[o.Request.Key] = o.Result.Value
+		}
+	}
+	sure, perhaps := map[string]int{}, map[string]int{}
+	for _, o := range operations {
+		key := o.Request.Key
+		if o.Request.Kind != register.RMW || o.Result.Status == register.Unsupported {
+			continue
+		}
+		if o.Result.Status == register.OK {
+			sure[key]++
+		} else {
+			perhaps[key]++
+		}
+		if !strings.HasPrefix(key, logPrefix) {
+			continue
+		}
+		token := o.Request.Call.Args[0]
+		if n := bytes.Count(last[key], token); n > 1 || n == 0 && o.Result.Status == register.OK {
+			return fmt.Sprintf("%q, appended by %s (%s), is %d times in the last value read of %q", token, o.Client, o.Result.Status, n, key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		if !strings.HasPrefix(key, counterPrefix) || sure[key]+perhaps[key] == 0 {
+			continue
+		}
+		held := 0
+		if last[key].Present() {
+			held, _ = strconv.Atoi(string(last[key])) // what is no number counts as 0
+		}
+		if held < sure[key] || held > sure[key]+perhaps[key] {
+			return fmt.Sprintf("counter %q is %s, after %d acknowledged adds and %d of unknown outcome",
+				key, valueText(last[key]), sure[key], perhaps[key])
+		}
+	}
+	return ""
+}

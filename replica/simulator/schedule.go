@@ -1,0 +1,243 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Schedule is everything about a run that is not the protocol: it replays exactly.
+type Schedule struct {
+	Seed    uint64
+	Clients []Plan
+	Faults  []Fault
+	// Settle is when the faults end; from then on everything must make progress.
+	Settle time.Duration
+
+	env     environment
+	abandon int
+}
+
+// Plan is what one client does.
+type Plan struct {
+	Home       int // the position of its site
+	Operations []Planned
+}
+
+// Planned is an operation and the time before which it does not start.
+type Planned struct {
+	At        time.Duration
+	Operation register.Operation
+}
+
+// Options say what schedules are like.
+type Options struct {
+	Members []int       // sizes of clusters to draw from; the default is 3, 5 and 7
+	Faults  []FaultKind // kinds to draw from
+	// RMWs is how many of 1000 operations are read-modify-writes.
+	RMWs int
+	// Operations is the least number of operations of a schedule; the default is 100.
+	Operations int
+	// Shards per member; the default is 1.
+	Shards int
+}
+
+func (o Options) withDefaults() Options {
+	if len(o.Members) == 0 {
+		o.Members = []int{3, 5, 7}
+	}
+	if o.Operations == 0 {
+		o.Operations = 100
+	}
+	if o.Shards == 0 {
+		o.Shards = 1
+	}
+	return o
+}
+
+// Draw makes the schedule of a seed.
+func Draw(seed uint64, options Options) Schedule {
+	options = options.withDefaults()
+	draw := newStream(seed, forSchedule, 0)
+	n := options.Members[draw.below(len(options.Members))]
+	s := Schedule{Seed: seed, abandon: 100}
+	s.env = drawEnvironment(draw, n, options.Shards)
+
+	clients := 6 + draw.below(4)
+	total := options.Operations + draw.below(options.Operations/2+1)
+	pace := s.env.network.Largest() * time.Duration(75+draw.below(100)) / 100
+	each := total/clients + 1
+	s.Settle = time.Duration(each) * pace
+	first := draw.below(n)
+	for i := range clients {
+		s.Clients = append(s.Clients, Plan{Home: (first + i) % n})
+	}
+	script := newScript(draw, options.RMWs)
+	for round := range each {
+		for i := range clients {
+			at := time.Duration(round)*pace + draw.between(0, pace)
+			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
+		}
+	}
+	if len(options.Faults) > 0 {
+		s.drawFaults(draw, n, options.Faults)
+	}
+	return s
+}
+
+func drawEnvironment(draw stream, n, shards int) environment {
+	network := profile.Profile{Name: "random", RTT: make([][]time.Duration, n)}
+	for a := range n {
+		network.Sites = append(network.Sites, "site-"+strconv.Itoa(a+1))
+		network.RTT[a] = make([]time.Duration, n)
+		network.RTT[a][a] = profile.Local
+		for b := range a {
+			rtt := draw.between(4*time.Millisecond, 60*time.Millisecond)
+			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
+		}
+	}
+	env := environment{network: network, shards: shards, sealed: true, skewed: true, clientRTT: profile.Local}
+	env.jitter = draw.below(400)
+	env.fsync = [2]time.Duration{100 * time.Microsecond, draw.between(500*time.Microsecond, 12*time.Millisecond)}
+	if draw.chance(500) {
+		env.gather = 3 * time.Millisecond
+	}
+	env.retry = 2 * network.Largest()
+	env.suspect = 3 * env.retry
+	env.patience = env.retry * time.Duration(2+draw.below(5))
+	if draw.chance(500) {
+		env.deadline = env.patience * 3 / 4
+	}
+	return env
+}
+
+// drawFaults spreads faults over the time in which operations run.
+func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind) {
+	for range 6 + draw.below(8) {
+		f := Fault{
+			Kind: kinds[draw.below(len(kinds))],
+			At:   draw.between(s.Settle/20, s.Settle*9/10),
+			For:  draw.between(s.env.retry/4, s.env.retry*3),
+			Node: draw.below(n),
+		}
+		switch f.Kind {
+		case Partition:
+			f.Side = drawSide(draw, n)
+			f.OneWay = draw.chance(400)
+			f.Node = -1
+		case Loss, Duplicate, Reorder:
+			f.Rate = 100 + draw.below(500)
+			f.Size = draw.between(time.Millisecond, s.env.retry*2)
+			if draw.chance(500) {
+				f.Node = -1
+			}
+		case Slow:
+			f.Size = draw.between(time.Millisecond, s.env.retry)
+		case Skew:
+			f.Size = draw.between(0, s.env.suspect*2)
+			f.Rate = draw.below(200_001) - 100_000
+		case Pause:
+			f.For = draw.between(s.env.retry/4, s.env.suspect*2)
+		case Torn:
+			f.Intact = draw.below(3)
+		}
+		s.Faults = append(s.Faults, f)
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// drawSide picks at least one and not all of n nodes.
+func drawSide(draw stream, n int) uint64 {
+	for {
+		if side := draw.pcg.Uint64() & (1<<n - 1); side != 0 && side != 1<<n-1 {
+			return side
+		}
+	}
+}
+
+// script makes operations whose answers tell as much as possible: written values are unique, counters and logs
+// show each execution, and compare-and-swap expects values that may well be there.
+type script struct {
+	draw  stream
+	rmws  int
+	keys  int
+	count int
+	last  map[string]register.Value // of each key; never ranged over
+}
+
+func newScript(draw stream, rmws int) *script {
+	return &script{draw: draw, rmws: rmws, keys: 1 + draw.below(2), last: map[string]register.Value{}}
+}
+
+// Prefixes of keys tell which operations touch them.
+const (
+	counterPrefix = "counter-" // add and read
+	logPrefix     = "log-"     // append and read
+	mixedPrefix   = "mixed-"   // everything
+)
+
+func (s *script) operation() register.Operation {
+	s.count++
+	prefix := mixedPrefix
+	if s.rmws >= 100 {
+		prefix = []string{mixedPrefix, mixedPrefix, mixedPrefix, counterPrefix, logPrefix}[s.draw.below(5)]
+	}
+	key := prefix + strconv.Itoa(s.draw.below(s.keys))
+	if prefix == mixedPrefix {
+		return s.mixed(key)
+	}
+	switch {
+	case !s.draw.chance(500):
+		return register.Operation{Kind: register.Read, Key: key}
+	case prefix == counterPrefix:
+		return call(key, register.Add, "1")
+	default:
+		return call(key, register.Append, fmt.Sprintf("<%d>", s.count))
+	}
+}
+
+func (s *script) mixed(key string) register.Operation {
+	unique := strconv.Itoa(s.count * 1000) // an integer, so that add applies to it
+	switch {
+	case s.draw.chance(s.rmws):
+		return s.rmw(key, unique)
+	case s.draw.chance(450):
+		if s.draw.chance(40) {
+			return register.Operation{Kind: register.Write, Key: key} // deletes
+		}
+		s.last[key] = register.Value(unique)
+		return register.Operation{Kind: register.Write, Key: key, Value: register.Value(unique)}
+	}
+	return register.Operation{Kind: register.Read, Key: key}
+}
+
+func (s *script) rmw(key, unique string) register.Operation {
+	switch s.draw.below(8) {
+	case 0, 1:
+		expected := string(s.last[key])
+		s.last[key] = register.Value(unique)
+		return call(key, register.CompareAndSwap, expected, unique)
+	case 2, 3:
+		s.last[key] = register.Value(unique)
+		return call(key, register.GetAndSet, unique)
+	case 4:
+		return call(key, register.Append, fmt.Sprintf("<%d>", s.count))
+	case 5:
+		return call(key, register.SetIfAbsent, unique)
+	case 6:
+		return call(key, []string{register.Delete, register.GetAndDelete}[s.draw.below(2)])
+	}
+	return call(key, register.Add, "1")
+}
+
+func call(key, function string, args ...string) register.Operation {
+	op := register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: function}}
+	for _, a := range args {
+		op.Call.Args = append(op.Call.Args, []byte(a))
+	}
+	return op
+}

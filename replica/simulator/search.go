@@ -1,0 +1,120 @@
+package simulator
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// MinHits is how many faults must hit work in flight for a schedule to count.
+const MinHits = 3
+
+// Search tries the schedules of many seeds against a protocol.
+type Search struct {
+	Start   Start
+	Options Options
+	First   uint64 // the first seed
+	Seeds   int    // how many, one after the other
+	Workers int    // how many run at once; the default is one per processor
+	// StopAt ends the search after so many failures; 0 means 1.
+	StopAt int
+	// Progress, which may be nil, is told now and then how many seeds are done. It is called by one
+	// goroutine at a time.
+	Progress func(done int)
+}
+
+// Report is what a search found.
+type Report struct {
+	Schedules  int // that hit enough work in flight to count
+	Skipped    int // that did not; they were checked all the same
+	Operations int
+	Hits       int // faults that hit work in flight
+	Events     uint64
+	Paths      map[string]uint64 // how often the protocol took each path
+	Failures   []*Failure        // by seed
+}
+
+// Run tries the seeds. It ends early when the context is done.
+func (s Search) Run(ctx context.Context) Report {
+	workers := s.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var (
+		next   atomic.Int64
+		stop   atomic.Bool
+		mu     sync.Mutex
+		group  sync.WaitGroup
+		report = Report{Paths: map[string]uint64{}}
+	)
+	for range workers {
+		group.Go(func() {
+			for !stop.Load() && ctx.Err() == nil {
+				i := next.Add(1) - 1
+				if i >= int64(s.Seeds) {
+					return
+				}
+				paths := map[string]uint64{}
+				o := Draw(s.First+uint64(i), s.Options).Run(s.Start, func(path string) { paths[path]++ })
+				mu.Lock()
+				report.add(o, paths)
+				if len(report.Failures) >= max(s.StopAt, 1) {
+					stop.Store(true)
+				}
+				if s.Progress != nil {
+					s.Progress(report.Schedules + report.Skipped)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	slices.SortFunc(report.Failures, func(a, b *Failure) int {
+		if a.Schedule.Seed < b.Schedule.Seed {
+			return -1
+		}
+		return 1
+	})
+	return report
+}
+
+func (r *Report) add(o Outcome, paths map[string]uint64) {
+	if o.Hits >= MinHits {
+		r.Schedules++
+	} else {
+		r.Skipped++
+	}
+	r.Operations += o.Operations
+	r.Hits += o.Hits
+	r.Events += o.Events
+	for path, n := range paths {
+		r.Paths[path] += n
+	}
+	if o.Failure != nil {
+		r.Failures = append(r.Failures, o.Failure)
+	}
+}
+
+// Missing lists the paths, of those declared, that were never taken.
+func (r Report) Missing(declared []string) []string {
+	var missing []string
+	for _, path := range declared {
+		if r.Paths[path] == 0 {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}
+
+// Find returns the first failure among the seeds from 1 to seeds, or nil. Tests use it to show that a known
+// mistake, put back, is found.
+func Find(start Start, options Options, seeds int) *Failure {
+	for seed := range seeds {
+		if o := Draw(uint64(seed)+1, options).Run(start, nil); o.Failure != nil {
+			return o.Failure
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxShrinkRuns bounds the runs of a shrink.
+const maxShrinkRuns = 2000
+
+// Shrink returns a shorter schedule that goes wrong in the same way: fewer operations and fewer faults. It
+// takes out parts that turn out not to matter, large ones first (delta debugging).
+func Shrink(f *Failure) *Failure {
+	s := &shrinker{best: f}
+	for {
+		before := s.size()
+		s.faults()
+		s.operations()
+		if s.size() == before || s.runs >= maxShrinkRuns {
+			return s.best
+		}
+	}
+}
+
+type shrinker struct {
+	best *Failure
+	runs int
+}
+
+func (s *shrinker) size() int {
+	size := len(s.best.Schedule.Faults)
+	for _, p := range s.best.Schedule.Clients {
+		size += len(p.Operations)
+	}
+	return size
+}
+
+// try keeps a candidate if it goes wrong in the same way.
+func (s *shrinker) try(candidate Schedule) bool {
+	if s.runs >= maxShrinkRuns {
+		return false
+	}
+	s.runs++
+	o := candidate.Run(s.best.start, nil)
+	if o.Failure == nil || o.Failure.Class != s.best.Class {
+		return false
+	}
+	s.best = o.Failure
+	return true
+}
+
+func (s *shrinker) faults() {
+	reduce(func() int { return len(s.best.Schedule.Faults) }, func(from, to int) bool {
+		candidate := s.best.Schedule
+		candidate.Faults = slices.Delete(slices.Clone(candidate.Faults), from, to)
+		return s.try(candidate)
+	})
+}
+
+func (s *shrinker) operations() {
+	for i := range s.best.Schedule.Clients {
+		reduce(func() int { return len(s.best.Schedule.Clients[i].Operations) }, func(from, to int) bool {
+			candidate := s.best.Schedule
+			candidate.Clients = slices.Clone(candidate.Clients)
+			c := &candidate.Clients[i]
+			c.Operations = slices.Delete(slices.Clone(c.Operations), from, to)
+			return s.try(candidate)
+		})
+	}
+}
+
+// reduce takes out ranges of a list, halving their length until single elements have been tried.
+func reduce(length func() int, without func(from, to int) bool) {
+	for chunk := length(); chunk > 0; chunk /= 2 {
+		for from := 0; from < length(); {
+			if !without(from, min(from+chunk, length())) {
+				from += chunk
+			}
+		}
+	}
+}
+
+// Explain shrinks nothing; it replays a failure and prints it: what went wrong, the operations, the faults,
+// and a message diagram with a line per event and a lane per member.
+func Explain(f *Failure) string {
+	var text strings.Builder
+	fmt.Fprintln(&text, f.Error())
+	s := f.Schedule
+	fmt.Fprintf(&text, "\n%d members, round trips up to %v, retry %v\n", len(s.env.network.Sites), s.env.network.Largest(), s.env.retry)
+	for _, fault := range s.Faults {
+		fmt.Fprintf(&text, "fault: %v\n", fault)
+	}
+	_, diagram := s.play(f.start, nil, true)
+	text.WriteString("\n" + legend + "\n" + diagram)
+	return text.String()
+}

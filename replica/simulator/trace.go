@@ -1,0 +1,188 @@
+package simulator
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// trace draws a run as a message diagram: a line per event, a lane per member. A nil trace draws nothing.
+type trace struct {
+	world *world
+	text  bytes.Buffer
+}
+
+// legend explains the lanes.
+const legend = `lanes, a member each: | votes  o does not vote yet  x is down  z stands still  * acts  + sent what arrives
+`
+
+// line writes one event. actor and sender are positions of nodes, or -1.
+func (t *trace) line(actor, sender int, format string, args ...any) {
+	fmt.Fprintf(&t.text, "%10.3f ms  ", float64(t.world.now)/float64(time.Millisecond))
+	for i, nd := range t.world.nodes {
+		mark := byte('|')
+		switch {
+		case i == actor:
+			mark = '*'
+		case nd.down:
+			mark = 'x'
+		case nd.paused:
+			mark = 'z'
+		case i == sender:
+			mark = '+'
+		case nd.lost:
+			mark = 'o'
+		}
+		t.text.WriteByte(mark)
+		t.text.WriteByte(' ')
+	}
+	fmt.Fprintf(&t.text, " "+format+"\n", args...)
+}
+
+func (t *trace) started(nd *node) {
+	if t != nil {
+		t.line(nd.index, -1, "%d starts, boot %d", nd.index+1, nd.boots)
+	}
+}
+
+func (t *trace) crashed(nd *node) {
+	if t != nil {
+		t.line(-1, -1, "%d crashes", nd.index+1)
+	}
+}
+
+func (t *trace) wiped(nd *node) {
+	if t != nil {
+		t.line(-1, -1, "%d loses its disk", nd.index+1)
+	}
+}
+
+func (t *trace) note(nd *node, format string, args ...any) {
+	if t != nil {
+		t.line(nd.index, -1, "%d %s", nd.index+1, fmt.Sprintf(format, args...))
+	}
+}
+
+func (t *trace) remark(format string, args ...any) {
+	if t != nil {
+		t.line(-1, -1, "-- "+format, args...)
+	}
+}
+
+func (t *trace) durable(nd *node, batches int) {
+	if t != nil {
+		t.line(nd.index, -1, "%d durable: %d batches", nd.index+1, batches)
+	}
+}
+
+func (t *trace) delivered(nd *node, in *input) {
+	if t != nil {
+		t.line(nd.index, int(in.from)-1, "%d -> %d  %s", in.from, nd.index+1, brief(in.message))
+	}
+}
+
+func (t *trace) dropped(from, to int, m *peerv1.Message, why string) {
+	if t != nil {
+		t.line(-1, from, "%d -x %d  %s (%s)", from+1, to+1, brief(m), why)
+	}
+}
+
+func (t *trace) invoked(c *client) {
+	if t != nil {
+		t.line(-1, -1, "%s at %d: %s", c.name, c.home+1, operationText(c.operation))
+	}
+}
+
+func (t *trace) asked(c *client) {
+	if t != nil {
+		t.line(-1, -1, "%s asks %d", c.name, c.target.index+1)
+	}
+}
+
+func (t *trace) returned(c *client, r register.Result) {
+	if t != nil {
+		t.line(-1, -1, "%s at %d: %s = %s", c.name, c.home+1, operationText(c.operation), resultText(r))
+	}
+}
+
+// brief is a message in a few words: kind, operation, key, carstamp, value, instance.
+func brief(m *peerv1.Message) string {
+	words := []string{m.Kind.String()}
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	if m.Op != 0 {
+		add("op %d", m.Op&0xffff_ffff)
+	}
+	if len(m.Key) > 0 {
+		add("%q", m.Key)
+	}
+	if stamp := (register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer), RMWs: m.Rmws}); !stamp.IsZero() {
+		add("%v", stamp)
+	}
+	if m.Present {
+		add("value %s", short(m.Value))
+	}
+	if m.Same {
+		add("same")
+	}
+	if in := m.Instance; in != nil {
+		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(), in.Ballot, in.Status)
+		if len(in.Deps) > 0 {
+			var deps []string
+			for _, d := range in.Deps {
+				deps = append(deps, fmt.Sprintf("%v#%d", register.Writer(d.Writer), d.Number))
+			}
+			add("after %s", strings.Join(deps, ","))
+		}
+		for _, c := range in.Commands {
+			add("%s", c.Function)
+		}
+	}
+	if tr := m.Transfer; tr != nil && len(tr.Records) > 0 {
+		add("%d records", len(tr.Records))
+	}
+	if m.Incarnation > 1 {
+		add("of incarnation %d", m.Incarnation)
+	}
+	return strings.Join(words, " ")
+}
+
+func operationText(o register.Operation) string {
+	switch o.Kind {
+	case register.Write:
+		return fmt.Sprintf("write %q %s", o.Key, valueText(o.Value))
+	case register.RMW:
+		args := make([]string, len(o.Call.Args))
+		for i, a := range o.Call.Args {
+			args[i] = short(a)
+		}
+		return fmt.Sprintf("%s %q (%s)", o.Call.Function, o.Key, strings.Join(args, ", "))
+	}
+	return fmt.Sprintf("%s %q", o.Kind, o.Key)
+}
+
+func resultText(r register.Result) string {
+	if r.Status == register.OK {
+		return fmt.Sprintf("%s at %v", valueText(r.Value), r.Carstamp)
+	}
+	return fmt.Sprintf("%s (%s)", r.Status, r.Message)
+}
+
+func valueText(v register.Value) string {
+	if !v.Present() {
+		return "nothing"
+	}
+	return short(v)
+}
+
+// short is a value's beginning.
+func short(b []byte) string {
+	const most = 40
+	if len(b) > most {
+		return fmt.Sprintf("%q... (%d bytes)", b[:most], len(b))
+	}
+	return fmt.Sprintf("%q", b)
+}

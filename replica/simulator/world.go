@@ -1,0 +1,174 @@
+// Package simulator runs replication protocols in a fake world: virtual time, a network, disks and clocks that
+// misbehave as a seed says, and clients whose history is checked.
+//
+// A run is single-threaded and draws everything from its seed, so it replays exactly on any machine. Schedule
+// is one run with explicit operations and faults, Search tries many, Shrink makes a failing one short, Explain
+// prints it as a message diagram, and Measure reproduces the experiments of papers in virtual time.
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Start starts a protocol over a journal, which may hold the state of an earlier run.
+type Start func(protocol.Config, *protocol.Journal) (protocol.Protocol, error)
+
+// Member starts a member.Member around a protocol, as the runtime does.
+func Member(inner member.Factory) Start { return MemberWith(inner, member.Mistakes{}) }
+
+// MemberWith is Member with mistakes, for tests.
+func MemberWith(inner member.Factory, mistakes member.Mistakes) Start {
+	return func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
+		return member.StartWith(config, journal, inner, mistakes)
+	}
+}
+
+// environment is what a world is like when no fault is in force.
+type environment struct {
+	network   profile.Profile
+	shards    int
+	jitter    int // a message's extra delay, in thousandths of its one-way delay, at most
+	fsync     [2]time.Duration
+	gather    time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
+	sealed    bool          // messages go through their wire format, and must not be changed once sent
+	retry     time.Duration
+	suspect   time.Duration
+	clientRTT time.Duration // between a client and the replica at its site
+	patience  time.Duration // how long clients wait for an attempt; 0: for ever
+	deadline  time.Duration // what clients give the protocol; 0: none
+	skewed    bool          // clocks of nodes start at different readings and drift
+}
+
+// epochStart is the wall-clock reading, in Unix milliseconds, at which virtual time starts.
+const epochStart = 1_700_000_000_000
+
+// world is one run.
+type world struct {
+	env       environment
+	seed      uint64
+	start     Start
+	functions *register.Registry
+	count     func(path string)
+
+	now      time.Duration
+	sequence uint64
+	queue    eventQueue
+	events   uint64
+
+	nodes    []*node
+	links    []link // from a to b at a*n+b
+	clients  []*client
+	faults   []*fault
+	settled  bool // the faults are over: from now on everything must make progress
+	busy     int  // operations in progress
+	answers  []answer
+	free     []uint32 // of answers
+	recorder *history.Recorder
+	trace    *trace // nil: no diagram wanted
+	err      error  // the first thing that must not happen
+}
+
+func newWorld(seed uint64, env environment, start Start, count func(string), traced bool) *world {
+	w := &world{env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count}
+	w.recorder = history.NewRecorder(func() time.Duration { return w.now })
+	if traced {
+		w.trace = &trace{world: w}
+	}
+	n := len(env.network.Sites)
+	v := view.View{Cluster: "simulated", Epoch: 1}
+	for i, site := range env.network.Sites {
+		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: site, Address: site})
+	}
+	w.links = make([]link, n*n)
+	for a := range n {
+		for b := range n {
+			w.links[a*n+b] = newLink(seed, a, b, env.network.RTT[a][b]/2)
+		}
+	}
+	for i := range n {
+		w.nodes = append(w.nodes, newNode(w, i, v))
+	}
+	for _, nd := range w.nodes {
+		nd.boot()
+	}
+	return w
+}
+
+func (w *world) schedule(after time.Duration, e event) {
+	e.at = w.now + after
+	w.sequence++
+	e.sequence = w.sequence
+	w.queue.push(e)
+}
+
+// fail notes the first thing that must not happen; the run ends there.
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+	}
+}
+
+// run handles events until done says so, time is up, or something must not have happened. It reports whether
+// done said so.
+func (w *world) run(until time.Duration, done func() bool) bool {
+	for w.err == nil {
+		if done() {
+			return true
+		}
+		if len(w.queue) == 0 || w.queue[0].at > until {
+			w.now = max(w.now, until)
+			return false
+		}
+		e := w.queue.pop()
+		w.now = e.at
+		w.events++
+		w.handle(&e)
+	}
+	return false
+}
+
+func (w *world) handle(e *event) {
+	switch e.kind {
+	case deliver:
+		w.arrive(e)
+	case turn:
+		w.nodes[e.a].turn(uint32(e.aux))
+	case tick:
+		w.nodes[e.a].ticked(uint32(e.aux))
+	case synced:
+		w.nodes[e.a].synced(uint32(e.aux))
+	case request:
+		w.nodes[e.a].requested(w.clients[e.b], uint32(e.aux))
+	case response:
+		w.clients[e.b].answered(uint32(e.aux))
+	case timeout:
+		w.clients[e.b].timedOut(uint32(e.aux))
+	case issue:
+		w.clients[e.b].issue()
+	case faultBegin:
+		w.faults[e.aux].begin(w)
+	case faultEnd:
+		w.faults[e.aux].end(w)
+	case restart:
+		w.nodes[e.a].restart(uint32(e.aux))
+	case resume:
+		w.nodes[e.a].resume(uint32(e.aux))
+	}
+}
+
+// pending is how many operations and instances the protocols still hold.
+func (w *world) pending() int {
+	total := 0
+	for _, nd := range w.nodes {
+		total += nd.pending()
+	}
+	return total
+}
