@@ -1,0 +1,254 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// memberName is a for member 1, b for member 2, and so on.
+func memberName(id view.MemberID) string { return string(rune('a' + id - 1)) }
+
+// writerName is a member, with its incarnation and boot if it is not in its first ones.
+func writerName(w register.Writer) string {
+	name := memberName(view.MemberID(w.Member()))
+	if w.Incarnation() <= 1 && w.Boot() <= 1 {
+		return name
+	}
+	return fmt.Sprintf("%s.%d.%d", name, w.Incarnation(), w.Boot())
+}
+
+// tagName is timestamp/writer, with +rmws if there are any; 0 for the initial value.
+func tagName(timestamp, writer, rmws uint64) string {
+	if timestamp == 0 && writer == 0 && rmws == 0 {
+		return "0"
+	}
+	name := fmt.Sprintf("%d/%s", timestamp, writerName(register.Writer(writer)))
+	if timestamp == 0 && writer == 0 {
+		name = "0"
+	}
+	if rmws > 0 {
+		name += fmt.Sprintf("+%d", rmws)
+	}
+	return name
+}
+
+func valueName(present bool, value []byte) string {
+	if !present {
+		return "absent"
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+func (p packet) String() string {
+	return fmt.Sprintf("%s -> %s: %s", memberName(p.from), memberName(p.to), describeMessage(p.message))
+}
+
+func describeMessage(m *peerv1.Message) string {
+	parts := []string{m.Kind.String()}
+	if m.Op != 0 {
+		parts = append(parts, operationName(m.Op))
+	}
+	if len(m.Key) > 0 {
+		parts = append(parts, string(m.Key))
+	}
+	switch tag := tagName(m.Timestamp, m.Writer, m.Rmws); {
+	case m.Same:
+		parts = append(parts, "same, at "+tag)
+	case carriesValue(m.Kind):
+		parts = append(parts, "= "+valueName(m.Present, m.Value)+" at "+tag)
+	case tag != "0" || m.Kind == peerv1.Kind_WRITE1_REPLY:
+		parts = append(parts, "at "+tag)
+	}
+	if m.Instance != nil {
+		parts = append(parts, describeInstance(m.Instance))
+	}
+	if text := describeTransfer(m.Transfer); text != "" {
+		parts = append(parts, text)
+	}
+	if m.Incarnation > 1 {
+		parts = append(parts, fmt.Sprintf("(incarnation %d)", m.Incarnation))
+	}
+	if len(m.Known) > 0 {
+		parts = append(parts, fmt.Sprintf("(knows %v)", m.Known))
+	}
+	return strings.Join(parts, " ")
+}
+
+// operationName is the coordinator's count of an operation, with the boot if it is not the first; the layout
+// is that of phase.FirstOp.
+func operationName(op uint64) string {
+	name := fmt.Sprintf("#%d", op&0xffffffff)
+	if boot := op >> 32 & 0xffff; boot > 1 {
+		name += fmt.Sprintf(" of boot %d", boot)
+	}
+	return name
+}
+
+// carriesValue says which kinds tell of a value, be it absent.
+func carriesValue(k peerv1.Kind) bool {
+	switch k {
+	case peerv1.Kind_READ1_REPLY, peerv1.Kind_READ2, peerv1.Kind_WRITE2:
+		return true
+	}
+	return false
+}
+
+func instanceName(id *peerv1.InstanceID) string {
+	return fmt.Sprintf("%s#%d", writerName(register.Writer(id.GetWriter())), id.GetNumber())
+}
+
+func describeInstance(i *peerv1.Instance) string {
+	parts := []string{instanceName(i.Id)}
+	if i.Status != peerv1.Status_NONE {
+		parts = append(parts, strings.ToLower(i.Status.String()))
+	}
+	if i.Ballot != 0 || i.AcceptedBallot != 0 {
+		parts = append(parts, fmt.Sprintf("ballot=%d accepted=%d", i.Ballot, i.AcceptedBallot))
+	}
+	for _, c := range i.Commands {
+		var args []string
+		for _, a := range c.Args {
+			args = append(args, string(a))
+		}
+		parts = append(parts, fmt.Sprintf("%s(%s)", c.Function, strings.Join(args, ", ")))
+	}
+	if len(i.Deps) > 0 {
+		var deps []string
+		for _, d := range i.Deps {
+			deps = append(deps, instanceName(d))
+		}
+		parts = append(parts, "deps="+strings.Join(deps, ","))
+	}
+	if i.Unchanged {
+		parts = append(parts, "unchanged")
+	}
+	for _, a := range i.Answers {
+		parts = append(parts, "answer="+describeAnswer(a))
+	}
+	if i.State != nil {
+		parts = append(parts, "state="+describeState(i.State))
+	}
+	return "[" + strings.Join(parts, " ") + "]"
+}
+
+func describeAnswer(a *peerv1.Answer) string {
+	switch {
+	case a.Expired:
+		return "expired"
+	case a.Refused != "":
+		return fmt.Sprintf("refused(%s)", a.Refused)
+	}
+	return valueName(a.Present, a.Value)
+}
+
+func describeState(s *peerv1.KeyState) string {
+	text := describeRegister(s.GetPrevious()) + fmt.Sprintf(" after %d rmws", s.Count)
+	for _, e := range s.Executed {
+		text += " " + instanceName(e.Id)
+	}
+	return "(" + text + ")"
+}
+
+func describeRegister(r *peerv1.RegisterRecord) string {
+	if r == nil {
+		return "absent"
+	}
+	return valueName(r.Present, r.Value) + " at " + tagName(r.Timestamp, r.Writer, r.Rmws)
+}
+
+func describeTransfer(t *peerv1.Transfer) string {
+	if t == nil {
+		return ""
+	}
+	var parts []string
+	if t.Member != 0 {
+		parts = append(parts, fmt.Sprintf("member %s, incarnation %d", memberName(view.MemberID(t.Member)), t.Incarnation))
+	}
+	if len(t.From) > 0 {
+		parts = append(parts, fmt.Sprintf("behind %q", t.From))
+	}
+	for _, r := range t.Records {
+		parts = append(parts, describeRecord(r.Key, r.Value))
+	}
+	if t.Last {
+		parts = append(parts, "last page")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describeRecord shows a record of a journal. Its key's first byte says what it is; what is not known here
+// is shown by its size.
+func describeRecord(key, value []byte) string {
+	if len(key) == 0 {
+		return "a record without a key"
+	}
+	name := string(key[1:])
+	if value == nil {
+		return fmt.Sprintf("deletes record %q", key)
+	}
+	switch key[0] {
+	case 'r':
+		var r peerv1.RegisterRecord
+		if r.UnmarshalVT(value) == nil {
+			return fmt.Sprintf("%s = %s", name, describeRegister(&r))
+		}
+	case 'm':
+		var r peerv1.MemberRecord
+		if r.UnmarshalVT(value) == nil {
+			return fmt.Sprintf("member: incarnation %d, voter %t, knows %v", r.Incarnation, r.Voter, r.Known)
+		}
+	case 's':
+		var r peerv1.KeyState
+		if r.UnmarshalVT(value) == nil {
+			return fmt.Sprintf("state of %s: %s", name, describeState(&r))
+		}
+	case 'i':
+		var r peerv1.Message
+		if r.UnmarshalVT(value) == nil {
+			return "instance: " + describeMessage(&r)
+		}
+	}
+	return fmt.Sprintf("record %q of %d bytes", key, len(value))
+}
+
+func describeOperation(op register.Operation) string {
+	switch op.Kind {
+	case register.Read:
+		return "read " + op.Key
+	case register.Write:
+		return fmt.Sprintf("write %s = %s", op.Key, valueName(op.Value.Present(), op.Value))
+	}
+	var args []string
+	for _, a := range op.Call.Args {
+		args = append(args, string(a))
+	}
+	return fmt.Sprintf("rmw %s %s(%s)", op.Key, op.Call.Function, strings.Join(args, ", "))
+}
+
+func (w *world) describeCompletion(c protocol.Completion) string {
+	r := c.Result
+	tag := tagName(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
+	text := fmt.Sprintf("operation %d is %s", c.Handle, r.Status)
+	switch {
+	case r.Status != register.OK:
+		text += ": " + r.Message
+	case w.operations[c.Handle-1].Kind == register.Write:
+		text += ", at " + tag
+	default:
+		text += ", " + valueName(r.Value.Present(), r.Value) + " at " + tag
+	}
+	if r.RoundTrips == 1 {
+		text += ", 1 round trip"
+	} else {
+		text += fmt.Sprintf(", %d round trips", r.RoundTrips)
+	}
+	if r.Fast {
+		text += ", fast"
+	}
+	return text
+}

@@ -1,0 +1,287 @@
+// Package script tests protocols by data: a file holds commands, and below each what every member did about
+// it, so that it reads like a message diagram of a paper. The idea is that of etcd raft's interaction tests.
+//
+// Members are a, b, c and so on. The commands:
+//
+//	cluster n=3 [disk=manual]        members, with batches that are durable at once, or when a script says
+//	read a k, write a k v, delete a k, rmw a k add.v1 args=(1) [session=7 number=1]
+//	                                 an operation that member a coordinates; [deadline=1s] from now
+//	deliver [from=a] [to=b] [kind=READ1] [count=1] [copy]
+//	                                 the messages that are under way now; copy leaves them to be delivered again
+//	deliver all [not=a]              and those that follow, until none is left; not=a leaves what a sends or gets
+//	drop [from=a] [to=b] [kind=READ1] [count=1]
+//	tick 1s [a]                      time passes, for all members or for one
+//	persist a [count=1]              a's batches become durable, in order
+//	crash a                          a stops; what is not durable is lost
+//	restart a                        a starts from its disk
+//	wipe a                           a starts from an empty disk, as a newcomer
+//	show a                           the records of a, as it sees them; ? marks those that are not durable
+//	show network                     the messages under way
+//
+// go test with -rewrite replaces the expected output by the actual one.
+package script
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Run runs every script of a directory, each with members of its own.
+func Run(t *testing.T, directory string, factory member.Factory) {
+	t.Helper()
+	datadriven.Walk(t, directory, func(t *testing.T, path string) {
+		w := &world{factory: factory}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			w.t = t
+			w.out.Reset()
+			if err := w.command(d); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			if w.out.Len() == 0 {
+				return "nothing\n"
+			}
+			return w.out.String()
+		})
+	})
+}
+
+func (w *world) command(d *datadriven.TestData) error {
+	if d.Cmd == "cluster" {
+		return w.cluster(d)
+	}
+	if len(w.nodes) == 0 {
+		return fmt.Errorf("a script begins with cluster")
+	}
+	switch d.Cmd {
+	case "read", "write", "delete", "rmw":
+		return w.submit(d)
+	case "deliver", "drop":
+		return w.network(d)
+	case "tick":
+		return w.tick(d)
+	case "show":
+		if len(d.CmdArgs) == 1 && d.CmdArgs[0].Key == "network" {
+			w.showNetwork()
+			return nil
+		}
+	}
+	n, err := w.node(d, 0)
+	if err != nil {
+		return err
+	}
+	switch d.Cmd {
+	case "persist":
+		count := len(n.batches)
+		d.MaybeScanArgs(w.t, "count", &count)
+		if count > len(n.batches) {
+			return fmt.Errorf("%s has %d batches that are not durable, not %d", n.name, len(n.batches), count)
+		}
+		for range count {
+			w.persist(n)
+		}
+	case "crash":
+		w.crash(n)
+	case "restart":
+		return w.start(n, false)
+	case "wipe":
+		n.disk = disk{}
+		n.boot = 0
+		return w.start(n, false)
+	case "show":
+		w.showNode(n)
+	default:
+		return fmt.Errorf("unknown command %q", d.Cmd)
+	}
+	return nil
+}
+
+func (w *world) cluster(d *datadriven.TestData) error {
+	n := 3
+	d.MaybeScanArgs(w.t, "n", &n)
+	if n < 1 || n > 26 {
+		return fmt.Errorf("a cluster has 1 to 26 members, not %d", n)
+	}
+	var mode string
+	d.MaybeScanArgs(w.t, "disk", &mode)
+	w.view = view.View{Cluster: "script", Epoch: 1}
+	for i := range n {
+		id := view.MemberID(i + 1)
+		w.view.Members = append(w.view.Members, view.Member{ID: id, Site: memberName(id)})
+		w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}})
+	}
+	for _, m := range w.nodes {
+		if err := w.start(m, true); err != nil {
+			return err
+		}
+	}
+	w.out.Reset() // that members vote is no news
+	for _, m := range w.nodes {
+		for len(m.batches) > 0 {
+			w.persist(m)
+		}
+	}
+	w.out.Reset()
+	w.manual = mode == "manual"
+	w.printf("n = %d", n)
+	return nil
+}
+
+func (w *world) submit(d *datadriven.TestData) error {
+	n, err := w.node(d, 0)
+	if err != nil {
+		return err
+	}
+	var words []string // positional arguments behind the member
+	for _, a := range d.CmdArgs[1:] {
+		if len(a.Vals) == 0 {
+			words = append(words, a.Key)
+		}
+	}
+	need := map[string]int{"read": 1, "delete": 1, "write": 2, "rmw": 2}[d.Cmd]
+	if len(words) != need {
+		return fmt.Errorf("%s takes a member and %d words, not %d", d.Cmd, need, len(words))
+	}
+	op := register.Operation{Key: words[0]}
+	switch d.Cmd {
+	case "read":
+		op.Kind = register.Read
+	case "delete":
+		op.Kind = register.Write
+	case "write":
+		op.Kind, op.Value = register.Write, register.Value(words[1])
+	case "rmw":
+		op.Kind, op.Call = register.RMW, register.Call{Function: words[1], MaxValueBytes: limits.ValueBytes}
+		for _, a := range d.CmdArgs {
+			if a.Key == "args" {
+				for _, v := range a.Vals {
+					op.Call.Args = append(op.Call.Args, []byte(v))
+				}
+			}
+		}
+		d.MaybeScanArgs(w.t, "session", &op.ID.Session)
+		d.MaybeScanArgs(w.t, "number", &op.ID.Number)
+		if op.ID.Session != 0 {
+			op.ID.FirstIncomplete, op.ID.IssuedAt = op.ID.Number, 1
+		}
+	}
+	if n.member == nil {
+		return fmt.Errorf("%s is down", n.name)
+	}
+	request := protocol.Request{Operation: op}
+	if after, ok, err := duration(d, "deadline"); err != nil {
+		return err
+	} else if ok {
+		request.Deadline = w.now.Add(after)
+	}
+	w.operations = append(w.operations, op)
+	request.Handle = uint64(len(w.operations)) // the first is 1
+	w.printf("%s: operation %d, %s", n.name, request.Handle, describeOperation(op))
+	n.member.Submit(request)
+	w.ready(n)
+	return nil
+}
+
+func (w *world) network(d *datadriven.TestData) error {
+	var filter filter
+	count, rounds := -1, 1
+	d.MaybeScanArgs(w.t, "from", &filter.from)
+	d.MaybeScanArgs(w.t, "to", &filter.to)
+	d.MaybeScanArgs(w.t, "kind", &filter.kind)
+	d.MaybeScanArgs(w.t, "not", &filter.not)
+	d.MaybeScanArgs(w.t, "count", &count)
+	if d.HasArg("all") {
+		rounds = 1000 // a protocol that goes on for ever fails the script
+	}
+	for range rounds {
+		var now, later []packet
+		for _, p := range w.packets {
+			if filter.fits(p) && (count < 0 || len(now) < count) {
+				now = append(now, p)
+				if !d.HasArg("copy") {
+					continue
+				}
+			}
+			later = append(later, p)
+		}
+		if len(now) == 0 {
+			return nil
+		}
+		w.packets = later
+		for _, p := range now {
+			if d.Cmd == "drop" {
+				w.printf("lost: %s", p)
+			} else {
+				w.deliver(p)
+			}
+		}
+	}
+	if d.HasArg("all") {
+		return fmt.Errorf("the members still talk after %d rounds", rounds)
+	}
+	return nil
+}
+
+// filter chooses packets; what is empty fits all.
+type filter struct{ from, to, kind, not string }
+
+func (f filter) fits(p packet) bool {
+	from, to := memberName(p.from), memberName(p.to)
+	return (f.from == "" || f.from == from) && (f.to == "" || f.to == to) &&
+		(f.kind == "" || f.kind == p.message.Kind.String()) && f.not != from && f.not != to
+}
+
+func (w *world) tick(d *datadriven.TestData) error {
+	if len(d.CmdArgs) == 0 {
+		return fmt.Errorf("tick takes a duration")
+	}
+	after, err := time.ParseDuration(d.CmdArgs[0].Key)
+	if err != nil {
+		return fmt.Errorf("tick: %w", err)
+	}
+	w.now = w.now.Add(after)
+	only := ""
+	if len(d.CmdArgs) > 1 {
+		only = d.CmdArgs[1].Key
+	}
+	for _, n := range w.nodes {
+		if n.member != nil && (only == "" || only == n.name) {
+			n.member.Tick(w.now)
+			w.ready(n)
+		}
+	}
+	return nil
+}
+
+// node is the member that the i-th argument names.
+func (w *world) node(d *datadriven.TestData, i int) (*node, error) {
+	if len(d.CmdArgs) > i {
+		for _, n := range w.nodes {
+			if n.name == d.CmdArgs[i].Key {
+				return n, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s takes one of the members a to %s", d.Cmd, w.nodes[len(w.nodes)-1].name)
+}
+
+func duration(d *datadriven.TestData, key string) (time.Duration, bool, error) {
+	for _, a := range d.CmdArgs {
+		if a.Key == key {
+			v, err := time.ParseDuration(strings.Join(a.Vals, ""))
+			if err != nil {
+				return 0, false, fmt.Errorf("%s: %w", key, err)
+			}
+			return v, true, nil
+		}
+	}
+	return 0, false, nil
+}

@@ -1,0 +1,223 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+const (
+	retry   = time.Second
+	suspect = 5 * time.Second
+)
+
+var limits = register.DefaultLimits()
+
+// world runs members step by step.
+type world struct {
+	factory    member.Factory
+	view       view.View
+	nodes      []*node
+	packets    []packet // under way, as sent
+	manual     bool     // batches become durable only by command
+	now        protocol.Instant
+	operations []register.Operation // submitted so far; a handle is a position from 1
+	t          *testing.T           // of the present command
+	out        strings.Builder
+}
+
+type node struct {
+	id       view.MemberID
+	name     string
+	disk     disk
+	boot     uint32
+	journal  *protocol.Journal
+	member   *member.Member // nil: down
+	sequence uint64         // of the last batch
+	batches  []protocol.Batch
+	waiting  []waiting
+}
+
+// waiting is what may leave once a batch is durable.
+type waiting struct {
+	sequence uint64
+	effects  protocol.Effects
+}
+
+type packet struct {
+	from, to view.MemberID
+	message  *peerv1.Message
+}
+
+func (w *world) printf(format string, args ...any) {
+	fmt.Fprintf(&w.out, format+"\n", args...)
+}
+
+func (w *world) start(n *node, bootstrap bool) error {
+	if n.member != nil {
+		w.crash(n)
+	}
+	n.boot++
+	n.sequence = 0
+	n.journal = protocol.NewJournal(n.disk)
+	config := protocol.Config{
+		Self: n.id, View: w.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: limits,
+		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Bootstrap: bootstrap,
+	}
+	for i := 1; i < len(w.nodes); i++ { // nearest is the next one
+		config.Nearest = append(config.Nearest, w.nodes[(int(n.id)-1+i)%len(w.nodes)].id)
+	}
+	m, err := member.Start(config, n.journal, w.factory)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", n.name, err)
+	}
+	n.member = m
+	m.Tick(w.now)
+	w.printf("%s: starts, boot %d", n.name, n.boot)
+	w.ready(n)
+	return nil
+}
+
+func (w *world) crash(n *node) {
+	w.printf("%s: crashes", n.name)
+	for _, b := range n.batches {
+		w.printf("%s: loses batch %d", n.name, b.Sequence)
+	}
+	n.member, n.batches, n.waiting = nil, nil, nil
+}
+
+func (w *world) deliver(p packet) {
+	n := w.nodes[w.view.Index(p.to)]
+	if n.member == nil {
+		w.printf("lost, %s is down: %s", n.name, p)
+		return
+	}
+	w.printf("%s <- %s: %s", n.name, memberName(p.from), p.message.Kind)
+	n.member.Receive(p.from, p.message)
+	w.ready(n)
+}
+
+// ready does what a member asks for after a step.
+func (w *world) ready(n *node) {
+	e := n.member.Ready()
+	if e.Fault != nil {
+		w.printf("%s: stops: %v", n.name, e.Fault)
+		w.crash(n)
+		return
+	}
+	w.release(n, e.Send, e.Complete)
+	if e.Persist.Sequence != 0 {
+		n.sequence = e.Persist.Sequence
+		n.batches = append(n.batches, e.Persist)
+		for _, m := range e.Persist.Mutations {
+			w.printf("%s: batch %d, %s", n.name, e.Persist.Sequence, describeRecord(m.Key, m.Value))
+		}
+	}
+	behind := protocol.Effects{SendAfterPersist: e.SendAfterPersist, CompleteAfterPersist: e.CompleteAfterPersist}
+	if len(n.batches) == 0 {
+		w.release(n, behind.SendAfterPersist, behind.CompleteAfterPersist)
+		return
+	}
+	n.waiting = append(n.waiting, waiting{n.sequence, behind})
+	if w.manual {
+		for _, s := range behind.SendAfterPersist {
+			w.printf("%s: after batch %d, %s", n.name, n.sequence, packet{n.id, s.To, s.Message})
+		}
+		for _, c := range behind.CompleteAfterPersist {
+			w.printf("%s: after batch %d, %s", n.name, n.sequence, w.describeCompletion(c))
+		}
+		return
+	}
+	for len(n.batches) > 0 {
+		w.persist(n)
+	}
+}
+
+// persist makes a member's oldest batch durable, and lets go what waited for it.
+func (w *world) persist(n *node) {
+	b := n.batches[0]
+	n.batches = n.batches[1:]
+	for _, m := range b.Mutations {
+		if m.Value == nil {
+			delete(n.disk, string(m.Key))
+		} else {
+			n.disk[string(m.Key)] = m.Value
+		}
+	}
+	n.journal.Persisted(b.Sequence)
+	if w.manual {
+		w.printf("%s: batch %d is durable", n.name, b.Sequence)
+	}
+	for len(n.waiting) > 0 && n.waiting[0].sequence <= b.Sequence {
+		e := n.waiting[0].effects
+		n.waiting = n.waiting[1:]
+		w.release(n, e.SendAfterPersist, e.CompleteAfterPersist)
+	}
+}
+
+func (w *world) release(n *node, send []protocol.Envelope, complete []protocol.Completion) {
+	for _, e := range send {
+		p := packet{n.id, e.To, e.Message}
+		w.packets = append(w.packets, p)
+		w.printf("%s", p)
+	}
+	for _, c := range complete {
+		w.printf("%s: %s", n.name, w.describeCompletion(c))
+	}
+}
+
+func (w *world) showNetwork() {
+	for _, p := range w.packets {
+		w.printf("%s", p)
+	}
+}
+
+func (w *world) showNode(n *node) {
+	if n.member == nil {
+		w.printf("%s is down", n.name)
+		n.disk.Scan(nil, func(key, value []byte) bool {
+			w.printf("%s", describeRecord(key, value))
+			return true
+		})
+		return
+	}
+	n.journal.Scan(nil, func(key, value []byte) bool {
+		mark := ""
+		if !n.journal.Durable(key) {
+			mark = " ?"
+		}
+		w.printf("%s%s", describeRecord(key, value), mark)
+		return true
+	})
+}
+
+// disk is what a member has made durable.
+type disk map[string][]byte
+
+func (d disk) Get(key []byte) ([]byte, bool) {
+	value, ok := d[string(key)]
+	return value, ok
+}
+
+func (d disk) Scan(after []byte, visit func(key, value []byte) bool) {
+	keys := make([]string, 0, len(d))
+	for key := range d { // sorted below
+		if key > string(after) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if !visit([]byte(key), d[key]) {
+			return
+		}
+	}
+}
