@@ -35,6 +35,9 @@ type disk struct {
 	closing bool
 	wake    chan struct{} // capacity 1
 	stopped chan struct{}
+
+	using  sync.RWMutex // a closed database must not be asked for its size
+	closed bool
 }
 
 type request struct {
@@ -84,7 +87,14 @@ func (d *disk) empty() bool {
 
 func (d *disk) shard(i int) protocol.Reader { return d.readers[i] }
 
-func (d *disk) bytes() uint64 { return d.db.Metrics().DiskSpaceUsage() }
+func (d *disk) bytes() uint64 {
+	d.using.RLock()
+	defer d.using.RUnlock()
+	if d.closed || d.failure.reason() != nil {
+		return 0
+	}
+	return d.db.Metrics().DiskSpaceUsage()
+}
 
 func (d *disk) commit(shard int, batch protocol.Batch, done func(uint64)) bool {
 	d.mutex.Lock()
@@ -203,6 +213,9 @@ func (d *disk) close() error {
 	if err := d.failure.reason(); err != nil {
 		return err
 	}
+	d.using.Lock()
+	defer d.using.Unlock()
+	d.closed = true
 	return d.db.Close()
 }
 

@@ -216,7 +216,7 @@ func (s *Store) Commit(shard int, batch protocol.Batch, done func(sequence uint6
 	return s.engine.commit(shard, batch, done)
 }
 
-// Bytes is the size of the state on disk, or in memory, as far as it is known.
+// Bytes is the size of the state on disk, or in memory; 0 once the store is closed or failed.
 func (s *Store) Bytes() uint64 { return s.engine.bytes() }
 
 // Done is closed when the disk failed; Err says why. A failed store never reports a batch as persisted again.

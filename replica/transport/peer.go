@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -66,7 +67,7 @@ func newPeer(t *Transport, m view.Member) (*peer, error) {
 		grpc.WithInitialWindowSize(1<<20),
 		grpc.WithInitialConnWindowSize(4<<20),
 		grpc.WithIdleTimeout(0),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallSendMsgSize(maxFrameBytes)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallSendMsgSize(maxFrameBytes)),
 	)
 	if err != nil {
 		return nil, err

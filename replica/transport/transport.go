@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -66,6 +67,8 @@ type Transport struct {
 	start   time.Time
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
+	closing sync.Once
+	closed  error
 }
 
 // Start listens, and begins to connect to every other member of the view.
@@ -94,7 +97,7 @@ func Start(o Options) (*Transport, error) {
 		t.order = append(t.order, p)
 	}
 	t.server = grpc.NewServer(
-		grpc.ForceServerCodecV2(codec{}),
+		grpc.ForceServerCodecV2(codec.Codec{}),
 		grpc.MaxRecvMsgSize(maxFrameBytes),
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),
@@ -151,6 +154,11 @@ func (t *Transport) Block(id view.MemberID, directions Direction) error {
 
 // Close ends all streams. What is queued is lost.
 func (t *Transport) Close() error {
+	t.closing.Do(func() { t.closed = t.close() })
+	return t.closed
+}
+
+func (t *Transport) close() error {
 	t.cancel()
 	t.server.Stop()
 	var errs []error

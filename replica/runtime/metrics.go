@@ -1,0 +1,208 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
+)
+
+// metrics are what a replica tells of itself.
+type metrics struct {
+	registerer prometheus.Registerer
+	collectors []prometheus.Collector
+
+	latency    *prometheus.HistogramVec
+	byKind     [register.RMW + 1][2]prometheus.Observer // by kind and path, so that none is looked up
+	outcomes   *prometheus.CounterVec
+	byOutcome  [register.RMW + 1][register.Unknown + 1]prometheus.Counter
+	roundTrips *prometheus.HistogramVec
+	tripsBy    [register.RMW + 1]prometheus.Observer
+	taken      *prometheus.CounterVec
+	turn       prometheus.Histogram
+	group      prometheus.Histogram
+	groupBytes prometheus.Histogram
+	fsync      prometheus.Histogram
+	overflow   prometheus.Counter
+}
+
+const (
+	fast = iota
+	slow
+)
+
+func newMetrics() *metrics {
+	sizes := prometheus.ExponentialBuckets(1, 2, 12)
+	m := &metrics{
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "georegister_operation_seconds", Help: "Time from submission to the answer, of operations that took effect.",
+			Buckets: prometheus.ExponentialBuckets(50e-6, 1.6, 30),
+		}, []string{"kind", "path"}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_operations_total", Help: "Operations that ended, by outcome.",
+		}, []string{"kind", "status"}),
+		roundTrips: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "georegister_operation_quorum_waits", Help: "Round trips to a quorum that an operation waited for.",
+			Buckets: prometheus.LinearBuckets(0, 1, 8),
+		}, []string{"kind"}),
+		taken: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_protocol_paths_total", Help: "Paths that the protocol took.",
+		}, []string{"path"}),
+		turn: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "georegister_turn_inputs", Help: "Operations and messages per turn of a shard's loop.", Buckets: sizes,
+		}),
+		group: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "georegister_commit_batches", Help: "Batches of shards per commit.", Buckets: sizes,
+		}),
+		groupBytes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "georegister_commit_bytes", Help: "Bytes of keys and values per commit.", Buckets: prometheus.ExponentialBuckets(64, 4, 10),
+		}),
+		fsync: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "georegister_commit_seconds", Help: "Time of a commit, its fsync included.",
+			Buckets: prometheus.ExponentialBuckets(20e-6, 2, 16),
+		}),
+		overflow: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "georegister_messages_overflow_total", Help: "Messages received and dropped because a shard's queue was full.",
+		}),
+	}
+	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+		m.byKind[kind] = [2]prometheus.Observer{
+			m.latency.WithLabelValues(kind.String(), "fast"), m.latency.WithLabelValues(kind.String(), "slow"),
+		}
+		m.tripsBy[kind] = m.roundTrips.WithLabelValues(kind.String())
+		for status := register.OK; status <= register.Unknown; status++ {
+			m.byOutcome[kind][status] = m.outcomes.WithLabelValues(kind.String(), status.String())
+		}
+	}
+	m.collectors = []prometheus.Collector{m.latency, m.outcomes, m.roundTrips, m.taken, m.turn, m.group, m.groupBytes, m.fsync, m.overflow}
+	return m
+}
+
+// paths returns a protocol.Config.Count for one shard's goroutine.
+func (m *metrics) paths() func(string) {
+	known := map[string]prometheus.Counter{}
+	return func(path string) {
+		counter, ok := known[path]
+		if !ok {
+			counter = m.taken.WithLabelValues(path)
+			known[path] = counter
+		}
+		counter.Inc()
+	}
+}
+
+// finished counts an operation that ended.
+func (m *metrics) finished(kind register.Kind, result *register.Result, took time.Duration) {
+	if int(result.Status) < len(m.byOutcome[kind]) && m.byOutcome[kind][result.Status] != nil {
+		m.byOutcome[kind][result.Status].Inc()
+	}
+	if result.Status != register.OK {
+		return
+	}
+	path := slow
+	if result.Fast {
+		path = fast
+	}
+	m.byKind[kind][path].Observe(took.Seconds())
+	m.tripsBy[kind].Observe(float64(result.RoundTrips))
+}
+
+func (m *metrics) observeCommit(c storage.Commit) {
+	m.group.Observe(float64(c.Batches))
+	m.groupBytes.Observe(float64(c.Bytes))
+	m.fsync.Observe(c.Took.Seconds())
+}
+
+// register shows the metrics of a replica, and what is read only when somebody looks.
+func (m *metrics) register(r *Replica) error {
+	if r.options.Metrics == nil {
+		return nil
+	}
+	m.registerer = r.options.Metrics
+	m.collectors = append(m.collectors, &gauges{replica: r})
+	for i, c := range m.collectors {
+		if err := m.registerer.Register(c); err != nil {
+			m.collectors = m.collectors[:i]
+			return errors.Join(fmt.Errorf("register metrics: %w", err), m.unregister())
+		}
+	}
+	return nil
+}
+
+func (m *metrics) unregister() error {
+	if m.registerer != nil {
+		for _, c := range m.collectors {
+			m.registerer.Unregister(c)
+		}
+	}
+	return nil
+}
+
+// gauges read the replica's state at each scrape.
+type gauges struct{ replica *Replica }
+
+var (
+	flyingDesc   = describe("georegister_operations_in_flight", "Operations submitted and not ended.", "shard")
+	pendingDesc  = describe("georegister_protocol_pending", "Operations and instances that the protocol holds unfinished.", "shard")
+	queueDesc    = describe("georegister_shard_queue", "Operations and messages that wait for the shard's loop.", "shard")
+	voterDesc    = describe("georegister_shard_voter", "1 if the shard votes, 0 while it is a newcomer.", "shard")
+	bytesDesc    = describe("georegister_storage_bytes", "Size of the state on disk, or in memory.")
+	quorumDesc   = describe("georegister_quorum_reachable", "1 if this member reaches a quorum.")
+	sentDesc     = describe("georegister_peer_messages_sent_total", "Messages sent to a peer.", "peer")
+	receivedDesc = describe("georegister_peer_messages_received_total", "Messages received from a peer.", "peer")
+	droppedDesc  = describe("georegister_peer_messages_dropped_total", "Messages to a peer that were dropped.", "peer")
+	rttDesc      = describe("georegister_peer_rtt_seconds", "Latest round trip to a peer.", "peer")
+	reachDesc    = describe("georegister_peer_reachable", "1 if the peer answered lately.", "peer")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (g *gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, quorumDesc,
+		sentDesc, receivedDesc, droppedDesc, rttDesc, reachDesc} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *gauges) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	counter := func(d *prometheus.Desc, value uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+	}
+	status := g.replica.Status()
+	for _, s := range status.Shards {
+		shard := strconv.Itoa(s.Number)
+		gauge(flyingDesc, float64(s.InFlight), shard)
+		gauge(pendingDesc, float64(s.Pending), shard)
+		gauge(queueDesc, float64(s.Queue), shard)
+		gauge(voterDesc, number(s.Voter), shard)
+	}
+	gauge(bytesDesc, float64(status.StorageBytes))
+	gauge(quorumDesc, number(status.Quorum))
+	for _, p := range status.Peers {
+		peer := strconv.Itoa(int(p.ID))
+		counter(sentDesc, p.Sent, peer)
+		counter(receivedDesc, p.Received, peer)
+		counter(droppedDesc, p.Dropped, peer)
+		gauge(rttDesc, p.RTT.Seconds(), peer)
+		gauge(reachDesc, number(p.Reachable), peer)
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

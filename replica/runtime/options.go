@@ -1,0 +1,138 @@
+package runtime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// MaxShards bounds the shards of a cluster.
+const MaxShards = 1024
+
+// Options say which member of which cluster to run, and on what.
+type Options struct {
+	View     view.View
+	Self     view.MemberID
+	Protocol string // a name of the catalog
+	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1.
+	Shards int
+
+	Directory  string             // the member's own; empty only with storage.Memory
+	Durability storage.Durability // zero: storage.Sync
+	FlushEvery time.Duration      // storage.Interval's; zero: its default
+
+	// Listener is where peers reach this member; the replica closes it. Nil: the member's address in the view.
+	Listener net.Listener
+	// OneWayDelay emulates the distance from a peer; see transport.Options. Nil: none.
+	OneWayDelay func(from view.MemberID) time.Duration
+	Jitter      time.Duration
+
+	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, else as the view lists them.
+	Nearest   []view.MemberID
+	Functions *register.Registry // nil: the built-in ones
+	Limits    register.Limits    // zero: register.DefaultLimits
+	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost
+	// something does not, whatever this says.
+	Bootstrap bool
+	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
+	Retry, Suspect time.Duration
+	Seed           uint64
+
+	Metrics prometheus.Registerer // nil: none
+	Logger  *zap.Logger           // nil: none
+
+	// start makes the protocol of one shard; tests replace it.
+	start func(protocol.Config, *protocol.Journal) (protocol.Protocol, error)
+}
+
+// minRetry is above a round trip on a local network with a slow fsync in it.
+const minRetry = 100 * time.Millisecond
+
+// complete checks the options and fills in what is not set.
+func (o *Options) complete() error {
+	if err := o.View.Validate(); err != nil {
+		return err
+	}
+	self := o.View.Index(o.Self)
+	if self < 0 {
+		return fmt.Errorf("member %d is not in the view of epoch %d", o.Self, o.View.Epoch)
+	}
+	o.Shards = cmp.Or(o.Shards, 1)
+	if o.Shards < 1 || o.Shards > MaxShards {
+		return fmt.Errorf("shards: %d is outside 1..%d", o.Shards, MaxShards)
+	}
+	if o.start == nil {
+		factory, err := catalog.Find(o.Protocol)
+		if err != nil {
+			return err
+		}
+		o.start = func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
+			return member.Start(c, j, factory)
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Functions == nil {
+		o.Functions = register.NewRegistry()
+	}
+	if o.Limits == (register.Limits{}) {
+		o.Limits = register.DefaultLimits()
+	}
+	if err := o.completeDistances(); err != nil {
+		return err
+	}
+	if o.Listener == nil {
+		listener, err := net.Listen("tcp", o.View.Members[self].Address)
+		if err != nil {
+			return fmt.Errorf("listen for peers: %w", err)
+		}
+		o.Listener = listener
+	}
+	return nil
+}
+
+func (o *Options) completeDistances() error {
+	farthest := time.Duration(0)
+	var others []view.MemberID
+	for _, m := range o.View.Members {
+		if m.ID != o.Self {
+			others = append(others, m.ID)
+			farthest = max(farthest, o.delay(m.ID))
+		}
+	}
+	if o.Nearest == nil {
+		o.Nearest = others
+		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int { return cmp.Compare(o.delay(a), o.delay(b)) })
+	} else {
+		sorted := slices.Sorted(slices.Values(o.Nearest))
+		slices.Sort(others)
+		if !slices.Equal(sorted, others) {
+			return errors.New("nearest: list every other member of the view once")
+		}
+	}
+	roundTrip := 2 * (farthest + o.Jitter)
+	o.Retry = cmp.Or(o.Retry, max(minRetry, roundTrip+roundTrip/2))
+	o.Suspect = cmp.Or(o.Suspect, 5*o.Retry)
+	return nil
+}
+
+func (o *Options) delay(id view.MemberID) time.Duration {
+	if o.OneWayDelay == nil {
+		return 0
+	}
+	return o.OneWayDelay(id)
+}

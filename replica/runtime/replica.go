@@ -1,0 +1,261 @@
+// Package runtime is the real world of the protocols: it runs the shards of one member over its disk, its
+// network and its clock.
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"go.uber.org/zap"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/transport"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// drainFor bounds how long Close waits for operations that are under way.
+const drainFor = 2 * time.Second
+
+// Replica is one running member.
+type Replica struct {
+	options   Options
+	store     *storage.Store
+	transport *transport.Transport
+	shards    []*shard
+	metrics   *metrics
+	start     time.Time
+
+	refusing atomic.Bool // no more operations
+	stopping chan struct{}
+	stop     sync.Once
+	loops    sync.WaitGroup
+	closing  sync.Once
+	closed   error
+
+	failing sync.Once
+	failure error // set before done is closed
+	done    chan struct{}
+}
+
+// Start opens the member's disk and runs it until Close, or until it fails. The context bounds the start
+// alone. Starting does not wait for peers.
+func Start(ctx context.Context, o Options) (*Replica, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	r := &Replica{options: o, start: time.Now(), stopping: make(chan struct{}), done: make(chan struct{})}
+	if err := r.open(); err != nil {
+		return nil, fmt.Errorf("replica of member %d: %w", o.Self, errors.Join(err, o.Listener.Close()))
+	}
+	for _, s := range r.shards {
+		r.loops.Go(s.run)
+	}
+	go r.watch()
+	return r, nil
+}
+
+// open makes everything but runs nothing of it, except that peers may connect.
+func (r *Replica) open() (err error) {
+	o := &r.options
+	r.metrics = newMetrics()
+	r.store, err = storage.Open(storage.Options{
+		Directory:  o.Directory,
+		Identity:   storage.Identity{Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards},
+		Durability: o.Durability, FlushEvery: o.FlushEvery, Logger: o.Logger, Observe: r.metrics.observeCommit,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.store.Close())
+		}
+	}()
+	for i := range o.Shards {
+		s, err := newShard(r, i)
+		if err != nil {
+			return fmt.Errorf("shard %d: %w", i, err)
+		}
+		r.shards = append(r.shards, s)
+	}
+	r.transport, err = transport.Start(transport.Options{
+		View: o.View, Self: o.Self, Protocol: o.Protocol, Shards: o.Shards, Listener: o.Listener,
+		Handler: r.receive, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.metrics.register(r); err != nil {
+		return errors.Join(err, r.transport.Close())
+	}
+	return nil
+}
+
+// config is what the protocol of a shard is told.
+func (r *Replica) config(shard int) protocol.Config {
+	o := &r.options
+	return protocol.Config{
+		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.Nearest,
+		Functions: o.Functions, Limits: o.Limits, Retry: o.Retry, Suspect: o.Suspect,
+		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
+		Bootstrap: o.Bootstrap && !r.store.Lost(),
+		Count:     r.metrics.paths(),
+	}
+}
+
+// watch turns a failure of the disk into one of the replica, and a failure of the replica into a stop.
+func (r *Replica) watch() {
+	select {
+	case <-r.store.Done():
+		r.fail(r.store.Err())
+	case <-r.done:
+	case <-r.stopping:
+		return
+	}
+	r.halt()
+	if err := r.transport.Close(); err != nil {
+		r.options.Logger.Warn("stop after a failure", zap.Error(err))
+	}
+}
+
+// fail stops the member: it answers nobody any more, neither clients nor peers.
+func (r *Replica) fail(err error) {
+	r.failing.Do(func() {
+		r.refusing.Store(true)
+		r.failure = fmt.Errorf("replica of member %d stopped: %w", r.options.Self, err)
+		r.options.Logger.Error("replica stopped", zap.Error(err))
+		close(r.done)
+	})
+}
+
+func (r *Replica) failed() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// halt tells the shards to stop.
+func (r *Replica) halt() { r.stop.Do(func() { close(r.stopping) }) }
+
+// Done is closed when the replica failed; Err says why. It answers nothing from then on.
+func (r *Replica) Done() <-chan struct{} { return r.done }
+
+// Err is why the replica failed, or nil.
+func (r *Replica) Err() error {
+	if !r.failed() {
+		return nil
+	}
+	return r.failure
+}
+
+// Shard is where a key lives: xxhash64 of the key, modulo the number of shards. This never changes, since
+// the disks depend on it.
+func Shard(key string, shards int) int { return int(xxhash.Sum64String(key) % uint64(shards)) }
+
+// Submit starts an operation and returns at once. Done is called exactly once, from another goroutine, soon
+// after timeout at the latest (0: there is no limit); it must not block. What it is given must not be changed.
+func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
+	if err := r.check(&op); err != nil {
+		go done(register.Result{Status: register.Invalid, Message: err.Error()})
+		return
+	}
+	if r.refusing.Load() {
+		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
+		return
+	}
+	r.shards[Shard(op.Key, len(r.shards))].submit(op, timeout, done)
+}
+
+// check refuses what no protocol can serve.
+func (r *Replica) check(op *register.Operation) error {
+	limits := r.options.Limits
+	if err := limits.CheckKey(op.Key); err != nil {
+		return err
+	}
+	switch op.Kind {
+	case register.Read:
+		return nil
+	case register.Write:
+		return limits.CheckValue(len(op.Value))
+	case register.RMW:
+		size := 0
+		for _, arg := range op.Call.Args {
+			size += len(arg)
+		}
+		if err := limits.CheckValue(size); err != nil {
+			return fmt.Errorf("arguments: %w", err)
+		}
+		if op.Call.MaxValueBytes <= 0 || op.Call.MaxValueBytes > limits.ValueBytes {
+			op.Call.MaxValueBytes = limits.ValueBytes
+		}
+		return r.options.Functions.Check(op.Call)
+	}
+	return fmt.Errorf("operation kind %d is unknown; use read, write or rmw", op.Kind)
+}
+
+// receive sorts what a peer sent by shard.
+func (r *Replica) receive(from view.MemberID, messages []*peerv1.Message) {
+	for begin := 0; begin < len(messages); {
+		number := messages[begin].Shard
+		end := begin + 1
+		for end < len(messages) && messages[end].Shard == number {
+			end++
+		}
+		if int(number) < len(r.shards) {
+			r.shards[number].receive(from, messages[begin:end])
+		}
+		begin = end
+	}
+}
+
+// clock is the member's own time, for its protocols.
+func (r *Replica) clock() protocol.Instant { return protocol.Instant(time.Since(r.start)) }
+
+// Close stops in order: it refuses new operations, lets those under way finish for a moment, and leaves the
+// disk clean. After a failure it returns the reason.
+func (r *Replica) Close() error {
+	r.closing.Do(func() { r.closed = r.close() })
+	return r.closed
+}
+
+func (r *Replica) close() error {
+	r.refusing.Store(true)
+	late := time.NewTimer(drainFor)
+	defer late.Stop()
+	for _, s := range r.shards {
+		s.drain()
+	}
+	for _, s := range r.shards {
+		select {
+		case <-s.drained:
+		case <-late.C:
+			late.Reset(0) // no more patience with the other shards
+		case <-r.done:
+		}
+	}
+	r.halt()
+	if r.failed() {
+		// A loop may be held for ever by the failed disk, so it is not waited for.
+		return errors.Join(r.failure, r.transport.Close(), r.metrics.unregister())
+	}
+	r.loops.Wait()
+	err := errors.Join(r.transport.Close(), r.store.Close(), r.metrics.unregister())
+	if err != nil {
+		return fmt.Errorf("replica of member %d: close: %w", r.options.Self, err)
+	}
+	return nil
+}

@@ -1,0 +1,379 @@
+package runtime
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+const (
+	// maxOperations bounds what a shard has accepted and not finished; more is refused.
+	maxOperations = 16 << 10
+	// maxMessages bounds what has arrived and was not stepped; more is dropped.
+	maxMessages = 128 << 10
+	// turnInputs bounds the inputs between two calls of Ready, so that answers don't wait for a long queue.
+	turnInputs = 1024
+	// tickGrain is how exact the protocol's clock is when operations arrive.
+	tickGrain = time.Millisecond
+)
+
+// shard runs one protocol instance: a queue of inputs, one goroutine, and the effects that wait for the disk.
+type shard struct {
+	replica   *Replica
+	number    int
+	tickEvery time.Duration
+	wake      chan struct{} // capacity 1
+	drained   chan struct{}
+
+	mutex    sync.Mutex
+	inputs   inputs
+	draining bool
+	stopped  bool
+
+	persisted atomic.Uint64 // the latest durable batch, as the committer told
+	state     published
+
+	// What follows belongs to the loop.
+	protocol protocol.Protocol
+	journal  *protocol.Journal
+	spare    inputs
+	ticked   protocol.Instant
+	handle   uint64
+	flying   map[uint64]flight
+	handed   uint64 // the latest batch that the committer has
+	durable  uint64 // the latest batch that the journal knows to be durable
+	held     []held
+	outgoing map[view.MemberID]*[]*peerv1.Message
+	order    []view.MemberID
+}
+
+// inputs is what arrived since the last turn.
+type inputs struct {
+	requests []request
+	messages []received
+}
+
+type request struct {
+	operation register.Operation
+	deadline  protocol.Instant
+	flight    flight
+}
+
+// flight is an operation under way.
+type flight struct {
+	done  func(register.Result)
+	begun protocol.Instant
+	kind  register.Kind
+}
+
+type received struct {
+	from    view.MemberID
+	message *peerv1.Message
+}
+
+// held is what leaves once a batch, and so all before it, is durable.
+type held struct {
+	sequence uint64
+	send     []protocol.Envelope
+	complete []protocol.Completion
+}
+
+// published is what others may know of the loop's state.
+type published struct {
+	voter       atomic.Bool
+	incarnation atomic.Uint32
+	flying      atomic.Int64
+	pending     atomic.Int64
+}
+
+func newShard(r *Replica, number int) (*shard, error) {
+	s := &shard{
+		replica: r, number: number, tickEvery: r.options.Retry / 4,
+		wake: make(chan struct{}, 1), drained: make(chan struct{}),
+		flying: map[uint64]flight{}, outgoing: map[view.MemberID]*[]*peerv1.Message{},
+	}
+	for _, id := range r.options.Nearest {
+		s.outgoing[id] = &[]*peerv1.Message{}
+		s.order = append(s.order, id)
+	}
+	s.journal = protocol.NewJournal(r.store.Shard(number))
+	p, err := r.options.start(r.config(number), s.journal)
+	if err != nil {
+		return nil, err
+	}
+	s.protocol = p
+	s.publish()
+	return s, nil
+}
+
+func (s *shard) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// submit queues an operation, or refuses it.
+func (s *shard) submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
+	now := s.replica.clock()
+	q := request{operation: op, flight: flight{done: done, begun: now, kind: op.Kind}}
+	if timeout > 0 {
+		q.deadline = now.Add(timeout)
+	}
+	s.mutex.Lock()
+	full := len(s.inputs.requests)+int(s.state.flying.Load()) >= maxOperations
+	stopped := s.stopped
+	if !full && !stopped {
+		s.inputs.requests = append(s.inputs.requests, q)
+	}
+	s.mutex.Unlock()
+	switch {
+	case stopped:
+		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
+	case full:
+		go done(register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"})
+	default:
+		s.signal()
+	}
+}
+
+// receive queues messages of one peer.
+func (s *shard) receive(from view.MemberID, messages []*peerv1.Message) {
+	s.mutex.Lock()
+	room := min(len(messages), maxMessages-len(s.inputs.messages))
+	for _, m := range messages[:room] {
+		s.inputs.messages = append(s.inputs.messages, received{from, m})
+	}
+	s.mutex.Unlock()
+	if room < len(messages) {
+		s.replica.metrics.overflow.Add(float64(len(messages) - room))
+	}
+	s.signal()
+}
+
+// persistedUpTo is told by the committer.
+func (s *shard) persistedUpTo(sequence uint64) {
+	s.persisted.Store(sequence)
+	s.signal()
+}
+
+// drain asks the loop to say when nothing is under way.
+func (s *shard) drain() {
+	s.mutex.Lock()
+	s.draining = true
+	s.mutex.Unlock()
+	s.signal()
+}
+
+// run is the loop. It blocks while there is nothing to do.
+func (s *shard) run() {
+	defer s.abandon()
+	defer func() {
+		if reason := recover(); reason != nil {
+			s.replica.fail(fmt.Errorf("shard %d: panic: %v\n%s", s.number, reason, debug.Stack()))
+		}
+	}()
+	ticker := time.NewTicker(s.tickEvery)
+	defer ticker.Stop()
+	s.step(inputs{}) // what the protocol wants to say at its start
+	for {
+		select {
+		case <-s.wake:
+		case <-ticker.C:
+		case <-s.replica.stopping:
+			return
+		}
+		if !s.turn() {
+			return
+		}
+	}
+}
+
+// turn handles what arrived, and reports whether to go on.
+func (s *shard) turn() bool {
+	s.mutex.Lock()
+	in := s.inputs
+	s.inputs = s.spare
+	draining := s.draining
+	s.mutex.Unlock()
+	ok := true
+	for rest := in; ok; {
+		var now inputs
+		now.requests, rest.requests = cut(rest.requests)
+		now.messages, rest.messages = cut(rest.messages)
+		ok = s.step(now)
+		if len(rest.requests)+len(rest.messages) == 0 {
+			break
+		}
+	}
+	clear(in.requests)
+	clear(in.messages)
+	s.spare = inputs{in.requests[:0], in.messages[:0]}
+	if draining && len(s.flying) == 0 && len(s.held) == 0 {
+		s.sayDrained()
+	}
+	return ok
+}
+
+func cut[T any](queue []T) (now, rest []T) {
+	n := min(len(queue), turnInputs)
+	return queue[:n], queue[n:]
+}
+
+func (s *shard) sayDrained() {
+	select {
+	case <-s.drained:
+	default:
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if len(s.inputs.requests) == 0 {
+			close(s.drained)
+		}
+	}
+}
+
+// step feeds the protocol and does what it asks. It reports whether the member can go on.
+func (s *shard) step(in inputs) bool {
+	s.release(s.persisted.Load())
+	now := s.replica.clock()
+	if since := now.Sub(s.ticked); since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
+		s.ticked = now
+		s.protocol.Tick(now)
+	}
+	for i := range in.requests {
+		s.handle++
+		s.flying[s.handle] = in.requests[i].flight
+		s.protocol.Submit(protocol.Request{Handle: s.handle, Operation: in.requests[i].operation, Deadline: in.requests[i].deadline})
+	}
+	for i := range in.messages {
+		s.protocol.Receive(in.messages[i].from, in.messages[i].message)
+	}
+	if n := len(in.requests) + len(in.messages); n > 0 {
+		s.replica.metrics.turn.Observe(float64(n))
+	}
+	return s.apply(s.protocol.Ready())
+}
+
+// apply does what a step asks: what depends on the disk waits for it, the rest happens now.
+func (s *shard) apply(e protocol.Effects) bool {
+	if e.Fault != nil {
+		s.replica.fail(fmt.Errorf("shard %d: %w", s.number, e.Fault))
+		return false
+	}
+	durable := s.durable
+	if e.Persist.Sequence != 0 {
+		s.handed = e.Persist.Sequence
+		if s.replica.store.Commit(s.number, e.Persist, s.persistedUpTo) {
+			durable = s.handed
+		}
+	}
+	if len(e.SendAfterPersist)+len(e.CompleteAfterPersist) > 0 {
+		s.held = append(s.held, held{s.handed, e.SendAfterPersist, e.CompleteAfterPersist})
+	}
+	s.gather(e.Send)
+	s.finish(e.Complete)
+	s.release(durable)
+	s.flush()
+	s.publish()
+	return true
+}
+
+// release lets go what waited for a batch.
+func (s *shard) release(durable uint64) {
+	if durable > s.durable {
+		s.durable = durable
+		s.journal.Persisted(durable)
+	}
+	n := 0
+	for n < len(s.held) && s.held[n].sequence <= s.durable {
+		s.gather(s.held[n].send)
+		s.finish(s.held[n].complete)
+		n++
+	}
+	if n > 0 {
+		rest := copy(s.held, s.held[n:])
+		clear(s.held[rest:])
+		s.held = s.held[:rest]
+		s.flush()
+	}
+}
+
+// gather sorts messages by peer.
+func (s *shard) gather(envelopes []protocol.Envelope) {
+	for _, e := range envelopes {
+		if e.Message.Shard != uint32(s.number) {
+			e.Message.Shard = uint32(s.number)
+		}
+		if queue := s.outgoing[e.To]; queue != nil {
+			*queue = append(*queue, e.Message)
+		}
+	}
+}
+
+// flush hands what was gathered to the transport.
+func (s *shard) flush() {
+	for _, id := range s.order {
+		if queue := s.outgoing[id]; len(*queue) > 0 {
+			s.replica.transport.Send(id, *queue)
+			clear(*queue)
+			*queue = (*queue)[:0]
+		}
+	}
+}
+
+// finish tells the submitters.
+func (s *shard) finish(completions []protocol.Completion) {
+	if len(completions) == 0 {
+		return
+	}
+	now := s.replica.clock()
+	for i := range completions {
+		c := &completions[i]
+		f, ok := s.flying[c.Handle]
+		if !ok {
+			continue
+		}
+		delete(s.flying, c.Handle)
+		s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
+		f.done(c.Result)
+	}
+}
+
+// publish lets others see where the loop stands.
+func (s *shard) publish() {
+	s.state.flying.Store(int64(len(s.flying)))
+	if m, ok := s.protocol.(interface {
+		Voter() bool
+		Incarnation() view.Incarnation
+	}); ok {
+		s.state.voter.Store(m.Voter())
+		s.state.incarnation.Store(uint32(m.Incarnation()))
+	}
+	if p, ok := s.protocol.(interface{ Pending() int }); ok {
+		s.state.pending.Store(int64(p.Pending()))
+	}
+}
+
+// abandon ends what is under way when the loop ends: nobody knows how it would have ended.
+func (s *shard) abandon() {
+	s.mutex.Lock()
+	s.stopped = true
+	waiting := s.inputs.requests
+	s.inputs = inputs{}
+	s.mutex.Unlock()
+	for _, q := range waiting {
+		q.flight.done(register.Result{Status: register.Unavailable, Message: "this member stopped before it began"})
+	}
+	for _, f := range s.flying {
+		f.done(register.Result{Status: register.Unknown, Message: "this member stopped while the operation was under way"})
+	}
+	clear(s.flying)
+	s.state.flying.Store(0)
+}
