@@ -1,13 +1,118 @@
 package history
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
 // Check decides whether a store of linearizable registers can have given these answers. Every key is a
-// register of its own. What certainly had no effect and says nothing about a value (Invalid, Unsupported,
-// Unavailable, reads of unknown outcome) is left out; a refusal by an rmw function (Failed) is an observation;
-// an operation of unknown outcome may take effect at any time after its invocation, or never. All records
-// of one rmw ID, which retries share, are one operation.
+// register of its own, absent at first. What certainly had no effect and says nothing about a value
+// (Invalid, Unsupported, Unavailable, reads of unknown outcome) is left out; a refusal by an rmw function
+// (Failed) is an observation; an operation of unknown outcome may take effect at any time after its
+// invocation, or never. All records of one rmw ID, which retries share, are one operation.
 //
 // For each key an order is proposed from the carstamps, where there are any, and proved or rejected by the
-// values and times alone; what is not proved so is searched by porcupine.
+// values and times alone; what is not proved so is searched by porcupine. The search keeps one bit for each
+// pair of operations of a key: 100,000 operations on one key without carstamps need more than a gigabyte.
 func Check(operations []Operation, options Options) Verdict {
-	return Verdict{Outcome: Timeout}
+	c := checker{registry: options.Registry}
+	if c.registry == nil {
+		c.registry = register.NewRegistry()
+	}
+	if options.Timeout > 0 {
+		c.deadline = time.Now().Add(options.Timeout)
+	}
+	keys := partition(operations)
+	v := Verdict{Outcome: Linearizable, Operations: len(operations), Keys: len(keys), registry: c.registry}
+	for _, steps := range keys {
+		v.Checked += len(steps)
+		for _, s := range steps {
+			if !s.known {
+				v.Unknown++
+			}
+		}
+	}
+	// A violation anywhere is worth more than a timeout elsewhere, so the keys after one are checked too.
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		found, searched := c.check(keys[key])
+		if searched {
+			v.Searched++
+		}
+		if found == Linearizable || found == v.Outcome {
+			continue
+		}
+		v.Outcome, v.Key = found, key
+		if found == Violation {
+			if !options.Brief {
+				v.Failing, v.Explanation = c.explain(key, keys[key])
+			}
+			return v
+		}
+		v.Explanation = fmt.Sprintf("the search for an order of the %d operations on key %s did not end within %v; "+
+			"give it longer, or record fewer operations on one key",
+			len(keys[key]), describeValue(register.Value(key)), options.Timeout)
+	}
+	return v
+}
+
+// checker decides about single keys.
+type checker struct {
+	registry *register.Registry
+	deadline time.Time // zero: none
+}
+
+// check decides about one key, and reports whether it had to search.
+func (c checker) check(steps []step) (Outcome, bool) {
+	merged, conflict := mergeRetries(steps)
+	if conflict != nil {
+		return Violation, false
+	}
+	prepared := prepare(c.registry, merged)
+	if proved(c.registry, prepared) {
+		return Linearizable, false
+	}
+	var timeout time.Duration // porcupine's 0 is no bound
+	if !c.deadline.IsZero() {
+		if timeout = time.Until(c.deadline); timeout <= 0 {
+			return Timeout, true
+		}
+	}
+	m := newModel(c.registry, prepared)
+	switch porcupine.CheckOperationsTimeout(m.porcupine(), toPorcupine(prepared), timeout) {
+	case porcupine.Ok:
+		return Linearizable, true
+	case porcupine.Illegal:
+		return Violation, true
+	}
+	return Timeout, true
+}
+
+// toPorcupine gives every client a row, and a new one after an unknown outcome, which never ends.
+func toPorcupine(steps []step) []porcupine.Operation {
+	type row struct {
+		client string
+		begun  int
+	}
+	rows, unknown := map[row]int{}, map[string]int{}
+	operations := make([]porcupine.Operation, len(steps))
+	for i := range steps {
+		s := &steps[i]
+		this := row{s.Client, unknown[s.Client]}
+		if _, ok := rows[this]; !ok {
+			rows[this] = len(rows)
+		}
+		if !s.known {
+			unknown[s.Client]++
+		}
+		operations[i] = porcupine.Operation{
+			ClientId: rows[this], Input: s, Call: int64(s.from), Return: int64(s.Returned),
+		}
+	}
+	return operations
 }

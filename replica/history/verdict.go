@@ -18,9 +18,12 @@ const (
 
 // Options say how to check.
 type Options struct {
-	// Timeout bounds the check of the whole history; 0 is no bound. What explains a violation may take as
-	// long again.
+	// Timeout bounds the check of the whole history; 0 is no bound. What explains a violation takes up to
+	// four seconds more.
 	Timeout time.Duration
+	// Brief leaves a violation unexplained, without Failing, Explanation and Picture: for callers that try
+	// many histories.
+	Brief bool
 	// Registry holds the rmw functions of the history; nil is the built-in ones.
 	Registry *register.Registry
 }

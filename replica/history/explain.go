@@ -1,0 +1,156 @@
+package history
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+const (
+	explainFor = 3 * time.Second // all attempts to make a violation smaller together
+	attemptFor = time.Second     // one attempt
+	explainMax = 20              // operations that an explanation lists
+)
+
+// explain makes a violation of one key small: the shortest prefix in time that fails, then without what it
+// can fail without. Everything it leaves out it leaves open, so that what stays fails for the same reason.
+func (c checker) explain(key string, steps []step) ([]Operation, string) {
+	name := describeValue(register.Value(key))
+	if _, conflict := mergeRetries(steps); conflict != nil {
+		return conflict, fmt.Sprintf("one rmw on key %s, retried with its id, got two different answers:\n%s",
+			name, list(conflict))
+	}
+	end := time.Now().Add(explainFor)
+	fails := func(part []step) bool {
+		if time.Now().After(end) {
+			return false
+		}
+		c.deadline = time.Now().Add(attemptFor)
+		outcome, _ := c.check(part)
+		return outcome == Violation
+	}
+	steps = weaken(shortestPrefix(steps, fails), fails)
+	merged, _ := mergeRetries(steps)
+	var failing []Operation
+	for _, s := range prepare(c.registry, merged) {
+		failing = append(failing, s.Operation)
+	}
+	return failing, fmt.Sprintf("no order of these operations on key %s explains all their answers:\n%s",
+		name, list(failing))
+}
+
+// shortestPrefix cuts the steps at the earliest answer by which they fail. What is still open at the cut has
+// an unknown outcome.
+func shortestPrefix(steps []step, fails func([]step) bool) []step {
+	var answers []time.Duration
+	for _, s := range steps {
+		if s.known {
+			answers = append(answers, s.Returned)
+		}
+	}
+	slices.Sort(answers)
+	at, _ := slices.BinarySearchFunc(answers, true, func(t time.Duration, _ bool) int {
+		if fails(prefix(steps, t)) {
+			return 0
+		}
+		return -1
+	})
+	if at == len(answers) {
+		return steps
+	}
+	return prefix(steps, answers[at])
+}
+
+// prefix is what was known of the steps at a time.
+func prefix(steps []step, t time.Duration) []step {
+	var part []step
+	for _, s := range steps {
+		if s.Invoked > t {
+			continue
+		}
+		if s.Returned > t {
+			opened, ok := open(s)
+			if !ok {
+				continue
+			}
+			s = opened
+		}
+		part = append(part, s)
+	}
+	return part
+}
+
+// open forgets a step's answer. It is false for a read, of which nothing is left then.
+func open(s step) (step, bool) {
+	s.known, s.Returned, s.Result = false, never, register.Result{Status: register.Unknown}
+	return s, s.Request.Kind != register.Read
+}
+
+// weaken opens ever smaller runs of steps as long as what is left fails.
+func weaken(steps []step, fails func([]step) bool) []step {
+	for size := len(steps) / 2; size > 0; size /= 2 {
+		for from := 0; from < len(steps); {
+			to := min(from+size, len(steps))
+			var middle []step
+			for _, s := range steps[from:to] {
+				if opened, ok := open(s); ok {
+					middle = append(middle, opened)
+				}
+			}
+			weaker := slices.Concat(steps[:from], middle, steps[to:])
+			if fails(weaker) {
+				steps = weaker
+				from += len(middle)
+			} else {
+				from = to
+			}
+		}
+	}
+	return steps
+}
+
+// list renders operations in the order of their invocation, the last ones if they are many.
+func list(operations []Operation) string {
+	operations = slices.Clone(operations)
+	slices.SortStableFunc(operations, func(a, b Operation) int { return cmp.Compare(a.Invoked, b.Invoked) })
+	var b strings.Builder
+	if more := len(operations) - explainMax; more > 0 {
+		fmt.Fprintf(&b, "  (%d earlier operations)\n", more)
+		operations = operations[more:]
+	}
+	for _, o := range operations {
+		until := "..."
+		if o.Known() {
+			until = o.Returned.String()
+		}
+		fmt.Fprintf(&b, "  [%v, %s] %s: %s\n", o.Invoked, until, o.Client, describe(o))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Picture writes porcupine's page for the failing operations of a violation.
+func (v Verdict) Picture(w io.Writer) error {
+	if len(v.Failing) == 0 {
+		return errors.New("there is a picture for an explained violation only")
+	}
+	// Two answers to one id are not a matter of order; without the ids they are shown as they are.
+	steps := partition(v.Failing)[v.Key]
+	if merged, conflict := mergeRetries(steps); conflict == nil {
+		steps = merged
+	}
+	steps = prepare(v.registry, steps)
+	m := newModel(v.registry, steps)
+	_, info := porcupine.CheckOperationsVerbose(m.porcupine(), toPorcupine(steps), explainFor)
+	if err := porcupine.Visualize(m.porcupine(), info, w); err != nil {
+		return fmt.Errorf("write the picture: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package history
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// state is a register on a path of the search. States are never changed.
+type state struct {
+	value register.Value
+	hash  uint64 // of the value, as values may be long and are compared often
+	fresh bool   // the value is an unknown effect that nothing depends on yet
+	// What follows depends on the set of steps taken alone, which the search compares itself.
+	known int   // how many known steps were taken
+	used  []int // how many unknown steps of each class were taken
+}
+
+// model is one register and the steps that are asked about.
+type model struct {
+	registry *register.Registry
+	total    int // how many known steps there are
+	classes  int
+	seed     maphash.Seed
+}
+
+func newModel(registry *register.Registry, steps []step) *model {
+	m := &model{registry: registry, seed: maphash.MakeSeed()}
+	for _, s := range steps {
+		if s.known {
+			m.total++
+		} else {
+			m.classes = max(m.classes, s.class+1)
+		}
+	}
+	return m
+}
+
+// answer applies a known step to a value and reports whether the step's answer agrees.
+func answer(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
+	switch s.Request.Kind {
+	case register.Read:
+		return value, value.Equal(s.Result.Value)
+	case register.Write:
+		return s.Request.Value, true
+	}
+	out, err := registry.Apply(value, s.Request.Call)
+	if err != nil {
+		return nil, false
+	}
+	if s.Result.Status == register.Failed {
+		return value, out.Refused != ""
+	}
+	if !out.Changed {
+		out.Next = value
+	}
+	return out.Next, out.Refused == "" && out.Reply.Equal(s.Result.Value)
+}
+
+// effect applies an unknown step to a value and reports whether that changes it.
+func effect(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
+	next := s.Request.Value
+	if s.Request.Kind == register.RMW {
+		out, err := registry.Apply(value, s.Request.Call)
+		if err != nil || out.Refused != "" || !out.Changed {
+			return value, false
+		}
+		next = out.Next
+	}
+	return next, !next.Equal(value)
+}
+
+// take is the state after a step, or nil if the step can't come next. Only those orders are taken in which
+// every unknown effect is depended on directly, as prepare explains; all other unknown steps come when no
+// known one is left.
+func (m *model) take(s *state, next *step) *state {
+	if next.known {
+		value, ok := answer(m.registry, s.value, next)
+		if !ok || s.fresh && next.Request.Kind == register.Write {
+			return nil
+		}
+		return &state{value: value, hash: m.rehash(s, value), known: s.known + 1, used: s.used}
+	}
+	if s.known == m.total {
+		return s
+	}
+	if s.used[next.class] != next.rank || s.fresh && next.Request.Kind == register.Write {
+		return nil
+	}
+	value, changes := effect(m.registry, s.value, next)
+	if !changes {
+		return nil
+	}
+	used := slices.Clone(s.used)
+	used[next.class]++
+	return &state{value: value, hash: m.rehash(s, value), fresh: true, known: s.known, used: used}
+}
+
+// rehash is the hash of the next value, which most steps leave as it was.
+func (m *model) rehash(s *state, next register.Value) uint64 {
+	if len(next) == len(s.value) && next.Present() == s.value.Present() && (len(next) == 0 || &next[0] == &s.value[0]) {
+		return s.hash
+	}
+	return m.hash(next)
+}
+
+func (m *model) hash(value register.Value) uint64 {
+	if !value.Present() {
+		return 0
+	}
+	return maphash.Bytes(m.seed, value)
+}
+
+// porcupine is the model as the library takes it. Inputs are *step, outputs nothing.
+func (m *model) porcupine() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return &state{used: make([]int, m.classes)} },
+		Step: func(current, input, _ any) (bool, any) {
+			next := m.take(current.(*state), input.(*step))
+			return next != nil, next
+		},
+		Equal: func(a, b any) bool {
+			s, t := a.(*state), b.(*state)
+			return s == t || s.hash == t.hash && s.fresh == t.fresh && s.value.Equal(t.value)
+		},
+		Hash:              func(s any) uint64 { return s.(*state).hash },
+		DescribeOperation: func(input, _ any) string { return describe(input.(*step).Operation) },
+		DescribeState:     func(s any) string { return describeValue(s.(*state).value) },
+	}
+}
+
+// describe is an operation for people, such as add.v1("x", "1") -> "2".
+func describe(o Operation) string {
+	key := describeValue(register.Value(o.Request.Key))
+	var call, reply string
+	switch o.Request.Kind {
+	case register.Read:
+		call, reply = fmt.Sprintf("read(%s)", key), describeValue(o.Result.Value)
+	case register.Write:
+		call, reply = fmt.Sprintf("write(%s, %s)", key, describeValue(o.Request.Value)), "ok"
+	default:
+		call, reply = fmt.Sprintf("%s(%s", o.Request.Call.Function, key), describeValue(o.Result.Value)
+		for _, arg := range o.Request.Call.Args {
+			call += ", " + describeValue(register.Value(arg))
+		}
+		call += ")"
+	}
+	if o.Result.Status == register.OK {
+		return call + " -> " + reply
+	}
+	if !o.Known() {
+		return call + " -> unknown"
+	}
+	return fmt.Sprintf("%s -> %s: %s", call, o.Result.Status, o.Result.Message)
+}
+
+// describeValue shortens a value for people, but keeps both ends, by which values differ.
+func describeValue(v register.Value) string {
+	const end = 24
+	switch {
+	case !v.Present():
+		return "absent"
+	case len(v) > 3*end:
+		return fmt.Sprintf("%q...%q (%d bytes)", v[:end], v[len(v)-end:], len(v))
+	}
+	return fmt.Sprintf("%q", []byte(v))
+}
