@@ -1,0 +1,55 @@
+package server
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are what the front doors count. One Metrics serves all doors of a replica.
+type Metrics struct {
+	connections *prometheus.GaugeVec
+	accepted    *prometheus.CounterVec
+	refused     *prometheus.CounterVec
+	commands    *prometheus.CounterVec
+}
+
+// NewMetrics makes the metrics and registers them, unless registerer is nil.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "georegister_server_connections", Help: "Open client connections.",
+		}, []string{"door"}),
+		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_server_connections_total", Help: "Client connections accepted.",
+		}, []string{"door"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_server_connections_refused_total", Help: "Client connections over the limit.",
+		}, []string{"door"}),
+		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_server_commands_total",
+			Help: "Commands answered, by name (unknown ones together as \"other\") and outcome: ok, or the kind of error.",
+		}, []string{"door", "command", "outcome"}),
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands)
+	}
+	return m
+}
+
+// outcomes are the label values of a command's end.
+const (
+	outcomeOK          = iota
+	outcomeRefused     // the request is wrong, or the function refused it
+	outcomeUnavailable // certainly without effect
+	outcomeUnknown
+	outcomes
+)
+
+// counters are one command's, by outcome.
+type counters [outcomes]prometheus.Counter
+
+func (m *Metrics) command(door, name string) counters {
+	return counters{
+		outcomeOK:          m.commands.WithLabelValues(door, name, "ok"),
+		outcomeRefused:     m.commands.WithLabelValues(door, name, "refused"),
+		outcomeUnavailable: m.commands.WithLabelValues(door, name, "unavailable"),
+		outcomeUnknown:     m.commands.WithLabelValues(door, name, "unknown"),
+	}
+}

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Identity is what a replica says of itself to clients.
+type Identity struct {
+	Cluster  string
+	Member   view.MemberID
+	Site     string
+	Protocol string // as the manifest spells it, such as "Gryff"
+	// Durability is "Sync", "Interval" or "Memory", as in the manifest; Redis clients see the nearest
+	// setting of Redis.
+	Durability string
+}
+
+// Options are what the gRPC and the Redis door have in common. Store is required; all else has a default.
+type Options struct {
+	Store    Store
+	Identity Identity
+	// Limits bound keys and values; zero: register.DefaultLimits.
+	Limits register.Limits
+	// Functions are the rmw functions that calls are checked against; nil: the built-in ones.
+	Functions *register.Registry
+	// Timeout is how long an operation may take before the replica gives up: the most that a gRPC client
+	// may ask for, and what every Redis command has. Default: 10 s.
+	Timeout time.Duration
+	// MaxInFlight bounds the operations of one connection that are worked on at once. Over it, the
+	// connection is read no further until some are answered. Default: 1024.
+	MaxInFlight int
+	// MaxConnections bounds the connections of this door. Default: 10000, as Redis.
+	MaxConnections int
+	// Metrics counts what the door does; nil: not counted.
+	Metrics *Metrics
+	// Log is told of connections that go wrong; nil: nothing is logged.
+	Log *zap.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Store == nil {
+		return o, errors.New("server: Options.Store is missing; give the store to serve")
+	}
+	if o.Limits == (register.Limits{}) {
+		o.Limits = register.DefaultLimits()
+	}
+	if o.Limits.KeyBytes < 1 || o.Limits.ValueBytes < 1 {
+		return o, errors.New("server: Options.Limits: KeyBytes and ValueBytes must be at least 1")
+	}
+	if o.Functions == nil {
+		o.Functions = register.NewRegistry()
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.MaxInFlight <= 0 {
+		o.MaxInFlight = 1024
+	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 10000
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	return o, nil
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	registerv1 "github.com/georegister/georegister/api/register/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// pipeline is one Pipeline stream: its handler reads requests and submits them, a second goroutine sends
+// what is answered, in batches of what has come together.
+type pipeline struct {
+	door *GRPC
+	gate gate
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	answered []*answer // not sent yet
+	pending  int       // submitted and not answered
+	ended    bool      // no more requests will come
+	broken   bool      // the stream is gone: answers are dropped
+}
+
+// Pipeline serves a stream of batches.
+func (g *GRPC) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
+	p := &pipeline{door: g, gate: g.gate(stream.Context())}
+	p.changed.L = &p.mu
+	sent, received := make(chan error, 1), make(chan error, 1)
+	go func() { sent <- p.send(stream) }()
+	go func() { received <- p.receive(stream) }()
+	var err error
+	select {
+	case err = <-received:
+	case <-g.stopping:
+		err = status.Error(codes.Unavailable, "the replica is going away")
+	}
+	p.mu.Lock()
+	p.ended = true
+	p.changed.Signal()
+	p.mu.Unlock()
+	return cmp.Or(err, <-sent)
+}
+
+// receive submits requests until the client has no more.
+func (p *pipeline) receive(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
+	for {
+		batch, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			p.drop()
+			return err
+		}
+		for _, request := range batch.Requests {
+			if err := p.gate.enter(stream.Context()); err != nil {
+				p.drop()
+				return err
+			}
+			p.submit(request)
+		}
+	}
+}
+
+// drop notes that answers can't be sent any more.
+func (p *pipeline) drop() {
+	p.mu.Lock()
+	p.broken = true
+	p.changed.Signal()
+	p.mu.Unlock()
+}
+
+func (p *pipeline) submit(request *registerv1.Request) {
+	tag := request.GetTag()
+	op, err := p.door.options.operation(request)
+	p.mu.Lock()
+	p.pending++
+	p.mu.Unlock()
+	a := p.door.answers.Get().(*answer)
+	if err != nil {
+		p.door.refuse(a, tag, err)
+		p.done(a)
+		return
+	}
+	p.door.options.Store.Submit(op, p.door.options.timeout(request), func(r register.Result) {
+		p.door.count(op.Kind, r)
+		a.TooLarge = false
+		a.fill(tag, r)
+		p.done(a)
+	})
+}
+
+// done puts an answer in line to be sent. It is called from the store's goroutines and does not block.
+func (p *pipeline) done(a *answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending--
+	if p.broken {
+		p.gate.leave()
+	} else {
+		p.answered = append(p.answered, a)
+	}
+	p.changed.Signal()
+}
+
+// send sends answers until the last one, or until the stream breaks. It gives places of the gate back
+// only once answers are sent, so that a client that does not read holds no more than its own.
+func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
+	var batch []*answer
+	var message registerv1.Responses
+	var failed error
+	for {
+		batch = p.take(batch[:0])
+		if len(batch) == 0 {
+			p.drop()
+			return failed
+		}
+		for rest := batch; len(rest) > 0 && failed == nil; {
+			message.Responses = message.Responses[:0]
+			for size := 0; len(rest) > 0 && size < batchBytes; rest = rest[1:] {
+				message.Responses = append(message.Responses, &rest[0].Response)
+				size += len(rest[0].Value)
+			}
+			failed = stream.Send(&message)
+		}
+		for i, a := range batch {
+			a.Value, a.Message = nil, ""
+			p.door.answers.Put(a)
+			batch[i] = nil
+			p.gate.leave()
+		}
+		clear(message.Responses)
+		if failed != nil {
+			p.drop()
+		}
+	}
+}
+
+// take waits for answers and takes all there are; none means the end.
+func (p *pipeline) take(into []*answer) []*answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.answered) == 0 && !(p.ended && (p.broken || p.pending == 0)) {
+		p.changed.Wait()
+	}
+	taken := append(into, p.answered...)
+	clear(p.answered)
+	p.answered = p.answered[:0]
+	return taken
+}

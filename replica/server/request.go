@@ -1,0 +1,112 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	registerv1 "github.com/georegister/georegister/api/register/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// operation makes an operation of a request, which must not be changed afterwards. The error is for the
+// client; it wraps register.ErrTooLarge if a limit is exceeded.
+func (o *Options) operation(r *registerv1.Request) (register.Operation, error) {
+	op := register.Operation{Key: string(r.GetKey())}
+	if err := o.Limits.CheckKey(op.Key); err != nil {
+		return op, err
+	}
+	switch r.GetKind() {
+	case registerv1.Kind_READ:
+		op.Kind = register.Read
+	case registerv1.Kind_WRITE:
+		op.Kind = register.Write
+		if err := o.Limits.CheckValue(len(r.Value)); err != nil {
+			return op, err
+		}
+		if op.Value = r.Value; r.Present && op.Value == nil {
+			op.Value = register.Value{}
+		} else if !r.Present && len(op.Value) > 0 {
+			return op, fmt.Errorf("present is false and value has %d bytes; set present to write, or leave value out to delete",
+				len(op.Value))
+		} else if !r.Present {
+			op.Value = nil
+		}
+	case registerv1.Kind_RMW:
+		op.Kind = register.RMW
+		op.Call = register.Call{Function: r.Function, Args: r.Arguments, MaxValueBytes: o.Limits.ValueBytes}
+		if err := o.Functions.Check(op.Call); err != nil {
+			return op, err
+		}
+		for _, argument := range r.Arguments {
+			if err := o.Limits.CheckValue(len(argument)); err != nil {
+				return op, err
+			}
+		}
+		return o.withID(op, r.Id)
+	default:
+		return op, fmt.Errorf("kind %d is unknown; known are READ (1), WRITE (2) and RMW (3)", r.GetKind())
+	}
+	return op, nil
+}
+
+func (o *Options) withID(op register.Operation, id *registerv1.RmwID) (register.Operation, error) {
+	if id == nil {
+		return op, nil
+	}
+	switch {
+	case id.Session == 0:
+		return op, fmt.Errorf("id.session is 0; draw one at random, or leave id out")
+	case id.Number == 0:
+		return op, fmt.Errorf("id.number is 0; numbers of a session count from 1")
+	case id.FirstIncomplete > id.Number:
+		return op, fmt.Errorf("id.first_incomplete %d is above id.number %d, which has no outcome yet", id.FirstIncomplete, id.Number)
+	}
+	op.ID = register.ID{Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt}
+	return op, nil
+}
+
+// timeout is how long the replica tries.
+func (o *Options) timeout(r *registerv1.Request) time.Duration {
+	asked := time.Duration(r.GetTimeoutMs()) * time.Millisecond
+	if asked <= 0 || asked > o.Timeout {
+		return o.Timeout
+	}
+	return asked
+}
+
+// answer is a response with room for its carstamp.
+type answer struct {
+	registerv1.Response
+	carstamp registerv1.Carstamp
+}
+
+// fill makes the response of a result. The value is shared, not copied.
+func (a *answer) fill(tag uint64, r register.Result) {
+	a.Tag = tag
+	a.Status = wireStatus(r.Status)
+	a.Present, a.Value = r.Value.Present(), r.Value
+	a.Message = r.Message
+	a.Carstamp = nil
+	if !r.Carstamp.IsZero() {
+		a.carstamp.Timestamp, a.carstamp.Writer, a.carstamp.Rmws = r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs
+		a.Carstamp = &a.carstamp
+	}
+	a.RoundTrips, a.Fast = uint32(max(r.RoundTrips, 0)), r.Fast
+}
+
+// wireStatus keeps the wire's numbers apart from the package's.
+func wireStatus(s register.Status) registerv1.Status {
+	switch s {
+	case register.OK:
+		return registerv1.Status_OK
+	case register.Failed:
+		return registerv1.Status_FAILED
+	case register.Invalid:
+		return registerv1.Status_INVALID
+	case register.Unsupported:
+		return registerv1.Status_UNSUPPORTED
+	case register.Unavailable:
+		return registerv1.Status_UNAVAILABLE
+	}
+	return registerv1.Status_UNKNOWN
+}

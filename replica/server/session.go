@@ -1,0 +1,191 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/server/resp"
+)
+
+// The commands in this file concern the connection alone. They take effect when they are parsed; their
+// replies stand in line with the others.
+
+const wrongPassword = "WRONGPASS invalid username-password pair or user is disabled."
+
+func runPing(c *connection, k *call, args [][]byte) bool {
+	switch len(args) {
+	case 1:
+		return c.reply(k, resp.AppendSimple(nil, "PONG"))
+	case 2:
+		return c.reply(k, resp.AppendBulk(nil, args[1]))
+	}
+	return c.wrongArity(k, "ping")
+}
+
+func runEcho(c *connection, k *call, args [][]byte) bool {
+	return c.reply(k, resp.AppendBulk(nil, args[1]))
+}
+
+func runSelect(c *connection, k *call, args [][]byte) bool {
+	n, ok := integer(args[1])
+	switch {
+	case !ok:
+		return c.fail(k, "ERR invalid DB index")
+	case n != 0:
+		return c.fail(k, "ERR DB index is out of range: this store has database 0 only")
+	}
+	return c.ok(k)
+}
+
+func runQuit(c *connection, k *call, _ [][]byte) bool {
+	k.hangUp = true
+	c.ok(k)
+	return false
+}
+
+func runReset(c *connection, k *call, _ [][]byte) bool {
+	c.resetClient()
+	k.version = c.client.version
+	return c.reply(k, resp.AppendSimple(nil, "RESET"))
+}
+
+func runAuth(c *connection, k *call, args [][]byte) bool {
+	switch {
+	case len(args) > 3:
+		return c.fail(k, "ERR syntax error")
+	case c.server.options.Password == "":
+		return c.fail(k, "ERR AUTH <password> called without any password configured for the default user. "+
+			"Are you sure your configuration is correct?")
+	}
+	user := []byte("default")
+	if len(args) == 3 {
+		user = args[1]
+	}
+	if !c.login(user, args[len(args)-1]) {
+		return c.fail(k, wrongPassword)
+	}
+	return c.ok(k)
+}
+
+// login checks the password in a time that does not depend on where it differs. There is one user, as in
+// a Redis without access control lists.
+func (c *connection) login(user, password []byte) bool {
+	given, want := sha256.Sum256(password), sha256.Sum256([]byte(c.server.options.Password))
+	if string(user) != "default" || c.server.options.Password != "" && subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+		return false
+	}
+	c.client.authenticated = true
+	return true
+}
+
+func runHello(c *connection, k *call, args [][]byte) bool {
+	version := c.client.version
+	if len(args) > 1 {
+		n, ok := integer(args[1])
+		if !ok {
+			return c.fail(k, "ERR Protocol version is not an integer or out of range")
+		}
+		if n != 2 && n != 3 {
+			return c.fail(k, "NOPROTO unsupported protocol version")
+		}
+		version = resp.Version(n)
+	}
+	var name []byte
+	for rest := args[min(2, len(args)):]; len(rest) > 0; {
+		option := strings.ToUpper(string(rest[0]))
+		switch {
+		case option == "AUTH" && len(rest) > 2:
+			if !c.login(rest[1], rest[2]) {
+				return c.fail(k, wrongPassword)
+			}
+			rest = rest[3:]
+		case option == "SETNAME" && len(rest) > 1:
+			if !plainText(rest[1]) {
+				return c.fail(k, badName)
+			}
+			name, rest = rest[1], rest[2:]
+		default:
+			return c.fail(k, "ERR Syntax error in HELLO option '"+option+"'")
+		}
+	}
+	if !c.client.authenticated {
+		return c.fail(k, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "+
+			"AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	if name != nil {
+		c.client.name = string(name)
+	}
+	c.client.version, k.version = version, version
+	b := resp.AppendMap(nil, version, 7)
+	b = resp.AppendBulk(resp.AppendBulk(b, "server"), "georegister")
+	b = resp.AppendBulk(resp.AppendBulk(b, "version"), redisVersion)
+	b = resp.AppendInt(resp.AppendBulk(b, "proto"), int64(version))
+	b = resp.AppendInt(resp.AppendBulk(b, "id"), c.id)
+	b = resp.AppendBulk(resp.AppendBulk(b, "mode"), "standalone")
+	b = resp.AppendBulk(resp.AppendBulk(b, "role"), "master")
+	b = resp.AppendArray(resp.AppendBulk(b, "modules"), 0)
+	return c.reply(k, b)
+}
+
+const badName = "ERR Client names cannot contain spaces, newlines or special characters."
+
+// plainText reports whether text can stand in a line of CLIENT INFO.
+func plainText(text []byte) bool {
+	for _, b := range text {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func runClient(c *connection, k *call, args [][]byte) bool {
+	sub := strings.ToLower(string(args[1]))
+	arity := map[string]int{"setname": 3, "getname": 2, "id": 2, "setinfo": 4, "info": 2}[sub]
+	if arity == 0 {
+		return c.fail(k, fmt.Sprintf("ERR unknown subcommand '%s'. Known are SETNAME, GETNAME, ID, SETINFO and INFO.", args[1]))
+	}
+	if len(args) != arity {
+		return c.wrongArity(k, "client|"+sub)
+	}
+	switch sub {
+	case "setname":
+		if !plainText(args[2]) {
+			return c.fail(k, badName)
+		}
+		c.client.name = string(args[2])
+		return c.ok(k)
+	case "getname":
+		if c.client.name == "" {
+			return c.reply(k, resp.AppendNull(nil, k.version))
+		}
+		return c.reply(k, resp.AppendBulk(nil, c.client.name))
+	case "id":
+		return c.reply(k, resp.AppendInt(nil, c.id))
+	case "setinfo":
+		return c.setInfo(k, args[2], args[3])
+	}
+	return c.reply(k, resp.AppendText(nil, k.version, fmt.Sprintf(
+		"id=%d addr=%s laddr=%s name=%s age=%d db=0 user=default resp=%d lib-name=%s lib-ver=%s\n",
+		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), c.client.name, int(time.Since(c.since).Seconds()),
+		c.client.version, c.client.library, c.client.libraryVer)))
+}
+
+func (c *connection) setInfo(k *call, attribute, value []byte) bool {
+	name := strings.ToLower(string(attribute))
+	if name != "lib-name" && name != "lib-ver" {
+		return c.fail(k, fmt.Sprintf("ERR Unrecognized option '%s'", attribute))
+	}
+	if !plainText(value) {
+		return c.fail(k, "ERR "+name+" cannot contain spaces, newlines or special characters.")
+	}
+	if name == "lib-name" {
+		c.client.library = string(value)
+	} else {
+		c.client.libraryVer = string(value)
+	}
+	return c.ok(k)
+}
