@@ -64,6 +64,26 @@ func (p *Protocol) recover(i *instance) {
 // coordinator's own, before any recovery, is 0.
 func ballotAfter(b uint64, self view.MemberID) uint64 { return (b>>16+1)<<16 | uint64(self) }
 
+// Settle implements member.Inner: it asks who has executed what this newcomer only heard of.
+func (p *Protocol) Settle(now protocol.Instant) bool {
+	p.now = now
+	for e := p.live.Front(); e != nil; {
+		i := e.Value.(*instance)
+		e = e.Next()
+		if p.now < i.patience {
+			continue
+		}
+		i.patience = p.now.Add(p.config.Retry)
+		if i.status == peerv1.Status_COMMITTED {
+			p.execute(i.object)
+		}
+		query := &drive{instance: i, stage: preparing}
+		p.sendAll(p.config.Nearest, query.question())
+		p.release(i.object)
+	}
+	return p.live.Len() == 0
+}
+
 // onPrepare is algorithm 6.
 func (p *Protocol) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
 	i := p.request(o, from, m)

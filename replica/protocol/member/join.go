@@ -82,7 +82,7 @@ func (m *Member) beginTransfer() {
 	m.send(m.ask.Ask(&m.config, m.now, len(m.config.Nearest)), peerv1.Kind_ADOPT)
 }
 
-// join handles the answers to a newcomer.
+// join handles the answers to a newcomer that is not complete yet.
 func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 	switch {
 	case msg.Kind == peerv1.Kind_JOIN_QUERY_REPLY && m.state == querying:
@@ -142,8 +142,8 @@ func (m *Member) take(from view.MemberID, t *peerv1.Transfer) {
 		}
 	}
 	if done >= m.needed() {
-		m.config.Took("member.join")
-		m.becomeVoter()
+		m.state = settling
+		m.settle()
 	}
 }
 

@@ -22,6 +22,11 @@ type Inner interface {
 	// Adopt merges a record of another member's journal into this one's. It is called only while the
 	// member is a newcomer, before anything is submitted or received.
 	Adopt(key, value []byte)
+	// Settle is called now and then by a newcomer that has everything. It asks the others about work that
+	// the lost disk may have voted on and that was unfinished in the transfer, and reports whether there is
+	// none left. Only Executed messages are received meanwhile. Without it, one lost disk after the other
+	// could leave old work with too few disks that may vote on it.
+	Settle(now protocol.Instant) bool
 }
 
 // Factory makes an Inner over a journal, which may hold the state of an earlier run.
@@ -42,6 +47,7 @@ type state uint8
 const (
 	querying     state = iota + 1 // empty disk: which incarnation is next?
 	transferring                  // adopted by some: fetching their state
+	settling                      // waiting for old work to end
 	voting
 )
 
@@ -160,6 +166,10 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		if m.state != voting {
 			m.join(from, msg)
 		}
+	case peerv1.Kind_EXECUTED:
+		if m.state == voting || m.state == settling {
+			m.inner.Receive(from, msg)
+		}
 	default:
 		if m.state == voting {
 			m.inner.Receive(from, msg)
@@ -170,11 +180,14 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 // Tick implements protocol.Protocol.
 func (m *Member) Tick(now protocol.Instant) {
 	m.now = now
-	if m.state == voting {
+	switch m.state {
+	case voting:
 		m.inner.Tick(now)
-		return
+	case settling:
+		m.settle()
+	default:
+		m.askAgain()
 	}
-	m.askAgain()
 }
 
 // Ready implements protocol.Protocol. Messages are stamped here, after everything that this turn learned: an
@@ -182,7 +195,7 @@ func (m *Member) Tick(now protocol.Instant) {
 func (m *Member) Ready() protocol.Effects {
 	e := m.effects
 	m.effects = protocol.Effects{}
-	if m.state == voting {
+	if m.inner != nil {
 		inner := m.inner.Ready()
 		inner.Send = append(inner.Send, e.Send...)
 		inner.Complete = append(inner.Complete, e.Complete...)
@@ -244,4 +257,12 @@ func (m *Member) becomeVoter() {
 		m.inner = m.factory(m.config, m.journal, m.roster)
 	}
 	m.inner.Tick(m.now)
+}
+
+// settle ends a newcomer's join once nothing is left of what its lost disk may have voted on.
+func (m *Member) settle() {
+	if m.inner.Settle(m.now) {
+		m.config.Took("member.join")
+		m.becomeVoter()
+	}
 }
