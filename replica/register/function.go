@@ -121,7 +121,7 @@ func builtins() []Function {
 		{"add", 1, 1, addInteger},
 		{"add-float", 1, 1, addFloat},
 		{"append", 1, 1, func(v Value, a [][]byte, _ int) Outcome {
-			return changed(slices.Concat(Value{}, v, a[0]))
+			return changed(present(slices.Concat(v, a[0]))) // Concat of nothing is nil
 		}},
 		{"set-if-absent", 1, 1, func(v Value, a [][]byte, _ int) Outcome { return setIf(!v.Present(), a[0]) }},
 		{"set-if-present", 1, 1, func(v Value, a [][]byte, _ int) Outcome { return setIf(v.Present(), a[0]) }},
