@@ -47,8 +47,9 @@ demo: build ## Run five regions on this machine; without a terminal, check a bou
 	@if [ -t 0 ] && [ -t 1 ]; then exec ./bin/georegister dev -f $(DEMO); \
 	else exec ./bin/georegister dev -f $(DEMO) --check; fi
 
-bench: build ## Measure, and compare with etcd; BENCH="--duration 20s" measures longer
-	test/bench/run.sh $(BENCH)
+bench: build ## Measure the parts, then a cluster beside etcd; BENCH="-duration 20s" measures longer
+	$(GO) test -run '^$$' -bench . -benchtime 0.3s -benchmem ./...
+	$(GO) run ./test/bench $(BENCH)
 
 soak: ## Search SCHEDULES=100000 random fault schedules per protocol, with progress
 	SCHEDULES=$(SCHEDULES) hack/soak.sh

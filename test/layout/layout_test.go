@@ -45,6 +45,7 @@ var rooms = []struct {
 	}},
 	{"api", []string{"replica/register", "replica/view", "replica/capability", "replica/profile"}},
 	{"client", []string{"api/register", "replica/register"}},
+	{"workload/closedloop", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
 	{"witness", []string{"api/witness", "replica/register"}},
@@ -86,6 +87,7 @@ var impure = []string{
 // timeVocabulary lists what pure packages may use of package time: names of durations, not readings of clocks.
 var timeVocabulary = []string{
 	"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour",
+	"ParseDuration",
 }
 
 func isPure(s source) bool {

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload/closedloop"
+)
+
+// newBenchCommand measures a store that runs already.
+func newBenchCommand() *cobra.Command {
+	var (
+		o                     closedloop.Options
+		door, kind, format    string
+		skipFill              bool
+		fillWithin            = time.Minute
+		defaultDoor, allDoors = "grpc", strings.Join(closedloop.DoorNames(), ", ")
+	)
+	command := &cobra.Command{
+		Use:   "bench --addresses HOST:PORT,...",
+		Short: "Measure throughput and latency with closed-loop clients",
+		Long: "Measures a running store. Each client has a connection of its own, and sends its next operation when\n" +
+			"the one before is answered; with --depth, the next so many together. Clients are spread over the addresses.\n\n" +
+			"Doors: grpc makes one call per operation, stream sends batches over one gRPC stream per client, redis speaks\n" +
+			"the Redis protocol, etcd measures an etcd for comparison.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Door, err = closedloop.FindDoor(door); err != nil {
+				return fmt.Errorf("--door: %w", err)
+			}
+			if o.Kind, err = parseKind(kind); err != nil {
+				return fmt.Errorf("--operation: %w", err)
+			}
+			if format != "table" && format != "json" {
+				return fmt.Errorf("--output: unknown format %q; use table or json", format)
+			}
+			if o.Kind == register.Read && !skipFill {
+				ctx, cancel := context.WithTimeout(cmd.Context(), fillWithin)
+				defer cancel()
+				if err := closedloop.Fill(ctx, o); err != nil {
+					return fmt.Errorf("write the keys that are to be read: %w", err)
+				}
+			}
+			result, err := closedloop.Run(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return printBench(cmd.OutOrStdout(), format, result)
+		},
+	}
+	flags := command.Flags()
+	flags.StringSliceVar(&o.Addresses, "addresses", nil, "where the store listens, comma separated")
+	flags.StringVar(&door, "door", defaultDoor, "how to reach it: "+allDoors)
+	flags.StringVar(&kind, "operation", "write", "what to do: read, write or rmw (adds 1)")
+	flags.IntVar(&o.Clients, "clients", 16, "how many clients")
+	flags.IntVar(&o.Depth, "depth", 1, "how many operations each client sends together (doors stream and redis)")
+	flags.IntVar(&o.Keys, "keys", 10000, "how many keys there are")
+	flags.IntVar(&o.ValueBytes, "value-bytes", 16, "how long written values are")
+	flags.DurationVar(&o.Warmup, "warmup", time.Second, "how long to run before the measurement")
+	flags.DurationVar(&o.Duration, "duration", 5*time.Second, "how long to measure")
+	flags.IntSliceVar(&o.Servers, "pids", nil, "process ids of the store on this machine, whose CPU time is measured")
+	flags.BoolVar(&skipFill, "skip-fill", false, "do not write the keys before they are read")
+	flags.StringVarP(&format, "output", "o", "table", "table or json")
+	_ = command.MarkFlagRequired("addresses") // it fails only for a flag that does not exist
+	return command
+}
+
+func parseKind(name string) (register.Kind, error) {
+	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+		if kind.String() == name {
+			return kind, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown operation %q; use read, write or rmw", name)
+}
+
+func printBench(w io.Writer, format string, r closedloop.Result) error {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	if format == "json" {
+		return json.NewEncoder(w).Encode(map[string]float64{
+			"operations": float64(r.Operations), "operations_per_second": r.Throughput(),
+			"p50_ms": ms(r.P50), "p99_ms": ms(r.P99),
+			"cpu_us_per_operation": float64(r.CPUPerOperation()) / float64(time.Microsecond),
+		})
+	}
+	_, err := fmt.Fprintf(w, "operations  %d\nthroughput  %.0f/s\np50         %.2f ms\np99         %.2f ms\n",
+		r.Operations, r.Throughput(), ms(r.P50), ms(r.P99))
+	if err == nil && r.CPU > 0 {
+		_, err = fmt.Fprintf(w, "CPU         %s per operation, all members together\n", r.CPUPerOperation())
+	}
+	return err
+}

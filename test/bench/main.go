@@ -1,0 +1,173 @@
+// Command bench compares a cluster of three Georegister replicas with one of three etcd members. Both run on this
+// machine, as processes of their own, with equal durability; both are driven by the same clients, in turn, cell
+// by cell. It prints tables in Markdown.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload/closedloop"
+)
+
+type flags struct {
+	binary, etcd, dir string
+	protocol          string
+	durabilities      []string
+	clients, values   []int
+	rounds            int
+	warmup, duration  time.Duration
+	keys              int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, parse()); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse() flags {
+	var f flags
+	durabilities := flag.String("durability", "Memory,Sync", "what to compare, comma separated")
+	clients := flag.String("clients", "1,16,128,1024", "numbers of clients, comma separated")
+	values := flag.String("values", "16,1024", "sizes of values in bytes, comma separated")
+	flag.StringVar(&f.binary, "binary", "bin/georegister", "the program to measure; empty: none")
+	flag.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
+	flag.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
+	flag.StringVar(&f.protocol, "protocol", "Gryff", "the protocol of the replicas")
+	flag.DurationVar(&f.duration, "duration", 2*time.Second, "how long each cell is measured")
+	flag.DurationVar(&f.warmup, "warmup", 500*time.Millisecond, "how long each cell runs before that")
+	flag.IntVar(&f.rounds, "rounds", 1, "how often each cell is measured, in turn; the tables show the medians")
+	flag.IntVar(&f.keys, "keys", 10000, "how many keys there are")
+	flag.Parse()
+	f.durabilities = strings.Split(*durabilities, ",")
+	f.clients, f.values = numbers("clients", *clients), numbers("values", *values)
+	return f
+}
+
+func numbers(name, list string) []int {
+	var all []int
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 {
+			fmt.Fprintf(os.Stderr, "bench: -%s: %q is no number above 0\n", name, word)
+			os.Exit(2)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+func run(ctx context.Context, f flags) error {
+	if f.etcd != "" {
+		if err := buildEtcd(ctx, f.etcd); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("# Three members and their clients on one machine: %s\n\n", machine())
+	for _, durability := range f.durabilities {
+		if err := compare(ctx, f, durability); err != nil {
+			return fmt.Errorf("%s: %w", durability, err)
+		}
+	}
+	return nil
+}
+
+// compare measures every cell with one durability.
+func compare(ctx context.Context, f flags, durability string) error {
+	var systems []system
+	if f.binary != "" {
+		ours, err := startGeoregister(ctx, f, durability)
+		if err != nil {
+			return err
+		}
+		defer ours.stop()
+		systems = append(systems, system{"gRPC", "grpc", ours}, system{"stream", "stream", ours}, system{"Redis", "redis", ours})
+	}
+	if f.etcd != "" {
+		etcd, err := startEtcd(ctx, f, durability)
+		if err != nil {
+			return err
+		}
+		defer etcd.stop()
+		systems = append(systems, system{"etcd", "etcd", etcd})
+	}
+	for _, valueBytes := range f.values {
+		t := newTable(durability, valueBytes, systems)
+		for _, s := range systems {
+			if s.door == "stream" || s.door == "redis" {
+				continue // the same cluster is filled already
+			}
+			if err := closedloop.Fill(ctx, s.options(f, cell{register.Write, valueBytes, 1, 1})); err != nil {
+				return fmt.Errorf("fill %s: %w", s.name, err)
+			}
+		}
+		for _, c := range cells(f, valueBytes) {
+			if err := t.measure(ctx, f, c); err != nil {
+				return err
+			}
+		}
+		t.print(os.Stdout)
+	}
+	return nil
+}
+
+// cell is one row of a table.
+type cell struct {
+	kind       register.Kind
+	valueBytes int
+	clients    int
+	depth      int
+}
+
+// pipelined are the cells that show what pipelining is worth: as many operations in flight, over few connections.
+const (
+	pipelineClients = 16
+	pipelineDepth   = 64
+)
+
+func cells(f flags, valueBytes int) []cell {
+	var all []cell
+	for _, kind := range []register.Kind{register.Read, register.Write} {
+		for _, clients := range f.clients {
+			all = append(all, cell{kind, valueBytes, clients, 1})
+		}
+	}
+	if f.protocol == "Gryff" {
+		all = append(all, cell{register.RMW, valueBytes, 128, 1})
+	}
+	for _, kind := range []register.Kind{register.Read, register.Write} {
+		all = append(all, cell{kind, valueBytes, pipelineClients, pipelineDepth})
+	}
+	return all
+}
+
+// system is one way into one cluster.
+type system struct {
+	name    string
+	door    string
+	cluster *cluster
+}
+
+func (s system) pipelines() bool { return s.door == "stream" || s.door == "redis" }
+
+func (s system) options(f flags, c cell) closedloop.Options {
+	door, err := closedloop.FindDoor(s.door)
+	if err != nil {
+		panic(err) // the names are this program's
+	}
+	return closedloop.Options{
+		Door: door, Addresses: s.cluster.addresses[s.door], Clients: c.clients, Depth: c.depth, Kind: c.kind,
+		Keys: f.keys, ValueBytes: c.valueBytes, Warmup: f.warmup, Duration: f.duration, Servers: s.cluster.pids(),
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/workload/closedloop"
+)
+
+// table holds the figures of one durability and one size of values.
+type table struct {
+	durability string
+	valueBytes int
+	systems    []system
+	rows       []row
+}
+
+type row struct {
+	cell    cell
+	results map[string]closedloop.Result // by name of the system
+}
+
+func newTable(durability string, valueBytes int, systems []system) *table {
+	return &table{durability: durability, valueBytes: valueBytes, systems: systems}
+}
+
+// measure adds a row. The systems take turns, so that a machine that changes its pace changes it for all.
+func (t *table) measure(ctx context.Context, f flags, c cell) error {
+	all := map[string][]closedloop.Result{}
+	for range f.rounds {
+		for _, s := range t.systems {
+			if c.depth > 1 && !s.pipelines() {
+				continue
+			}
+			result, err := closedloop.Run(ctx, s.options(f, c))
+			if err != nil {
+				return fmt.Errorf("%s, %s, %d clients: %w", s.name, c.kind, c.clients, err)
+			}
+			all[s.name] = append(all[s.name], result)
+			fmt.Fprintf(os.Stderr, "%s %d B, %s, %d clients x %d, %s: %.0f/s, p50 %s, p99 %s, CPU %s\n", t.durability,
+				c.valueBytes, c.kind, c.clients, c.depth, s.name, result.Throughput(), result.P50, result.P99,
+				result.CPUPerOperation())
+		}
+	}
+	r := row{c, map[string]closedloop.Result{}}
+	for name, results := range all {
+		r.results[name] = median(results)
+	}
+	t.rows = append(t.rows, r)
+	return nil
+}
+
+func median(results []closedloop.Result) closedloop.Result {
+	slices.SortFunc(results, func(a, b closedloop.Result) int { return int(a.Operations - b.Operations) })
+	return results[len(results)/2]
+}
+
+func (t *table) print(w io.Writer) {
+	fmt.Fprintf(w, "## %s, values of %d bytes\n\n", t.durability, t.valueBytes)
+	t.section(w, "Each client waits for its answer before it sends the next operation.", 1)
+	t.section(w, fmt.Sprintf("Pipelined: each client sends %d operations together.", pipelineDepth), pipelineDepth)
+}
+
+func (t *table) section(w io.Writer, title string, depth int) {
+	if !slices.ContainsFunc(t.rows, func(r row) bool { return r.cell.depth == depth && len(r.results) > 0 }) {
+		return
+	}
+	fmt.Fprintf(w, "%s\n\n| operation | clients |", title)
+	columns := 2
+	for _, s := range t.systems {
+		if depth == 1 || s.pipelines() {
+			fmt.Fprintf(w, " %s ops/s | p50, p99 ms | CPU µs |", s.name)
+			columns += 3
+			if s.name != "etcd" && depth == 1 {
+				fmt.Fprint(w, " to etcd |")
+				columns++
+			}
+		}
+	}
+	fmt.Fprint(w, "\n|")
+	for i := range columns {
+		fmt.Fprint(w, map[bool]string{true: "---|", false: "---:|"}[i == 0])
+	}
+	for _, r := range t.rows {
+		if r.cell.depth != depth {
+			continue
+		}
+		fmt.Fprintf(w, "\n| %s | %d |", r.cell.kind, r.cell.clients)
+		for _, s := range t.systems {
+			result, measured := r.results[s.name]
+			if !measured {
+				continue
+			}
+			fmt.Fprintf(w, " %.0f | %.1f, %.1f | %d |", result.Throughput(), ms(result.P50), ms(result.P99),
+				result.CPUPerOperation().Microseconds())
+			if s.name != "etcd" && depth == 1 {
+				fmt.Fprintf(w, " %s |", ratio(result, r.results["etcd"]))
+			}
+		}
+	}
+	fmt.Fprint(w, "\n\n")
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func ratio(ours, etcd closedloop.Result) string {
+	if etcd.Operations == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fx", ours.Throughput()/etcd.Throughput())
+}
+
+func machine() string {
+	return fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+}

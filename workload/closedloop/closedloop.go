@@ -1,0 +1,249 @@
+// Package closedloop measures a running store with clients that each have a connection of their own and wait
+// for the answer to one operation, or one batch of them, before they send the next.
+package closedloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Options say what to measure. All fields but Servers are needed.
+type Options struct {
+	Door       Door
+	Addresses  []string // where the store listens; clients are spread over them evenly
+	Clients    int
+	Depth      int // operations that a client sends together; more than 1 needs a door that pipelines
+	Kind       register.Kind
+	Keys       int // operations draw one of so many keys, all alike
+	ValueBytes int // Write: how long values are
+	Warmup     time.Duration
+	Duration   time.Duration
+	// Servers are the process ids of the store, all on this machine, whose CPU time is measured.
+	Servers []int
+}
+
+// Result is what was measured.
+type Result struct {
+	Operations int64 // answered within the measured time
+	Elapsed    time.Duration
+	P50, P99   time.Duration // of a batch, which with Depth 1 is an operation
+	CPU        time.Duration // of all Servers together
+}
+
+// Throughput is in operations per second.
+func (r Result) Throughput() float64 { return float64(r.Operations) / r.Elapsed.Seconds() }
+
+// CPUPerOperation is the CPU time of the servers that one operation took, or 0 if none was measured.
+func (r Result) CPUPerOperation() time.Duration {
+	if r.Operations == 0 {
+		return 0
+	}
+	return r.CPU / time.Duration(r.Operations)
+}
+
+// answerWithin bounds how long the clients wait for their last answers once the measured time is over.
+const answerWithin = 30 * time.Second
+
+// Run measures. It fails at the first operation that is not answered as it should be.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if err := o.validate(); err != nil {
+		return Result{}, err
+	}
+	clients, err := dial(ctx, o)
+	defer func() {
+		for _, c := range clients {
+			_ = c.conn.Close() // it served its purpose
+		}
+	}()
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Warmup+o.Duration+answerWithin)
+	defer cancel()
+
+	w := &window{begin: time.Now().Add(o.Warmup)}
+	w.end = w.begin.Add(o.Duration)
+	failed := make(chan error, len(clients))
+	for _, c := range clients {
+		go func() { failed <- c.run(ctx, w) }()
+	}
+	cpu, measured := sampleCPU(ctx, o.Servers, w)
+	err = measured
+	for range clients {
+		if e := <-failed; e != nil && err == nil {
+			err = e
+			w.over.Store(true) // the others need not go on
+		}
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Elapsed: o.Duration, CPU: cpu}
+	latency := newHistogram()
+	for _, c := range clients {
+		result.Operations += c.operations
+		latency.Merge(c.latency)
+	}
+	result.P50 = time.Duration(latency.ValueAtPercentile(50)) * time.Microsecond
+	result.P99 = time.Duration(latency.ValueAtPercentile(99)) * time.Microsecond
+	return result, nil
+}
+
+// Fill writes every key once, so that reads find a value.
+func Fill(ctx context.Context, o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	const writers = 64
+	var wg sync.WaitGroup
+	errs := make([]error, writers)
+	for i := range writers {
+		wg.Go(func() {
+			conn, err := o.Door.Dial(ctx, o.Addresses[i%len(o.Addresses)])
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer func() { _ = conn.Close() }() // every write was answered
+			value := make(register.Value, o.ValueBytes)
+			for k := i; k < o.Keys && errs[i] == nil; k += writers {
+				errs[i] = conn.Do(ctx, []register.Operation{{Kind: register.Write, Key: key(register.Write, k), Value: value}})
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (o Options) validate() error {
+	for _, field := range []struct {
+		name  string
+		value int
+	}{{"clients", o.Clients}, {"depth", o.Depth}, {"keys", o.Keys}, {"addresses", len(o.Addresses)}} {
+		if field.value < 1 {
+			return fmt.Errorf("%s: at least 1 is needed", field.name)
+		}
+	}
+	if o.Duration <= 0 {
+		return errors.New("duration: it must be above 0")
+	}
+	return nil
+}
+
+// window is the time in which answers count.
+type window struct {
+	begin, end time.Time
+	over       atomic.Bool
+}
+
+type client struct {
+	conn       Conn
+	options    Options
+	rng        *rand.Rand
+	value      register.Value
+	latency    *hdr.Histogram // microseconds
+	operations int64
+}
+
+func newHistogram() *hdr.Histogram { return hdr.New(1, int64(time.Minute/time.Microsecond), 2) }
+
+// dial opens the connections, a few at a time.
+func dial(ctx context.Context, o Options) ([]*client, error) {
+	const atOnce = 32
+	var (
+		mu      sync.Mutex
+		clients []*client
+		first   error
+		wg      sync.WaitGroup
+		slots   = make(chan struct{}, atOnce)
+	)
+	for i := range o.Clients {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			conn, err := o.Door.Dial(ctx, o.Addresses[i%len(o.Addresses)])
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				first = errors.Join(first, err)
+				return
+			}
+			clients = append(clients, &client{
+				conn: conn, options: o, rng: rand.New(rand.NewPCG(1, uint64(i))),
+				value: make(register.Value, o.ValueBytes), latency: newHistogram(),
+			})
+		})
+	}
+	wg.Wait()
+	return clients, first
+}
+
+func (c *client) run(ctx context.Context, w *window) error {
+	ops := make([]register.Operation, c.options.Depth)
+	begun := time.Now()
+	for !w.over.Load() && begun.Before(w.end) {
+		for i := range ops {
+			ops[i] = c.next()
+		}
+		if err := c.conn.Do(ctx, ops); err != nil {
+			return err
+		}
+		now := time.Now()
+		if !now.Before(w.begin) && now.Before(w.end) {
+			c.operations += int64(len(ops))
+			// Clamped, so that no operation is left out.
+			_ = c.latency.RecordValue(min(max(now.Sub(begun).Microseconds(), 1), c.latency.HighestTrackableValue()))
+		}
+		begun = now
+	}
+	return nil
+}
+
+func (c *client) next() register.Operation {
+	op := register.Operation{Kind: c.options.Kind, Key: key(c.options.Kind, c.rng.IntN(c.options.Keys))}
+	switch op.Kind {
+	case register.Write:
+		op.Value = c.value
+	case register.RMW:
+		op.Call = register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}}
+	}
+	return op
+}
+
+// key keeps the integers of rmws apart from what writes leave behind.
+func key(kind register.Kind, i int) string {
+	if kind == register.RMW {
+		return "bench/integer/" + strconv.Itoa(i)
+	}
+	return "bench/value/" + strconv.Itoa(i)
+}
+
+// sampleCPU returns the CPU time that processes used within the window, when it is over.
+func sampleCPU(ctx context.Context, pids []int, w *window) (time.Duration, error) {
+	var at [2]time.Duration
+	for i, when := range []time.Time{w.begin, w.end} {
+		select {
+		case <-time.After(time.Until(when)):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		for _, pid := range pids {
+			used, err := processCPU(ctx, pid)
+			if err != nil {
+				return 0, err
+			}
+			at[i] += used
+		}
+	}
+	return at[1] - at[0], nil
+}

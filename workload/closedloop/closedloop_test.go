@@ -1,0 +1,180 @@
+package closedloop
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// countingDoor answers at once.
+type countingDoor struct {
+	dialled, closed, done atomic.Int64
+	fail                  error
+}
+
+func (d *countingDoor) Dial(context.Context, string) (Conn, error) {
+	d.dialled.Add(1)
+	return countingConn{d}, nil
+}
+
+type countingConn struct{ door *countingDoor }
+
+func (c countingConn) Do(_ context.Context, ops []register.Operation) error {
+	c.door.done.Add(int64(len(ops)))
+	return c.door.fail
+}
+
+func (c countingConn) Close() error {
+	c.door.closed.Add(1)
+	return nil
+}
+
+func options(door Door) Options {
+	return Options{
+		Door: door, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3, Kind: register.Write, Keys: 10,
+		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Servers: []int{os.Getpid()},
+	}
+}
+
+func TestRunCountsWhatIsAnsweredInTheWindow(t *testing.T) {
+	door := &countingDoor{}
+	result, err := Run(t.Context(), options(door))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Operations == 0 || result.Operations > door.done.Load() || result.Operations%3 != 0 {
+		t.Errorf("counted %d operations of %d, in batches of 3", result.Operations, door.done.Load())
+	}
+	if door.dialled.Load() != 5 || door.closed.Load() != 5 {
+		t.Errorf("%d connections opened and %d closed, want 5", door.dialled.Load(), door.closed.Load())
+	}
+}
+
+func TestRunFailsWithItsClients(t *testing.T) {
+	door := &countingDoor{fail: os.ErrInvalid}
+	if _, err := Run(t.Context(), options(door)); err != os.ErrInvalid {
+		t.Errorf("got %v, want the clients' error", err)
+	}
+}
+
+func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"clients":   func(o *Options) { o.Clients = 0 },
+		"depth":     func(o *Options) { o.Depth = 0 },
+		"keys":      func(o *Options) { o.Keys = 0 },
+		"addresses": func(o *Options) { o.Addresses = nil },
+		"duration":  func(o *Options) { o.Duration = 0 },
+	} {
+		o := options(&countingDoor{})
+		change(&o)
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the error must name it, got: %v", name, err)
+		}
+	}
+}
+
+func TestFillWritesEveryKeyOnce(t *testing.T) {
+	door := &countingDoor{}
+	o := options(door)
+	o.Keys = 1000
+	if err := Fill(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if door.done.Load() != 1000 {
+		t.Errorf("%d writes for 1000 keys", door.done.Load())
+	}
+}
+
+func TestRedisDoor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	asked := make(chan string, 1)
+	const want = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\nx\r\n*3\r\n$6\r\nINCRBY\r\n$1\r\nc\r\n$1\r\n1\r\n"
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			asked <- err.Error()
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		got := make([]byte, len(want))
+		_, err = io.ReadFull(conn, got)
+		if err != nil {
+			asked <- err.Error()
+			return
+		}
+		_, _ = conn.Write([]byte("$3\r\na\r\n\r\n+OK\r\n-ERR no\r\n"))
+		asked <- string(got)
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := redisDoor{}.Dial(ctx, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = conn.Do(ctx, []register.Operation{
+		{Kind: register.Read, Key: "a"},
+		{Kind: register.Write, Key: "b", Value: register.Value("x")},
+		{Kind: register.RMW, Key: "c", Call: register.Call{Args: [][]byte{[]byte("1")}}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "ERR no") {
+		t.Errorf("the store's error must reach the caller, got: %v", err)
+	}
+	if got := <-asked; got != want {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+	_ = conn.Close()
+}
+
+// The bytes are those of etcd's rpc.proto: result GREATER, key, version -1; then a request_put.
+func TestEtcdTransaction(t *testing.T) {
+	txn := appendTxn(nil, "k", []byte("v"))
+	number, _, n := protowire.ConsumeTag(txn)
+	compare, m := protowire.ConsumeBytes(txn[n:])
+	if number != 1 || !bytes.HasPrefix(compare, []byte{0x08, 1, 0x1a, 1, 'k', 0x20, 0xff}) {
+		t.Errorf("compare is %x", compare)
+	}
+	number, _, k := protowire.ConsumeTag(txn[n+m:])
+	put, _ := protowire.ConsumeBytes(txn[n+m+k:])
+	if number != 2 || !bytes.Equal(put, []byte{0x12, 6, 0x0a, 1, 'k', 0x12, 1, 'v'}) {
+		t.Errorf("success is %x", put)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	const stat = "42 (a (strange) name) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 8 0 100 0 0"
+	if got, err := parseStat(stat); err != nil || got != 3*time.Second {
+		t.Errorf("got %s, %v; want 3s", got, err)
+	}
+	for _, bad := range []string{"", "42 (name", "42 (name) S 1", "42 (n) S 1 2 3 4 5 6 7 8 9 10 x y"} {
+		if _, err := parseStat(bad); err == nil {
+			t.Errorf("%q must be refused", bad)
+		}
+	}
+}
+
+func TestParseClock(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0:01.50": 1500 * time.Millisecond, "01:02:03": time.Hour + 2*time.Minute + 3*time.Second,
+	} {
+		if got, err := parseClock(text); err != nil || got != want {
+			t.Errorf("%q is %s, %v; want %s", text, got, err, want)
+		}
+	}
+	if _, err := parseClock("x"); err == nil {
+		t.Error("x must be refused")
+	}
+}

@@ -1,0 +1,132 @@
+package closedloop
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+
+	registerv1 "github.com/georegister/georegister/api/register/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/transport/codec"
+)
+
+// session numbers the rmws of one connection, as a client that retries them must.
+type session struct {
+	id     uint64
+	number uint64
+}
+
+func newSession() session { return session{id: rand.Uint64()} }
+
+func (s *session) fill(r *registerv1.Request, op register.Operation) {
+	r.Kind = registerv1.Kind(op.Kind)
+	r.Key = append(r.Key[:0], op.Key...)
+	r.Present, r.Value = op.Value.Present(), op.Value
+	r.Function, r.Arguments, r.Id = op.Call.Function, op.Call.Args, nil
+	if op.Kind == register.RMW {
+		s.number++
+		r.Id = &registerv1.RmwID{
+			Session: s.id, Number: s.number, FirstIncomplete: s.number, IssuedAt: time.Now().UnixMilli(),
+		}
+	}
+}
+
+func check(r *registerv1.Response) error {
+	if r.GetStatus() != registerv1.Status_OK {
+		return fmt.Errorf("the store answered %s: %s", r.GetStatus(), r.GetMessage())
+	}
+	return nil
+}
+
+// unaryDoor makes one gRPC call per operation.
+type unaryDoor struct{}
+
+type unaryConn struct {
+	conn    *grpc.ClientConn
+	client  registerv1.RegisterClient
+	session session
+	request registerv1.Request
+}
+
+func (unaryDoor) Dial(_ context.Context, address string) (Conn, error) {
+	conn, err := dialGRPC(address, grpc.ForceCodecV2(codec.Codec{}))
+	if err != nil {
+		return nil, err
+	}
+	return &unaryConn{conn: conn, client: registerv1.NewRegisterClient(conn), session: newSession()}, nil
+}
+
+func (c *unaryConn) Do(ctx context.Context, ops []register.Operation) error {
+	op, err := one(ops)
+	if err != nil {
+		return err
+	}
+	c.session.fill(&c.request, op)
+	response, err := c.client.Do(ctx, &c.request)
+	if err != nil {
+		return err
+	}
+	return check(response)
+}
+
+func (c *unaryConn) Close() error { return c.conn.Close() }
+
+// streamDoor sends batches over one gRPC stream per connection.
+type streamDoor struct{}
+
+type streamConn struct {
+	conn     *grpc.ClientConn
+	stream   registerv1.Register_PipelineClient
+	end      context.CancelFunc
+	session  session
+	requests registerv1.Requests
+}
+
+func (streamDoor) Dial(ctx context.Context, address string) (Conn, error) {
+	conn, err := dialGRPC(address, grpc.ForceCodecV2(codec.Codec{}))
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(ctx)
+	stream, err := registerv1.NewRegisterClient(conn).Pipeline(ctx)
+	if err != nil {
+		end()
+		_ = conn.Close()
+		return nil, fmt.Errorf("open a stream to %s: %w", address, err)
+	}
+	return &streamConn{conn: conn, stream: stream, end: end, session: newSession()}, nil
+}
+
+func (c *streamConn) Do(_ context.Context, ops []register.Operation) error {
+	for len(c.requests.Requests) < len(ops) {
+		c.requests.Requests = append(c.requests.Requests, &registerv1.Request{Tag: uint64(len(c.requests.Requests))})
+	}
+	c.requests.Requests = c.requests.Requests[:len(ops)]
+	for i, op := range ops {
+		c.session.fill(c.requests.Requests[i], op)
+	}
+	if err := c.stream.Send(&c.requests); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	for answered := 0; answered < len(ops); {
+		responses, err := c.stream.Recv()
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		for _, r := range responses.GetResponses() {
+			if err := check(r); err != nil {
+				return err
+			}
+			answered++
+		}
+	}
+	return nil
+}
+
+func (c *streamConn) Close() error {
+	c.end()
+	return c.conn.Close()
+}
