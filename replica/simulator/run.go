@@ -76,7 +76,7 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 		}
 	}
 	if class == "" {
-		class, reason = judge(o.History)
+		class, reason = judge(o.History, checkTimeout)
 	}
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
@@ -158,9 +158,9 @@ func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
 	return p.Operation, p.At, true
 }
 
-// judge checks a history whose last reads follow everything else.
-func judge(operations []history.Operation) (Class, string) {
-	verdict := history.Check(operations, history.Options{Timeout: checkTimeout})
+// judge checks a history whose last reads follow everything else; patience bounds the check, in real time.
+func judge(operations []history.Operation, patience time.Duration) (Class, string) {
+	verdict := history.Check(operations, history.Options{Timeout: patience})
 	switch verdict.Outcome {
 	case history.Linearizable:
 	case history.Violation:

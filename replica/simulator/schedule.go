@@ -46,6 +46,12 @@ type Options struct {
 	Shards int
 }
 
+// Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
+const (
+	ManyRMWs = 350
+	FewRMWs  = 20
+)
+
 func (o Options) withDefaults() Options {
 	if len(o.Members) == 0 {
 		o.Members = []int{3, 5, 7}
@@ -84,7 +90,7 @@ func Draw(seed uint64, options Options) Schedule {
 		}
 	}
 	if len(options.Faults) > 0 {
-		s.drawFaults(draw, n, options.Faults)
+		s.drawFaults(draw, n, options.Faults, 6+draw.below(8))
 	}
 	return s
 }
@@ -116,8 +122,8 @@ func drawEnvironment(draw stream, n, shards int) environment {
 }
 
 // drawFaults spreads faults over the time in which operations run.
-func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind) {
-	for range 6 + draw.below(8) {
+func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) {
+	for range count {
 		f := Fault{
 			Kind: kinds[draw.below(len(kinds))],
 			At:   draw.between(s.Settle/20, s.Settle*9/10),

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/workload"
+)
+
+// simulateFlags are the flags of simulate as they were given.
+type simulateFlags struct {
+	protocol string
+	sites    string
+	rtt      string
+	profile  string
+	clients  int
+	workload string
+	conflict float64
+	keys     string
+	duration time.Duration
+	seed     uint64
+	faults   string
+	output   string
+	soak     int
+}
+
+const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
+saw, and prints latencies by kind of operation and site. The same flags give the same result on any machine.
+
+The exit status is not 0 if the history is not linearizable, or an operation got stuck though faults were over.`
+
+const simulateExample = `  georegister simulate --protocol gryff --profile gryff --sites 3
+  georegister simulate --protocol abd --rtt a-b=72ms,a-c=151ms,b-c=88ms --workload ycsb-b -o json
+  georegister simulate --protocol gryff --workload gryff-a --faults crash,loss --duration 60s
+  georegister simulate --protocol gryff --soak 100000`
+
+func newSimulateCommand() *cobra.Command {
+	var f simulateFlags
+	c := &cobra.Command{
+		Use:     "simulate",
+		Short:   "Run a protocol in virtual time: latencies, faults and the verdict",
+		Long:    simulateLong,
+		Example: simulateExample,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("rtt") && c.Flags().Changed("profile") {
+				return errors.New("--rtt and --profile both name a network; give one of them")
+			}
+			if f.soak != 0 && !c.Flags().Changed("faults") {
+				f.faults = "all"
+			}
+			return f.run(c)
+		},
+	}
+	defaults := workload.Default()
+	flags := c.Flags()
+	flags.StringVar(&f.protocol, "protocol", "gryff", "the protocol: "+strings.Join(catalog.Names(), " or "))
+	flags.StringVar(&f.sites, "sites", "", "how many sites of the profile, or a list of their names; all if empty")
+	flags.StringVar(&f.profile, "profile", "gryff", "sites and round trips by name: "+strings.Join(profile.Names(), " or "))
+	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
+	flags.IntVar(&f.clients, "clients", 16, "closed-loop clients at each site")
+	flags.StringVar(&f.workload, "workload", "ycsb-a", "the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
+	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict, "probability that an operation is on the key that all clients share, from 0 to 1")
+	flags.StringVar(&f.keys, "keys", string(defaults.Keys), "how keys are chosen: conflict, zipf or uniform")
+	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time; figures leave out its first and last twelfth")
+	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
+	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
+	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
+	return c
+}
+
+func (f simulateFlags) run(c *cobra.Command) error {
+	if f.output != "table" && f.output != "json" {
+		return fmt.Errorf("--output: unknown format %q; use table or json", f.output)
+	}
+	inner, err := catalog.Find(f.protocol)
+	if err != nil {
+		return fmt.Errorf("--protocol: %w", err)
+	}
+	row, err := capability.Find(f.protocol)
+	if err != nil {
+		return fmt.Errorf("--protocol: %w", err)
+	}
+	kinds, err := simulator.ParseFaults(f.faults)
+	if err != nil {
+		return fmt.Errorf("--faults: %w", err)
+	}
+	c.SilenceUsage = true // from here on, what fails is not a misspelt command line
+	if f.soak != 0 {
+		return f.soakRun(c, simulator.Member(inner), row, kinds)
+	}
+	x, err := f.experiment(row)
+	if err != nil {
+		return err
+	}
+	x.Start, x.Faults = simulator.Member(inner), kinds
+	began := time.Now()
+	m, err := simulator.Measure(x)
+	if err != nil {
+		return err
+	}
+	if err := f.print(c.OutOrStdout(), m); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	fmt.Fprintf(c.ErrOrStderr(), "%v simulated in %v: %d operations, %d faults, %d events, %.0f events/s\n",
+		f.duration, took.Round(time.Millisecond), m.Operations, m.Faults, m.Events, float64(m.Events)/took.Seconds())
+	if !m.OK() {
+		return fmt.Errorf("%s: %s", m.Report.Verdict, m.Reason)
+	}
+	return nil
+}
+
+// experiment checks the flags that describe one, and names the flag that is wrong.
+func (f simulateFlags) experiment(row capability.Protocol) (simulator.Experiment, error) {
+	none := simulator.Experiment{}
+	network, err := f.network()
+	if err != nil {
+		return none, err
+	}
+	if err := row.CheckMembers(len(network.Sites)); err != nil {
+		return none, fmt.Errorf("--sites: %w", err)
+	}
+	spec := workload.Default()
+	if spec.Mix, err = workload.ParseMix(f.workload); err != nil {
+		return none, fmt.Errorf("--workload: %w", err)
+	}
+	if err := row.CheckOperation(register.RMW); err != nil && spec.Mix.RMW > 0 {
+		return none, fmt.Errorf("--workload %s has read-modify-writes: %w", f.workload, err)
+	}
+	if spec.Keys, err = workload.ParseKeys(f.keys); err != nil {
+		return none, fmt.Errorf("--keys: %w", err)
+	}
+	if !(f.conflict >= 0 && f.conflict <= 1) {
+		return none, fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", f.conflict)
+	}
+	spec.Conflict = f.conflict
+	if f.clients < 1 {
+		return none, fmt.Errorf("--clients: %d clients at each site; give at least 1", f.clients)
+	}
+	if f.duration <= 0 {
+		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
+	}
+	return simulator.Experiment{
+		Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed,
+	}, nil
+}
+
+// network is the profile that --rtt or --profile names, narrowed to --sites.
+func (f simulateFlags) network() (profile.Profile, error) {
+	var network profile.Profile
+	var err error
+	if f.rtt != "" {
+		if network, err = profile.Parse(f.rtt); err != nil {
+			return profile.Profile{}, fmt.Errorf("--rtt: %w", err)
+		}
+	} else if network, err = profile.Find(f.profile); err != nil {
+		return profile.Profile{}, fmt.Errorf("--profile: %w", err)
+	}
+	if f.sites == "" {
+		return network, nil
+	}
+	if n, failed := strconv.Atoi(f.sites); failed == nil {
+		network, err = network.First(n)
+	} else {
+		network, err = network.Select(strings.Split(f.sites, ","))
+	}
+	if err != nil {
+		return profile.Profile{}, fmt.Errorf("--sites: %w", err)
+	}
+	return network, nil
+}
+
+func (f simulateFlags) print(w io.Writer, m simulator.Measured) error {
+	if f.output == "table" {
+		return m.Report.Table(w)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(m.Report); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// soakRun tries many schedules, tells how far it is, and explains the first failure at length.
+func (f simulateFlags) soakRun(c *cobra.Command, start simulator.Start, row capability.Protocol, kinds []simulator.FaultKind) error {
+	if f.soak < 1 {
+		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
+	}
+	options := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs}
+	if row.CheckOperation(register.RMW) != nil {
+		options.RMWs = simulator.FewRMWs
+	}
+	if f.sites != "" {
+		n, err := strconv.Atoi(f.sites)
+		if err != nil {
+			return fmt.Errorf("--sites: %q is no number; schedules of --soak have sites of their own, so give how many", f.sites)
+		}
+		if err := row.CheckMembers(n); err != nil {
+			return fmt.Errorf("--sites: %w", err)
+		}
+		options.Members = []int{n}
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	began, told := time.Now(), time.Now()
+	report := simulator.Search{
+		Start: start, Options: options, First: f.seed, Seeds: f.soak,
+		Progress: func(done int) {
+			if time.Since(told) < 2*time.Second && done < f.soak {
+				return
+			}
+			told = time.Now()
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s\n", f.protocol, done, f.soak, float64(done)/time.Since(began).Seconds())
+		},
+	}.Run(ctx)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stopped after %d schedules: %w", report.Schedules+report.Skipped, err)
+	}
+	out := c.OutOrStdout()
+	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
+		f.protocol, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
+	if len(report.Failures) == 0 {
+		fmt.Fprintln(out, "verdict: linearizable, nothing stuck")
+		return nil
+	}
+	first := simulator.Shrink(report.Failures[0])
+	fmt.Fprintln(out, simulator.Explain(first))
+	return report.Failures[0]
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func simulate(args ...string) (string, error) {
+	c := newSimulateCommand()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetErr(&bytes.Buffer{})
+	c.SetArgs(args)
+	err := c.Execute()
+	return out.String(), err
+}
+
+// figures is what programs read from -o json.
+type figures struct {
+	Count        int     `json:"count"`
+	P50          float64 `json:"p50_ms"`
+	P90          float64 `json:"p90_ms"`
+	P99          float64 `json:"p99_ms"`
+	P999         float64 `json:"p999_ms"`
+	Max          float64 `json:"max_ms"`
+	RoundTrips   float64 `json:"round_trips"`
+	FastPathRate float64 `json:"fast_path_rate"`
+}
+
+func TestSimulateJSON(t *testing.T) {
+	args := []string{"--protocol", "abd", "--profile", "gryff", "--sites", "3", "--clients", "4", "--duration", "12s", "-o", "json"}
+	out, err := simulate(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Verdict    string
+		Operations map[string]struct {
+			Overall figures
+			Sites   map[string]figures
+		}
+	}
+	decoder := json.NewDecoder(strings.NewReader(out))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Verdict != "linearizable" {
+		t.Errorf("verdict %q", report.Verdict)
+	}
+	// California and Virginia are 72 ms apart, Ireland and Virginia 88: a read is one round trip to the nearer.
+	for site, want := range map[string]float64{"CA": 72, "VA": 72, "IR": 88} {
+		f := report.Operations["read"].Sites[site]
+		if f.Count == 0 || f.P50 < want || f.P50 > want+1 || f.RoundTrips < 1 {
+			t.Errorf("reads in %s: %+v, want a p50 of %v ms and a local hop", site, f, want)
+		}
+		if w := report.Operations["write"].Sites[site]; w.P50 < 2*want || w.P50 > 2*want+2 || w.RoundTrips != 2 {
+			t.Errorf("writes in %s: %+v, want two round trips of %v ms", site, w, want)
+		}
+	}
+	if again, err := simulate(args...); err != nil || again != out {
+		t.Errorf("the same flags gave another result: %v\n%s", err, again)
+	}
+}
+
+func TestSimulateFaults(t *testing.T) {
+	out, err := simulate("--protocol", "abd", "--rtt", "a-b=20ms,b-c=30ms,a-c=10ms", "--clients", "2", "--duration", "5s", "--faults", "crash,loss,partition")
+	if err != nil || !strings.Contains(out, "verdict: linearizable") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = simulate("--protocol", "abd", "--soak", "20", "--sites", "3")
+	if err != nil || !strings.Contains(out, "abd: 20 schedules") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestSimulateRefuses(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--protocol paxos":                       `--protocol: unknown protocol "paxos"`,
+		"--profile mars":                         `--profile: unknown profile "mars"`,
+		"--profile gryff --rtt a-b=1ms":          "--rtt and --profile both name a network",
+		"--rtt a-b=1ms,b-c=2ms":                  "--rtt: round trip a-c is missing",
+		"--rtt a-b=-1ms":                         "must be positive",
+		"--sites 4":                              "--sites: protocol Gryff runs with 3, 5 or 7 replicas, not 4",
+		"--sites 9":                              "--sites: profile gryff has 5 sites, not 9",
+		"--sites CA,VA,XX":                       `--sites: profile gryff has no site "XX"`,
+		"--sites CA,VA,CA":                       `--sites: site "CA" is named twice`,
+		"--workload half":                        "--workload: unknown workload",
+		"--workload gryff-a --protocol abd":      "protocol ABD has no read-modify-write",
+		"--conflict 2":                           "--conflict: 2 is no probability",
+		"--clients 0":                            "--clients: 0 clients",
+		"--duration 0s":                          "--duration: 0s",
+		"--faults fire":                          `--faults: unknown fault "fire"`,
+		"--keys none":                            "--keys: unknown keys",
+		"-o xml":                                 `--output: unknown format "xml"`,
+		"--soak -1":                              "--soak: -1 schedules",
+		"--soak 5 --sites CA":                    "--sites:",
+		"--unknown":                              "unknown flag",
+		"--protocol abd --workload 1:1:0 --keys": "flag needs an argument",
+	} {
+		out, err := simulate(strings.Fields(flags)...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", flags, err, want)
+		}
+		if out != "" {
+			t.Errorf("%s: printed %q", flags, out)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package simulator
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload"
+)
+
+// Experiment is a closed loop of clients in virtual time, as the evaluations of papers have it.
+type Experiment struct {
+	Start    Start
+	Network  profile.Profile // a member at each site
+	Shards   int             // per member; the default is 1
+	Clients  int             // at each site
+	Workload workload.Spec
+	Duration time.Duration // virtual; the first and the last twelfth are left out of the figures
+	Seed     uint64
+	Faults   []FaultKind // injected all the time, except in the end; none for figures
+}
+
+// Measured is what came of an experiment.
+type Measured struct {
+	Report     *workload.Report // its verdict is linearizable, or a Class
+	Reason     string           // what went wrong, for people; empty if nothing did
+	Operations int              // started, warm-up and final reads included
+	Events     uint64           // of the simulator
+	Faults     int              // injected
+}
+
+// OK reports whether the history was linearizable and nothing got stuck.
+func (m Measured) OK() bool { return m.Report.Verdict == history.Linearizable }
+
+// The parts of the world that papers don't state: a disk with power-loss protection, and links that vary little.
+const (
+	fastSync     = 100 * time.Microsecond
+	slowSync     = 300 * time.Microsecond
+	quietJitter  = 2  // of 1000
+	faultyJitter = 50 // of 1000
+	measureCheck = 5 * time.Minute
+)
+
+// Measure runs an experiment and checks its history.
+func Measure(x Experiment) (Measured, error) {
+	if err := x.validate(); err != nil {
+		return Measured{}, err
+	}
+	env := x.environment()
+	w := newWorld(x.Seed, env, x.Start, nil, false)
+	m := Measured{Report: workload.NewReport()}
+	edge := x.Duration / 12
+	for i := range len(env.network.Sites) * x.Clients {
+		generator, err := x.Workload.Generator(i)
+		if err != nil {
+			return Measured{}, err
+		}
+		loop := &closedLoop{
+			generator: generator,
+			rng:       rand.New(rand.NewPCG(x.Seed, uint64(i))),
+			end:       x.Duration,
+		}
+		loop.begin = time.Duration(loop.rng.Uint64() % uint64(100*time.Millisecond))
+		observer, _ := generator.(workload.Observer)
+		w.addClient(i/x.Clients, loop, 0).finished = func(o history.Operation) {
+			if observer != nil {
+				observer.Observe(o.Request, o.Result)
+			}
+			if o.Invoked >= edge && o.Returned <= x.Duration-edge {
+				m.Report.Record(o)
+			}
+		}
+	}
+	faults := x.faults(env)
+	w.inject(faults)
+	class, reason := w.live(x.Duration)
+	operations := w.recorder.Operations()
+	m.Operations, m.Events, m.Faults = len(operations), w.events, len(faults)
+	if class == "" {
+		class, reason = judge(operations, measureCheck)
+	}
+	m.Report.Verdict, m.Reason = history.Linearizable, reason
+	if class != "" {
+		m.Report.Verdict = history.Outcome(class)
+	}
+	return m, nil
+}
+
+func (x Experiment) validate() error {
+	switch {
+	case x.Start == nil:
+		return errors.New("experiment: no protocol")
+	case len(x.Network.Sites) == 0:
+		return errors.New("experiment: no sites")
+	case x.Clients < 1:
+		return fmt.Errorf("experiment: %d clients at each site; give at least 1", x.Clients)
+	case x.Duration <= 0:
+		return fmt.Errorf("experiment: a duration of %v; it must be positive", x.Duration)
+	}
+	return x.Workload.Validate()
+}
+
+func (x Experiment) environment() environment {
+	env := environment{
+		network:   x.Network,
+		shards:    max(x.Shards, 1),
+		jitter:    quietJitter,
+		fsync:     [2]time.Duration{fastSync, slowSync},
+		retry:     2 * x.Network.Largest(),
+		clientRTT: profile.Local,
+	}
+	env.suspect = 3 * env.retry
+	if len(x.Faults) > 0 {
+		env.jitter, env.sealed, env.skewed = faultyJitter, true, true
+		env.patience = 4 * env.retry
+	}
+	return env
+}
+
+// faults draws one for every few round trips, most of the time one or two at once.
+func (x Experiment) faults(env environment) []Fault {
+	if len(x.Faults) == 0 {
+		return nil
+	}
+	s := Schedule{Settle: x.Duration, env: env}
+	count := 1 + int(x.Duration/(4*env.retry))
+	s.drawFaults(newStream(x.Seed, forSchedule, 0), len(env.network.Sites), x.Faults, count)
+	return s.Faults
+}
+
+// closedLoop is a source that never lets its client rest.
+type closedLoop struct {
+	generator  workload.Generator
+	rng        *rand.Rand
+	begin, end time.Duration
+}
+
+func (l *closedLoop) next(now time.Duration) (register.Operation, time.Duration, bool) {
+	if now >= l.end {
+		return register.Operation{}, 0, false
+	}
+	return l.generator.Next(l.rng), max(now, l.begin), true
+}
