@@ -51,8 +51,9 @@ bench: build ## Measure the parts, then a cluster beside etcd; BENCH="-duration 
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s -benchmem ./...
 	$(GO) run ./test/bench $(BENCH)
 
-soak: ## Search SCHEDULES=100000 random fault schedules per protocol, with progress
-	SCHEDULES=$(SCHEDULES) hack/soak.sh
+soak: build ## Search SCHEDULES=100000 random fault schedules per protocol, with progress
+	./bin/georegister simulate --protocol abd --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol gryff --soak $(SCHEDULES)
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh
