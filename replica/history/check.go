@@ -38,13 +38,14 @@ func Check(operations []Operation, options Options) Verdict {
 			}
 		}
 	}
-	// A violation anywhere is worth more than a timeout elsewhere, so the keys after one are checked too.
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		found, searched := c.check(keys[key])
+	// A violation anywhere is worth more than a timeout elsewhere, so the keys after a timeout are checked too.
+	names := slices.Sorted(maps.Keys(keys))
+	for i, key := range names {
+		found, searched := c.check(keys[key], c.share(len(names)-i))
 		if searched {
 			v.Searched++
 		}
-		if found == Linearizable || found == v.Outcome {
+		if found == Linearizable || found == v.Outcome { // the first key that timed out is named
 			continue
 		}
 		v.Outcome, v.Key = found, key
@@ -54,8 +55,8 @@ func Check(operations []Operation, options Options) Verdict {
 			}
 			return v
 		}
-		v.Explanation = fmt.Sprintf("the search for an order of the %d operations on key %s did not end within %v; "+
-			"give it longer, or record fewer operations on one key",
+		v.Explanation = fmt.Sprintf("the search for an order of the %d operations on key %s did not end; "+
+			"allow more than %v, or record fewer operations on one key",
 			len(keys[key]), describeValue(register.Value(key)), options.Timeout)
 	}
 	return v
@@ -67,8 +68,21 @@ type checker struct {
 	deadline time.Time // zero: none
 }
 
+// share is how long one of the keys that are left may be searched for; 0 is no bound. It is half of the
+// time left, so that a hard key leaves some for the others, and all of it for the last one.
+func (c checker) share(keys int) time.Duration {
+	if c.deadline.IsZero() {
+		return 0
+	}
+	left := time.Until(c.deadline)
+	if keys > 1 {
+		left /= 2
+	}
+	return max(left, time.Nanosecond)
+}
+
 // check decides about one key, and reports whether it had to search.
-func (c checker) check(steps []step) (Outcome, bool) {
+func (c checker) check(steps []step, timeout time.Duration) (Outcome, bool) {
 	merged, conflict := mergeRetries(steps)
 	if conflict != nil {
 		return Violation, false
@@ -76,12 +90,6 @@ func (c checker) check(steps []step) (Outcome, bool) {
 	prepared := prepare(c.registry, merged)
 	if proved(c.registry, prepared) {
 		return Linearizable, false
-	}
-	var timeout time.Duration // porcupine's 0 is no bound
-	if !c.deadline.IsZero() {
-		if timeout = time.Until(c.deadline); timeout <= 0 {
-			return Timeout, true
-		}
 	}
 	m := newModel(c.registry, prepared)
 	switch porcupine.CheckOperationsTimeout(m.porcupine(), toPorcupine(prepared), timeout) {

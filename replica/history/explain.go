@@ -33,8 +33,7 @@ func (c checker) explain(key string, steps []step) ([]Operation, string) {
 		if time.Now().After(end) {
 			return false
 		}
-		c.deadline = time.Now().Add(attemptFor)
-		outcome, _ := c.check(part)
+		outcome, _ := c.check(part, attemptFor)
 		return outcome == Violation
 	}
 	steps = weaken(shortestPrefix(steps, fails), fails)
