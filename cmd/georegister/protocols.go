@@ -8,14 +8,13 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 )
 
-// newProtocolsCommand prints what the protocols can do.
 func newProtocolsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "protocols",
-		Short: "Print what each protocol can do and what it costs",
+		Short: "List the protocols: what they serve, at which cost, with how many members",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), capability.Markdown())
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(command.OutOrStdout(), capability.Markdown())
 			return err
 		},
 	}

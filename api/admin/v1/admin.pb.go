@@ -269,9 +269,10 @@ type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Member          uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
 	Site            string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
-	Connected       bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
-	Blocked         bool                   `protobuf:"varint,4,opt,name=blocked,proto3" json:"blocked,omitempty"`                                        // by SetLink
+	Connected       bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                                    // the stream to it stands
+	Reachable       bool                   `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`                                    // it answered lately: both directions work
 	RttMicroseconds int64                  `protobuf:"varint,5,opt,name=rtt_microseconds,json=rttMicroseconds,proto3" json:"rtt_microseconds,omitempty"` // measured, emulated delay included; 0 if unknown
+	Refused         string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`                                         // why it refuses this member, or empty
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -327,9 +328,9 @@ func (x *Peer) GetConnected() bool {
 	return false
 }
 
-func (x *Peer) GetBlocked() bool {
+func (x *Peer) GetReachable() bool {
 	if x != nil {
-		return x.Blocked
+		return x.Reachable
 	}
 	return false
 }
@@ -339,6 +340,13 @@ func (x *Peer) GetRttMicroseconds() int64 {
 		return x.RttMicroseconds
 	}
 	return 0
+}
+
+func (x *Peer) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
 }
 
 // Operations counts one kind of operations that clients submitted to this member.
@@ -562,13 +570,14 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x05peers\x18\f \x03(\v2\x1a.georegister.admin.v1.PeerR\x05peers\x12@\n" +
 	"\n" +
 	"operations\x18\r \x03(\v2 .georegister.admin.v1.OperationsR\n" +
-	"operations\"\x95\x01\n" +
+	"operations\"\xb3\x01\n" +
 	"\x04Peer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x1c\n" +
-	"\tconnected\x18\x03 \x01(\bR\tconnected\x12\x18\n" +
-	"\ablocked\x18\x04 \x01(\bR\ablocked\x12)\n" +
-	"\x10rtt_microseconds\x18\x05 \x01(\x03R\x0frttMicroseconds\"\xd4\x01\n" +
+	"\tconnected\x18\x03 \x01(\bR\tconnected\x12\x1c\n" +
+	"\treachable\x18\x04 \x01(\bR\treachable\x12)\n" +
+	"\x10rtt_microseconds\x18\x05 \x01(\x03R\x0frttMicroseconds\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\"\xd4\x01\n" +
 	"\n" +
 	"Operations\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +

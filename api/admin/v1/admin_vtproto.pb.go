@@ -86,8 +86,9 @@ func (m *Peer) CloneVT() *Peer {
 	r.Member = m.Member
 	r.Site = m.Site
 	r.Connected = m.Connected
-	r.Blocked = m.Blocked
+	r.Reachable = m.Reachable
 	r.RttMicroseconds = m.RttMicroseconds
+	r.Refused = m.Refused
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -360,14 +361,21 @@ func (m *Peer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Refused) > 0 {
+		i -= len(m.Refused)
+		copy(dAtA[i:], m.Refused)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Refused)))
+		i--
+		dAtA[i] = 0x32
+	}
 	if m.RttMicroseconds != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RttMicroseconds))
 		i--
 		dAtA[i] = 0x28
 	}
-	if m.Blocked {
+	if m.Reachable {
 		i--
-		if m.Blocked {
+		if m.Reachable {
 			dAtA[i] = 1
 		} else {
 			dAtA[i] = 0
@@ -669,11 +677,15 @@ func (m *Peer) SizeVT() (n int) {
 	if m.Connected {
 		n += 2
 	}
-	if m.Blocked {
+	if m.Reachable {
 		n += 2
 	}
 	if m.RttMicroseconds != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.RttMicroseconds))
+	}
+	l = len(m.Refused)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -1320,7 +1332,7 @@ func (m *Peer) UnmarshalVT(dAtA []byte) error {
 			m.Connected = bool(v != 0)
 		case 4:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Blocked", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Reachable", wireType)
 			}
 			var v int
 			for shift := uint(0); ; shift += 7 {
@@ -1337,7 +1349,7 @@ func (m *Peer) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-			m.Blocked = bool(v != 0)
+			m.Reachable = bool(v != 0)
 		case 5:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field RttMicroseconds", wireType)
@@ -1357,6 +1369,38 @@ func (m *Peer) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Refused", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Refused = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1,0 +1,172 @@
+// Package node is one member as a process: it puts storage, transport, runtime and the front doors together
+// as a configuration file says, and takes them apart in order.
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Config is the file that a member is started with, in YAML or JSON.
+type Config struct {
+	Cluster  string        `json:"cluster"`  // the cluster's identity
+	Epoch    uint64        `json:"epoch"`    // of the view
+	Protocol string        `json:"protocol"` // as manifests spell it
+	Shards   int           `json:"shards"`
+	Self     view.MemberID `json:"self"`
+	Members  []Member      `json:"members"`
+	// Bootstrap says that the cluster is being created, so that an empty disk votes.
+	Bootstrap bool `json:"bootstrap,omitempty"`
+
+	Directory  string             `json:"directory"` // the member's own
+	Durability storage.Durability `json:"durability"`
+	FlushEvery Duration           `json:"flushEvery,omitempty"` // durability Interval
+
+	Limits Limits `json:"limits"`
+	Listen Listen `json:"listen"`
+
+	// ExitWithInput stops the member when its standard input ends, so that it never outlives the process
+	// that started it, however that one ended.
+	ExitWithInput bool `json:"exitWithInput,omitempty"`
+}
+
+// Member is one member of the view, and the network between it and the one that is configured.
+type Member struct {
+	ID      view.MemberID `json:"id"`
+	Site    string        `json:"site"`
+	Address string        `json:"address"` // where its peers reach it
+	// RTT and Jitter emulate a distance: half the RTT, and up to Jitter more, in each direction.
+	RTT    Duration `json:"rtt,omitempty"`
+	Jitter Duration `json:"jitter,omitempty"`
+	// Blocked cuts the link from the start, until the admin port mends it.
+	Blocked bool `json:"blocked,omitempty"`
+}
+
+// Limits bound what a client may store.
+type Limits struct {
+	KeyBytes   int `json:"keyBytes"`
+	ValueBytes int `json:"valueBytes"`
+}
+
+// Listen is the addresses to listen at. Peer is required; an empty one closes that door.
+type Listen struct {
+	Peer  string `json:"peer"`
+	GRPC  string `json:"grpc,omitempty"`
+	Redis string `json:"redis,omitempty"`
+	Admin string `json:"admin,omitempty"`
+	HTTP  string `json:"http,omitempty"` // health and metrics
+}
+
+// Duration is a time span in Go's notation.
+type Duration time.Duration
+
+// MarshalJSON writes it like "72ms".
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return []byte(strconv.Quote(time.Duration(d).String())), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	quoted, err := strconv.Unquote(string(text))
+	if err != nil {
+		return fmt.Errorf("a duration is a string such as 72ms, not %s", text)
+	}
+	parsed, err := time.ParseDuration(quoted)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration; write it like 72ms", quoted)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// LoadConfig reads a configuration and checks it.
+func LoadConfig(path string) (Config, error) {
+	var c Config
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("read configuration: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Validate reports the first thing that a member can't start with, by the name of its field.
+func (c Config) Validate() error {
+	protocol, err := capability.Find(c.Protocol)
+	if err != nil {
+		return fmt.Errorf("protocol: %w", err)
+	}
+	if err := protocol.CheckMembers(len(c.Members)); err != nil {
+		return fmt.Errorf("members: %w", err)
+	}
+	if err := c.View().Validate(); err != nil {
+		return err
+	}
+	if c.View().Index(c.Self) < 0 {
+		return fmt.Errorf("self: member %d is not in members", c.Self)
+	}
+	for _, m := range c.Members {
+		if m.Address == "" {
+			return fmt.Errorf("members: member %d has no address", m.ID)
+		}
+		if m.RTT < 0 || m.Jitter < 0 {
+			return fmt.Errorf("members: member %d: rtt and jitter must not be negative", m.ID)
+		}
+	}
+	switch {
+	case c.Shards < 1:
+		return errors.New("shards: must be at least 1")
+	case c.Directory == "":
+		return errors.New("directory: give the member a directory of its own")
+	case c.Listen.Peer == "":
+		return errors.New("listen.peer: give the address for peers")
+	case c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1:
+		return errors.New("limits: keyBytes and valueBytes must be at least 1")
+	}
+	return nil
+}
+
+// View is the membership.
+func (c Config) View() view.View {
+	v := view.View{Cluster: c.Cluster, Epoch: c.Epoch}
+	for _, m := range c.Members {
+		v.Members = append(v.Members, view.Member{ID: m.ID, Site: m.Site, Address: m.Address})
+	}
+	return v
+}
+
+// member is the entry of a member; the zero one if there is none.
+func (c Config) member(id view.MemberID) Member {
+	if i := c.View().Index(id); i >= 0 {
+		return c.Members[i]
+	}
+	return Member{}
+}
+
+func (c Config) limits() register.Limits {
+	return register.Limits{KeyBytes: c.Limits.KeyBytes, ValueBytes: c.Limits.ValueBytes}
+}
+
+// jitter is the largest of all links.
+func (c Config) jitter() time.Duration {
+	var largest Duration
+	for _, m := range c.Members {
+		largest = max(largest, m.Jitter)
+	}
+	return time.Duration(largest)
+}
