@@ -2,10 +2,66 @@ package main
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // startGeoregister starts three replicas without delays between them.
-func startGeoregister(_ context.Context, _ flags, _ string) (*cluster, error) {
-	return nil, errors.New("TODO")
+func startGeoregister(ctx context.Context, f flags, durability string) (*cluster, error) {
+	mode, err := storage.ParseDurability(durability)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCluster(f, "georegister")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.startReplicas(ctx, f, mode); err != nil {
+		c.stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) startReplicas(ctx context.Context, f flags, durability storage.Durability) error {
+	ports, err := freePorts(3 * members)
+	if err != nil {
+		return err
+	}
+	peers, grpc, redis := ports[:members], ports[members:2*members], ports[2*members:]
+	c.addresses["grpc"], c.addresses["stream"], c.addresses["redis"] = grpc, grpc, redis
+	limits := register.DefaultLimits()
+	config := node.Config{
+		Cluster: "bench", Epoch: 1, Protocol: f.protocol, Shards: f.shards, Bootstrap: true, Durability: durability,
+		Limits: node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
+	}
+	for i, peer := range peers {
+		config.Members = append(config.Members, node.Member{
+			ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1), Address: peer,
+		})
+	}
+	for i, m := range config.Members {
+		config.Self = m.ID
+		config.Directory = filepath.Join(c.dir, m.Site)
+		config.Listen = node.Listen{Peer: peers[i], GRPC: grpc[i], Redis: redis[i]}
+		file := filepath.Join(c.dir, m.Site+".json")
+		text, err := json.Marshal(config)
+		if err != nil {
+			return fmt.Errorf("encode the configuration of %s: %w", m.Site, err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return fmt.Errorf("write the configuration of %s: %w", m.Site, err)
+		}
+		if err := c.spawn(m.Site, f.binary, "replica", "--config", file); err != nil {
+			return err
+		}
+	}
+	return c.answers(ctx, "replica", "redis")
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload/closedloop"
 )
@@ -22,7 +23,7 @@ type flags struct {
 	protocol          string
 	durabilities      []string
 	clients, values   []int
-	rounds            int
+	shards, rounds    int
 	warmup, duration  time.Duration
 	keys              int
 }
@@ -45,6 +46,7 @@ func parse() flags {
 	flag.StringVar(&f.etcd, "etcd", "bin/etcd", "the etcd to compare with; built if it does not exist; empty: none")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
 	flag.StringVar(&f.protocol, "protocol", "Gryff", "the protocol of the replicas")
+	flag.IntVar(&f.shards, "shards", int(v1alpha1.DefaultShards), "how many shards the replicas have")
 	flag.DurationVar(&f.duration, "duration", 2*time.Second, "how long each cell is measured")
 	flag.DurationVar(&f.warmup, "warmup", 500*time.Millisecond, "how long each cell runs before that")
 	flag.IntVar(&f.rounds, "rounds", 1, "how often each cell is measured, in turn; the tables show the medians")

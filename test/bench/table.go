@@ -70,40 +70,21 @@ func (t *table) section(w io.Writer, title string, depth int) {
 	if !slices.ContainsFunc(t.rows, func(r row) bool { return r.cell.depth == depth && len(r.results) > 0 }) {
 		return
 	}
-	fmt.Fprintf(w, "%s\n\n| operation | clients |", title)
-	columns := 2
-	for _, s := range t.systems {
-		if depth == 1 || s.pipelines() {
-			fmt.Fprintf(w, " %s ops/s | p50, p99 ms | CPU µs |", s.name)
-			columns += 3
-			if s.name != "etcd" && depth == 1 {
-				fmt.Fprint(w, " to etcd |")
-				columns++
-			}
-		}
-	}
-	fmt.Fprint(w, "\n|")
-	for i := range columns {
-		fmt.Fprint(w, map[bool]string{true: "---|", false: "---:|"}[i == 0])
-	}
+	fmt.Fprintf(w, "%s\n\n", title)
+	fmt.Fprintln(w, "| operation | clients | through | operations/s | to etcd | p50 ms | p99 ms | CPU µs/operation |")
+	fmt.Fprintln(w, "|---|---:|---|---:|---:|---:|---:|---:|")
 	for _, r := range t.rows {
-		if r.cell.depth != depth {
-			continue
-		}
-		fmt.Fprintf(w, "\n| %s | %d |", r.cell.kind, r.cell.clients)
 		for _, s := range t.systems {
 			result, measured := r.results[s.name]
-			if !measured {
+			if r.cell.depth != depth || !measured {
 				continue
 			}
-			fmt.Fprintf(w, " %.0f | %.1f, %.1f | %d |", result.Throughput(), ms(result.P50), ms(result.P99),
+			fmt.Fprintf(w, "| %s | %d | %s | %.0f | %s | %.1f | %.1f | %d |\n", r.cell.kind, r.cell.clients, s.name,
+				result.Throughput(), ratio(result, r.results["etcd"]), ms(result.P50), ms(result.P99),
 				result.CPUPerOperation().Microseconds())
-			if s.name != "etcd" && depth == 1 {
-				fmt.Fprintf(w, " %s |", ratio(result, r.results["etcd"]))
-			}
 		}
 	}
-	fmt.Fprint(w, "\n\n")
+	fmt.Fprintln(w)
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -112,7 +93,7 @@ func ratio(ours, etcd closedloop.Result) string {
 	if etcd.Operations == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1fx", ours.Throughput()/etcd.Throughput())
+	return fmt.Sprintf("%.1f", ours.Throughput()/etcd.Throughput())
 }
 
 func machine() string {
