@@ -122,7 +122,7 @@ func (c *connection) dispatch(in resp.Command) bool {
 	case c.client.refusing && known.name != "reset" && known.name != "quit":
 		return c.fail(k, "EXECABORT not executed, since MULTI was refused; DISCARD or RESET ends this")
 	case in.Excess != nil:
-		return c.fail(k, excessText(known, in.Excess))
+		return c.fail(k, c.excessText(known, in.Excess))
 	case known.arity > 0 && len(in.Args) != known.arity || len(in.Args) < -known.arity:
 		return c.wrongArity(k, known.name)
 	}
@@ -185,17 +185,19 @@ func (c *connection) wrongArity(k *call, name string) bool {
 	return c.fail(k, fmt.Sprintf("ERR wrong number of arguments for '%s' command", name))
 }
 
-func excessText(known *command, e *resp.Excess) string {
-	what := fmt.Sprintf("argument %d of '%s'", e.Argument, known.name)
+// excessText names what was too large, and the limit that holds for it: the parser's own bound is the
+// largest of them.
+func (c *connection) excessText(known *command, e *resp.Excess) string {
+	what, limit := fmt.Sprintf("argument %d of '%s'", e.Argument, known.name), e.Limit
 	switch {
 	case e.Argument < 0:
 		what = "command '" + known.name + "'"
 	case known.isKey(e.Argument):
-		what = "key"
+		what, limit = "key", c.server.options.Limits.KeyBytes
 	case known.firstKey > 0:
-		what = "value"
+		what, limit = "value", c.server.options.Limits.ValueBytes
 	}
-	return fmt.Sprintf("ERR %s of %d bytes is too large: the limit is %d bytes", what, e.Bytes, e.Limit)
+	return fmt.Sprintf("ERR %s of %d bytes is too large: the limit is %d bytes", what, e.Bytes, limit)
 }
 
 // isKey reports whether the argument at a position is a key.

@@ -1,0 +1,136 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+var small = Limits{ArgumentBytes: 8, CommandBytes: 200}
+
+// readAll renders what a reader makes of input: commands, then the error that ends it.
+func readAll(r *Reader) (commands []string, err error) {
+	for {
+		c, err := r.Next()
+		if err != nil {
+			return commands, err
+		}
+		text := fmt.Sprintf("%q", c.Args)
+		if c.Excess != nil {
+			text += fmt.Sprintf(" over: argument %d has %d of %d", c.Excess.Argument, c.Excess.Bytes, c.Excess.Limit)
+		}
+		commands = append(commands, text)
+	}
+}
+
+func TestReader(t *testing.T) {
+	for _, test := range []struct {
+		name, input string
+		want        []string
+		err         error
+	}{
+		{"nothing", "", nil, io.EOF},
+		{"command", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", []string{`["GET" "k"]`}, io.EOF},
+		{"binary", "*2\r\n$3\r\nGET\r\n$4\r\n\r\n\x00\xff\r\n", []string{`["GET" "\r\n\x00\xff"]`}, io.EOF},
+		{"empty argument", "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", []string{`["ECHO" ""]`}, io.EOF},
+		{"empty commands", "*0\r\n*-1\r\n\r\n  \r\nPING\r\n", []string{`["PING"]`}, io.EOF},
+		{"two", "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n", []string{`["a"]`, `["b"]`}, io.EOF},
+		{"inline", "SET  k 'a\\'b'  \"\\x41\\n\\\"\"\n", []string{`["SET" "k" "a'b" "A\n\""]`}, io.EOF},
+		{"inline empty word", "ECHO \"\"\r\n", []string{`["ECHO" ""]`}, io.EOF},
+		{"torn inline", "PING", nil, io.ErrUnexpectedEOF},
+		{"torn header", "*2\r", nil, io.ErrUnexpectedEOF},
+		{"torn bulk", "*1\r\n$5\r\nab", nil, io.ErrUnexpectedEOF},
+		{"unbalanced", "SET k 'a\r\n", nil, ProtocolError("unbalanced quotes in request")},
+		{"text behind a quote", "SET 'k'v\r\n", nil, ProtocolError("unbalanced quotes in request")},
+		{"no bulk", "*1\r\n:1\r\n", nil, ProtocolError("expected '$', got ':'")},
+		{"count", "*x\r\n", nil, ProtocolError("invalid multibulk length")},
+		{"empty count", "*\r\n", nil, ProtocolError("invalid multibulk length")},
+		{"large count", "*1048577\r\n", nil, ProtocolError("invalid multibulk length")},
+		{"endless count", "*" + strings.Repeat("1", 19) + "\r\n", nil, ProtocolError("too big mbulk count string")},
+		{"negative bulk", "*1\r\n$-1\r\n", nil, ProtocolError("invalid bulk length")},
+		{"large bulk", "*1\r\n$536870913\r\n", nil, ProtocolError("invalid bulk length")},
+		{"wrong bulk", "*1\r\n$1\r\nabc\r\n", nil, ProtocolError("expected a line end behind a bulk string")},
+		{"long inline", strings.Repeat("a", maxInline+1), nil, ProtocolError("too big inline request")},
+		{"argument over the limit", "*3\r\n$3\r\nSET\r\n$9\r\n123456789\r\n$1\r\nv\r\n*1\r\n$4\r\nPING\r\n",
+			[]string{`["SET"] over: argument 1 has 9 of 8`, `["PING"]`}, io.EOF},
+		{"command over the limit", "*9\r\n" + strings.Repeat("$1\r\na\r\n", 9) + "PING\r\n",
+			[]string{`["a" "a" "a" "a" "a" "a" "a" "a"] over: argument -1 has 225 of 200`, `["PING"]`}, io.EOF},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := readAll(NewReader(strings.NewReader(test.input), small))
+			if !slices.Equal(got, test.want) || !errors.Is(err, test.err) {
+				t.Errorf("read %v, %v\nwant %v, %v", got, err, test.want, test.err)
+			}
+			again, err := readAll(NewReader(iotest.OneByteReader(strings.NewReader(test.input)), small))
+			if !slices.Equal(again, test.want) || !errors.Is(err, test.err) {
+				t.Errorf("byte by byte: read %v, %v\nwant %v, %v", again, err, test.want, test.err)
+			}
+		})
+	}
+}
+
+func TestLargeArgument(t *testing.T) {
+	value := bytes.Repeat([]byte("0123456789"), 30000)
+	input := append(AppendBulk(AppendBulk(AppendArray(nil, 2), "ECHO"), value), "PING\r\n"...)
+	r := NewReader(bytes.NewReader(input), Limits{ArgumentBytes: 1 << 20, CommandBytes: 2 << 20})
+	c, err := r.Next()
+	if err != nil || !bytes.Equal(c.Args[1], value) {
+		t.Fatalf("read %d arguments, %v", len(c.Args), err)
+	}
+	if c, err = r.Next(); err != nil || string(c.Args[0]) != "PING" {
+		t.Fatalf("then read %q, %v", c.Args, err)
+	}
+	if cap(r.arena) > keptArena {
+		t.Errorf("the reader keeps %d bytes", cap(r.arena))
+	}
+}
+
+func TestErrorsStayOnOneLine(t *testing.T) {
+	if got := string(AppendError(nil, "ERR a\r\n+OK")); got != "-ERR a  +OK\r\n" {
+		t.Errorf("appended %q", got)
+	}
+}
+
+// FuzzReader checks that no input breaks the reader or makes it hold more than its limits, that how the
+// input is cut into packets changes nothing, and that what was read reads the same when it is written again.
+func FuzzReader(f *testing.F) {
+	for _, seed := range []string{
+		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*3\r\n$3\r\nSET\r\n$9\r\n123456789\r\n$1\r\nv\r\nPING\r\n",
+		"SET k \"a\\x41\" 'b'\n", "*-1\r\n*1\r\n$-1\r\n", "*1\r\n:5\r\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		want, wantErr := readAll(NewReader(bytes.NewReader(input), small))
+		if wantErr == nil {
+			t.Fatal("the input never ends")
+		}
+		got, err := readAll(NewReader(iotest.OneByteReader(bytes.NewReader(input)), small))
+		if !slices.Equal(got, want) || err.Error() != wantErr.Error() {
+			t.Fatalf("byte by byte: %v, %v\nat once: %v, %v", got, err, want, wantErr)
+		}
+		r := NewReader(bytes.NewReader(input), small)
+		for c, err := r.Next(); err == nil; c, err = r.Next() {
+			if len(c.Args) == 0 && c.Excess == nil {
+				t.Fatal("an empty command")
+			}
+			if c.Excess != nil {
+				continue
+			}
+			again := AppendArray(nil, len(c.Args))
+			for _, arg := range c.Args {
+				again = AppendBulk(again, arg)
+			}
+			// Inline words are not held to the argument limit, their line is short enough.
+			d, err := NewReader(bytes.NewReader(again), Limits{ArgumentBytes: maxInline, CommandBytes: 1 << 30}).Next()
+			if err != nil || !slices.EqualFunc(c.Args, d.Args, bytes.Equal) {
+				t.Fatalf("%q was written and read as %q, %v", c.Args, d.Args, err)
+			}
+		}
+	})
+}
