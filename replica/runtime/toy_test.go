@@ -1,0 +1,123 @@
+package runtime
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// toy is a protocol that needs all of a world and little else: the coordinator of a write stores it, tells
+// everybody, and answers once a majority has it on disk. Reads are local. Poison keys do what no protocol
+// should.
+type toy struct {
+	config  protocol.Config
+	journal *protocol.Journal
+	now     protocol.Instant
+	next    uint64
+	writes  []*toyWrite
+	effects protocol.Effects
+}
+
+type toyWrite struct {
+	op       uint64
+	request  protocol.Request
+	stored   bool
+	answered map[view.MemberID]bool
+	asked    protocol.Instant
+}
+
+func newToy(config protocol.Config, journal *protocol.Journal) *toy {
+	return &toy{config: config, journal: journal}
+}
+
+func (p *toy) Voter() bool { return true }
+
+func (p *toy) Incarnation() view.Incarnation { return 1 }
+
+func (p *toy) Submit(r protocol.Request) {
+	switch {
+	case r.Operation.Key == "panic":
+		panic("poison")
+	case r.Operation.Kind == register.Read:
+		value, ok := p.journal.Get([]byte(r.Operation.Key))
+		result := register.Result{Status: register.OK, Fast: true}
+		if ok {
+			result.Value = value
+		}
+		p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: r.Handle, Result: result})
+	default:
+		p.journal.Put([]byte(r.Operation.Key), r.Operation.Value)
+		p.next++
+		w := &toyWrite{op: p.next, request: r, answered: map[view.MemberID]bool{p.config.Self: true}}
+		p.writes = append(p.writes, w)
+		p.ask(w)
+		p.finish()
+	}
+}
+
+func (p *toy) ask(w *toyWrite) {
+	w.asked = p.now
+	for _, id := range p.config.Nearest {
+		if !w.answered[id] {
+			p.effects.Send = append(p.effects.Send, protocol.Envelope{To: id, Message: &peerv1.Message{
+				Kind: peerv1.Kind_WRITE2, Op: w.op, Key: []byte(w.request.Operation.Key), Value: w.request.Operation.Value,
+			}})
+		}
+	}
+}
+
+func (p *toy) Receive(from view.MemberID, m *peerv1.Message) {
+	if m.Kind == peerv1.Kind_WRITE2 {
+		p.journal.Put(m.Key, m.Value)
+		p.effects.SendAfterPersist = append(p.effects.SendAfterPersist, protocol.Envelope{
+			To: from, Message: &peerv1.Message{Kind: peerv1.Kind_WRITE2_REPLY, Op: m.Op},
+		})
+		return
+	}
+	for _, w := range p.writes {
+		if w.op == m.Op {
+			w.answered[from] = true
+		}
+	}
+	p.finish()
+}
+
+func (p *toy) finish() {
+	var rest []*toyWrite
+	for _, w := range p.writes {
+		if len(w.answered) < p.config.View.Majority() {
+			rest = append(rest, w)
+			continue
+		}
+		p.complete(w, register.Result{Status: register.OK, RoundTrips: 1})
+	}
+	p.writes = rest
+}
+
+func (p *toy) complete(w *toyWrite, result register.Result) {
+	p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: w.request.Handle, Result: result})
+}
+
+func (p *toy) Tick(now protocol.Instant) {
+	p.now = now
+	var rest []*toyWrite
+	for _, w := range p.writes {
+		if w.request.Deadline != 0 && now >= w.request.Deadline {
+			p.complete(w, register.Result{Status: register.Unknown, Message: "too late"})
+			continue
+		}
+		rest = append(rest, w)
+		if now.Sub(w.asked) >= p.config.Retry {
+			p.ask(w)
+		}
+	}
+	p.writes = rest
+}
+
+func (p *toy) Ready() protocol.Effects {
+	e := p.effects
+	p.effects = protocol.Effects{}
+	e.Persist = p.journal.Take()
+	return e
+}
