@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -98,7 +97,7 @@ func WriteAll(w io.Writer, operations []Operation) error {
 func newLine(o Operation) line {
 	l := line{
 		Client: o.Client, Site: o.Site,
-		Kind: o.Request.Kind.String(), Key: text(slices.Concat([]byte{}, []byte(o.Request.Key))),
+		Kind: o.Request.Kind.String(), Key: text(append([]byte{}, o.Request.Key...)),
 		Value:    text(o.Request.Value),
 		Function: o.Request.Call.Function, MaxValueBytes: o.Request.Call.MaxValueBytes,
 		Session: o.Request.ID.Session, Number: o.Request.ID.Number,
@@ -106,7 +105,7 @@ func newLine(o Operation) line {
 		Status:  register.Unknown.String(),
 	}
 	for _, arg := range o.Request.Call.Args {
-		l.Args = append(l.Args, text(slices.Concat([]byte{}, arg)))
+		l.Args = append(l.Args, text(append([]byte{}, arg...)))
 	}
 	if !o.Known() {
 		l.Message = o.Result.Message

@@ -206,14 +206,14 @@ func plain(history []Operation) bool {
 	}, operations)
 }
 
-// TestManyUnknownWritesOnOneKey is what killing sites under load leaves behind.
-func TestManyUnknownWritesOnOneKey(t *testing.T) {
-	for _, hints := range []bool{true, false} {
-		rng := rand.New(rand.NewPCG(3, 3))
-		history := atomic(rng, shape{operations: 2000, clients: 16, keys: 1, unknown: 0.05, hints: hints, blind: true})
+// TestManyUnknownOutcomesOnOneKey is what killing sites under load leaves behind.
+func TestManyUnknownOutcomesOnOneKey(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		history := atomic(rng, shape{operations: 2000, clients: 16, keys: 1, unknown: 0.02, hints: true, blind: seed%2 == 0})
 		v := Check(history, Options{Timeout: time.Minute})
-		if !v.OK() || v.Unknown < 30 {
-			t.Fatalf("hints %t: %s with %d unknown\n%s", hints, v.Outcome, v.Unknown, v.Explanation)
+		if !v.OK() || v.Unknown < 10 {
+			t.Fatalf("seed %d: %s with %d unknown\n%s", seed, v.Outcome, v.Unknown, v.Explanation)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/georegister/georegister/replica/register"
 )
@@ -28,8 +29,21 @@ func proved(registry *register.Registry, steps []step) bool {
 		return cmp.Or(a.Result.Carstamp.Compare(b.Result.Carstamp), cmp.Compare(observes(a), observes(b)),
 			cmp.Compare(a.from, b.from))
 	})
-	order, ok := replay(registry, order, unknown)
-	return ok && inRealTime(order)
+	// begun[i] is the latest that a step may begin that comes at or before order[i].
+	begun := make([]time.Duration, len(order))
+	latest := never
+	for i, s := range slices.Backward(order) {
+		latest = min(latest, s.Returned)
+		begun[i] = latest
+		if s.from > latest {
+			return false
+		}
+	}
+	r := replay{
+		registry: registry, order: order, begun: begun, unknown: unknown,
+		used: make([]int, len(unknown)), budget: tries + 20*len(order),
+	}
+	return r.from(0, nil)
 }
 
 // observes is 1 for steps that take the carstamp of what they found, and so come after it.
@@ -40,40 +54,58 @@ func observes(s *step) int {
 	return 0
 }
 
-// replay applies the steps in order. Where an answer does not agree, it puts in one of the unknown steps,
-// which are ordered by invocation, if that makes it agree.
-func replay(registry *register.Registry, order, unknown []*step) ([]*step, bool) {
-	var value register.Value
-	taken := make([]*step, 0, len(order)+len(unknown))
-	for _, s := range order {
-		next, agrees := answer(registry, value, s)
-		for i := 0; !agrees && i < len(unknown); i++ {
-			changed, changes := effect(registry, value, unknown[i])
-			if !changes {
-				continue
-			}
-			if next, agrees = answer(registry, changed, s); agrees {
-				taken = append(taken, unknown[i])
-				unknown = slices.Delete(unknown, i, i+1)
-			}
-		}
-		if !agrees {
-			return nil, false
-		}
-		value = next
-		taken = append(taken, s)
-	}
-	return taken, true // the unknown steps that are left never took effect
+const (
+	tries     = 100_000 // calls of functions that a replay may take before the search does better
+	maxHidden = 3       // unknown effects in a row that are tried to explain one answer
+)
+
+// replay applies known steps in a given order, with unknown ones between them where answers need them.
+type replay struct {
+	registry *register.Registry
+	order    []*step
+	begun    []time.Duration
+	unknown  []*step // by when they may begin
+	used     []int   // by class
+	budget   int
 }
 
-// inRealTime reports whether no step comes before one that had returned when it was invoked.
-func inRealTime(order []*step) bool {
-	returned := never
-	for _, s := range slices.Backward(order) {
-		if returned < s.from {
+// from reports whether the steps from order[i] agree with the value before them.
+func (r *replay) from(i int, value register.Value) bool {
+	for ; i < len(r.order); i++ {
+		r.budget--
+		next, agrees := answer(r.registry, value, r.order[i])
+		if !agrees {
+			for hidden := 1; hidden <= maxHidden; hidden++ {
+				if r.explained(i, value, hidden) {
+					return true
+				}
+			}
 			return false
 		}
-		returned = min(returned, s.Returned)
+		value = next
 	}
-	return true
+	return true // the unknown steps that are left never took effect
+}
+
+// explained reports whether so many unknown steps before order[i] make all from there agree.
+func (r *replay) explained(i int, value register.Value, hidden int) bool {
+	if hidden == 0 {
+		next, agrees := answer(r.registry, value, r.order[i])
+		return agrees && r.from(i+1, next)
+	}
+	for _, u := range r.unknown {
+		if r.budget--; r.budget < 0 || u.from > r.begun[i] {
+			return false
+		}
+		changed, changes := effect(r.registry, value, u)
+		if !changes || r.used[u.class] != u.rank {
+			continue
+		}
+		r.used[u.class]++
+		if r.explained(i, changed, hidden-1) {
+			return true
+		}
+		r.used[u.class]--
+	}
+	return false
 }
