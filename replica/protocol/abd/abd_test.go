@@ -16,7 +16,19 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-func TestScripts(t *testing.T) { script.Run(t, "testdata", abd.Factory) }
+func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", abd.Factory) }
+
+// TestRareMistakes shows, step by step, how those mistakes break the register that random schedules rarely
+// reach: each needs several faults in one order.
+func TestRareMistakes(t *testing.T) {
+	for name, m := range map[string]abd.Mistakes{
+		"CountDeadDisks":    {CountDeadDisks: true},
+		"NumberWithoutBoot": {NumberWithoutBoot: true},
+		"TagWithoutBoot":    {TagWithoutBoot: true},
+	} {
+		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", abd.FactoryWith(m)) })
+	}
+}
 
 // empty is a disk without records.
 type empty struct{}

@@ -9,7 +9,7 @@ type Mistakes struct {
 	ShareTags             bool // a tag comes from the first phase alone: two writes of a coordinator can share it
 	TagWithoutBoot        bool // a tag names the member alone, not its disk and process
 	NumberWithoutBoot     bool // operations are numbered from 1 in each process
-	RereadValue           bool // the second phase sends the register's present value under the chosen tag
+	RereadValue           bool // what is sent or returned is the register's present value, under the chosen tag
 	CountTwice            bool // a repeated answer counts again
 	CountDeadDisks        bool // answers of a disk that was lost since still count
 	RetryWithNewTag       bool // a write's second phase is retried under a new tag; the old one's acknowledgements count

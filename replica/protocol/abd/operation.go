@@ -202,6 +202,9 @@ func (p *Protocol) finish(o *operation) {
 	} else {
 		r.Value = o.chosen.Value
 		r.Fast = o.trips <= 1
+		if p.mistakes.RereadValue {
+			r.Value = p.read(o.key).Value
+		}
 	}
 	p.forget(o)
 	c := protocol.Completion{Handle: o.request.Handle, Result: r}

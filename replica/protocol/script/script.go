@@ -35,10 +35,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Run runs every script of a directory, each with members of its own.
-func Run(t *testing.T, directory string, factory member.Factory) {
+// Run runs a script, or every script of a directory, each with members of its own.
+func Run(t *testing.T, path string, factory member.Factory) {
 	t.Helper()
-	datadriven.Walk(t, directory, func(t *testing.T, path string) {
+	datadriven.Walk(t, path, func(t *testing.T, path string) {
 		w := &world{factory: factory}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w.t = t
