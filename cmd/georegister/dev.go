@@ -1,5 +1,85 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
 
-func newDevCommand() *cobra.Command { return &cobra.Command{Use: "dev"} }
+	"github.com/spf13/cobra"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/dev"
+)
+
+func newDevCommand() *cobra.Command {
+	var (
+		manifest string
+		check    bool
+		session  = dev.Session{In: os.Stdin, Out: os.Stdout}
+		checking dev.CheckOptions
+	)
+	command := &cobra.Command{
+		Use:   "dev -f MANIFEST",
+		Short: "Run a whole cluster on this machine, with its wide-area network emulated",
+		Long: `Run every member of a GeoRegisterCluster manifest as a process of its own on this machine, with real
+connections between them and the manifest's wide-area delays on every message. Each site has a Redis
+port and a gRPC port. Sites can be killed, restarted, wiped and partitioned, from the prompt or by the
+subcommands in another shell. Ctrl-C stops all members in order.
+
+With --check, clients at every site run a bounded workload while members are killed, wiped and
+restarted; then the recorded history is checked, and the exit status is 0 only if it is linearizable.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			if session.Options.Manifest, err = v1alpha1.Load(manifest); err != nil {
+				return err
+			}
+			if session.Options.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("find the program that members run as: %w", err)
+			}
+			if checking.History != "" && !check {
+				return fmt.Errorf("--history: only a --check records one; add --check")
+			}
+			if check {
+				if checking.Clients < 1 || checking.Duration < time.Second {
+					return fmt.Errorf("--clients must be at least 1 and --duration at least 1s")
+				}
+				session.Check = &checking
+			}
+			return session.Run(command.Context())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&manifest, "filename", "f", "", "the manifest; samples are in config/samples")
+	flags.StringVar(&session.Options.Data, "data", "", "keep the cluster in this directory (default: a temporary one)")
+	flags.IntVar(&session.Options.RedisBasePort, "redis-base-port", 0, "the first member's Redis port, the others follow (default: free ports)")
+	flags.BoolVar(&check, "check", false, "run a bounded workload with faults, check it, and exit with the verdict")
+	flags.DurationVar(&checking.Duration, "duration", 20*time.Second, "with --check: how long the workload runs")
+	flags.IntVar(&checking.Clients, "clients", 4, "with --check: clients at each site")
+	flags.StringVar(&checking.History, "history", "", "with --check: write the recorded operations to this file, for `georegister check`")
+	must(command.MarkFlagRequired("filename"))
+	for _, a := range dev.Actions() {
+		command.AddCommand(newDevAction(a))
+	}
+	return command
+}
+
+// newDevAction is a command to a cluster that runs in another shell.
+func newDevAction(a dev.Action) *cobra.Command {
+	var data string
+	command := &cobra.Command{
+		Use:   strings.Join(append([]string{a.Name}, a.Arguments...), " "),
+		Short: strings.ToUpper(a.Help[:1]) + a.Help[1:],
+		Args:  cobra.ExactArgs(len(a.Arguments)),
+		RunE: func(command *cobra.Command, args []string) error {
+			text, err := dev.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(command.OutOrStdout(), text)
+			return err
+		},
+	}
+	command.Flags().StringVar(&data, "data", "", "the data directory of the cluster (default: the only one that runs)")
+	return command
+}

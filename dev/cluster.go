@@ -1,0 +1,341 @@
+// Package dev is the embedded default: every member of a manifest as a child process on this machine, with
+// the manifest's wide-area network emulated, and the faults that a user asks for.
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/view"
+)
+
+const (
+	configFile = "config.json"
+	// stopWithin bounds the orderly end of a member; then it is killed.
+	stopWithin = 10 * time.Second
+	// adminTimeout bounds a call to a member's admin port.
+	adminTimeout = 2 * time.Second
+	// pollEvery is the pause between two looks at a condition.
+	pollEvery = 50 * time.Millisecond
+)
+
+// Options say what to run.
+type Options struct {
+	Manifest *v1alpha1.GeoRegisterCluster // valid
+	// Data keeps the cluster between runs; empty: a temporary directory, removed at the end.
+	Data string
+	// Binary is the georegister that members run as.
+	Binary string
+	// RedisBasePort is the first member's Redis port, the others follow; 0: free ports.
+	RedisBasePort int
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	options   Options
+	directory *directory
+	members   []*member // by ID
+
+	mu  sync.Mutex // one change at a time
+	cut map[link]bool
+}
+
+// member is one member of a cluster, running or not.
+type member struct {
+	record     memberRecord // its Wiped changes, under Cluster.mu
+	connection *grpc.ClientConn
+	admin      adminv1.AdminClient
+
+	mu      sync.Mutex
+	process *process
+}
+
+// link is an unordered pair of members.
+type link struct{ low, high view.MemberID }
+
+func between(a, b view.MemberID) link { return link{min(a, b), max(a, b)} }
+
+// Start starts every member. Close must be called.
+func Start(o Options) (*Cluster, error) {
+	d, err := openDirectory(o.Data, o.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{options: o, directory: d, cut: map[link]bool{}}
+	if err := c.start(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start() error {
+	records := c.directory.record.Members
+	if err := assign(records, c.options.RedisBasePort); err != nil {
+		return err
+	}
+	if err := c.directory.save(); err != nil {
+		return err
+	}
+	for _, r := range records {
+		connection, err := grpc.NewClient(loopback(r.Ports.Admin),
+			grpc.WithTransportCredentials(insecure.NewCredentials()), reconnectSoon())
+		if err != nil {
+			return fmt.Errorf("site %s: connect to its admin port: %w", r.Label, err)
+		}
+		c.members = append(c.members, &member{
+			record: r, connection: connection, admin: adminv1.NewAdminClient(connection),
+		})
+	}
+	for _, m := range c.members {
+		if err := c.run(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run starts a member that does not run.
+func (c *Cluster) run(m *member) error {
+	path := c.directory.member(m.record)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("site %s: make its directory: %w", m.record.Label, err)
+	}
+	config, err := json.MarshalIndent(c.config(m), "", "  ")
+	if err != nil {
+		return fmt.Errorf("site %s: encode its configuration: %w", m.record.Label, err)
+	}
+	if err := replaceFile(filepath.Join(path, configFile), append(config, '\n')); err != nil {
+		return fmt.Errorf("site %s: %w", m.record.Label, err)
+	}
+	p, err := startProcess(c.options.Binary, path)
+	if err != nil {
+		return fmt.Errorf("site %s: %w", m.record.Label, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.process = p
+	return nil
+}
+
+// config is what a member is started with now.
+func (c *Cluster) config(m *member) node.Config {
+	spec := c.options.Manifest.Spec
+	limits := spec.Limits.Register()
+	config := node.Config{
+		Cluster: c.directory.record.Cluster, Epoch: 1, Protocol: spec.Protocol, Shards: spec.ShardCount(),
+		Self:      m.record.ID,
+		Bootstrap: !c.directory.record.Formed && !m.record.Wiped,
+		Directory: c.directory.disk(m.record), Durability: durability(spec.Storage.DurabilityOrDefault()),
+		FlushEvery: node.Duration(spec.Storage.SyncInterval()),
+		Limits:     node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
+		Listen: node.Listen{
+			Peer: loopback(m.record.Ports.Peer), GRPC: loopback(m.record.Ports.GRPC),
+			Redis: loopback(m.record.Ports.Redis), Admin: loopback(m.record.Ports.Admin),
+			HTTP: loopback(m.record.Ports.HTTP),
+		},
+		ExitWithInput: true,
+	}
+	for _, other := range c.members {
+		delay := spec.Delay(m.record.Site, other.record.Site)
+		config.Members = append(config.Members, node.Member{
+			ID: other.record.ID, Site: other.record.Site, Address: loopback(other.record.Ports.Peer),
+			RTT: node.Duration(delay.RTT), Jitter: node.Duration(delay.Jitter),
+			Blocked: c.cut[between(m.record.ID, other.record.ID)],
+		})
+	}
+	return config
+}
+
+func durability(d v1alpha1.Durability) storage.Durability {
+	switch d {
+	case v1alpha1.Interval:
+		return storage.Interval
+	case v1alpha1.Memory:
+		return storage.Memory
+	}
+	return storage.Sync
+}
+
+// Kill ends the members of a site as a crash would.
+func (c *Cluster) Kill(site string) error {
+	return c.each(site, func(m *member) error {
+		p := m.current()
+		if !p.running() {
+			return fmt.Errorf("%s is not running", m.record.Label)
+		}
+		p.kill()
+		return nil
+	})
+}
+
+// Restart starts the members of a site again, on their disks; those that run are stopped first.
+func (c *Cluster) Restart(site string) error {
+	return c.each(site, func(m *member) error {
+		if p := m.current(); p.running() {
+			if err := p.stop(stopWithin); err != nil {
+				return fmt.Errorf("%s: %w", m.record.Label, err)
+			}
+		}
+		return c.run(m)
+	})
+}
+
+// Wipe kills the members of a site, removes their disks and starts them as newcomers.
+func (c *Cluster) Wipe(site string) error {
+	return c.each(site, func(m *member) error {
+		m.current().kill()
+		// Noted first: from here on an empty disk must never vote, whatever happens to this process.
+		m.record.Wiped = true
+		c.directory.record.Members[m.record.ID-1].Wiped = true
+		if err := c.directory.save(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(c.directory.disk(m.record)); err != nil {
+			return fmt.Errorf("%s: remove its disk: %w", m.record.Label, err)
+		}
+		return c.run(m)
+	})
+}
+
+// Partition cuts all links between two sites, in both directions.
+func (c *Cluster) Partition(a, b string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left, err := c.find(a)
+	if err != nil {
+		return err
+	}
+	right, err := c.find(b)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, l := range left {
+		for _, r := range right {
+			if l == r {
+				return fmt.Errorf("%s and %s share a member; name two different sites", a, b)
+			}
+			c.cut[between(l.record.ID, r.record.ID)] = true
+			errs = append(errs, c.setLink(l, r, true), c.setLink(r, l, true))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Heal mends all links.
+func (c *Cluster) Heal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.cut)
+	var errs []error
+	for _, m := range c.members {
+		for _, other := range c.members {
+			if m != other {
+				errs = append(errs, c.setLink(m, other, false))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setLink tells a member, if it runs; else it will be told when it starts.
+func (c *Cluster) setLink(m, peer *member, blocked bool) error {
+	if !m.current().running() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	_, err := m.admin.SetLink(ctx, &adminv1.SetLinkRequest{
+		Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID), Peer: uint32(peer.record.ID), Blocked: blocked,
+	}, grpc.WaitForReady(true))
+	if err != nil {
+		return fmt.Errorf("%s: set the link to %s: %w", m.record.Label, peer.record.Label, err)
+	}
+	return nil
+}
+
+// each changes the members of a site, one after the other.
+func (c *Cluster) each(site string, change func(*member) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	members, err := c.find(site)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if err := change(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the members of a site, or the one of a label.
+func (c *Cluster) find(site string) ([]*member, error) {
+	var found []*member
+	var labels []string
+	for _, m := range c.members {
+		labels = append(labels, m.record.Label)
+		if m.record.Site == site || m.record.Label == site {
+			found = append(found, m)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no site %q; there are %s", site, strings.Join(labels, ", "))
+	}
+	return found, nil
+}
+
+// current is the latest process of the member.
+func (m *member) current() *process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process
+}
+
+// Close stops all members and removes a temporary data directory. It returns what did not go in order.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	errs := make([]error, len(c.members))
+	var group sync.WaitGroup
+	for i, m := range c.members {
+		p := m.current()
+		if p == nil {
+			continue
+		}
+		group.Go(func() {
+			if err := p.stop(stopWithin); err != nil {
+				errs[i] = fmt.Errorf("site %s: %w", m.record.Label, err)
+			}
+		})
+	}
+	group.Wait()
+	for _, m := range c.members {
+		errs = append(errs, m.connection.Close())
+	}
+	return errors.Join(append(errs, c.directory.close())...)
+}
+
+// reconnectSoon suits members that come back within moments, on the same machine.
+func reconnectSoon() grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: pollEvery, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * pollEvery},
+		MinConnectTimeout: time.Second,
+	})
+}

@@ -1,0 +1,137 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/meter"
+)
+
+// State is how a member is, in a word.
+type State string
+
+// The states.
+const (
+	Starting State = "starting"  // its process runs but does not answer yet
+	Joining  State = "joining"   // it lost its disk and fetches the others' state; it does not vote
+	NoQuorum State = "no quorum" // it votes but reaches no majority
+	Serving  State = "serving"
+	Down     State = "down"    // killed or stopped by the user
+	Crashed  State = "crashed" // it ended by itself
+)
+
+// Observation is how a member is at a moment.
+type Observation struct {
+	Label  string // the site's name, numbered if it has several members
+	Site   string
+	State  State
+	Reason string // Crashed: why
+	PID    int    // of the latest process, running or not
+	Redis  string // address
+	GRPC   string
+	HTTP   string
+	Status *adminv1.StatusResponse // nil unless its process answers
+}
+
+// Observe asks all members how they are, and returns them in the manifest's order.
+func (c *Cluster) Observe(ctx context.Context) []Observation {
+	observations := make([]Observation, len(c.members))
+	var group sync.WaitGroup
+	for i, m := range c.members {
+		group.Go(func() { observations[i] = c.observe(ctx, m) })
+	}
+	group.Wait()
+	return observations
+}
+
+func (c *Cluster) observe(ctx context.Context, m *member) Observation {
+	p := m.current()
+	o := Observation{
+		Label: m.record.Label, Site: m.record.Site, State: Down, PID: p.pid(),
+		Redis: loopback(m.record.Ports.Redis), GRPC: loopback(m.record.Ports.GRPC), HTTP: loopback(m.record.Ports.HTTP),
+	}
+	if reason := p.crashed(); reason != "" {
+		o.State, o.Reason = Crashed, reason
+	}
+	if !p.running() {
+		return o
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	status, err := m.admin.Status(ctx, &adminv1.StatusRequest{
+		Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID),
+	})
+	switch {
+	case err != nil:
+		o.State = Starting
+		return o
+	case status.Role == adminv1.Role_LEARNER:
+		o.State = Joining
+	case !status.Quorum:
+		o.State = NoQuorum
+	default:
+		o.State = Serving
+	}
+	o.Status = status
+	return o
+}
+
+// reading sums up what the member's clients did.
+func (o Observation) reading() meter.Reading {
+	var sum meter.Reading
+	for _, kind := range o.Status.GetOperations() {
+		sum = sum.Plus(meter.Reading{
+			Answered: kind.Answered, Refused: kind.Refused, Unanswered: kind.Unanswered,
+			Fast: kind.Fast, RoundTrips: kind.RoundTrips, Latency: kind.LatencyBuckets,
+		})
+	}
+	return sum
+}
+
+// WaitServing waits until the members of the sites serve; of all sites, if none is named. It fails when one
+// of them crashes, or when the context ends; then it says who does not serve.
+func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
+	for {
+		var waiting []string
+		for _, o := range c.Observe(ctx) {
+			if len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
+				continue
+			}
+			if o.State == Crashed {
+				return fmt.Errorf("site %s crashed: %s; its log is in %s", o.Label, o.Reason, c.directory.path)
+			}
+			if o.State != Serving {
+				waiting = append(waiting, fmt.Sprintf("%s is %s", o.Label, o.State))
+			}
+		}
+		if len(waiting) == 0 {
+			return c.formed()
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", strings.Join(waiting, ", "), ctx.Err())
+		}
+	}
+}
+
+// formed notes, when all members vote, that the cluster has been created.
+func (c *Cluster) formed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.directory.record.Formed {
+		return nil
+	}
+	for _, o := range c.Observe(context.Background()) {
+		if o.Status.GetRole() != adminv1.Role_VOTER {
+			return nil
+		}
+	}
+	c.directory.record.Formed = true
+	return c.directory.save()
+}

@@ -1,0 +1,95 @@
+package dev
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+)
+
+// Ports are taken from below the ranges from which systems draw the local ports of outgoing connections
+// (Linux: 32768, macOS: 49152), so that none of those can take the port of a member that is down.
+const (
+	firstPort     = 20000
+	lastPort      = 32000
+	redisBasePort = 16379
+)
+
+// portPicker hands out free ports. It holds them until release, so that none is handed out twice.
+type portPicker struct{ held []net.Listener }
+
+// release lets go of all ports, for the members to listen at.
+func (p *portPicker) release() {
+	for _, l := range p.held {
+		_ = l.Close() // it has no connections
+	}
+	p.held = nil
+}
+
+// take holds a port if it is free.
+func (p *portPicker) take(port int) bool {
+	l, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		return false
+	}
+	p.held = append(p.held, l)
+	return true
+}
+
+// from holds the first free port from a number on.
+func (p *portPicker) from(port int) (int, error) {
+	for ; port <= lastPort; port++ {
+		if p.take(port) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port up to %d", lastPort)
+}
+
+// any holds a free port at random, so that clusters that start at once rarely meet.
+func (p *portPicker) any() (int, error) {
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if p.take(port) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
+}
+
+// assign gives every member its ports. Those of an earlier run are kept where they are free. A Redis base
+// port that is not 0 is the first member's, the others follow; it is an error if one is taken.
+func assign(members []memberRecord, redisBase int) error {
+	var picker portPicker
+	defer picker.release()
+	next := redisBasePort
+	for i := range members {
+		m := &members[i].Ports
+		for _, port := range []*int{&m.GRPC, &m.Peer, &m.Admin, &m.HTTP} {
+			if *port != 0 && picker.take(*port) {
+				continue
+			}
+			free, err := picker.any()
+			if err != nil {
+				return err
+			}
+			*port = free
+		}
+		switch {
+		case redisBase != 0:
+			m.Redis = redisBase + i
+			if !picker.take(m.Redis) {
+				return fmt.Errorf("port %d for Redis at site %s is taken; choose another --redis-base-port", m.Redis, members[i].Label)
+			}
+		case m.Redis != 0 && picker.take(m.Redis):
+		default:
+			free, err := picker.from(next)
+			if err != nil {
+				return err
+			}
+			m.Redis, next = free, free+1
+		}
+	}
+	return nil
+}
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

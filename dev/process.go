@@ -1,0 +1,143 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a member that runs as a child.
+type process struct {
+	command *exec.Cmd
+	input   io.Closer // the child ends when it ends, also if this process is killed
+	log     *os.File
+	ended   chan struct{} // closed when the child has ended
+	errors  *tail
+	mu      sync.Mutex
+	wanted  bool // it was told to end
+	err     error
+}
+
+// startProcess starts `BINARY replica --config FILE` with its log in the member's directory.
+func startProcess(binary, directory string) (*process, error) {
+	log, err := os.OpenFile(filepath.Join(directory, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	p := &process{ended: make(chan struct{}), errors: &tail{}, log: log}
+	p.command = exec.Command(binary, "replica", "--config", filepath.Join(directory, configFile))
+	p.command.Stdout = log
+	p.command.Stderr = io.MultiWriter(log, p.errors)
+	// Its own group: Ctrl-C on the terminal is for this process, which ends the children in order.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.input, err = p.command.StdinPipe(); err == nil {
+		err = p.command.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", binary, err), log.Close())
+	}
+	go p.wait()
+	return p, nil
+}
+
+func (p *process) wait() {
+	err := p.command.Wait()
+	_ = p.log.Close() // what the child wrote went around it
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+	close(p.ended)
+}
+
+// pid is the child's process id.
+func (p *process) pid() int { return p.command.Process.Pid }
+
+// running reports whether the child has not ended.
+func (p *process) running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// crashed says why the child ended by itself; empty if it has not.
+func (p *process) crashed() string {
+	if p.running() {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.wanted:
+		return ""
+	case p.errors.last() != "":
+		return p.errors.last()
+	case p.err != nil:
+		return p.err.Error()
+	}
+	return "it ended"
+}
+
+// kill ends the child as a crash would, and waits until it is gone.
+func (p *process) kill() {
+	p.end(syscall.SIGKILL)
+	<-p.ended
+}
+
+// stop asks the child to end, and kills it if it has not within the time given.
+func (p *process) stop(within time.Duration) error {
+	p.end(syscall.SIGTERM)
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return nil
+	case <-timer.C:
+		p.kill()
+		return fmt.Errorf("process %d did not stop within %s and was killed", p.pid(), within)
+	}
+}
+
+// end sends a signal unless the child has ended: its id may be another process's by then. os.Process
+// knows that it was waited for.
+func (p *process) end(signal syscall.Signal) {
+	p.mu.Lock()
+	p.wanted = true
+	p.mu.Unlock()
+	if err := p.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		_ = p.input.Close() // the other way to tell it
+	}
+}
+
+// tail keeps the last line that was written.
+type tail struct {
+	mu   sync.Mutex
+	text string
+}
+
+const tailBytes = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text += string(b)
+	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	return len(b), nil
+}
+
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(t.text), "\n")
+	return lines[len(lines)-1]
+}
