@@ -114,6 +114,12 @@ func (d *disk) signal() {
 // run is the committer: while one group is being made durable, the next one gathers.
 func (d *disk) run() {
 	defer close(d.stopped)
+	defer func() {
+		// The database panics where its log can't be written at all. The database is left as it is then.
+		if reason := recover(); reason != nil {
+			d.failure.set(fmt.Errorf("disk failed: %v", reason))
+		}
+	}()
 	var flush <-chan time.Time
 	if d.options.Durability == Interval {
 		ticker := time.NewTicker(d.options.FlushEvery)

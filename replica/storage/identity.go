@@ -134,6 +134,27 @@ func writeFile(fs vfs.FS, path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
+// makeDirectory makes a directory and what is missing above it, each durable in its parent.
+func makeDirectory(fs vfs.FS, path string) error {
+	if info, err := fs.Stat(path); err == nil {
+		if !info.IsDir() {
+			return fmt.Errorf("%s is no directory", path)
+		}
+		return nil
+	}
+	parent := fs.PathDir(path)
+	if parent == path {
+		return nil
+	}
+	if err := makeDirectory(fs, parent); err != nil {
+		return err
+	}
+	if err := fs.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	return syncDirectory(fs, parent)
+}
+
 func syncDirectory(fs vfs.FS, directory string) error {
 	d, err := fs.OpenDir(directory)
 	if err == nil {

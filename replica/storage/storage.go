@@ -141,7 +141,7 @@ func (s *Store) open() error {
 		s.engine = newMemory(o.Identity.Shards)
 		return nil
 	}
-	if err := o.FileSystem.MkdirAll(o.Directory, 0o755); err != nil {
+	if err := makeDirectory(o.FileSystem, o.Directory); err != nil {
 		return err
 	}
 	earlier, err := readRecord(o.FileSystem, o.Directory)
