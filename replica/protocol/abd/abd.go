@@ -37,6 +37,7 @@ type Protocol struct {
 	running map[uint64]*operation // by number
 	order   []*operation          // as submitted, finished ones among them until the next Tick
 	effects protocol.Effects
+	scratch []byte // for the keys of records
 }
 
 // Factory makes the protocol for a member.
@@ -173,7 +174,7 @@ func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
 
 // sendDurable sends once the record of the message's key is durable.
 func (p *Protocol) sendDurable(to view.MemberID, m *peerv1.Message) {
-	if p.journal.Durable(recordKey(m.Key)) {
+	if p.journal.Durable(p.recordKey(m.Key)) {
 		p.send(to, m)
 		return
 	}

@@ -208,7 +208,7 @@ func (p *Protocol) finish(o *operation) {
 	}
 	p.forget(o)
 	c := protocol.Completion{Handle: o.request.Handle, Result: r}
-	if p.journal.Durable(recordKey(o.key)) || p.mistakes.CompleteBeforePersist {
+	if p.journal.Durable(p.recordKey(o.key)) || p.mistakes.CompleteBeforePersist {
 		p.effects.Complete = append(p.effects.Complete, c)
 	} else {
 		p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, c)

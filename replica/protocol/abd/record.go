@@ -1,6 +1,7 @@
 package abd
 
 import (
+	"bytes"
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -11,14 +12,16 @@ import (
 // recordPrefix begins the journal keys of registers; the register's key follows.
 const recordPrefix = 'r'
 
-func recordKey(key []byte) []byte {
-	return append([]byte{recordPrefix}, key...)
+// recordKey is valid until the next call: the journal keeps only what is put.
+func (p *Protocol) recordKey(key []byte) []byte {
+	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)
+	return p.scratch
 }
 
 // read returns a key's register. A record that can't be decoded stops the member: going on with an absent
 // value would take back what it has acknowledged.
 func (p *Protocol) read(key []byte) register.Versioned {
-	encoded, ok := p.journal.Get(recordKey(key))
+	encoded, ok := p.journal.Get(p.recordKey(key))
 	if !ok {
 		return register.Versioned{}
 	}
@@ -39,7 +42,7 @@ func (p *Protocol) apply(key []byte, v register.Versioned) {
 		p.effects.Fault = fmt.Errorf("abd: encode the register of key %q: %w", key, err)
 		return
 	}
-	p.journal.Put(recordKey(key), encoded)
+	p.journal.Put(bytes.Clone(p.recordKey(key)), encoded)
 }
 
 // Adopt merges a record of another member's journal, during a state transfer.
@@ -79,14 +82,14 @@ func decode(encoded []byte) (register.Versioned, error) {
 }
 
 // value restores the difference between absent and empty, which protobuf does not keep.
-func value(present bool, bytes []byte) register.Value {
+func value(present bool, content []byte) register.Value {
 	if !present {
 		return nil
 	}
-	if bytes == nil {
+	if content == nil {
 		return register.Value{}
 	}
-	return bytes
+	return content
 }
 
 func tagOf(m *peerv1.Message) register.Carstamp {

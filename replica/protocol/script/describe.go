@@ -1,6 +1,7 @@
 package script
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,10 @@ func (p packet) String() string {
 }
 
 func describeMessage(m *peerv1.Message) string {
-	parts := []string{m.Kind.String()}
+	var parts []string
+	if m.Kind != peerv1.Kind_KIND_UNSPECIFIED { // an instance's record is a message without a kind
+		parts = append(parts, m.Kind.String())
+	}
 	if m.Op != 0 {
 		parts = append(parts, operationName(m.Op))
 	}
@@ -59,7 +63,7 @@ func describeMessage(m *peerv1.Message) string {
 	switch tag := tagName(m.Timestamp, m.Writer, m.Rmws); {
 	case m.Same:
 		parts = append(parts, "same, at "+tag)
-	case carriesValue(m.Kind):
+	case carriesValue(m.Kind) || m.Present:
 		parts = append(parts, "= "+valueName(m.Present, m.Value)+" at "+tag)
 	case tag != "0" || m.Kind == peerv1.Kind_WRITE1_REPLY:
 		parts = append(parts, "at "+tag)
@@ -189,7 +193,7 @@ func describeRecord(key, value []byte) string {
 	}
 	name := string(key[1:])
 	if value == nil {
-		return fmt.Sprintf("deletes record %q", key)
+		return "deletes " + describeKey(key)
 	}
 	switch key[0] {
 	case 'r':
@@ -213,7 +217,16 @@ func describeRecord(key, value []byte) string {
 			return "instance: " + describeMessage(&r)
 		}
 	}
-	return fmt.Sprintf("record %q of %d bytes", key, len(value))
+	return fmt.Sprintf("%s of %d bytes", describeKey(key), len(value))
+}
+
+// describeKey shows what a record is by its key alone: an instance's holds the writer, the number and the key.
+func describeKey(key []byte) string {
+	if key[0] == 'i' && len(key) > 17 {
+		id := &peerv1.InstanceID{Writer: binary.BigEndian.Uint64(key[1:]), Number: binary.BigEndian.Uint64(key[9:])}
+		return fmt.Sprintf("instance %s of %s", instanceName(id), key[17:])
+	}
+	return fmt.Sprintf("record %q", key)
 }
 
 func describeOperation(op register.Operation) string {
