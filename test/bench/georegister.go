@@ -31,9 +31,32 @@ func startGeoregister(ctx context.Context, f flags, durability string) (*cluster
 }
 
 func (c *cluster) startReplicas(ctx context.Context, f flags, durability storage.Durability) error {
-	ports, err := freePorts(3 * members)
+	configs, err := c.configure(f, durability)
 	if err != nil {
 		return err
+	}
+	for i, config := range configs {
+		name := config.Members[i].Site
+		file := filepath.Join(c.dir, name+".json")
+		text, err := json.Marshal(config)
+		if err != nil {
+			return fmt.Errorf("encode the configuration of %s: %w", name, err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return fmt.Errorf("write the configuration of %s: %w", name, err)
+		}
+		if err := c.spawn(name, f.binary, "replica", "--config", file); err != nil {
+			return err
+		}
+	}
+	return c.answers(ctx, "replica", "redis")
+}
+
+// configure says how the replicas start, and notes their addresses.
+func (c *cluster) configure(f flags, durability storage.Durability) ([]node.Config, error) {
+	ports, err := freePorts(3 * members)
+	if err != nil {
+		return nil, err
 	}
 	peers, grpc, redis := ports[:members], ports[members:2*members], ports[2*members:]
 	c.addresses["grpc"], c.addresses["stream"], c.addresses["redis"] = grpc, grpc, redis
@@ -47,21 +70,12 @@ func (c *cluster) startReplicas(ctx context.Context, f flags, durability storage
 			ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1), Address: peer,
 		})
 	}
+	var configs []node.Config
 	for i, m := range config.Members {
 		config.Self = m.ID
 		config.Directory = filepath.Join(c.dir, m.Site)
 		config.Listen = node.Listen{Peer: peers[i], GRPC: grpc[i], Redis: redis[i]}
-		file := filepath.Join(c.dir, m.Site+".json")
-		text, err := json.Marshal(config)
-		if err != nil {
-			return fmt.Errorf("encode the configuration of %s: %w", m.Site, err)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return fmt.Errorf("write the configuration of %s: %w", m.Site, err)
-		}
-		if err := c.spawn(m.Site, f.binary, "replica", "--config", file); err != nil {
-			return err
-		}
+		configs = append(configs, config)
 	}
-	return c.answers(ctx, "replica", "redis")
+	return configs, nil
 }

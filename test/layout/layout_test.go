@@ -44,7 +44,7 @@ var rooms = []struct {
 		"replica/storage", "replica/transport",
 	}},
 	{"api", []string{"replica/register", "replica/view", "replica/capability", "replica/profile"}},
-	{"client", []string{"api/register", "replica/register"}},
+	{"client", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload/closedloop", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
