@@ -37,7 +37,8 @@ type kindMeter struct {
 
 // meter measures one group of operations.
 type meter struct {
-	latency    *hdr.Histogram // microseconds
+	latency    *hdr.Histogram // microseconds, to three digits
+	longest    int64          // microseconds, exactly
 	roundTrips int64          // sum
 	fast       int64          // how many took the fast path
 }
@@ -65,10 +66,10 @@ func NewReport() *Report {
 	return &Report{kinds: map[register.Kind]*kindMeter{}, outcome: map[register.Status]int64{}}
 }
 
-// longest latency that is told apart from longer ones, in microseconds.
-const longest = int64(time.Hour / time.Microsecond)
+// mostLatency is the longest latency that is told apart from longer ones, in microseconds.
+const mostLatency = int64(time.Hour / time.Microsecond)
 
-func newMeter() *meter { return &meter{latency: hdr.New(1, longest, 3)} }
+func newMeter() *meter { return &meter{latency: hdr.New(1, mostLatency, 3)} }
 
 // Record adds an operation. Only answers are measured, a refusal by an rmw function among them; the others
 // are counted (see Outcomes).
@@ -96,8 +97,9 @@ func (r *Report) kind(k register.Kind) *kindMeter {
 
 func (m *meter) record(o history.Operation) {
 	// Clamped into the histogram's range, so that no operation is ever left out of the figures.
-	microseconds := min(max(int64(o.Latency()/time.Microsecond), 1), longest)
+	microseconds := min(max(int64(o.Latency()/time.Microsecond), 1), mostLatency)
 	_ = m.latency.RecordValue(microseconds)
+	m.longest = max(m.longest, microseconds)
 	m.roundTrips += int64(o.Result.RoundTrips)
 	if o.Result.Fast {
 		m.fast++
@@ -139,12 +141,13 @@ func (m *meter) figures() Figures {
 		return Figures{}
 	}
 	at := func(percentile float64) float64 {
-		return float64(m.latency.ValueAtPercentile(percentile)) / 1000
+		// The histogram rounds up, but never above what was measured.
+		return float64(min(m.latency.ValueAtPercentile(percentile), m.longest)) / 1000
 	}
 	return Figures{
 		Count: count,
 		P50:   at(50), P90: at(90), P99: at(99), P999: at(99.9),
-		Max:          float64(m.latency.Max()) / 1000,
+		Max:          float64(m.longest) / 1000,
 		RoundTrips:   float64(m.roundTrips) / float64(count),
 		FastPathRate: float64(m.fast) / float64(count),
 	}
