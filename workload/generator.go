@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -124,26 +123,10 @@ func (s Spec) chooser(client int) func(*rand.Rand) string {
 			return own
 		}
 	case Zipf:
-		table := zipfTable(s.KeyCount, s.Theta)
-		return func(rng *rand.Rand) string { return keyName(sort.SearchFloat64s(table, rng.Float64())) }
+		z := newZipf(s.KeyCount, s.Theta)
+		return func(rng *rand.Rand) string { return keyName(z.draw(rng) - 1) }
 	}
 	return func(rng *rand.Rand) string { return keyName(rng.IntN(s.KeyCount)) }
 }
 
 func keyName(i int) string { return "key-" + strconv.Itoa(i) }
-
-// zipfTable is the cumulative distribution of P(i) ~ 1/i^theta. The generators of math/rand need theta > 1,
-// which leaves out the usual 0.99. Its last entry is 1, which no draw reaches.
-func zipfTable(keys int, theta float64) []float64 {
-	table := make([]float64, keys)
-	var sum float64
-	for i := range table {
-		sum += math.Pow(float64(i+1), -theta)
-		table[i] = sum
-	}
-	for i := range table {
-		table[i] /= sum
-	}
-	table[keys-1] = 1
-	return table
-}

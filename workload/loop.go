@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
@@ -67,16 +66,11 @@ func (l Loop) Run(ctx context.Context) (*Report, error) {
 	if run.recorder == nil {
 		run.recorder = history.NewStamper(nil)
 	}
-	var group errgroup.Group
+	var group sync.WaitGroup
 	for _, c := range clients {
-		group.Go(func() error {
-			run.client(ctx, c)
-			return nil
-		})
+		group.Go(func() { run.client(ctx, c) })
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
+	group.Wait()
 	return run.report, nil
 }
 

@@ -82,7 +82,10 @@ func draw(t *testing.T, s Spec, clients, each int) []register.Operation {
 	return all
 }
 
-func near(got int, want, total float64) bool { return math.Abs(float64(got)/total-want) < 0.02 }
+// near allows a count of draws five standard deviations.
+func near(got int, probability, draws float64) bool {
+	return math.Abs(float64(got)-draws*probability) <= 5*math.Sqrt(draws*probability*(1-probability))+1
+}
 
 func TestGeneratorKeepsToTheMixAndTheConflictRate(t *testing.T) {
 	s := Default()
@@ -173,26 +176,41 @@ func TestSwapsExpectWhatWasSeen(t *testing.T) {
 }
 
 func TestZipfIsSkewedAsAsked(t *testing.T) {
+	const keys, draws = 50, 50_000
+	for _, theta := range []float64{0, 0.5, 0.99, 1, 1.5, maxTheta} {
+		s := Default()
+		s.Keys, s.KeyCount, s.Theta = Zipf, keys, theta
+		counts := map[string]int{}
+		for _, o := range draw(t, s, 1, draws) {
+			counts[o.Key]++
+		}
+		var sum float64
+		for i := range keys {
+			sum += math.Pow(float64(i+1), -theta)
+		}
+		for i := range keys {
+			if want := math.Pow(float64(i+1), -theta) / sum; !near(counts[keyName(i)], want, draws) {
+				t.Errorf("theta %v: key %d is drawn %d times of %d, want %.0f", theta, i, counts[keyName(i)], draws, want*draws)
+			}
+			delete(counts, keyName(i))
+		}
+		if len(counts) > 0 {
+			t.Errorf("theta %v: keys out of range are drawn: %v", theta, counts)
+		}
+	}
+}
+
+func TestUniformKeysAreAllAlike(t *testing.T) {
 	s := Default()
-	s.Keys, s.KeyCount, s.Theta = Zipf, 100, 1
+	s.Keys, s.KeyCount = Uniform, 10
 	counts := map[string]int{}
-	for _, o := range draw(t, s, 1, 50_000) {
+	for _, o := range draw(t, s, 1, 20_000) {
 		counts[o.Key]++
 	}
-	harmonic := 0.0
-	for i := range 100 {
-		harmonic += 1 / float64(i+1)
-	}
-	if !near(counts["key-0"], 1/harmonic, 50_000) || !near(counts["key-1"], 0.5/harmonic, 50_000) {
-		t.Errorf("the first keys are drawn %d and %d times of 50000", counts["key-0"], counts["key-1"])
-	}
-	s.Keys = Uniform
-	counts = map[string]int{}
-	for _, o := range draw(t, s, 1, 50_000) {
-		counts[o.Key]++
-	}
-	if len(counts) != 100 || !near(counts["key-0"], 0.01, 50_000) {
-		t.Errorf("uniform keys: %d keys, the first %d times", len(counts), counts["key-0"])
+	for key, count := range counts {
+		if len(counts) != 10 || !near(count, 0.1, 20_000) {
+			t.Errorf("%d keys, %s is drawn %d times of 20000", len(counts), key, count)
+		}
 	}
 }
 
