@@ -59,7 +59,9 @@ type Fault struct {
 	Side uint64        // Partition: a bit per node on the one side
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
-	Rate   int           // Loss, Duplicate, Reorder: how many of 1000 messages; Skew: how many millionths fast
+	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder, or, of those on their way from
+	// it, are lost with a process that stops. Of Skew, how many millionths the clock is fast.
+	Rate   int
 	Size   time.Duration // Duplicate, Reorder, Slow: the longest extra delay; Skew: how far the clock jumps
 	Intact int           // Torn: how many batches of the fsync in flight reach the disk
 }
@@ -209,7 +211,7 @@ func (f *fault) stop(w *world, nd *node) {
 	if f.Kind == Torn {
 		intact = f.Intact
 	}
-	nd.crash(intact)
+	nd.crash(intact, f.Rate)
 	if f.Kind == Wipe {
 		nd.wipe()
 	}

@@ -67,7 +67,7 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 		w.trace.dropped(from, to, m, "lost")
 		return
 	}
-	e := event{kind: deliver, a: int16(to), b: int16(from), message: m}
+	e := event{kind: deliver, a: int16(to), b: int16(from), aux: uint64(w.nodes[from].life), message: m}
 	if w.env.sealed {
 		if e.message, e.sealed = w.seal(m); e.sealed == nil {
 			return
@@ -113,12 +113,17 @@ func (w *world) seal(m *peerv1.Message) (*peerv1.Message, *sealed) {
 
 func (w *world) arrive(e *event) {
 	from, to := int(e.b), int(e.a)
-	w.links[from*len(w.nodes)+to].flying--
+	l := &w.links[from*len(w.nodes)+to]
+	l.flying--
 	if e.sealed != nil {
 		if again, err := e.sealed.origin.MarshalVT(); err != nil || !bytes.Equal(again, e.sealed.wire) {
 			w.fail("member %d changed a %s that it had sent to member %d", from+1, e.message.Kind, to+1)
 			return
 		}
+	}
+	if sender := w.nodes[from]; e.aux != uint64(sender.life) && l.draw.chance(sender.cut) {
+		w.trace.dropped(from, to, e.message, "not sent before the crash")
+		return
 	}
 	nd := w.nodes[to]
 	if nd.down {

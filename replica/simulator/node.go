@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -24,6 +25,7 @@ type node struct {
 
 	// The process. Events of an earlier process carry a lower life and are void.
 	life   uint32
+	cut    int // how many of 1000 messages of earlier processes are lost
 	down   bool
 	inbox  []input
 	armed  bool // a turn is scheduled
@@ -108,6 +110,9 @@ func (nd *node) boot() {
 		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
 	}
 	nd.clock.set(w.now, shown, ppm)
+	if w.env.shuffled {
+		nd.shuffle()
+	}
 	nd.config.Boot = nd.boots
 	nd.config.Bootstrap = !nd.born
 	w.trace.started(nd)
@@ -125,11 +130,22 @@ func (nd *node) boot() {
 	w.schedule(nd.draw.between(0, w.env.retry/4), event{kind: tick, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
+// shuffle changes whom the next process takes for near. The last one keeps what it was told.
+func (nd *node) shuffle() {
+	near := slices.Clone(nd.config.Nearest)
+	for i := len(near) - 1; i > 0; i-- {
+		j := nd.draw.below(i + 1)
+		near[i], near[j] = near[j], near[i]
+	}
+	nd.config.Nearest = near
+}
+
 // crash stops the process; what was not durable is lost. Of the batches that an fsync was writing, the first
-// intact ones reached the disk.
-func (nd *node) crash(intact int) {
+// intact ones reached the disk. Of the messages on their way, cut in 1000 had not left the machine.
+func (nd *node) crash(intact, cut int) {
 	w := nd.world
 	nd.down = true
+	nd.cut = cut
 	nd.life++
 	for _, e := range nd.log.crash(intact) {
 		nd.shards[e.shard].disk.apply(e.batch)

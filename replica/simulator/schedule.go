@@ -65,7 +65,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Draw makes the schedule of a seed.
+// Draw makes the schedule of a seed. Schedules differ in what they are made of, not just in order: each has its
+// own few kinds of faults, speeds of disks, places of clients and mix of operations, since a bug may need much
+// of one thing and little of the others.
 func Draw(seed uint64, options Options) Schedule {
 	options = options.withDefaults()
 	draw := newStream(seed, forSchedule, 0)
@@ -73,14 +75,18 @@ func Draw(seed uint64, options Options) Schedule {
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, options.Shards)
 
-	clients := 6 + draw.below(4)
+	clients := 6 + draw.below(6)
 	total := options.Operations + draw.below(options.Operations/2+1)
-	pace := s.env.network.Largest() * time.Duration(75+draw.below(100)) / 100
+	pace := s.env.network.Largest() * time.Duration(40+draw.below(150)) / 100
 	each := total/clients + 1
 	s.Settle = time.Duration(each) * pace
+	homes := n
+	if draw.chance(300) {
+		homes = 1 + draw.below(2) // coordinators with many clients of their own
+	}
 	first := draw.below(n)
 	for i := range clients {
-		s.Clients = append(s.Clients, Plan{Home: (first + i) % n})
+		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
 	}
 	script := newScript(draw, options.RMWs)
 	for round := range each {
@@ -90,9 +96,21 @@ func Draw(seed uint64, options Options) Schedule {
 		}
 	}
 	if len(options.Faults) > 0 {
-		s.drawFaults(draw, n, options.Faults, 6+draw.below(8))
+		s.drawFaults(draw, n, drawKinds(draw, options.Faults), 6+draw.below(10))
 	}
 	return s
+}
+
+// drawKinds picks a few kinds of faults, or all.
+func drawKinds(draw stream, kinds []FaultKind) []FaultKind {
+	if draw.chance(400) {
+		return kinds
+	}
+	var some []FaultKind
+	for range 1 + draw.below(4) {
+		some = append(some, kinds[draw.below(len(kinds))])
+	}
+	return some
 }
 
 func drawEnvironment(draw stream, n, shards int) environment {
@@ -106,13 +124,15 @@ func drawEnvironment(draw stream, n, shards int) environment {
 			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
 		}
 	}
-	env := environment{network: network, shards: shards, sealed: true, skewed: true, clientRTT: profile.Local}
+	env := environment{network: network, shards: shards, sealed: true, skewed: true, shuffled: draw.chance(500), clientRTT: profile.Local}
 	env.jitter = draw.below(400)
-	env.fsync = [2]time.Duration{100 * time.Microsecond, draw.between(500*time.Microsecond, 12*time.Millisecond)}
+	// From a fast disk to one that takes longer than a round trip.
+	slowest := []time.Duration{time.Millisecond, 12 * time.Millisecond, 100 * time.Millisecond}[draw.below(3)]
+	env.fsync = [2]time.Duration{slowest / 10, draw.between(slowest/10, slowest)}
 	if draw.chance(500) {
 		env.gather = 3 * time.Millisecond
 	}
-	env.retry = 2 * network.Largest()
+	env.retry = network.Largest() * time.Duration(110+draw.below(200)) / 100
 	env.suspect = 3 * env.retry
 	env.patience = env.retry * time.Duration(2+draw.below(5))
 	if draw.chance(500) {
@@ -131,13 +151,19 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			Node: draw.below(n),
 		}
 		switch f.Kind {
+		case Crash, Torn, Wipe:
+			f.Rate = []int{0, 500, 1000}[draw.below(3)]
+			f.Intact = draw.below(3)
+			if draw.chance(400) {
+				f.For = draw.between(time.Millisecond, s.env.retry/2) // back before its old messages have arrived
+			}
 		case Partition:
 			f.Side = drawSide(draw, n)
 			f.OneWay = draw.chance(400)
 			f.Node = -1
 		case Loss, Duplicate, Reorder:
-			f.Rate = 100 + draw.below(500)
-			f.Size = draw.between(time.Millisecond, s.env.retry*2)
+			f.Rate = 100 + draw.below(600)
+			f.Size = draw.between(time.Millisecond, s.env.retry*3)
 			if draw.chance(500) {
 				f.Node = -1
 			}
@@ -148,10 +174,17 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			f.Rate = draw.below(200_001) - 100_000
 		case Pause:
 			f.For = draw.between(s.env.retry/4, s.env.suspect*2)
-		case Torn:
-			f.Intact = draw.below(3)
 		}
 		s.Faults = append(s.Faults, f)
+		if (f.Kind == Crash || f.Kind == Torn) && draw.chance(250) { // a power failure: others stop with it
+			for other := range n {
+				if other != f.Node && draw.chance(700) {
+					also := f
+					also.Node = other
+					s.Faults = append(s.Faults, also)
+				}
+			}
+		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
@@ -170,13 +203,15 @@ func drawSide(draw stream, n int) uint64 {
 type script struct {
 	draw  stream
 	rmws  int
+	reads int // of 1000 operations that are no rmws
 	keys  int
 	count int
 	last  map[string]register.Value // of each key; never ranged over
 }
 
 func newScript(draw stream, rmws int) *script {
-	return &script{draw: draw, rmws: rmws, keys: 1 + draw.below(2), last: map[string]register.Value{}}
+	reads := 200 + draw.below(600)
+	return &script{draw: draw, rmws: rmws, reads: reads, keys: 1 + draw.below(10)/7, last: map[string]register.Value{}}
 }
 
 // Prefixes of keys tell which operations touch them.
@@ -197,7 +232,7 @@ func (s *script) operation() register.Operation {
 		return s.mixed(key)
 	}
 	switch {
-	case !s.draw.chance(500):
+	case s.draw.chance(s.reads):
 		return register.Operation{Kind: register.Read, Key: key}
 	case prefix == counterPrefix:
 		return call(key, register.Add, "1")
@@ -211,7 +246,7 @@ func (s *script) mixed(key string) register.Operation {
 	switch {
 	case s.draw.chance(s.rmws):
 		return s.rmw(key, unique)
-	case s.draw.chance(450):
+	case !s.draw.chance(s.reads):
 		if s.draw.chance(40) {
 			return register.Operation{Kind: register.Write, Key: key} // deletes
 		}

@@ -44,6 +44,7 @@ type environment struct {
 	clientRTT time.Duration // between a client and the replica at its site
 	patience  time.Duration // how long clients wait for an attempt; 0: for ever
 	deadline  time.Duration // what clients give the protocol; 0: none
+	shuffled  bool          // each process has a random opinion of which members are near
 	skewed    bool          // clocks of nodes start at different readings and drift
 }
 
