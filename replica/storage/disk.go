@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/georegister/georegister/replica/protocol"
 )
@@ -16,7 +17,7 @@ import (
 const (
 	// memTableBytes lets a hot register be overwritten many times before it is written out.
 	memTableBytes = 32 << 20
-	cacheBytes    = 64 << 20
+	cacheBytes    = 32 << 20
 	// groupBytes bounds what one commit takes of what is waiting.
 	groupBytes = 8 << 20
 	// prefixBytes is the length of a shard's number in front of its keys.
@@ -54,7 +55,9 @@ func openDisk(path string, o *Options, f *failure) (*disk, error) {
 		Cache:              cache,
 		MemTableSize:       memTableBytes,
 		FormatMajorVersion: pebble.FormatValueSeparation,
-		Logger:             newDatabaseLog(o.Logger, f),
+		// Most keys that are asked for and not in memory don't exist: filters spare the search.
+		Levels: filters(),
+		Logger: newDatabaseLog(o.Logger, f),
 		EventListener: &pebble.EventListener{
 			// The database would try a failed flush again and again; here a disk that failed once
 			// (or is full) is not trusted.
@@ -69,10 +72,20 @@ func openDisk(path string, o *Options, f *failure) (*disk, error) {
 	}
 	d := &disk{db: db, options: o, failure: f, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	for i := range o.Identity.Shards {
-		d.readers = append(d.readers, &diskShard{disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i))})
+		d.readers = append(d.readers, &diskShard{
+			disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i)),
+			cache: newCache(cachedBytes / o.Identity.Shards),
+		})
 	}
 	go d.run()
 	return d, nil
+}
+
+func filters() (levels [7]pebble.LevelOptions) {
+	for i := range levels {
+		levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return levels
 }
 
 // empty reports whether the database has no record.
@@ -97,6 +110,7 @@ func (d *disk) bytes() uint64 {
 }
 
 func (d *disk) commit(shard int, batch protocol.Batch, done func(uint64)) bool {
+	d.readers[shard].cache.note(batch)
 	d.mutex.Lock()
 	d.waiting = append(d.waiting, request{shard, batch, done})
 	d.mutex.Unlock()
@@ -229,7 +243,9 @@ func (d *disk) close() error {
 type diskShard struct {
 	disk   *disk
 	prefix []byte
-	key    []byte // scratch of Get, which one goroutine calls
+	// What follows belongs to the goroutine that reads and commits.
+	cache *cache
+	key   []byte // scratch
 }
 
 func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
@@ -246,12 +262,22 @@ func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
 	return op.Finish()
 }
 
-// Get implements protocol.Reader. The value is a copy: a protocol may keep it.
+// Get implements protocol.Reader. The value stays valid: a protocol may keep it.
 func (s *diskShard) Get(key []byte) ([]byte, bool) {
+	value, known := s.cache.get(key)
+	if !known {
+		value = s.read(key)
+		s.cache.put(string(key), value)
+	}
+	return value, value != nil
+}
+
+// read returns a copy of the record in the database, or nil.
+func (s *diskShard) read(key []byte) []byte {
 	s.key = append(append(s.key[:0], s.prefix...), key...)
 	value, closer, err := s.disk.db.Get(s.key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false
+		return nil
 	}
 	if err != nil {
 		s.fail(err)
@@ -261,7 +287,7 @@ func (s *diskShard) Get(key []byte) ([]byte, bool) {
 	if err := closer.Close(); err != nil {
 		s.fail(err)
 	}
-	return value, true
+	return value
 }
 
 // Scan implements protocol.Reader.

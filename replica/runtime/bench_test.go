@@ -1,0 +1,87 @@
+package runtime
+
+import (
+	"fmt"
+	stdruntime "runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
+)
+
+// BenchmarkReplicas drives three replicas of this process with closed-loop clients that call Submit, half
+// reads, half writes, on keys of their own. It reports the processor time and the allocations of all
+// three together per operation.
+func BenchmarkReplicas(b *testing.B) {
+	for _, protocol := range []string{"abd", "gryff"} {
+		for _, durability := range []storage.Durability{storage.Memory, storage.Sync} {
+			for _, size := range []int{16, 1024} {
+				b.Run(fmt.Sprintf("%s/%s/%dB", protocol, durability, size), func(b *testing.B) {
+					c := newCluster(b, 3, Options{Protocol: protocol, Durability: durability, Shards: 2})
+					for _, r := range c.replicas {
+						eventually(b, "a quorum", r.Quorum)
+					}
+					drive(b, c, 128, size)
+				})
+			}
+		}
+	}
+}
+
+func drive(b *testing.B, c *cluster, clients, size int) {
+	value := make(register.Value, size)
+	var started, failed atomic.Int64
+	var finished sync.WaitGroup
+	var before, after stdruntime.MemStats
+	stdruntime.ReadMemStats(&before)
+	cpu := processorTime()
+	begin := time.Now()
+	b.ResetTimer()
+	for client := range clients {
+		finished.Add(1)
+		replica := c.replicas[client%len(c.replicas)]
+		key := fmt.Sprint("key-", client)
+		var next func(register.Result)
+		next = func(r register.Result) {
+			if r.Status != register.OK {
+				failed.Add(1)
+			}
+			n := started.Add(1)
+			if n > int64(b.N) {
+				finished.Done()
+				return
+			}
+			op := register.Operation{Kind: register.Read, Key: key}
+			if n%2 == 0 {
+				op.Kind, op.Value = register.Write, value
+			}
+			replica.Submit(op, 0, next)
+		}
+		next(register.Result{Status: register.OK})
+	}
+	finished.Wait()
+	b.StopTimer()
+	took := time.Since(begin)
+	stdruntime.ReadMemStats(&after)
+	n := float64(b.N)
+	b.ReportMetric(n/took.Seconds(), "ops/s")
+	b.ReportMetric((processorTime()-cpu).Seconds()*1e6/n, "cpu-µs/op")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "mallocs/op")
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "alloc-B/op")
+	b.ReportMetric(0, "ns/op")
+	if failed.Load() > 0 {
+		b.Fatalf("%d operations failed", failed.Load())
+	}
+}
+
+func processorTime() time.Duration {
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		panic(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
