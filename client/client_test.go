@@ -1,0 +1,362 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/server/servertest"
+)
+
+func TestOperations(t *testing.T) {
+	c := dial(t, serve(t, &servertest.Memory{}))
+	ctx := within(t, bound)
+	check := func(what string, got any, err error, want any) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, %v, want %v", what, got, err, want)
+		}
+	}
+	value, err := c.Get(ctx, "k")
+	check("get of nothing", value, err, register.Value(nil))
+	check("set", nil, c.Set(ctx, "k", []byte("v")), nil)
+	value, err = c.Get(ctx, "k")
+	check("get", value, err, register.Value("v"))
+	check("set to nothing", nil, c.Set(ctx, "k", nil), nil)
+	value, err = c.Get(ctx, "k")
+	check("get of an empty value", value, err, register.Value(""))
+	check("clear", nil, c.Clear(ctx, "k"), nil)
+	was, err := c.Delete(ctx, "k")
+	check("delete of nothing", was, err, false)
+	was, err = c.SetIfPresent(ctx, "k", []byte("a"))
+	check("set if present", was, err, false)
+	was, err = c.SetIfAbsent(ctx, "k", []byte("a"))
+	check("set if absent", was, err, true)
+	was, err = c.CompareAndSwap(ctx, "k", []byte("a"), []byte(""))
+	check("compare and swap", was, err, true)
+	value, err = c.GetAndSet(ctx, "k", []byte("b"))
+	check("get and set", value, err, register.Value(""))
+	value, err = c.GetAndDelete(ctx, "k")
+	check("get and delete", value, err, register.Value("b"))
+	sum, err := c.Add(ctx, "n", -3)
+	check("add", sum, err, int64(-3))
+	length, err := c.Append(ctx, "s", []byte("abc"))
+	check("append", length, err, int64(3))
+	was, err = c.Delete(ctx, "s")
+	check("delete", was, err, true)
+}
+
+func TestErrors(t *testing.T) {
+	abd := &servertest.Memory{NoRMW: true}
+	c, noRMW := dial(t, serve(t, &servertest.Memory{})), dial(t, serve(t, abd))
+	ctx := within(t, bound)
+	if err := c.Set(ctx, "k", []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	var refused *Refused
+	if _, err := c.Add(ctx, "k", 1); !errors.As(err, &refused) || refused.Reason != register.RefusedNotInteger {
+		t.Errorf("add to a text: %v", err)
+	}
+	if err := c.Set(ctx, "k", make([]byte, 1<<20+1)); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "1048576") {
+		t.Errorf("set of too much: %v", err)
+	}
+	if _, err := c.Get(ctx, strings.Repeat("k", 4097)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("get of a long key: %v", err)
+	}
+	if _, err := c.Get(ctx, ""); !errors.Is(err, ErrInvalid) {
+		t.Errorf("get of no key: %v", err)
+	}
+	if _, err := c.RMW(ctx, "k", "no-such.v1"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("rmw with an unknown function: %v", err)
+	}
+	if _, err := noRMW.Add(ctx, "k", 1); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("rmw where there are none: %v", err)
+	}
+	for _, endpoints := range [][]Endpoint{nil, {{Site: "a"}}} {
+		if _, err := Dial(ctx, Options{Endpoints: endpoints}); err == nil {
+			t.Errorf("dialled %v", endpoints)
+		}
+	}
+}
+
+// TestFailOver gives the nearest replica a fault, and says what an operation of each kind must come to, and how
+// often it may have been submitted. The second replica is well and shares the registers.
+func TestFailOver(t *testing.T) {
+	for _, fault := range []struct {
+		name    string
+		answer  func(register.Operation) (register.Status, bool)
+		kill    bool // the nearest replica dies while it has the operation
+		writeOK bool // a write may be repeated
+	}{
+		{"unavailable", always(register.Unavailable, false), false, true},
+		{"unknown, took effect", always(register.Unknown, true), false, false},
+		{"unknown, did not", always(register.Unknown, false), false, false},
+		{"silent, took effect", always(silent, true), false, false},
+		{"silent, did not", always(silent, false), false, false},
+		{"killed, took effect", always(silent, true), true, false},
+		{"killed, did not", always(silent, false), true, false},
+	} {
+		for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+			t.Run(fault.name+"/"+kind.String(), func(t *testing.T) {
+				t.Parallel()
+				memory := &servertest.Memory{}
+				faulty, well := &script{inner: memory, answer: fault.answer}, &script{inner: memory}
+				nearest := serve(t, faulty)
+				c := dialWith(t, Options{InOrder: true, AttemptTimeout: 300 * time.Millisecond,
+					Endpoints: []Endpoint{{Address: nearest.address}, {Address: serve(t, well).address}}})
+				op := register.Operation{Kind: kind, Key: "k"}
+				switch kind {
+				case register.Write:
+					op.Value = register.Value("v")
+				case register.RMW:
+					op.Call = register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}}
+				}
+				if fault.kill {
+					go func() {
+						for len(faulty.operations()) == 0 {
+							time.Sleep(time.Millisecond)
+						}
+						nearest.kill()
+					}()
+				}
+				result, err := c.Do(within(t, bound), op)
+				if len(faulty.operations()) != 1 {
+					t.Fatalf("the nearest replica got %d operations", len(faulty.operations()))
+				}
+				if kind == register.Write && !fault.writeOK {
+					if !errors.Is(err, ErrOutcomeUnknown) || len(well.operations()) != 0 {
+						t.Fatalf("it came to %v, and was repeated %d times", err, len(well.operations()))
+					}
+					return
+				}
+				if err != nil || len(well.operations()) != 1 {
+					t.Fatalf("it came to %v, and was repeated %d times", err, len(well.operations()))
+				}
+				if kind == register.RMW {
+					first, second := faulty.operations()[0], well.operations()[0]
+					if first.ID != second.ID || first.ID.Session == 0 || first.ID.IssuedAt == 0 {
+						t.Errorf("the id was %+v and then %+v", first.ID, second.ID)
+					}
+					if string(result.Value) != "1" || string(memory.Value("k")) != "1" {
+						t.Errorf("added 1 once and got %s; the register has %s", result.Value, memory.Value("k"))
+					}
+				}
+				if first := c.Replicas()[0].Address; first == nearest.address {
+					t.Error("the faulty replica is still preferred")
+				}
+			})
+		}
+	}
+}
+
+// TestNothingWasSent lets the nearest replica die before the operation: it can't have seen it, so that
+// writes are repeated too.
+func TestNothingWasSent(t *testing.T) {
+	memory := &servertest.Memory{}
+	nearest := serve(t, memory)
+	c := dial(t, nearest, serve(t, memory))
+	nearest.kill()
+	for i := range 20 {
+		if err := c.Set(within(t, bound), "k", []byte(fmt.Sprint(i))); err != nil && (i > 0 || !errors.Is(err, ErrOutcomeUnknown)) {
+			// Only the first may meet the connection while its end is still under way.
+			t.Fatal(err)
+		}
+	}
+	if got := memory.Value("k"); string(got) != "19" {
+		t.Errorf("the register has %s", got)
+	}
+}
+
+// TestRecovery lets a replica come back to be preferred again.
+func TestRecovery(t *testing.T) {
+	var mu sync.Mutex
+	status := register.Unavailable
+	memory := &servertest.Memory{}
+	nearest := serve(t, &script{inner: memory, answer: func(register.Operation) (register.Status, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		return status, status == 0
+	}})
+	c := dialWith(t, Options{InOrder: true, PingInterval: 10 * time.Millisecond,
+		Endpoints: []Endpoint{{Address: nearest.address}, {Address: serve(t, memory).address}}})
+	ctx := within(t, bound)
+	if err := c.Set(ctx, "k", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	status = 0
+	mu.Unlock()
+	waitUntil(t, "the nearest replica is preferred again", func() bool {
+		return c.Replicas()[0].Address == nearest.address && c.Replicas()[0].Err == nil
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	stuck := &script{answer: always(silent, false)}
+	c := dial(t, serve(t, stuck))
+	for _, test := range []struct {
+		kind register.Kind
+		want error
+	}{{register.Read, ErrUnavailable}, {register.Write, ErrOutcomeUnknown}, {register.RMW, ErrOutcomeUnknown}} {
+		op := register.Operation{Kind: test.kind, Key: "k"}
+		if test.kind == register.RMW {
+			op.Call = register.Call{Function: register.Delete}
+		}
+		if _, err := c.Do(within(t, 50*time.Millisecond), op); !errors.Is(err, test.want) {
+			t.Errorf("%s at its deadline: %v", test.kind, err)
+		}
+		before := len(stuck.operations())
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			for len(stuck.operations()) == before {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		if _, err := c.Do(ctx, op); !errors.Is(err, test.want) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s when cancelled: %v", test.kind, err)
+		}
+		if _, err := c.Do(ctx, op); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a context that has ended: %v", test.kind, err)
+		}
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Dial(within(t, 200*time.Millisecond), Options{Endpoints: []Endpoint{{Site: "japan", Address: address}}})
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "japan") {
+		t.Errorf("dialled nobody: %v", err)
+	}
+	// A cluster with one replica down is served by the other, and Dial does not wait for the first.
+	c, err := Dial(within(t, bound), Options{InOrder: true, Endpoints: []Endpoint{{Address: address},
+		{Address: serve(t, &servertest.Memory{}).address}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Set(within(t, bound), "k", []byte("v")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	stuck := &script{answer: always(silent, false)}
+	c := dial(t, serve(t, stuck))
+	ended := make(chan error, 1)
+	go func() { ended <- c.Set(context.Background(), "k", []byte("v")) }()
+	waitUntil(t, "the write is under way", func() bool { return len(stuck.operations()) == 1 })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("the write under way: %v", err)
+	}
+	if err := c.Set(within(t, bound), "k", []byte("v")); !errors.Is(err, ErrClosed) {
+		t.Errorf("a write afterwards: %v", err)
+	}
+}
+
+// TestManyGoroutines shares one client, over replicas that answer late, out of order and now and then not at
+// all; sums must be exact all the same.
+func TestManyGoroutines(t *testing.T) {
+	memory := &servertest.Memory{Delay: time.Millisecond, Shuffle: true}
+	var mu sync.Mutex
+	turn := 0
+	flaky := &script{inner: memory, answer: func(op register.Operation) (register.Status, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		turn++
+		switch {
+		case turn%10 == 0:
+			return register.Unknown, turn%20 == 0
+		case turn%10 == 5:
+			return register.Unavailable, false
+		}
+		return 0, true
+	}}
+	c := dial(t, serve(t, flaky), serve(t, flaky), serve(t, flaky))
+	ctx := within(t, bound)
+	const goroutines, each = 16, 50
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			value := bytes.Repeat([]byte{byte(g)}, 1000*g)
+			for range each {
+				if _, err := c.Add(ctx, "sum", 1); err != nil {
+					t.Error(err)
+				}
+				own := fmt.Sprint("own", g)
+				if err := c.Set(ctx, own, value); err != nil {
+					if !errors.Is(err, ErrOutcomeUnknown) {
+						t.Error(err)
+					}
+					continue
+				}
+				if got, err := c.Get(ctx, own); err != nil || !bytes.Equal(got, value) {
+					t.Errorf("%s has %d bytes, %v", own, len(got), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := memory.Value("sum"); string(got) != fmt.Sprint(goroutines*each) {
+		t.Errorf("the sum is %s, want %d", got, goroutines*each)
+	}
+}
+
+func TestSessionNumbers(t *testing.T) {
+	s := &Session{id: 7, next: 1}
+	a, b, c := s.begin(), s.begin(), s.begin()
+	s.end(b.Number)
+	d := s.begin()
+	s.end(a.Number)
+	e := s.begin()
+	s.end(c.Number)
+	s.end(d.Number)
+	s.end(e.Number)
+	f := s.begin()
+	for i, test := range []struct {
+		id            register.ID
+		number, first uint64
+	}{{a, 1, 1}, {b, 2, 1}, {c, 3, 1}, {d, 4, 1}, {e, 5, 3}, {f, 6, 6}} {
+		if test.id.Session != 7 || test.id.Number != test.number || test.id.FirstIncomplete != test.first {
+			t.Errorf("id %d is %+v", i, test.id)
+		}
+	}
+}
+
+func TestPreference(t *testing.T) {
+	down := errors.New("down")
+	named := func(name string, ping time.Duration, trouble error) *endpoint {
+		return &endpoint{Endpoint: Endpoint{Address: name}, ping: ping, trouble: trouble}
+	}
+	endpoints := []*endpoint{named("never", 0, down), named("far", 9, nil), named("gone", 1, down), named("near", 2, nil)}
+	for _, test := range []struct {
+		inOrder bool
+		want    string
+	}{{false, "near far gone never "}, {true, "far near never gone "}} {
+		got := ""
+		for _, e := range byPreference(endpoints, test.inOrder) {
+			got += e.Address + " "
+		}
+		if got != test.want {
+			t.Errorf("in order %t: %s, want %s", test.inOrder, got, test.want)
+		}
+	}
+}

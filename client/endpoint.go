@@ -1,0 +1,138 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/keepalive"
+
+	registerv1 "github.com/georegister/georegister/api/register/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/transport/codec"
+)
+
+// endpoint is one replica: its connection, its stream and what is known of it.
+type endpoint struct {
+	Endpoint
+	conn   *grpc.ClientConn
+	stream *stream
+
+	mu      sync.Mutex
+	info    *registerv1.Info // nil until it has answered
+	ping    time.Duration    // smoothed; 0 until it has answered
+	trouble error            // why others are preferred to it, or nil
+	strikes int              // operations failed since one succeeded
+	until   time.Time        // the trouble lasts at least until then, whatever pings say
+}
+
+func newEndpoint(e Endpoint, options []grpc.DialOption) (*endpoint, error) {
+	conn, err := grpc.NewClient(e.Address, append([]grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(64<<20)),
+		grpc.WithInitialWindowSize(1 << 20),
+		grpc.WithInitialConnWindowSize(4 << 20),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		// A connection through a partition is silent, not closed.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+	}, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", e.Address, err)
+	}
+	return &endpoint{Endpoint: e, conn: conn, stream: newStream(conn), trouble: errors.New("not answered yet")}, nil
+}
+
+// measure asks the replica for its description and takes the time. Its error is why it did not answer.
+func (e *endpoint) measure(ctx context.Context) error {
+	start := time.Now()
+	info, err := e.stream.replica.GetInfo(ctx, &registerv1.InfoRequest{})
+	elapsed := time.Since(start)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.trouble = err
+		return err
+	}
+	switch {
+	case e.info == nil || e.ping == 0:
+		e.ping = elapsed
+	case elapsed < e.ping:
+		// The least is the distance; the rest is waiting, such as for the connection to be set up.
+		e.ping = (e.ping + 3*elapsed) / 4
+	default:
+		e.ping = (7*e.ping + elapsed) / 8
+	}
+	e.info = info
+	if time.Now().After(e.until) {
+		e.trouble = nil
+	}
+	return nil
+}
+
+// failed records that an operation got no outcome here, so that others are preferred for a while: the
+// longer, the more often in a row. A replica without a quorum still answers pings.
+func (e *endpoint) failed(err error, interval time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.trouble = err
+	e.until = time.Now().Add(interval << min(e.strikes, 4))
+	e.strikes++
+}
+
+// served records that an operation got its outcome here. It reports whether that changes anything.
+func (e *endpoint) served() (news bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	news = e.trouble != nil
+	e.trouble, e.strikes, e.until = nil, 0, time.Time{}
+	return news
+}
+
+func (e *endpoint) snapshot() Replica {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Replica{Endpoint: e.Endpoint, Member: e.info.GetMember(), Protocol: e.info.GetProtocol(), Ping: e.ping, Err: e.trouble}
+}
+
+// limits are the replica's, or nil while it has not answered.
+func (e *endpoint) limits() *register.Limits {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.info == nil {
+		return nil
+	}
+	return &register.Limits{KeyBytes: int(e.info.KeyBytes), ValueBytes: int(e.info.ValueBytes)}
+}
+
+// byPreference sorts endpoints: first those without trouble, then by distance, measured or as given.
+func byPreference(endpoints []*endpoint, inOrder bool) []*endpoint {
+	known := make(map[*endpoint]Replica, len(endpoints))
+	for _, e := range endpoints {
+		known[e] = e.snapshot()
+	}
+	sorted := slices.Clone(endpoints)
+	slices.SortStableFunc(sorted, func(a, b *endpoint) int {
+		x, y := known[a], known[b]
+		switch {
+		case (x.Err == nil) != (y.Err == nil):
+			if x.Err == nil {
+				return -1
+			}
+			return 1
+		case inOrder:
+			return 0
+		case (x.Ping == 0) != (y.Ping == 0):
+			return -cmp.Compare(x.Ping, y.Ping) // never measured: last
+		}
+		return cmp.Compare(x.Ping, y.Ping)
+	})
+	return sorted
+}

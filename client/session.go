@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Session owns the ids that make rmws exactly-once: each is sent under the session's random number and a
+// number of its own, which it keeps however often and to whichever replica it is sent. A session may be
+// used by many goroutines.
+type Session struct {
+	id     uint64
+	router *router
+
+	mu         sync.Mutex
+	next       uint64
+	incomplete []uint64 // numbers of rmws under way, ascending
+}
+
+// Do carries out one operation. An rmw without an id gets the session's next one; one that has an id
+// keeps it. A result is given only without an error: a result whose status is not OK becomes the error
+// that stands for it.
+func (s *Session) Do(ctx context.Context, op register.Operation) (register.Result, error) {
+	if op.Kind == register.RMW && op.ID == (register.ID{}) {
+		op.ID = s.begin()
+		defer s.end(op.ID.Number)
+	}
+	result, err := s.router.do(ctx, op)
+	if err != nil {
+		return register.Result{}, fmt.Errorf("%s of %.64q: %w", op.Kind, op.Key, err)
+	}
+	return result, nil
+}
+
+// begin issues the next id.
+func (s *Session) begin() register.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number := s.next
+	s.next++
+	s.incomplete = append(s.incomplete, number)
+	return register.ID{Session: s.id, Number: number, FirstIncomplete: s.incomplete[0], IssuedAt: time.Now().UnixMilli()}
+}
+
+// end records that a number will not be sent any more, whether its outcome is known or given up.
+func (s *Session) end(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, ok := slices.BinarySearch(s.incomplete, number); ok {
+		s.incomplete = slices.Delete(s.incomplete, i, i+1)
+	}
+}
+
+// Get returns the value of a key, nil if it is absent.
+func (s *Session) Get(ctx context.Context, key string) (register.Value, error) {
+	result, err := s.Do(ctx, register.Operation{Kind: register.Read, Key: key})
+	return result.Value, err
+}
+
+// Set sets a key, whatever its value was. A nil value is an empty one. It takes no rmw, and is therefore not
+// retried once it may have taken effect.
+func (s *Session) Set(ctx context.Context, key string, value []byte) error {
+	if value == nil {
+		value = []byte{}
+	}
+	_, err := s.Do(ctx, register.Operation{Kind: register.Write, Key: key, Value: value})
+	return err
+}
+
+// Clear makes a key absent, whatever its value was, as Set does.
+func (s *Session) Clear(ctx context.Context, key string) error {
+	_, err := s.Do(ctx, register.Operation{Kind: register.Write, Key: key})
+	return err
+}
+
+// RMW applies a registered function, such as register.Add, and returns its reply.
+func (s *Session) RMW(ctx context.Context, key, function string, args ...[]byte) (register.Value, error) {
+	result, err := s.Do(ctx, register.Operation{Kind: register.RMW, Key: key,
+		Call: register.Call{Function: function, Args: args}})
+	return result.Value, err
+}
+
+// Delete makes a key absent and reports whether it was present.
+func (s *Session) Delete(ctx context.Context, key string) (bool, error) {
+	return yes(s.RMW(ctx, key, register.Delete))
+}
+
+// CompareAndSwap sets a key to next if its value is expected, and reports whether it was.
+func (s *Session) CompareAndSwap(ctx context.Context, key string, expected, next []byte) (bool, error) {
+	return yes(s.RMW(ctx, key, register.CompareAndSwap, expected, next))
+}
+
+// SetIfAbsent sets a key if it has no value, and reports whether it had none.
+func (s *Session) SetIfAbsent(ctx context.Context, key string, value []byte) (bool, error) {
+	return yes(s.RMW(ctx, key, register.SetIfAbsent, value))
+}
+
+// SetIfPresent sets a key if it has a value, and reports whether it had one.
+func (s *Session) SetIfPresent(ctx context.Context, key string, value []byte) (bool, error) {
+	return yes(s.RMW(ctx, key, register.SetIfPresent, value))
+}
+
+// GetAndSet sets a key and returns its old value, nil if it was absent.
+func (s *Session) GetAndSet(ctx context.Context, key string, value []byte) (register.Value, error) {
+	return s.RMW(ctx, key, register.GetAndSet, value)
+}
+
+// GetAndDelete makes a key absent and returns its old value, nil if it was absent.
+func (s *Session) GetAndDelete(ctx context.Context, key string) (register.Value, error) {
+	return s.RMW(ctx, key, register.GetAndDelete)
+}
+
+// Add adds to a decimal integer, an absent one being 0, and returns the sum.
+func (s *Session) Add(ctx context.Context, key string, delta int64) (int64, error) {
+	return number(s.RMW(ctx, key, register.Add, strconv.AppendInt(nil, delta, 10)))
+}
+
+// Append appends to a value, an absent one being empty, and returns the new length.
+func (s *Session) Append(ctx context.Context, key string, suffix []byte) (int64, error) {
+	return number(s.RMW(ctx, key, register.Append, suffix))
+}
+
+// yes reads the reply of a function that answers 1 or 0.
+func yes(v register.Value, err error) (bool, error) { return string(v) == "1", err }
+
+func number(v register.Value, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the reply: %w", err)
+	}
+	return n, nil
+}
