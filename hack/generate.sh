@@ -11,6 +11,6 @@ PATH=$bin:$PATH
 find api -name '*.proto' | sort | while read -r file; do
   protoc -I . --go_out=. --go_opt=paths=source_relative \
     --go-grpc_out=. --go-grpc_opt=paths=source_relative \
-    --go-vtproto_out=. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size+clone \
+    --go-vtproto_out=. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+unmarshal_unsafe+size+clone \
     "$file"
 done
