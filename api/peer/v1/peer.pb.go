@@ -523,12 +523,11 @@ type Instance struct {
 	Ballot         uint64                 `protobuf:"varint,2,opt,name=ballot,proto3" json:"ballot,omitempty"`
 	AcceptedBallot uint64                 `protobuf:"varint,3,opt,name=accepted_ballot,json=acceptedBallot,proto3" json:"accepted_ballot,omitempty"`
 	Status         Status                 `protobuf:"varint,4,opt,name=status,proto3,enum=georegister.peer.v1.Status" json:"status,omitempty"`
-	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`                // per writer, all of its instances on the key up to number
-	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"`        // none: a no-op
-	Unchanged      bool                   `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"`     // PreAcceptOK, PrepareOK: attributes equal the initial ones
-	Answers        []*Answer              `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"`          // Executed: one per command
-	State          *KeyState              `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`              // the sender executed it already: the state that followed
-	Created        []uint32               `protobuf:"varint,10,rep,packed,name=created,proto3" json:"created,omitempty"` // incarnations known to the coordinator at creation; empty: all 1
+	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`            // per writer, all of its instances on the key up to number
+	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"`    // none: a no-op
+	Unchanged      bool                   `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // PreAcceptOK, PrepareOK: attributes equal the initial ones
+	Answers        []*Answer              `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"`      // Executed: one per command
+	State          *KeyState              `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`          // the sender executed it already: the state that followed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -622,13 +621,6 @@ func (x *Instance) GetAnswers() []*Answer {
 func (x *Instance) GetState() *KeyState {
 	if x != nil {
 		return x.State
-	}
-	return nil
-}
-
-func (x *Instance) GetCreated() []uint32 {
-	if x != nil {
-		return x.Created
 	}
 	return nil
 }
@@ -1399,7 +1391,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05value\x18\f \x01(\fR\x05value\x12\x12\n" +
 	"\x04same\x18\r \x01(\bR\x04same\x129\n" +
 	"\binstance\x18\x0e \x01(\v2\x1d.georegister.peer.v1.InstanceR\binstance\x129\n" +
-	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\"\xc4\x03\n" +
+	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\"\xaa\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -1409,9 +1401,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\bcommands\x18\x06 \x03(\v2\x1c.georegister.peer.v1.CommandR\bcommands\x12\x1c\n" +
 	"\tunchanged\x18\a \x01(\bR\tunchanged\x125\n" +
 	"\aanswers\x18\b \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x123\n" +
-	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\x12\x18\n" +
-	"\acreated\x18\n" +
-	" \x03(\rR\acreated\"<\n" +
+	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\"<\n" +
 	"\n" +
 	"InstanceID\x12\x16\n" +
 	"\x06writer\x18\x01 \x01(\x06R\x06writer\x12\x16\n" +

@@ -76,7 +76,7 @@ func (p *Protocol) propose(o *object) {
 	}
 	i.deps = o.depsOf(i.id)
 	i.base = p.load(o.key)
-	i.status, i.unchanged, i.created = peerv1.Status_PRE_ACCEPTED, true, p.roster.Vector()
+	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, true
 	d.initial, d.merged = i.attributes, i.attributes
 	p.saveInstance(i)
 	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.fast-1), d.question())
@@ -119,7 +119,7 @@ func (d *drive) question() *peerv1.Message {
 		fallthrough // executed elsewhere, and only its state is here: whoever has executed it answers
 	default:
 		m = &peerv1.Message{Kind: peerv1.Kind_PREPARE, Key: []byte(d.object.key), Instance: &peerv1.Instance{
-			Id: d.id.proto(), Created: d.created,
+			Id: d.id.proto(),
 		}}
 	}
 	m.Op, m.Instance.Ballot = d.op, d.ballot
@@ -196,19 +196,10 @@ func (p *Protocol) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) 
 }
 
 func (p *Protocol) decideAccept(d *drive) {
-	if p.votes(d) >= p.majority {
+	if d.asked.Count(p.roster)+1 >= p.majority {
 		d.roundTrips++
 		p.commit(d)
 	}
-}
-
-// votes counts the acceptors that answered, this member included if its disk may vote.
-func (p *Protocol) votes(d *drive) int {
-	n := d.asked.Count(p.roster)
-	if p.mayVote(d.created) {
-		n++
-	}
-	return n
 }
 
 // commit is algorithm 3, lines 19 to 22. The decision is durable here before anyone is told: a coordinator

@@ -93,9 +93,8 @@ type instance struct {
 	ballot    uint64 // the highest promised
 	accepted  uint64 // the one that the attributes were last accepted in
 	unchanged bool   // pre-accepted with the initial attributes
-	created   []uint32
-	stored    bool // there is a record on disk
-	gone      bool // executed; only its drive is left
+	stored    bool   // there is a record on disk
+	gone      bool   // executed; only its drive is left
 	element   *list.Element
 
 	tellTo   view.MemberID // who sent Commit
@@ -215,7 +214,7 @@ func cut(v vector, id instanceID) vector {
 func (i *instance) message(kind peerv1.Kind) *peerv1.Message {
 	m := &peerv1.Message{Kind: kind, Key: []byte(i.object.key), Instance: &peerv1.Instance{
 		Id: i.id.proto(), Ballot: i.ballot, AcceptedBallot: i.accepted, Status: i.status,
-		Deps: i.deps.proto(), Commands: i.commands, Unchanged: i.unchanged, Created: i.created,
+		Deps: i.deps.proto(), Commands: i.commands, Unchanged: i.unchanged,
 	}}
 	stamp(m, i.base)
 	return m
@@ -224,22 +223,8 @@ func (i *instance) message(kind peerv1.Kind) *peerv1.Message {
 // adopt takes the attributes of a message.
 func (i *instance) adopt(m *peerv1.Message) {
 	i.attributes = attributesOf(m)
-	if len(m.Instance.Created) > 0 {
-		i.created = m.Instance.Created
-	}
 }
 
 func attributesOf(m *peerv1.Message) attributes {
 	return attributes{commands: m.Instance.Commands, deps: vectorOf(m.Instance.Deps), base: versioned(m)}
-}
-
-// mayVote reports whether this member's present disk may vote on an instance. A newcomer abstains on what its
-// lost disk may have voted on: everything whose coordinator did not know the new incarnation when it began.
-func (p *Protocol) mayVote(created []uint32) bool {
-	own := p.roster.Of(p.config.Self)
-	if own == 1 || p.mistakes.NewcomerVotes {
-		return true
-	}
-	at := p.config.View.Index(p.config.Self)
-	return at < len(created) && view.Incarnation(created[at]) == own
 }

@@ -6,6 +6,7 @@ type Mistakes struct {
 	AckBeforePersist    bool // acknowledgements leave before what they promise is durable
 	AnswerBeforePersist bool // a proxy answers a read before its own adoption is durable
 	ReplyVolatile       bool // Read1Reply tells of a value that can still be lost
+	SpreadVolatile      bool // Read1 carries a value that the proxy can still lose
 	SkipWriteBack       bool // a read returns what a single member may hold
 	SameTag             bool // concurrent writes of one coordinator issue one carstamp
 	TagWithoutBoot      bool // a restarted coordinator issues the carstamps of its earlier life
@@ -18,14 +19,13 @@ type Mistakes struct {
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ForgetSessions      bool // duplicates are not recognised where they are executed
 	OrderByArrival      bool // a component is executed in the order in which its instances arrived
-	NewcomerVotes       bool // a new disk votes on instances that the lost one may have voted on
 }
 
 // Paths lists the paths of the protocol that Config.Count hears of.
 func Paths() []string {
 	return []string{
 		"read.fast", "read.write-back", "write", "register.retry",
-		"rmw.fast", "rmw.slow", "rmw.again", "rmw.abstain", "rmw.retry", "rmw.duplicate", "rmw.cycle",
+		"rmw.fast", "rmw.slow", "rmw.again", "rmw.retry", "rmw.duplicate", "rmw.cycle",
 		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
 		"state.installed",
 	}

@@ -128,14 +128,13 @@ func (p *Protocol) Adopt(key, value []byte) {
 	}
 }
 
-// hear notes an instance that a newcomer never voted on: it becomes a dependency of later ones. That it was
-// committed is a fact, whoever tells it.
+// hear notes an instance that the newcomer's lost disk may have voted on. This disk votes on nothing before it is
+// settled. That it was committed is a fact, whoever tells it.
 func (p *Protocol) hear(m *peerv1.Message) {
 	o := p.object(string(m.Key))
 	id := idOf(m.Instance.GetId())
 	if o.executed(id.writer) < id.number {
 		i := o.instance(p, id)
-		i.created = m.Instance.Created
 		if m.Instance.Status == peerv1.Status_COMMITTED && i.status != peerv1.Status_COMMITTED {
 			i.adopt(m)
 			i.status = peerv1.Status_COMMITTED

@@ -48,14 +48,10 @@ func (p *Protocol) recover(i *instance) {
 		i.drive = d
 	}
 	d.next(p, preparing)
-	d.prepared = nil
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.config.Self)
-	own := &preparedReply{i.attributes, p.config.Self, i.status, i.accepted, i.unchanged}
+	d.prepared = []*preparedReply{{i.attributes, p.config.Self, i.status, i.accepted, i.unchanged}}
 	i.ballot = d.ballot
 	p.saveInstance(i)
-	if p.mayVote(i.created) {
-		d.prepared = append(d.prepared, own)
-	}
 	p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), d.question())
 	p.decidePrepare(d)
 }
@@ -127,9 +123,6 @@ func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message)
 	if d == nil || !d.asked.Answer(p.roster, from) {
 		return
 	}
-	if len(d.created) == 0 {
-		d.created = m.Instance.Created
-	}
 	d.prepared = append(d.prepared, &preparedReply{
 		attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Unchanged,
 	})
@@ -139,7 +132,7 @@ func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message)
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
 func (p *Protocol) decidePrepare(d *drive) {
-	if p.votes(d) < p.majority {
+	if d.asked.Count(p.roster)+1 < p.majority {
 		return
 	}
 	var decided, accepted, fast *preparedReply

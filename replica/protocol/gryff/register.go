@@ -48,7 +48,7 @@ func (p *Protocol) end(o *operation, r register.Result) {
 func (p *Protocol) read(r protocol.Request) {
 	o := p.begin(r)
 	o.chosen = p.load(r.Operation.Key)
-	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), o.message(peerv1.Kind_READ1))
+	p.spread(o, o.asked.Ask(&p.config, p.now, p.majority-1), peerv1.Kind_READ1)
 	p.decideRead(o)
 }
 
@@ -70,6 +70,18 @@ func (o *operation) message(kind peerv1.Kind) *peerv1.Message {
 		}
 	}
 	return m
+}
+
+// spread asks members, and carries what this one holds. That must be durable here: a coordinator executes what
+// it committed on the fast path before the commit is on disk, and if it forgets both, the instance becomes a
+// no-op, whose result nobody may have seen.
+func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
+	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2
+	if own || p.journal.Durable(registerKey(o.request.Operation.Key)) || p.mistakes.SpreadVolatile {
+		p.sendAll(to, o.message(kind))
+		return
+	}
+	p.sendAllDurably(to, o.message(kind))
 }
 
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
@@ -137,7 +149,7 @@ func (p *Protocol) decideRead(o *operation) {
 	}
 	o.asked = o.holders
 	o.asked.Ask(&p.config, p.now, 0) // when to ask again
-	p.sendAll(missing, o.message(peerv1.Kind_READ2))
+	p.spread(o, missing, peerv1.Kind_READ2)
 }
 
 func (o *operation) result(roundTrips int, fast bool) register.Result {
@@ -231,7 +243,7 @@ func (p *Protocol) tickOperation(o *operation) {
 	}
 	if to := o.asked.Again(&p.config, p.roster, p.now); len(to) > 0 {
 		p.config.Took("register.retry")
-		p.sendAll(to, o.message(o.kind()))
+		p.spread(o, to, o.kind())
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // request finds or begins the instance that a message asks a vote for. It returns nil if there is nothing to
-// vote on any more, or if this disk must abstain.
+// vote on any more.
 func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *instance {
 	id := idOf(m.Instance.GetId())
 	if id.number == 0 {
@@ -16,17 +16,7 @@ func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *in
 		p.tellExecuted(o, id, from, m.Op, true)
 		return nil
 	}
-	created := m.Instance.Created
-	if i := o.find(id); i != nil && len(i.created) > 0 {
-		created = i.created
-	}
-	if !p.mayVote(created) {
-		p.config.Took("rmw.abstain")
-		return nil
-	}
-	i := o.instance(p, id)
-	i.created = created
-	return i
+	return o.instance(p, id)
 }
 
 func (p *Protocol) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
