@@ -46,7 +46,7 @@ const (
 	Kind_PREPARE       Kind = 16
 	Kind_PREPARE_OK    Kind = 17
 	Kind_NACK          Kind = 18
-	// A member whose disk is lost comes back (docs/protocols.md, lost disks).
+	// A member whose disk is lost comes back (docs/design.md, lost disks).
 	Kind_JOIN_QUERY       Kind = 30
 	Kind_JOIN_QUERY_REPLY Kind = 31
 	Kind_ADOPT            Kind = 32

@@ -72,7 +72,7 @@ func encode(v register.Versioned) ([]byte, error) {
 
 func decode(encoded []byte) (register.Versioned, error) {
 	var r peerv1.RegisterRecord
-	if err := r.UnmarshalVT(encoded); err != nil {
+	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
 		return register.Versioned{}, fmt.Errorf("decode a register record: %w", err)
 	}
 	return register.Versioned{

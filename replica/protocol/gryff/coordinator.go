@@ -207,7 +207,6 @@ func (p *Protocol) decideAccept(d *drive) {
 func (p *Protocol) commit(d *drive) {
 	d.next(p, committed)
 	d.status, d.tellTo = peerv1.Status_COMMITTED, p.config.Self
-	p.saveInstance(d.instance)
 	// Everyone is told, not a quorum alone: everyone has to execute.
 	to := d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
 	if p.mistakes.CommitBeforePersist {
@@ -218,7 +217,15 @@ func (p *Protocol) commit(d *drive) {
 	if p.mistakes.AnswerOnCommit {
 		p.answerEarly(d)
 	}
-	p.execute(d.object)
+	p.settleCommit(d.instance)
+}
+
+// settleCommit executes what a commit makes ready, or keeps the commit until it is.
+func (p *Protocol) settleCommit(i *instance) {
+	p.execute(i.object)
+	if !i.gone {
+		p.saveInstance(i)
+	}
 }
 
 // onExecuted counts executions, and takes the state of a member that is ahead.

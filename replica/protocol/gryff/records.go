@@ -27,7 +27,7 @@ func (p *Protocol) load(key string) register.Versioned {
 		return register.Versioned{}
 	}
 	var record peerv1.RegisterRecord
-	if err := record.UnmarshalVT(raw); err != nil {
+	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
 		p.fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}

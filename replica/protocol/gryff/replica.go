@@ -106,16 +106,16 @@ func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 	}
 	i := o.instance(p, id)
 	i.tellTo = from
-	if i.status != peerv1.Status_COMMITTED {
-		i.adopt(m)
-		i.status = peerv1.Status_COMMITTED
-		p.saveInstance(i)
-		if d := i.drive; d != nil && d.stage != committed {
-			d.next(p, committed) // another member finished it
-			d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
-		}
+	if i.status == peerv1.Status_COMMITTED {
+		return // it waits for what it depends on
 	}
-	p.execute(o)
+	i.adopt(m)
+	i.status = peerv1.Status_COMMITTED
+	if d := i.drive; d != nil && d.stage != committed {
+		d.next(p, committed) // another member finished it
+		d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+	}
+	p.settleCommit(i)
 }
 
 // tellExecuted says that an instance is executed here, and what it answered if that is still known. A member

@@ -3,7 +3,7 @@
 //
 // A replica that restarts without the state it acknowledged is a new member: quorums that counted it no
 // longer intersect. It takes the next incarnation of its ID, has it adopted by enough others, takes a state
-// transfer from just those, and only then votes (docs/protocols.md, lost disks).
+// transfer from just those, and only then votes (docs/design.md, lost disks).
 package member
 
 import (
@@ -212,6 +212,9 @@ func (m *Member) Ready() protocol.Effects {
 	if late := m.journal.Take(); late.Sequence != 0 {
 		// One batch a turn: the inner protocol's mutations, if it took them, come first.
 		e.Persist = protocol.Batch{Sequence: late.Sequence, Mutations: append(e.Persist.Mutations, late.Mutations...)}
+	}
+	if e.Fault != nil {
+		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
 	}
 	m.stamp(e.Send)
 	m.stamp(e.SendAfterPersist)

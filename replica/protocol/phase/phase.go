@@ -8,7 +8,7 @@ import (
 )
 
 // Roster holds the newest incarnation that this member knows of each member of the view. Answers of older
-// ones are void: the disk that they spoke for is gone (docs/protocols.md, lost disks).
+// ones are void: the disk that they spoke for is gone (docs/design.md, lost disks).
 type Roster struct {
 	view  view.View
 	known []view.Incarnation // by position in the view
