@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What one site acknowledges, every other one has.
+func TestWriteHereReadThere(t *testing.T) {
+	for _, protocol := range []string{"ABD", "Gryff"} {
+		t.Run(protocol, func(t *testing.T) {
+			c := start(t, manifest(t, protocol), t.TempDir())
+			for _, writer := range c.sites {
+				client := c.connect(writer)
+				if err := client.Set(t.Context(), "key", "from "+writer, 0).Err(); err != nil {
+					t.Fatalf("SET at %s: %v", writer, err)
+				}
+				_ = client.Close()
+				for _, reader := range c.sites {
+					expect(t, c, reader, "key", "from "+writer)
+				}
+			}
+			if protocol == "ABD" {
+				client := c.connect("ca")
+				defer client.Close()
+				if err := client.Incr(t.Context(), "n").Err(); err == nil || !strings.Contains(err.Error(), "ABD") {
+					t.Errorf("INCR with ABD: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func expect(t *testing.T, c *cluster, site, key, want string) {
+	t.Helper()
+	client := c.connect(site)
+	defer client.Close()
+	if got, err := client.Get(t.Context(), key).Result(); err != nil || got != want {
+		t.Errorf("GET %s at %s: %q, %v; want %q", key, site, got, err, want)
+	}
+}
+
+// A kept data directory is the whole cluster; a second one can't run on it at the same time.
+func TestRestartFromDisk(t *testing.T) {
+	path, data := manifest(t, "Gryff"), t.TempDir()
+	c := start(t, path, data)
+	client := c.connect("ca")
+	for _, command := range []redis.Cmder{
+		client.Set(t.Context(), "key", "kept", 0), client.IncrBy(t.Context(), "n", 41),
+	} {
+		if err := command.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = client.Close()
+	out, err := exec.CommandContext(t.Context(), binary, "dev", "-f", path, "--data", data).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "runs in "+data+" already") {
+		t.Errorf("a second cluster on the same data: %v, %s", err, out)
+	}
+	c.stop(t)
+	c = start(t, path, data)
+	expect(t, c, "jp", "key", "kept")
+	client = c.connect("ir")
+	defer client.Close()
+	if n, err := client.Incr(t.Context(), "n").Result(); n != 42 || err != nil {
+		t.Errorf("INCR after the restart: %d, %v", n, err)
+	}
+}
+
+// A majority serves on either side of nothing else: cut off from all others, a site does not answer.
+func TestPartition(t *testing.T) {
+	c := start(t, manifest(t, "Gryff"), t.TempDir())
+	for _, other := range []string{"va", "or", "jp"} {
+		c.must(t, "partition", "ir", other)
+	}
+	c.await(t, "ir has no quorum", func() (string, bool) {
+		table, err := c.send("status")
+		if err != nil {
+			return err.Error(), false
+		}
+		return table, strings.Contains(table, "no quorum")
+	})
+	client := c.connect("ca")
+	defer client.Close()
+	if err := client.Set(t.Context(), "key", "majority", 0).Err(); err != nil {
+		t.Errorf("SET at ca, which reaches a majority: %v", err)
+	}
+	c.must(t, "heal")
+	c.await(t, "all members serve", c.serving)
+	expect(t, c, "ir", "key", "majority")
+}
+
+// Members never outlive the process that started them, even if it is killed.
+func TestMembersEndWithTheirParent(t *testing.T) {
+	c := start(t, manifest(t, "ABD"), t.TempDir())
+	if err := c.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.ended
+	sites := c.sites
+	deadline := make(chan struct{})
+	c.ended = deadline // the condition is about what dev left behind
+	c.await(t, "no member listens any more", func() (string, bool) {
+		for _, site := range sites {
+			if listens(c.redis[site]) {
+				return site + " listens", false
+			}
+		}
+		return "", true
+	})
+	close(deadline)
+}
+
+// A bad manifest starts nothing and says which field is wrong.
+func TestBadManifest(t *testing.T) {
+	path := manifest(t, "Raft")
+	out, err := exec.CommandContext(t.Context(), binary, "dev", "-f", path).CombinedOutput()
+	const want = `spec.protocol: Unsupported value: "Raft": supported values: "ABD", "Gryff"`
+	if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "starting") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// Commands that can't be carried out say why, and the cluster lives on.
+func TestCommands(t *testing.T) {
+	c := start(t, manifest(t, "ABD"), t.TempDir())
+	for _, tt := range []struct {
+		command string
+		want    string
+	}{
+		{"kill nowhere", `no site "nowhere"; there are ca, va, ir, or, jp`},
+		{"partition ca ca", "name two different sites"},
+		{"partition ca", "accepts 2 arg(s)"},
+	} {
+		if _, err := c.send(strings.Fields(tt.command)...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.command, err, tt.want)
+		}
+	}
+	c.must(t, "kill", "ca")
+	if _, err := c.send("kill", "ca"); err == nil || !strings.Contains(err.Error(), "ca is not running") {
+		t.Errorf("killing a dead site: %v", err)
+	}
+	c.must(t, "restart", "ca")
+	c.await(t, "all members serve", c.serving)
+	if _, err := c.send("quit"); err != nil {
+		t.Error(err)
+	}
+	<-c.ended
+	if !c.state.Success() {
+		t.Errorf("georegister dev ended with %s", c.state)
+	}
+}
