@@ -36,11 +36,11 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	line := newDelayLine(p, a.transport.options.OneWayDelay, a.transport.options.Jitter)
 	defer line.close()
 	for {
-		frame := &peerv1.Frame{}
-		if err := stream.RecvMsg(frame); err != nil {
+		var in inbound
+		if err := stream.RecvMsg(&in); err != nil {
 			return err
 		}
-		line.put(frame)
+		line.put(in.Frame)
 	}
 }
 

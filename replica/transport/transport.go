@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -97,7 +96,7 @@ func Start(o Options) (*Transport, error) {
 		t.order = append(t.order, p)
 	}
 	t.server = grpc.NewServer(
-		grpc.ForceServerCodecV2(codec.Codec{}),
+		grpc.ForceServerCodecV2(frameCodec{}),
 		grpc.MaxRecvMsgSize(maxFrameBytes),
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),

@@ -1,0 +1,120 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
+)
+
+const (
+	// chunkMessages and chunkBytes bound what is allocated as one, since whoever keeps one message keeps
+	// the memory of its chunk.
+	chunkMessages = 16
+	chunkBytes    = 4 << 10
+)
+
+// inbound is a frame as it is received: its messages are decoded in chunks that share an allocation.
+type inbound struct {
+	*peerv1.Frame
+}
+
+// frameCodec decodes inbound frames itself, and leaves all else to the common codec.
+type frameCodec struct{ codec.Codec }
+
+// Unmarshal decodes v; of the data, nothing is kept.
+func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	in, ok := v.(*inbound)
+	if !ok {
+		return c.Codec.Unmarshal(data, v)
+	}
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	in.Frame = &peerv1.Frame{}
+	if err := decode(buffer.ReadOnlyData(), in.Frame); err != nil {
+		return fmt.Errorf("transport: decode frame: %w", err)
+	}
+	return nil
+}
+
+// decode reads an encoded frame into an empty one.
+func decode(data []byte, frame *peerv1.Frame) error {
+	var chunk [chunkMessages][]byte
+	count, size := 0, 0
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		data = data[n:]
+		switch {
+		case number == 2 && kind == protowire.BytesType:
+			message, n := protowire.ConsumeBytes(data)
+			if n < 0 {
+				return protowire.ParseError(n)
+			}
+			data = data[n:]
+			if count == chunkMessages || count > 0 && size+len(message) > chunkBytes {
+				if err := decodeChunk(chunk[:count], size, frame); err != nil {
+					return err
+				}
+				count, size = 0, 0
+			}
+			chunk[count] = message
+			count++
+			size += len(message)
+		case number == 1 && kind == protowire.BytesType:
+			hello, n := protowire.ConsumeBytes(data)
+			if n < 0 {
+				return protowire.ParseError(n)
+			}
+			data = data[n:]
+			frame.Hello = &peerv1.Hello{}
+			if err := frame.Hello.UnmarshalVT(hello); err != nil {
+				return err
+			}
+		case (number == 3 || number == 4) && kind == protowire.VarintType:
+			value, n := protowire.ConsumeVarint(data)
+			if n < 0 {
+				return protowire.ParseError(n)
+			}
+			data = data[n:]
+			if number == 3 {
+				frame.Ping = value
+			} else {
+				frame.Pong = value
+			}
+		case number <= 4:
+			return errors.New("a field has the wrong type")
+		default:
+			n := protowire.ConsumeFieldValue(number, kind, data)
+			if n < 0 {
+				return protowire.ParseError(n)
+			}
+			data = data[n:]
+		}
+	}
+	return decodeChunk(chunk[:count], size, frame)
+}
+
+// decodeChunk appends messages to the frame, with two allocations for all of them.
+func decodeChunk(encoded [][]byte, size int, frame *peerv1.Frame) error {
+	if len(encoded) == 0 {
+		return nil
+	}
+	messages := make([]peerv1.Message, len(encoded))
+	owned := make([]byte, 0, size)
+	for i, data := range encoded {
+		begin := len(owned)
+		owned = append(owned, data...)
+		if err := messages[i].UnmarshalVTUnsafe(owned[begin:len(owned):len(owned)]); err != nil {
+			return err
+		}
+		frame.Messages = append(frame.Messages, &messages[i])
+	}
+	return nil
+}
