@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+)
+
+func sample(messages int) *peerv1.Frame {
+	frame := &peerv1.Frame{Hello: &peerv1.Hello{Cluster: "c", Member: 3, Shards: 2}, Ping: 1 << 60, Pong: 7}
+	for i := range messages {
+		frame.Messages = append(frame.Messages, &peerv1.Message{
+			Kind: peerv1.Kind_READ1, Shard: uint32(i), Known: []uint32{1, 2, 1}, Op: uint64(i), Key: fmt.Append(nil, i), Present: i%2 == 0,
+			Value:    make([]byte, 300*(i%30)),
+			Instance: &peerv1.Instance{Id: &peerv1.InstanceID{Writer: 9, Number: uint64(i)}, Commands: []*peerv1.Command{{Function: "add.v1", Args: [][]byte{{1}}}}},
+		})
+	}
+	return frame
+}
+
+func TestDecodeAgreesWithProtobuf(t *testing.T) {
+	for _, n := range []int{0, 1, chunkMessages, chunkMessages + 1, 100} {
+		want := sample(n)
+		data, err := proto.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, parts := range []mem.BufferSlice{
+			{mem.SliceBuffer(data)},
+			{mem.SliceBuffer(data[:len(data)/2]), mem.SliceBuffer(data[len(data)/2:])},
+		} {
+			var in inbound
+			if err := (frameCodec{}).Unmarshal(parts, &in); err != nil {
+				t.Fatal(err)
+			}
+			clearAfter := append([]byte(nil), data...)
+			clear(data) // the frame must not depend on the buffer that it came in
+			if !proto.Equal(in.Frame, want) {
+				t.Fatalf("%d messages: got %v", n, in.Frame)
+			}
+			copy(data, clearAfter)
+		}
+	}
+}
+
+// FuzzDecode shows that no bytes of a peer make the decoder panic, and that it reads what protobuf reads.
+func FuzzDecode(f *testing.F) {
+	for _, n := range []int{0, 1, 3} {
+		data, err := proto.Marshal(sample(n))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var in inbound
+		if err := (frameCodec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &in); err != nil {
+			return
+		}
+		want := &peerv1.Frame{}
+		if err := proto.Unmarshal(data, want); err != nil {
+			return // such as invalid UTF-8, which the generated code lets pass
+		}
+		encoded, err := in.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &peerv1.Frame{}
+		if err := proto.Unmarshal(encoded, again); err != nil {
+			t.Fatalf("what was decoded can't be encoded: %v", err)
+		}
+		if len(again.Messages) != len(want.Messages) || again.Ping != want.Ping || again.Pong != want.Pong {
+			t.Fatalf("read %v, protobuf reads %v", again, want)
+		}
+	})
+}
