@@ -213,18 +213,19 @@ func (p *Protocol) reportExecuted(component []*instance) {
 // install takes the state of a member that is ahead: the rmws of a key execute in one order, so of two states
 // the one with the larger count contains the other, but for no-ops, which changed nothing.
 func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
-	state := successor(o.state)
-	if theirs.Count > state.Count {
-		mine := state.Executed
-		state = successor(theirs)
-		for _, e := range mine {
-			p.keepExecuted(state, e)
-		}
+	ahead, behind := theirs, o.state
+	if theirs.Count <= o.state.Count {
+		ahead, behind = behind, ahead
+	}
+	state, news := successor(ahead), ahead == theirs
+	for _, e := range behind.Executed {
+		news = keepExecuted(state, e) || news
+	}
+	if !news {
+		return
+	}
+	if ahead == theirs {
 		p.apply(o.key, fromRecord(state.Previous))
-	} else {
-		for _, e := range theirs.Executed {
-			p.keepExecuted(state, e)
-		}
 	}
 	p.config.Took("state.installed")
 	o.state = state
@@ -251,11 +252,13 @@ func successor(s *peerv1.KeyState) *peerv1.KeyState {
 	}
 }
 
-func (p *Protocol) keepExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
+// keepExecuted adds what is executed unless the state has it, and reports whether it did.
+func keepExecuted(state *peerv1.KeyState, e *peerv1.Executed) bool {
 	for _, x := range state.Executed {
 		if x.GetId().GetWriter() == e.GetId().GetWriter() && x.GetId().GetNumber() >= e.GetId().GetNumber() {
-			return
+			return false
 		}
 	}
 	setExecuted(state, e)
+	return true
 }
