@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
@@ -54,8 +55,9 @@ type Options struct {
 	Metrics prometheus.Registerer // nil: none
 	Logger  *zap.Logger           // nil: none
 
-	// start makes the protocol of one shard; tests replace it.
-	start func(protocol.Config, *protocol.Journal) (protocol.Protocol, error)
+	// Tests replace these.
+	start      func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
+	fileSystem vfs.FS
 }
 
 // minRetry is above a round trip on a local network with a slow fsync in it.

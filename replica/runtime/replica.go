@@ -73,6 +73,7 @@ func (r *Replica) open() (err error) {
 		Directory:  o.Directory,
 		Identity:   storage.Identity{Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards},
 		Durability: o.Durability, FlushEvery: o.FlushEvery, Logger: o.Logger, Observe: r.metrics.observeCommit,
+		FileSystem: o.fileSystem,
 	})
 	if err != nil {
 		return err
