@@ -52,16 +52,21 @@ func checkSpec(protocol string) (workload.Spec, error) {
 
 // check loads the cluster from every site while members are killed, wiped and restarted, then decides whether
 // what the clients saw is linearizable. It returns an error unless it is.
-func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, screen *screen) error {
+func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, screen *screen) (err error) {
 	protocol := s.Options.Manifest.Spec.Protocol
 	spec, err := checkSpec(protocol)
 	if err != nil {
 		return err
 	}
+	connected, err := cluster.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, connected.close()) }()
 	recorder := history.NewRecorder(nil)
 	var ended atomic.Int64
 	load := workload.Loop{
-		Spec: spec, Sites: cluster.clientSites(), Clients: s.Check.Clients, Seed: checkSeed,
+		Spec: spec, Sites: connected.sites, Clients: s.Check.Clients, Seed: checkSeed,
 		Duration: s.Check.Duration, Recorder: recorder,
 		Progress: func(n int64) { ended.Store(n) },
 	}
@@ -70,7 +75,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	if err != nil {
 		return err
 	}
-	if err := cluster.readBack(ctx, recorder); err != nil {
+	if err := readBack(ctx, connected.sites, recorder); err != nil {
 		return err
 	}
 	operations := recorder.Operations()
@@ -185,7 +190,7 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 
 // readBack reads every key of the history at every site, and records that: whatever was acknowledged and is
 // lost shows at the latest here.
-func (c *Cluster) readBack(ctx context.Context, recorder *history.Recorder) error {
+func readBack(ctx context.Context, sites []workload.Site, recorder *history.Recorder) error {
 	var keys []string
 	for _, o := range recorder.Operations() {
 		keys = append(keys, o.Request.Key)
@@ -193,13 +198,12 @@ func (c *Cluster) readBack(ctx context.Context, recorder *history.Recorder) erro
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	group, ctx := errgroup.WithContext(ctx)
-	for i, site := range c.clientSites() {
+	for i, site := range sites {
 		group.Go(func() error {
 			doer, err := site.Connect(ctx, i)
 			if err != nil {
 				return fmt.Errorf("read back at site %s: %w", site.Name, err)
 			}
-			defer closeDoer(doer)
 			for _, key := range keys {
 				op := register.Operation{Kind: register.Read, Key: key}
 				invocation := recorder.Invoke("read-back-"+site.Name, site.Name, op)

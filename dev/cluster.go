@@ -92,8 +92,7 @@ func (c *Cluster) start() error {
 		return err
 	}
 	for _, r := range records {
-		connection, err := grpc.NewClient(loopback(r.Ports.Admin),
-			grpc.WithTransportCredentials(insecure.NewCredentials()), reconnectSoon())
+		connection, err := grpc.NewClient(loopback(r.Ports.Admin), dialOptions()...)
 		if err != nil {
 			return fmt.Errorf("site %s: connect to its admin port: %w", r.Label, err)
 		}
@@ -332,10 +331,13 @@ func (c *Cluster) Close() error {
 	return errors.Join(append(errs, c.directory.close())...)
 }
 
-// reconnectSoon suits members that come back within moments, on the same machine.
-func reconnectSoon() grpc.DialOption {
-	return grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: pollEvery, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * pollEvery},
-		MinConnectTimeout: time.Second,
-	})
+// dialOptions suit members on the same machine that come back within moments.
+func dialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: pollEvery, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * pollEvery},
+			MinConnectTimeout: time.Second,
+		}),
+	}
 }

@@ -25,7 +25,8 @@ func newDevCommand() *cobra.Command {
 		Long: `Run every member of a GeoRegisterCluster manifest as a process of its own on this machine, with real
 connections between them and the manifest's wide-area delays on every message. Each site has a Redis
 port and a gRPC port. Sites can be killed, restarted, wiped and partitioned, from the prompt or by the
-subcommands in another shell. Ctrl-C stops all members in order.
+subcommands in another shell. Ctrl-C stops all members in order. Only traffic between members is
+delayed: a client is as near to every site as its own loopback interface.
 
 With --check, clients at every site run a bounded workload while members are killed, wiped and
 restarted; then the recorded history is checked, and the exit status is 0 only if it is linearizable.`,
