@@ -8,42 +8,47 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// proved reports whether the order of the carstamps is a linearization of the steps. That is for the values
-// and times to decide: every step is applied in that order and its answer compared, and no step may come
-// before one that had returned when it was invoked. A wrong carstamp can only make the proof fail. False
-// says nothing about the history.
+const (
+	tries      = 100_000 // what a replay may do beyond one pass before it leaves the key to the search
+	maxUnknown = 3       // unknown effects in a row that are tried to explain one answer
+)
+
+// proved reports whether the carstamps lead to a linearization of the steps. Whether they do is for the
+// values and times to decide: every step is applied and its answer compared, and no step comes before one
+// that had returned when it was invoked. A wrong carstamp can only make the proof fail. False says nothing
+// about the history.
+//
+// Reads and writes are taken in the order of their carstamps. Rmws without one, as protocols need not tell
+// it, and unknown steps are put between them where they fit.
 func proved(registry *register.Registry, steps []step) bool {
-	var order, unknown []*step
+	r := replay{registry: registry}
 	for i := range steps {
 		s := &steps[i]
+		hinted := !s.Result.Carstamp.IsZero()
 		switch {
-		case !s.known:
-			unknown = append(unknown, s)
-		case s.Result.Carstamp.IsZero() && (s.Request.Kind != register.Read || s.Result.Value.Present()):
+		case !s.known || !hinted && s.Request.Kind == register.RMW:
+			r.loose = append(r.loose, s)
+		case !hinted && (s.Request.Kind == register.Write || s.Result.Value.Present()):
 			return false
 		default:
-			order = append(order, s)
+			r.order = append(r.order, s)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *step) int {
+	slices.SortStableFunc(r.order, func(a, b *step) int {
 		return cmp.Or(a.Result.Carstamp.Compare(b.Result.Carstamp), cmp.Compare(observes(a), observes(b)),
 			cmp.Compare(a.from, b.from))
 	})
-	// begun[i] is the latest that a step may begin that comes at or before order[i].
-	begun := make([]time.Duration, len(order))
-	latest := never
-	for i, s := range slices.Backward(order) {
-		latest = min(latest, s.Returned)
-		begun[i] = latest
-		if s.from > latest {
+	r.latest = make([]time.Duration, len(r.order)+1)
+	r.latest[len(r.order)] = never
+	for i, s := range slices.Backward(r.order) {
+		r.latest[i] = min(r.latest[i+1], s.Returned)
+		if s.from > r.latest[i] {
 			return false
 		}
 	}
-	r := replay{
-		registry: registry, order: order, begun: begun, unknown: unknown,
-		used: make([]int, len(unknown)), budget: tries + 20*len(order),
-	}
-	return r.from(0, nil)
+	r.placed, r.used = make([]bool, len(r.loose)), make([]int, len(r.loose))
+	r.budget = tries + 20*len(steps)
+	return r.at(0, nil, deepen)
 }
 
 // observes is 1 for steps that take the carstamp of what they found, and so come after it.
@@ -54,58 +59,97 @@ func observes(s *step) int {
 	return 0
 }
 
-const (
-	tries     = 100_000 // calls of functions that a replay may take before the search does better
-	maxHidden = 3       // unknown effects in a row that are tried to explain one answer
-)
-
-// replay applies known steps in a given order, with unknown ones between them where answers need them.
+// replay applies steps in a given order, with loose ones between them.
 type replay struct {
 	registry *register.Registry
 	order    []*step
-	begun    []time.Duration
-	unknown  []*step // by when they may begin
-	used     []int   // by class
+	latest   []time.Duration // the latest that a step may begin that comes directly before order[i]
+	loose    []*step         // by when they may begin
+	placed   []bool          // loose steps that were put somewhere
+	first    int             // no loose step before this one is left
+	used     []int           // unknown steps that were placed, by class
 	budget   int
 }
 
-// from reports whether the steps from order[i] agree with the value before them.
-func (r *replay) from(i int, value register.Value) bool {
-	for ; i < len(r.order); i++ {
-		r.budget--
-		next, agrees := answer(r.registry, value, r.order[i])
-		if !agrees {
-			for hidden := 1; hidden <= maxHidden; hidden++ {
-				if r.explained(i, value, hidden) {
-					return true
-				}
-			}
-			return false
-		}
-		value = next
-	}
-	return true // the unknown steps that are left never took effect
-}
+// deepen, as a number of unknown steps, is to try none, then one, then more.
+const deepen = -1
 
-// explained reports whether so many unknown steps before order[i] make all from there agree.
-func (r *replay) explained(i int, value register.Value, hidden int) bool {
-	if hidden == 0 {
-		next, agrees := answer(r.registry, value, r.order[i])
-		return agrees && r.from(i+1, next)
-	}
-	for _, u := range r.unknown {
-		if r.budget--; r.budget < 0 || u.from > r.begun[i] {
-			return false
+// at reports whether the steps from order[i] and the loose ones that are left can follow a value, with at
+// most so many unknown steps before order[i].
+func (r *replay) at(i int, value register.Value, unknown int) bool {
+	for ; i < len(r.order); i++ {
+		s := r.order[i]
+		next, agrees := answer(r.registry, value, s)
+		if agrees = agrees && !r.overdue(s.from); !agrees {
+			return r.insert(i, value, unknown)
 		}
-		changed, changes := effect(r.registry, value, u)
-		if !changes || r.used[u.class] != u.rank {
-			continue
-		}
-		r.used[u.class]++
-		if r.explained(i, changed, hidden-1) {
+		// What fits a value has no other chance once a write comes over it.
+		if s.Request.Kind == register.Write && r.place(i, value, 0) {
 			return true
 		}
-		r.used[u.class]--
+		value, unknown = next, deepen
+	}
+	// Unknown steps that are left never took effect.
+	return !r.overdue(never) || r.insert(i, value, unknown)
+}
+
+// insert reports whether loose steps before order[i] help.
+func (r *replay) insert(i int, value register.Value, unknown int) bool {
+	if unknown != deepen {
+		return r.place(i, value, unknown)
+	}
+	for most := range maxUnknown + 1 {
+		if r.place(i, value, most) {
+			return true
+		}
+	}
+	return false
+}
+
+// place tries each loose step that fits directly before order[i].
+func (r *replay) place(i int, value register.Value, unknown int) bool {
+	for r.first < len(r.loose) && r.placed[r.first] {
+		r.first++
+	}
+	for j := r.first; j < len(r.loose); j++ {
+		s := r.loose[j]
+		if r.budget--; r.budget < 0 || s.from > r.latest[i] {
+			return false
+		}
+		if r.placed[j] || !s.known && (unknown == 0 || r.used[s.class] != s.rank) || r.overdue(s.from) {
+			continue
+		}
+		if r.try(i, j, value, unknown) {
+			return true
+		}
+	}
+	return false
+}
+
+// try puts one loose step before order[i], and takes it back if that does not work out.
+func (r *replay) try(i, j int, value register.Value, unknown int) bool {
+	s := r.loose[j]
+	r.placed[j] = true
+	defer func() { r.placed[j], r.first = false, min(r.first, j) }()
+	if s.known {
+		next, agrees := answer(r.registry, value, s)
+		return agrees && r.at(i, next, unknown)
+	}
+	next, changes := effect(r.registry, value, s)
+	if !changes {
+		return false
+	}
+	r.used[s.class]++
+	defer func() { r.used[s.class]-- }()
+	return r.at(i, next, unknown-1)
+}
+
+// overdue reports whether a known loose step that is left had returned before a time.
+func (r *replay) overdue(t time.Duration) bool {
+	for j := r.first; j < len(r.loose) && r.loose[j].from < t; j++ {
+		if !r.placed[j] && r.loose[j].known && r.loose[j].Returned < t {
+			return true
+		}
 	}
 	return false
 }
