@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -151,6 +152,10 @@ func (s *stream) send(l *lifetime, pipe grpc.BidiStreamingClient[registerv1.Requ
 		s.mu.Lock()
 		for len(s.queue) == 0 && !l.over {
 			s.queued.Wait()
+			// Others that are about to send get their turn first: a message costs as much as several operations.
+			s.mu.Unlock()
+			runtime.Gosched()
+			s.mu.Lock()
 		}
 		if l.over {
 			s.queued.Signal() // it may have been meant for the next lifetime's sender
@@ -182,9 +187,13 @@ func (s *stream) send(l *lifetime, pipe grpc.BidiStreamingClient[registerv1.Requ
 
 // receive hands responses to those who wait, until the stream breaks.
 func (s *stream) receive(l *lifetime, pipe grpc.BidiStreamingClient[registerv1.Requests, registerv1.Responses]) {
+	var batch registerv1.Responses // only its slice is used again
 	for {
-		batch, err := pipe.Recv()
-		if err != nil {
+		clear(batch.Responses)
+		room := batch.Responses[:0]
+		batch.Reset()
+		batch.Responses = room
+		if err := pipe.RecvMsg(&batch); err != nil {
 			s.broke(l, err)
 			return
 		}

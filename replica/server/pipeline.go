@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -50,8 +51,13 @@ func (g *GRPC) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 
 // receive submits requests until the client has no more.
 func (p *pipeline) receive(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
+	var batch registerv1.Requests // only its slice is used again
 	for {
-		batch, err := stream.Recv()
+		clear(batch.Requests)
+		room := batch.Requests[:0]
+		batch.Reset()
+		batch.Requests = room
+		err := stream.RecvMsg(&batch)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -149,6 +155,10 @@ func (p *pipeline) take(into []*answer) []*answer {
 	defer p.mu.Unlock()
 	for len(p.answered) == 0 && !(p.ended && (p.broken || p.pending == 0)) {
 		p.changed.Wait()
+		// Answers that are about to come go into the same message, which costs as much as several of them.
+		p.mu.Unlock()
+		runtime.Gosched()
+		p.mu.Lock()
 	}
 	taken := append(into, p.answered...)
 	clear(p.answered)
