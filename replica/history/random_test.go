@@ -20,6 +20,7 @@ type shape struct {
 	keys       int
 	unknown    float64 // how many of the outcomes are unknown
 	hints      bool    // whether there are carstamps
+	blank      bool    // whether rmws have none of them
 	blind      bool    // whether there are only reads and writes
 }
 
@@ -56,7 +57,7 @@ func atomic(rng *rand.Rand, s shape) []Operation {
 	values := map[string]register.Value{}
 	for i, e := range effects {
 		result := execute(registry, values, e.o.Request)
-		if s.hints {
+		if s.hints && !(s.blank && e.o.Request.Kind == register.RMW) {
 			result.Carstamp.Timestamp = uint64(i + 1)
 		}
 		if e.o.Known() {
@@ -130,7 +131,7 @@ func execute(registry *register.Registry, values map[string]register.Value, o re
 func TestAtomicHistoriesAreAccepted(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		s := shape{operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(), hints: seed%2 == 0}
+		s := shape{operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(), hints: seed%3 > 0, blank: seed%3 > 1}
 		if v := Check(atomic(rng, s), Options{Timeout: time.Minute}); !v.OK() {
 			t.Fatalf("seed %d: %s\n%s", seed, v.Outcome, v.Explanation)
 		}
@@ -141,7 +142,7 @@ func TestAtomicHistoriesAreAccepted(t *testing.T) {
 func TestMutationsAreRefused(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		history := atomic(rng, shape{operations: 60, clients: 4, keys: 2, unknown: 0.05, hints: seed%2 == 0})
+		history := atomic(rng, shape{operations: 60, clients: 4, keys: 2, unknown: 0.05, hints: seed%3 > 0, blank: seed%3 > 1})
 		i := rng.IntN(len(history))
 		for !(history[i].Request.Kind == register.Read && history[i].Known()) {
 			i = (i + 1) % len(history)
@@ -159,7 +160,7 @@ func TestCheckAgreesWithPlainSearch(t *testing.T) {
 	counts := map[Outcome]int{}
 	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		history := atomic(rng, shape{operations: 9 + rng.IntN(4), clients: 3, keys: 1, unknown: 0.3, hints: true})
+		history := atomic(rng, shape{operations: 9 + rng.IntN(4), clients: 3, keys: 1, unknown: 0.3, hints: true, blank: seed%2 == 0})
 		for range rng.IntN(6) {
 			a, b := &history[rng.IntN(len(history))], &history[rng.IntN(len(history))]
 			if a.Result.Status == register.OK && b.Known() && a.Request.Kind != register.Write {
@@ -232,10 +233,15 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 func BenchmarkCheckOneHotKey(b *testing.B) {
-	history := atomic(rand.New(rand.NewPCG(1, 1)), shape{operations: 20_000, clients: 64, keys: 1, hints: true})
-	for b.Loop() {
-		if v := Check(history, Options{}); !v.OK() {
-			b.Fatal(v.Outcome, v.Explanation)
-		}
+	for _, s := range []shape{{blind: true}, {}} {
+		s.operations, s.clients, s.keys, s.hints = 20_000, 64, 1, true
+		b.Run(fmt.Sprintf("operations=20000/rmws=%t", !s.blind), func(b *testing.B) {
+			history := atomic(rand.New(rand.NewPCG(1, 1)), s)
+			for b.Loop() {
+				if v := Check(history, Options{Timeout: 20 * time.Second}); !v.OK() {
+					b.Fatal(v.Outcome, v.Explanation)
+				}
+			}
+		})
 	}
 }
