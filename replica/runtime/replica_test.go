@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
@@ -205,6 +206,31 @@ func TestARoundTripTakesTwiceTheDelay(t *testing.T) {
 	eventually(t, "the round trip is measured", func() bool { return c.replicas[0].Status().Peers[0].MinRTT > 0 })
 	if rtt := c.replicas[0].Status().Peers[0].MinRTT; rtt < 2*delay {
 		t.Errorf("round trip of %s, with %s each way", rtt, delay)
+	}
+}
+
+func TestADeadNeighbourIsNotWaitedForAgain(t *testing.T) {
+	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Memory, Retry: 3 * time.Second})
+	retries := func() float64 {
+		var m dto.Metric
+		if err := c.replicas[0].metrics.taken.WithLabelValues("register.retry").Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		return m.GetCounter().GetValue()
+	}
+	c.write(0, "k", "v")
+	c.stop(1) // the nearest of member 1
+	eventually(t, "an operation asks the other member at once", func() bool {
+		before := retries()
+		c.expect(0, "k", "v")
+		return retries() == before
+	})
+	before := retries()
+	for range 20 {
+		c.write(0, "k", "v")
+	}
+	if n := retries() - before; n > 0 {
+		t.Errorf("%v of 20 operations still waited for the dead member", n)
 	}
 }
 

@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,8 @@ type shard struct {
 	durable  uint64 // the latest batch that the journal knows to be durable
 	held     []held
 	outgoing map[view.MemberID]*[]*peerv1.Message
-	order    []view.MemberID
+	order    []view.MemberID // of the peers, as Options.Nearest
+	near     []view.MemberID // the same, as the protocol knows it
 }
 
 // inputs is what arrived since the last turn.
@@ -102,6 +104,7 @@ func newShard(r *Replica, number int) (*shard, error) {
 	for _, id := range r.options.Nearest {
 		s.outgoing[id] = &[]*peerv1.Message{}
 		s.order = append(s.order, id)
+		s.near = append(s.near, id)
 	}
 	s.journal = protocol.NewJournal(r.store.Shard(number))
 	p, err := r.options.start(r.config(number), s.journal)
@@ -187,12 +190,32 @@ func (s *shard) run() {
 		select {
 		case <-s.wake:
 		case <-ticker.C:
+			s.prefer()
 		case <-s.replica.stopping:
 			return
 		}
 		if !s.turn() {
 			return
 		}
+	}
+}
+
+// prefer moves peers that don't answer behind those that do, so that thrifty sending spares them.
+func (s *shard) prefer() {
+	p, ok := s.protocol.(interface{ Prefer([]view.MemberID) })
+	if !ok {
+		return
+	}
+	rank := func(id view.MemberID) int {
+		if s.replica.transport.Reachable(id) {
+			return slices.Index(s.order, id)
+		}
+		return len(s.order) + slices.Index(s.order, id)
+	}
+	byRank := func(a, b view.MemberID) int { return rank(a) - rank(b) }
+	if !slices.IsSortedFunc(s.near, byRank) {
+		slices.SortFunc(s.near, byRank)
+		p.Prefer(s.near)
 	}
 }
 

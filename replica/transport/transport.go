@@ -131,6 +131,12 @@ func (t *Transport) Peers() []Peer {
 	return peers
 }
 
+// Reachable reports whether a peer answered a ping lately.
+func (t *Transport) Reachable(id view.MemberID) bool {
+	p := t.peers[id]
+	return p != nil && p.rtts.reachable(t.clock())
+}
+
 // Direction is a way of a link, as this member sees it.
 type Direction uint8
 

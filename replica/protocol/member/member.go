@@ -8,6 +8,7 @@ package member
 
 import (
 	"fmt"
+	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -86,6 +87,7 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	if config.View.Index(config.Self) < 0 {
 		return nil, fmt.Errorf("member %d is not in the view of epoch %d", config.Self, config.View.Epoch)
 	}
+	config.Nearest = slices.Clone(config.Nearest) // Prefer changes it
 	m := &Member{
 		config:   config,
 		mistakes: mistakes,
@@ -129,6 +131,12 @@ func (m *Member) Pending() int {
 		return p.Pending()
 	}
 	return 0
+}
+
+// Prefer orders the other members anew, nearest first, such as when one no longer answers: thrifty sending
+// would wait for it each time. It must list the members of Config.Nearest. Any order is safe.
+func (m *Member) Prefer(nearest []view.MemberID) {
+	copy(m.config.Nearest, nearest) // in place: the inner protocol's configuration shares it
 }
 
 // Submit implements protocol.Protocol.
