@@ -772,11 +772,15 @@ func (x *Command) GetMaxValueBytes() uint64 {
 
 // Answer is what one rmw returned.
 type Answer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Present       bool                   `protobuf:"varint,1,opt,name=present,proto3" json:"present,omitempty"`
-	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Refused       string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
-	Expired       bool                   `protobuf:"varint,4,opt,name=expired,proto3" json:"expired,omitempty"` // too old to be told from a duplicate; it was not applied by this instance
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Present bool                   `protobuf:"varint,1,opt,name=present,proto3" json:"present,omitempty"`
+	Value   []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Refused string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	Expired bool                   `protobuf:"varint,4,opt,name=expired,proto3" json:"expired,omitempty"` // too old to be told from a duplicate; it was not applied by this instance
+	// The carstamp that the rmw got.
+	Timestamp     uint64 `protobuf:"varint,5,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	Writer        uint64 `protobuf:"fixed64,6,opt,name=writer,proto3" json:"writer,omitempty"`
+	Rmws          uint64 `protobuf:"varint,7,opt,name=rmws,proto3" json:"rmws,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,6 +841,27 @@ func (x *Answer) GetExpired() bool {
 		return x.Expired
 	}
 	return false
+}
+
+func (x *Answer) GetTimestamp() uint64 {
+	if x != nil {
+		return x.Timestamp
+	}
+	return 0
+}
+
+func (x *Answer) GetWriter() uint64 {
+	if x != nil {
+		return x.Writer
+	}
+	return 0
+}
+
+func (x *Answer) GetRmws() uint64 {
+	if x != nil {
+		return x.Rmws
+	}
+	return 0
 }
 
 // RegisterRecord is a key's register on disk.
@@ -1413,12 +1438,15 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06number\x18\x04 \x01(\x04R\x06number\x12)\n" +
 	"\x10first_incomplete\x18\x05 \x01(\x04R\x0ffirstIncomplete\x12\x1b\n" +
 	"\tissued_at\x18\x06 \x01(\x03R\bissuedAt\x12&\n" +
-	"\x0fmax_value_bytes\x18\a \x01(\x04R\rmaxValueBytes\"l\n" +
+	"\x0fmax_value_bytes\x18\a \x01(\x04R\rmaxValueBytes\"\xb6\x01\n" +
 	"\x06Answer\x12\x18\n" +
 	"\apresent\x18\x01 \x01(\bR\apresent\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\tR\arefused\x12\x18\n" +
-	"\aexpired\x18\x04 \x01(\bR\aexpired\"\x8a\x01\n" +
+	"\aexpired\x18\x04 \x01(\bR\aexpired\x12\x1c\n" +
+	"\ttimestamp\x18\x05 \x01(\x04R\ttimestamp\x12\x16\n" +
+	"\x06writer\x18\x06 \x01(\x06R\x06writer\x12\x12\n" +
+	"\x04rmws\x18\a \x01(\x04R\x04rmws\"\x8a\x01\n" +
 	"\x0eRegisterRecord\x12\x1c\n" +
 	"\ttimestamp\x18\x01 \x01(\x04R\ttimestamp\x12\x16\n" +
 	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x12\n" +

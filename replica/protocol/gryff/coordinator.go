@@ -312,6 +312,7 @@ func (p *Protocol) answer(d *drive) {
 }
 
 func resultOf(a *peerv1.Answer, r register.Result) register.Result {
+	r.Carstamp = carstamp(a.Timestamp, a.Writer, a.Rmws)
 	switch {
 	case a.Expired:
 		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"

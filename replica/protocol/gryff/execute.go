@@ -160,7 +160,10 @@ func (p *Protocol) executeCommand(state *peerv1.KeyState, current *register.Vers
 		current.Value = out.Next
 	}
 	current.Carstamp = current.Carstamp.Next()
-	answer := &peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused}
+	answer := &peerv1.Answer{
+		Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused,
+		Timestamp: current.Carstamp.Timestamp, Writer: uint64(current.Carstamp.Writer), Rmws: current.Carstamp.RMWs,
+	}
 	remember(state, c, answer)
 	return answer
 }
