@@ -34,6 +34,7 @@ type client struct {
 	finished func(history.Operation)
 
 	working    bool
+	since      time.Duration // when the operation began
 	operation  register.Operation
 	invocation history.Invocation
 	attempt    uint32 // of all operations; answers to earlier ones are ignored
@@ -79,7 +80,7 @@ func (c *client) issue() {
 		w.schedule(at-w.now, event{kind: issue, b: int16(c.index)})
 		return
 	}
-	c.working = true
+	c.working, c.since = true, w.now
 	c.operation = op
 	w.busy++
 	if op.Kind == register.RMW {
@@ -134,8 +135,8 @@ func (c *client) hop(from, to int) (time.Duration, bool) {
 		return w.env.clientRTT / 2, true
 	}
 	l := &w.links[from*len(w.nodes)+to]
-	if l.blocked > 0 {
-		w.faultsTouch(func(f *fault) bool { return f.blocks(from, to) })
+	if l.partition != nil {
+		l.partition.touch(w)
 		return 0, false
 	}
 	if l.loss != nil && l.draw.chance(l.loss.Rate) {

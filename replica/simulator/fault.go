@@ -59,8 +59,8 @@ type Fault struct {
 	Side uint64        // Partition: a bit per node on the one side
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
-	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder, or, of those on their way from
-	// it, are lost with a process that stops. Of Skew, how many millionths the clock is fast.
+	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
+	// with a process that stops or by a Partition. Of Skew, how many millionths the clock is fast.
 	Rate   int
 	Size   time.Duration // Duplicate, Reorder, Slow: the longest extra delay; Skew: how far the clock jumps
 	Intact int           // Torn: how many batches of the fsync in flight reach the disk
@@ -115,14 +115,6 @@ func (f *fault) blocks(from, to int) bool {
 
 // touch notes that the fault changed the fate of a message or a turn while operations were in progress.
 func (f *fault) touch(w *world) { f.hit = f.hit || w.busy > 0 }
-
-func (w *world) faultsTouch(is func(*fault) bool) {
-	for _, f := range w.faults {
-		if is(f) {
-			f.touch(w)
-		}
-	}
-}
 
 // inject adds faults to the run.
 func (w *world) inject(faults []Fault) {
@@ -239,7 +231,7 @@ func (w *world) refreshLinks() {
 	for from := range n {
 		for to := range n {
 			l := &w.links[from*n+to]
-			l.blocked, l.loss, l.duplicate, l.reorder = 0, nil, nil, nil
+			l.partition, l.loss, l.duplicate, l.reorder = nil, nil, nil, nil
 			for _, f := range w.faults {
 				if !f.active || f.Node >= 0 && f.Node != from && f.Node != to {
 					continue
@@ -247,7 +239,7 @@ func (w *world) refreshLinks() {
 				switch f.Kind {
 				case Partition:
 					if f.blocks(from, to) {
-						l.blocked++
+						l.partition = f
 					}
 				case Loss:
 					l.loss = f

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
@@ -109,7 +110,7 @@ func (x Experiment) environment() environment {
 		network:   x.Network,
 		shards:    max(x.Shards, 1),
 		jitter:    quietJitter,
-		fsync:     [2]time.Duration{fastSync, slowSync},
+		disks:     slices.Repeat([]window{{fastSync, slowSync}}, len(x.Network.Sites)),
 		retry:     2 * x.Network.Largest(),
 		clientRTT: profile.Local,
 	}

@@ -17,7 +17,7 @@ type link struct {
 	flying  int           // messages on their way
 
 	// Faults in force.
-	blocked   int
+	partition *fault
 	loss      *fault
 	duplicate *fault
 	reorder   *fault
@@ -57,8 +57,8 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 
 func (w *world) transmit(from, to int, m *peerv1.Message) {
 	l := &w.links[from*len(w.nodes)+to]
-	if l.blocked > 0 {
-		w.faultsTouch(func(f *fault) bool { return f.blocks(from, to) })
+	if l.partition != nil {
+		l.partition.touch(w)
 		w.trace.dropped(from, to, m, "partition")
 		return
 	}
@@ -123,6 +123,11 @@ func (w *world) arrive(e *event) {
 	}
 	if sender := w.nodes[from]; e.aux != uint64(sender.life) && l.draw.chance(sender.cut) {
 		w.trace.dropped(from, to, e.message, "not sent before the crash")
+		return
+	}
+	if p := l.partition; p != nil && l.draw.chance(p.Rate) {
+		p.touch(w)
+		w.trace.dropped(from, to, e.message, "partition")
 		return
 	}
 	nd := w.nodes[to]

@@ -299,8 +299,8 @@ func (nd *node) sync() {
 		return
 	}
 	nd.log.syncing = len(nd.log.entries)
-	f := nd.world.env.fsync
-	nd.world.schedule(nd.draw.between(f[0], f[1]), event{kind: synced, a: int16(nd.index), aux: uint64(nd.life)})
+	d := nd.world.env.disks[nd.index]
+	nd.world.schedule(nd.draw.between(d.low, d.high), event{kind: synced, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
 // synced makes durable what the fsync in flight covered.

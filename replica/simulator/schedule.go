@@ -76,8 +76,12 @@ func Draw(seed uint64, options Options) Schedule {
 	s.env = drawEnvironment(draw, n, options.Shards)
 
 	clients := 6 + draw.below(6)
-	total := options.Operations + draw.below(options.Operations/2+1)
 	pace := s.env.network.Largest() * time.Duration(40+draw.below(150)) / 100
+	if draw.chance(300) { // calm: what one operation left behind, the next does not clear away at once
+		clients = 2 + draw.below(3)
+		pace *= 2
+	}
+	total := options.Operations + draw.below(options.Operations/2+1)
 	each := total/clients + 1
 	s.Settle = time.Duration(each) * pace
 	homes := n
@@ -126,9 +130,7 @@ func drawEnvironment(draw stream, n, shards int) environment {
 	}
 	env := environment{network: network, shards: shards, sealed: true, skewed: true, shuffled: draw.chance(500), clientRTT: profile.Local}
 	env.jitter = draw.below(400)
-	// From a fast disk to one that takes longer than a round trip.
-	slowest := []time.Duration{time.Millisecond, 12 * time.Millisecond, 100 * time.Millisecond}[draw.below(3)]
-	env.fsync = [2]time.Duration{slowest / 10, draw.between(slowest/10, slowest)}
+	env.disks = drawDisks(draw, n)
 	if draw.chance(500) {
 		env.gather = 3 * time.Millisecond
 	}
@@ -139,6 +141,22 @@ func drawEnvironment(draw stream, n, shards int) environment {
 		env.deadline = env.patience * 3 / 4
 	}
 	return env
+}
+
+// drawDisks gives the members disks from fast ones to some that take longer than a round trip: the same kind
+// for all, or each its own.
+func drawDisks(draw stream, n int) []window {
+	same := draw.chance(500)
+	var disks []window
+	for len(disks) < n {
+		slowest := []time.Duration{time.Millisecond, 12 * time.Millisecond, 150 * time.Millisecond}[draw.below(3)]
+		disk := window{slowest / 10, draw.between(slowest/10, slowest)}
+		disks = append(disks, disk)
+		for same && len(disks) < n {
+			disks = append(disks, disk)
+		}
+	}
+	return disks
 }
 
 // drawFaults spreads faults over the time in which operations run.
@@ -158,9 +176,9 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 				f.For = draw.between(time.Millisecond, s.env.retry/2) // back before its old messages have arrived
 			}
 		case Partition:
-			f.Side = drawSide(draw, n)
-			f.OneWay = draw.chance(400)
-			f.Node = -1
+			p := drawPartition(draw, n)
+			p.At, p.For = f.At, f.For
+			f = p
 		case Loss, Duplicate, Reorder:
 			f.Rate = 100 + draw.below(600)
 			f.Size = draw.between(time.Millisecond, s.env.retry*3)
@@ -176,21 +194,51 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			f.For = draw.between(s.env.retry/4, s.env.suspect*2)
 		}
 		s.Faults = append(s.Faults, f)
-		if (f.Kind == Crash || f.Kind == Torn) && draw.chance(250) { // a power failure: others stop with it
-			for other := range n {
-				if other != f.Node && draw.chance(700) {
-					also := f
-					also.Node = other
-					s.Faults = append(s.Faults, also)
-				}
-			}
+		if f.Kind == Crash || f.Kind == Torn || f.Kind == Wipe {
+			s.drawCompany(draw, n, f, slices.Contains(kinds, Partition))
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// drawSide picks at least one and not all of n nodes.
+// drawCompany adds what makes the stop of a process worse: others stop with it, as in a power failure, or the
+// network is cut one way before it stops, and another way once it is back. That is how quorums of different
+// times come to miss each other.
+func (s *Schedule) drawCompany(draw stream, n int, f Fault, cut bool) {
+	if f.Kind != Wipe && draw.chance(250) {
+		for other := range n {
+			if other != f.Node && draw.chance(700) {
+				also := f
+				also.Node = other
+				s.Faults = append(s.Faults, also)
+			}
+		}
+	}
+	if !cut || draw.chance(400) {
+		return
+	}
+	retry := s.env.retry
+	before, after := drawPartition(draw, n), drawPartition(draw, n)
+	early := draw.between(0, retry/2)
+	before.At = max(0, f.At-early)
+	before.For = early + f.For + draw.between(0, retry*2)
+	after.At = before.At + before.For
+	after.For = draw.between(retry, retry*5)
+	s.Faults = append(s.Faults, before, after)
+}
+
+func drawPartition(draw stream, n int) Fault {
+	return Fault{
+		Kind: Partition, Node: -1, Side: drawSide(draw, n), OneWay: draw.chance(300),
+		Rate: []int{0, 500, 1000}[draw.below(3)],
+	}
+}
+
+// drawSide picks at least one and not all of n nodes, one node alone more often than the others together.
 func drawSide(draw stream, n int) uint64 {
+	if draw.chance(300) {
+		return 1 << draw.below(n)
+	}
 	for {
 		if side := draw.pcg.Uint64() & (1<<n - 1); side != 0 && side != 1<<n-1 {
 			return side

@@ -35,8 +35,8 @@ func MemberWith(inner member.Factory, mistakes member.Mistakes) Start {
 type environment struct {
 	network   profile.Profile
 	shards    int
-	jitter    int // a message's extra delay, in thousandths of its one-way delay, at most
-	fsync     [2]time.Duration
+	jitter    int           // a message's extra delay, in thousandths of its one-way delay, at most
+	disks     []window      // how long an fsync takes, by node
 	gather    time.Duration // a node may let inputs gather for so long before a turn; 0: one turn per input
 	sealed    bool          // messages go through their wire format, and must not be changed once sent
 	retry     time.Duration
@@ -47,6 +47,9 @@ type environment struct {
 	shuffled  bool          // each process has a random opinion of which members are near
 	skewed    bool          // clocks of nodes start at different readings and drift
 }
+
+// window is a range of durations, both ends included.
+type window struct{ low, high time.Duration }
 
 // epochStart is the wall-clock reading, in Unix milliseconds, at which virtual time starts.
 const epochStart = 1_700_000_000_000
