@@ -1,0 +1,130 @@
+package node
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// valid is a configuration of the first of three members, all on this machine.
+func valid(directory string) Config {
+	return Config{
+		Cluster: "c", Epoch: 1, Protocol: "Gryff", Shards: 2, Self: 1,
+		Members: []Member{
+			{ID: 1, Site: "a", Address: "127.0.0.1:1"},
+			{ID: 2, Site: "b", Address: "127.0.0.1:2", RTT: Duration(3 * time.Millisecond)},
+			{ID: 3, Site: "c", Address: "127.0.0.1:3", Jitter: Duration(time.Millisecond)},
+		},
+		Bootstrap: true, Directory: directory, Durability: storage.Sync,
+		Limits: Limits{KeyBytes: 100, ValueBytes: 1000}, Listen: Listen{Peer: "127.0.0.1:0"},
+	}
+}
+
+func TestConfigRoundTrip(t *testing.T) {
+	want := valid("d")
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(got)
+	if err != nil || string(again) != string(text) {
+		t.Errorf("read back as %s (%v), want %s", again, err, text)
+	}
+	if !strings.Contains(string(text), `"rtt":"3ms"`) || !strings.Contains(string(text), `"durability":"Sync"`) {
+		t.Errorf("not for people: %s", text)
+	}
+}
+
+func TestConfigMistakes(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"protocol", func(c *Config) { c.Protocol = "Raft" }, "protocol: unknown protocol"},
+		{"two members", func(c *Config) { c.Members = c.Members[:2] }, "members: protocol Gryff runs with 3, 5 or 7"},
+		{"one member twice", func(c *Config) { c.Members[2].ID = 1 }, "member 1 is named twice"},
+		{"no cluster", func(c *Config) { c.Cluster = "" }, "the cluster has no identity"},
+		{"no epoch", func(c *Config) { c.Epoch = 0 }, "epochs start at 1"},
+		{"self", func(c *Config) { c.Self = 4 }, "self: member 4 is not in members"},
+		{"address", func(c *Config) { c.Members[1].Address = "" }, "member 2 has no address"},
+		{"rtt", func(c *Config) { c.Members[1].RTT = -1 }, "member 2: rtt and jitter must not be negative"},
+		{"shards", func(c *Config) { c.Shards = 0 }, "shards: must be at least 1"},
+		{"directory", func(c *Config) { c.Directory = "" }, "directory: give"},
+		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
+		{"limits", func(c *Config) { c.Limits.KeyBytes = 0 }, "limits: keyBytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := valid("d")
+			tt.change(&c)
+			if err := c.Validate(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	if err := valid("d").Validate(); err != nil {
+		t.Errorf("the configuration that the mistakes were made in: %v", err)
+	}
+}
+
+func TestConfigFileMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"self": "one"}`:                         "self",
+		`{"members": [{"id": 1, "rtt": 3}]}`:      "a duration is a string such as 72ms, not 3",
+		`{"members": [{"id": 1, "rtt": "soon"}]}`: `"soon" is not a duration`,
+		`{"shard": 3}`:                            `unknown field "shard"`,
+		`{"durability": "Maybe"}`:                 `durability "Maybe" is unknown`,
+		`{`:                                       "yaml",
+	} {
+		path := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want the file's name and %q", text, err, want)
+		}
+	}
+	if _, err := LoadConfig("/no/such/file"); err == nil {
+		t.Error("a missing file was read")
+	}
+}
+
+func FuzzDuration(f *testing.F) {
+	f.Add(`"72ms"`)
+	f.Add(`"-1.5s"`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var d, again Duration
+		if d.UnmarshalJSON([]byte(text)) != nil {
+			return
+		}
+		written, err := d.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalJSON(written); err != nil || again != d {
+			t.Errorf("%s became %s, read as %v (%v)", text, written, time.Duration(again), err)
+		}
+	})
+}
+
+func TestView(t *testing.T) {
+	v := valid("d").View()
+	if v.Majority() != 2 || v.Members[1] != (view.Member{ID: 2, Site: "b", Address: "127.0.0.1:2"}) {
+		t.Errorf("view: %+v", v)
+	}
+}
