@@ -23,6 +23,8 @@ const (
 	operationWithin = 10 * time.Second
 	// checkWithin bounds the search for a violation.
 	checkWithin = 2 * time.Minute
+	// maxOperations bounds what a check keeps in memory.
+	maxOperations = 1_000_000
 	// checkSeed makes the operations of a check; their interleaving is as real as the time.
 	checkSeed = 1
 )
@@ -67,7 +69,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	var ended atomic.Int64
 	load := workload.Loop{
 		Spec: spec, Sites: connected.sites, Clients: s.Check.Clients, Seed: checkSeed,
-		Duration: s.Check.Duration, Recorder: recorder,
+		Duration: s.Check.Duration, Operations: maxOperations, Recorder: recorder,
 		Progress: func(n int64) { ended.Store(n) },
 	}
 	screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", s.Check.Duration, s.Check.Clients, len(load.Sites)))

@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// errorPrefix begins the last line of a member that says why it ends.
+const errorPrefix = "georegister: "
+
 // process is a member that runs as a child.
 type process struct {
 	command *exec.Cmd
@@ -79,8 +82,8 @@ func (p *process) crashed() string {
 	switch {
 	case p.wanted:
 		return ""
-	case p.errors.last() != "":
-		return p.errors.last()
+	case strings.HasPrefix(p.errors.last(), errorPrefix):
+		return strings.TrimPrefix(p.errors.last(), errorPrefix)
 	case p.err != nil:
 		return p.err.Error()
 	}

@@ -37,6 +37,7 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(directory)
+	redis.SetLogger(quiet{}) // sites that are down are part of the tests
 	binary = filepath.Join(directory, "georegister")
 	command := exec.Command("go", "build", "-o", binary, "../../cmd/georegister")
 	if out, err := command.CombinedOutput(); err != nil {
@@ -45,6 +46,12 @@ func build(m *testing.M) int {
 	}
 	return m.Run()
 }
+
+// quiet logs nothing.
+type quiet struct{}
+
+// Printf implements go-redis' logger.
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // cluster is a `georegister dev` that runs.
 type cluster struct {

@@ -1,0 +1,135 @@
+package dev
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
+
+func manifest(t *testing.T, spec string) *v1alpha1.GeoRegisterCluster {
+	t.Helper()
+	m, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const threeSites = "{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}"
+
+func TestDirectoryIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	first, err := openDirectory(path, manifest(t, threeSites))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.record.Members[1].Wiped = true
+	if err := first.save(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openDirectory(path, manifest(t, threeSites))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.record.Cluster != first.record.Cluster || !again.record.Members[1].Wiped {
+		t.Errorf("read back as %+v, want %+v", again.record, first.record)
+	}
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(path, recordFile)); err != nil {
+		t.Errorf("a directory that was asked for is gone: %v", err)
+	}
+}
+
+func TestDirectoryRefusesAnotherTopology(t *testing.T) {
+	path := t.TempDir()
+	d, err := openDirectory(path, manifest(t, threeSites))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]string{
+		"{protocol: ABD, sites: [{name: a}, {name: b}, {name: c}]}":                                  "made with protocol Gryff, the manifest has ABD",
+		"{protocol: Gryff, shards: 9, sites: [{name: a}, {name: b}, {name: c}]}":                     "made with shards 4, the manifest has 9",
+		"{protocol: Gryff, sites: [{name: a, members: 3}]}":                                          "made with sites [a b c], the manifest has [a-1 a-2 a-3]",
+		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}":          "the manifest has [a b c d e]",
+		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], storage: {durability: Memory}}": "",
+	} {
+		_, err := openDirectory(path, manifest(t, spec))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+	d.record.Formed = true
+	if err := d.save(); err != nil {
+		t.Fatal(err)
+	}
+	memory := manifest(t, "{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], storage: {durability: Memory}}")
+	if _, err := openDirectory(path, memory); err == nil || !strings.Contains(err.Error(), "nothing is left") {
+		t.Errorf("a cluster in memory that has ended: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(path, recordFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDirectory(path, manifest(t, threeSites)); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
+
+func TestTemporaryDirectoryGoes(t *testing.T) {
+	d, err := openDirectory("", manifest(t, threeSites))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(d.path); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", d.path, err)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	members := newRecord(manifest(t, threeSites)).Members
+	if err := assign(members, 0); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]string{}
+	for _, m := range members {
+		for _, port := range []int{m.Ports.Redis, m.Ports.GRPC, m.Ports.Peer, m.Ports.Admin, m.Ports.HTTP} {
+			if other, twice := seen[port]; twice || port < 1024 || port > lastPort {
+				t.Errorf("port %d of %s is out of range or %s's too", port, m.Label, other)
+			}
+			seen[port] = m.Label
+		}
+	}
+	taken, err := net.Listen("tcp", loopback(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := assign(members, base); err == nil || !strings.Contains(err.Error(), "choose another --redis-base-port") {
+		t.Errorf("a base port that is taken: %v", err)
+	}
+	kept := members[2].Ports
+	members[2].Ports.Admin = base // of an earlier run, and taken since
+	if err := assign(members, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := members[2].Ports; got.Admin == base || got.GRPC != kept.GRPC || got.Peer != kept.Peer {
+		t.Errorf("ports %+v; those that are free should be kept of %+v", got, kept)
+	}
+}

@@ -1,0 +1,70 @@
+package dev
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestScreen(t *testing.T) {
+	var out bytes.Buffer
+	width, height := 20, 12
+	s := &screen{out: &out, size: func() (int, int) { return width, height }}
+	written := func(f func()) string {
+		out.Reset()
+		f()
+		return out.String()
+	}
+	lines := []string{"SITE", "a line that is too long for the terminal"}
+	first := written(func() { s.show(lines) })
+	if !strings.Contains(first, "\x1b[4;12r") || !strings.Contains(first, "\x1b[2;1H\x1b[2Ka line that is too l\x1b") {
+		t.Errorf("first table: %q", first)
+	}
+	if again := written(func() { s.show(lines) }); strings.Contains(again, clearScreen) || !strings.HasPrefix(again, saveCursor) ||
+		!strings.HasSuffix(again, restoreCursor) {
+		t.Errorf("second table disturbs what scrolls: %q", again)
+	}
+	height = 30
+	if resized := written(func() { s.show(lines) }); !strings.Contains(resized, "\x1b[4;30r") {
+		t.Errorf("after a resize: %q", resized)
+	}
+	height = 6
+	if small := written(func() { s.show(lines) }); !strings.Contains(small, wholeRegion) || strings.Contains(small, "SITE") {
+		t.Errorf("too small: %q", small)
+	}
+	if end := written(s.close); end != "" {
+		t.Errorf("there was no table to leave: %q", end)
+	}
+	plain := &screen{out: &out}
+	if got := written(func() { plain.show(lines); plain.close() }); got != "" {
+		t.Errorf("without a terminal: %q", got)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	for _, tt := range []struct {
+		sites  []string
+		faults int
+		want   []fault
+	}{
+		{[]string{"a", "b", "c"}, 1, []fault{{0.25, "kill c"}, {0.6, "restart c"}}},
+		{[]string{"a", "b", "c", "d", "e"}, 2, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}}},
+	} {
+		if got := plan(tt.sites, tt.faults); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.sites, got, tt.want)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	var last tail
+	for _, text := range []string{strings.Repeat("x", tailBytes), "\ngeoregister: disk", " full\n"} {
+		if n, err := last.Write([]byte(text)); n != len(text) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if got := last.last(); got != "georegister: disk full" {
+		t.Errorf("last line %q", got)
+	}
+}
