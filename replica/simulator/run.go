@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,9 +91,6 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 // live runs the world through faults, recovery, final reads and quiescence.
 func (w *world) live(settle time.Duration) (Class, string) {
 	never := func() bool { return false }
-	idle := func() bool {
-		return !slices.ContainsFunc(w.clients, func(c *client) bool { return !c.stopped })
-	}
 	w.run(settle, never)
 	if w.err != nil {
 		return Broken, w.err.Error()
@@ -100,19 +98,19 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	w.settle()
 	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
 	bound := 40 * w.env.suspect
-	if !w.run(w.now+bound, idle) {
+	if !w.finish(bound) {
 		return w.stuck("")
 	}
-	// What a client wrote is read at every node.
+	// Everything is read at every node, twice: values that come and go betray themselves.
 	keys := w.keys()
 	for i := range w.nodes {
 		var reads []Planned
-		for _, key := range keys {
+		for _, key := range append(keys, keys...) {
 			reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})
 		}
 		w.addClient(i, &list{reads}, 0)
 	}
-	if !w.run(w.now+bound, idle) {
+	if !w.finish(bound) {
 		return w.stuck("at the end ")
 	}
 	if !w.run(w.now+bound, func() bool { return w.pending() == 0 }) {
@@ -122,6 +120,22 @@ func (w *world) live(settle time.Duration) (Class, string) {
 		return Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances", w.pending())
 	}
 	return "", ""
+}
+
+// finish runs until every client is done. It reports false if one of them waits for an operation longer than
+// the bound: each operation has its own, so that a run may be long if it only moves.
+func (w *world) finish(bound time.Duration) bool {
+	from := w.now
+	idle, late := false, false
+	w.run(math.MaxInt64, func() bool {
+		idle, late = true, false
+		for _, c := range w.clients {
+			idle = idle && c.stopped
+			late = late || c.working && w.now > max(c.since, from)+bound
+		}
+		return idle || late
+	})
+	return idle
 }
 
 func (w *world) stuck(when string) (Class, string) {

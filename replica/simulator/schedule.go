@@ -77,9 +77,10 @@ func Draw(seed uint64, options Options) Schedule {
 
 	clients := 6 + draw.below(6)
 	pace := s.env.network.Largest() * time.Duration(40+draw.below(150)) / 100
-	if draw.chance(300) { // calm: what one operation left behind, the next does not clear away at once
+	calm := draw.chance(350) // what one operation left behind, others do not clear away at once
+	if calm {
 		clients = 2 + draw.below(3)
-		pace *= 2
+		pace = pace * 3 / 2
 	}
 	total := options.Operations + draw.below(options.Operations/2+1)
 	each := total/clients + 1
@@ -96,6 +97,9 @@ func Draw(seed uint64, options Options) Schedule {
 	for round := range each {
 		for i := range clients {
 			at := time.Duration(round)*pace + draw.between(0, pace)
+			if calm {
+				script.reads = 50 + 900*min(i, 1) // a writer and some readers
+			}
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}

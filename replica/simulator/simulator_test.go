@@ -1,0 +1,156 @@
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/georegister/georegister/replica/history"
+)
+
+// toyFaults are those that the toy survives.
+func toyFaults() []FaultKind {
+	return slices.DeleteFunc(FaultKinds(), func(k FaultKind) bool { return k == Wipe })
+}
+
+func toyOptions() Options { return Options{Faults: toyFaults(), RMWs: ManyRMWs} }
+
+func TestToySurvives(t *testing.T) {
+	seeds := 300
+	if testing.Short() {
+		seeds = 50
+	}
+	r := Search{Start: startToy(toyMistakes{}), Options: toyOptions(), First: 1, Seeds: seeds}.Run(context.Background())
+	for _, f := range r.Failures {
+		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
+	}
+	if missing := r.Missing([]string{"execute", "retry"}); missing != nil {
+		t.Errorf("paths never taken: %v", missing)
+	}
+	if r.Schedules < seeds*9/10 || r.Operations < 100*seeds || r.Hits < MinHits*r.Schedules {
+		t.Errorf("%d of %d schedules count, with %d operations and %d hits", r.Schedules, seeds, r.Operations, r.Hits)
+	}
+}
+
+func TestMistakesOfToyAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wrong toyMistakes
+		class Class
+		seeds int
+	}{
+		{"answers before it is durable", toyMistakes{answerEarly: true}, Violation, 100},
+		{"reads one replica", toyMistakes{readLocally: true}, Violation, 5},
+		{"executes a retried rmw again", toyMistakes{forgetCalls: true}, Violation, 50},
+		{"never asks again", toyMistakes{neverRetry: true}, Unbounded, 50},
+		{"goes deaf", toyMistakes{deaf: true}, Stuck, 50},
+		{"completes twice", toyMistakes{completeMore: true}, Broken, 1},
+		{"changes a sent message", toyMistakes{touchSent: true}, Broken, 50},
+		{"keeps what is over", toyMistakes{leak: true}, Unbounded, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := Find(startToy(c.wrong), toyOptions(), c.seeds)
+			if f == nil {
+				t.Fatalf("not found within %d seeds", c.seeds)
+			}
+			if f.Class != c.class {
+				t.Errorf("found as %v, not as %s", f, c.class)
+			}
+		})
+	}
+}
+
+// bytesOf is a history as it is written to a file.
+func bytesOf(t *testing.T, operations []history.Operation) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := history.NewWriter(&b)
+	for _, o := range operations {
+		if err := w.Write(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestSeedReplays(t *testing.T) {
+	const golden = ""
+	hash := sha256.New()
+	for seed := range uint64(10) {
+		run := func() []byte {
+			return bytesOf(t, Draw(seed, toyOptions()).Run(startToy(toyMistakes{}), nil).History)
+		}
+		first := run()
+		if !bytes.Equal(first, run()) {
+			t.Fatalf("seed %d gives two histories", seed)
+		}
+		hash.Write(first)
+	}
+	// The same on every machine: it changes only with how schedules are drawn, or with the format of histories.
+	if got := hex.EncodeToString(hash.Sum(nil)); got != golden {
+		t.Errorf("histories hash to %s, want %s", got, golden)
+	}
+}
+
+func TestShrinkAndExplain(t *testing.T) {
+	f := Find(startToy(toyMistakes{answerEarly: true}), toyOptions(), 100)
+	if f == nil {
+		t.Fatal("no failure to shrink")
+	}
+	small := Shrink(f)
+	size := func(s Schedule) (operations int) {
+		for _, c := range s.Clients {
+			operations += len(c.Operations)
+		}
+		return operations
+	}
+	if small.Class != f.Class || size(small.Schedule) > 5 || len(small.Schedule.Faults) > 2 {
+		t.Errorf("shrunk to %s with %d operations and faults %v", small.Class, size(small.Schedule), small.Schedule.Faults)
+	}
+	if again := small.Schedule.Run(small.start, nil); again.Failure == nil || again.Failure.Class != f.Class {
+		t.Error("the short schedule does not fail again")
+	}
+	text := Explain(small)
+	for _, want := range []string{"violation", "fault:", "lanes", "crashes", "starts, boot 2", "durable", " = "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the diagram lacks %q:\n%s", want, text)
+		}
+	}
+	if t.Failed() || testing.Verbose() {
+		t.Log(text)
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	for list, want := range map[string]int{"none": 0, "": 0, "all": len(FaultKinds()), "crash, loss": 2, "wipe,wipe": 1} {
+		if got, err := ParseFaults(list); err != nil || len(got) != want {
+			t.Errorf("%q: %v, %v", list, got, err)
+		}
+	}
+	if _, err := ParseFaults("crash,fire"); err == nil || !strings.Contains(err.Error(), `"fire"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEventsComeInOrder(t *testing.T) {
+	draw := newStream(7, 99, 0)
+	w := &world{}
+	for range 1000 {
+		w.schedule(draw.between(0, 50), event{})
+	}
+	var last event
+	for len(w.queue) > 0 {
+		e := w.queue.pop()
+		if e.at < last.at || e.at == last.at && e.sequence < last.sequence {
+			t.Fatalf("%v/%d after %v/%d", e.at, e.sequence, last.at, last.sequence)
+		}
+		last = e
+	}
+}
