@@ -161,12 +161,3 @@ func (c Config) member(id view.MemberID) Member {
 func (c Config) limits() register.Limits {
 	return register.Limits{KeyBytes: c.Limits.KeyBytes, ValueBytes: c.Limits.ValueBytes}
 }
-
-// jitter is the largest of all links.
-func (c Config) jitter() time.Duration {
-	var largest Duration
-	for _, m := range c.Members {
-		largest = max(largest, m.Jitter)
-	}
-	return time.Duration(largest)
-}

@@ -109,7 +109,7 @@ func (n *node) start(ctx context.Context) (err error) {
 		Directory: c.Directory, Durability: c.Durability, FlushEvery: time.Duration(c.FlushEvery),
 		Listener:    n.listeners.peer,
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.member(from).RTT) / 2 },
-		Jitter:      c.jitter(),
+		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.member(from).Jitter) },
 		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
 		Metrics: n.registry, Logger: n.log,
 	})

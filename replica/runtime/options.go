@@ -39,7 +39,7 @@ type Options struct {
 	Listener net.Listener
 	// OneWayDelay emulates the distance from a peer; see transport.Options. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
-	Jitter      time.Duration
+	Jitter      func(from view.MemberID) time.Duration
 
 	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, else as the view lists them.
 	Nearest   []view.MemberID
@@ -113,7 +113,7 @@ func (o *Options) completeDistances() error {
 	for _, m := range o.View.Members {
 		if m.ID != o.Self {
 			others = append(others, m.ID)
-			farthest = max(farthest, o.delay(m.ID))
+			farthest = max(farthest, o.delay(m.ID)+o.jitter(m.ID))
 		}
 	}
 	if o.Nearest == nil {
@@ -126,7 +126,7 @@ func (o *Options) completeDistances() error {
 			return errors.New("nearest: list every other member of the view once")
 		}
 	}
-	roundTrip := 2 * (farthest + o.Jitter)
+	roundTrip := 2 * farthest
 	o.Retry = cmp.Or(o.Retry, max(minRetry, roundTrip+roundTrip/2))
 	o.Suspect = cmp.Or(o.Suspect, 5*o.Retry)
 	return nil
@@ -137,4 +137,11 @@ func (o *Options) delay(id view.MemberID) time.Duration {
 		return 0
 	}
 	return o.OneWayDelay(id)
+}
+
+func (o *Options) jitter(id view.MemberID) time.Duration {
+	if o.Jitter == nil {
+		return 0
+	}
+	return o.Jitter(id)
 }

@@ -52,8 +52,8 @@ type Options struct {
 	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the
 	// same at the other end, a round trip takes twice as long. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
-	// Jitter adds up to this much to each delay, without reordering a link. Zero: none.
-	Jitter time.Duration
+	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
+	Jitter func(from view.MemberID) time.Duration
 	Logger *zap.Logger // nil: none
 }
 
@@ -186,4 +186,12 @@ func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
 		Cluster: o.View.Cluster, Member: uint32(o.Self), To: uint32(to), WireVersion: WireVersion,
 		Protocol: o.Protocol, Shards: uint32(o.Shards), Epoch: o.View.Epoch,
 	}
+}
+
+// jitter is the bound for a peer.
+func (o *Options) jitter(from view.MemberID) time.Duration {
+	if o.Jitter == nil {
+		return 0
+	}
+	return o.Jitter(from)
 }

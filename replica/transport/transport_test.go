@@ -209,7 +209,7 @@ func TestDelayHoldsAndKeepsOrder(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	p := newPair(t, func(_ int, o *Options) {
 		o.OneWayDelay = func(view.MemberID) time.Duration { return delay }
-		o.Jitter = 5 * time.Millisecond
+		o.Jitter = func(view.MemberID) time.Duration { return 5 * time.Millisecond }
 	})
 	eventually(t, "the round trip is measured", func() bool { return p.ends[0].Peers()[0].RTT > 0 })
 	if rtt := p.ends[0].Peers()[0].MinRTT; rtt < 2*delay {
