@@ -5,9 +5,20 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/view"
 )
+
+// timerSlack is how late Go's timers may be in an idle process: the poller counts whole milliseconds.
+const timerSlack = 1200 * time.Microsecond
+
+// nap waits in the kernel, where waiting is exact to some 50 us; it may end early.
+func nap(d time.Duration) {
+	timeout := unix.NsecToTimeval(int64(d))
+	_, _ = unix.Select(0, nil, nil, nil, &timeout)
+}
 
 // delayLine holds what arrives on a stream as long as the distance asks, in order.
 type delayLine struct {
@@ -87,8 +98,10 @@ func (l *delayLine) run() {
 		switch {
 		case frame != nil:
 			l.peer.deliver(frame)
+		case wait > 0 && wait <= timerSlack:
+			nap(wait)
 		case wait > 0:
-			timer.Reset(wait)
+			timer.Reset(wait - timerSlack)
 			select {
 			case <-timer.C:
 			case <-l.stopped:
