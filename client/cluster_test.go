@@ -75,8 +75,8 @@ func dialWith(t testing.TB, options Options) *Client {
 		}
 	})
 	waitUntil(t, "all replicas answer", func() bool {
-		for _, r := range c.Replicas() {
-			if r.Err != nil {
+		for i, r := range c.Replicas() {
+			if r.Err != nil || options.InOrder && r.Endpoint != options.Endpoints[i] {
 				return false
 			}
 		}

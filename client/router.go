@@ -129,10 +129,11 @@ func (r *router) check(op register.Operation) error {
 	if limits == nil {
 		return nil // nobody has answered yet; the replica will say so
 	}
-	err := limits.CheckKey(op.Key)
-	for _, argument := range append(op.Call.Args[:len(op.Call.Args):len(op.Call.Args)], op.Value) {
-		err = errors.Join(err, limits.CheckValue(len(argument)))
+	size := len(op.Value)
+	for _, argument := range op.Call.Args {
+		size += len(argument)
 	}
+	err := errors.Join(limits.CheckKey(op.Key), limits.CheckValue(size))
 	if err != nil && !errors.Is(err, ErrTooLarge) {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -193,8 +194,12 @@ const margin = 250 * time.Millisecond
 func (r *router) try(ctx context.Context, e *endpoint, t *task, left time.Duration) (register.Result, bool, error) {
 	ping := e.snapshot().Ping
 	timeout := max(min(r.options.AttemptTimeout, left-ping), time.Millisecond)
+	patience, overdue := timeout+ping+margin, errSilent
+	if patience >= left {
+		patience, overdue = left, context.DeadlineExceeded
+	}
 	start := time.Now()
-	response, err := e.stream.roundTrip(ctx, t.request(timeout), min(timeout+ping+margin, left))
+	response, err := e.stream.roundTrip(ctx, t.request(timeout), patience, overdue)
 	result, final, err := t.judge(response, err)
 	switch {
 	case final && err == nil, response.GetStatus() == registerv1.Status_FAILED:

@@ -63,9 +63,12 @@ func newStream(conn grpc.ClientConnInterface) *stream {
 	return s
 }
 
-// roundTrip sends a request and waits for its response, for ctx and for at most patience. Its error is
-// always a *lost.
-func (s *stream) roundTrip(ctx context.Context, request *registerv1.Request, patience time.Duration) (*registerv1.Response, error) {
+// errSilent is why an attempt ends whose replica takes too long.
+var errSilent = errors.New("the replica does not answer")
+
+// roundTrip sends a request and waits for its response, for ctx and for at most patience, whose end is for
+// the reason overdue. Its error is always a *lost.
+func (s *stream) roundTrip(ctx context.Context, request *registerv1.Request, patience time.Duration, overdue error) (*registerv1.Response, error) {
 	a := s.idle.Get().(*attempt)
 	a.request, a.response, a.err, a.sent = request, nil, nil, false
 	s.mu.Lock()
@@ -96,7 +99,7 @@ func (s *stream) roundTrip(ctx context.Context, request *registerv1.Request, pat
 	case <-ctx.Done():
 		cause = ctx.Err()
 	case <-a.timer.C:
-		cause = errors.New("the replica does not answer")
+		cause = overdue
 	}
 	a.timer.Stop()
 	return s.forsake(a, tag, cause)

@@ -76,7 +76,7 @@ var validation = map[string]struct {
 	"large value": {&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, 1<<20+1)},
 		"value of 1048577 bytes is too large: the limit is 1048576 bytes", true},
 	"large argument": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Append,
-		Arguments: [][]byte{make([]byte, 1<<20+1)}}, "value of 1048577 bytes is too large: the limit is 1048576 bytes", true},
+		Arguments: [][]byte{make([]byte, 1<<20+1)}}, "arguments: value of 1048577 bytes is too large: the limit is 1048576 bytes", true},
 	"value without present": {&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Value: []byte("v")},
 		"present is false and value has 1 bytes; set present to write, or leave value out to delete", false},
 	"arguments": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Add},

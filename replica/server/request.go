@@ -37,10 +37,12 @@ func (o *Options) operation(r *registerv1.Request) (register.Operation, error) {
 		if err := o.Functions.Check(op.Call); err != nil {
 			return op, err
 		}
+		size := 0
 		for _, argument := range r.Arguments {
-			if err := o.Limits.CheckValue(len(argument)); err != nil {
-				return op, err
-			}
+			size += len(argument)
+		}
+		if err := o.Limits.CheckValue(size); err != nil {
+			return op, fmt.Errorf("arguments: %w", err)
 		}
 		return o.withID(op, r.Id)
 	default:
