@@ -50,16 +50,23 @@ func free(t *testing.T) string {
 type running struct {
 	config Config
 	stop   context.CancelFunc
-	ended  chan error
+	ended  chan struct{}
+	err    error // once it has ended
 	admin  adminv1.AdminClient
 }
 
 func run(t *testing.T, config Config) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	r := &running{config: config, stop: stop, ended: make(chan error, 1)}
-	go func() { r.ended <- Run(ctx, config, zap.NewNop()) }()
-	t.Cleanup(stop)
+	r := &running{config: config, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.err = Run(ctx, config, zap.NewNop())
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-r.ended // before its directory is removed
+	})
 	connection, err := grpc.NewClient(config.Listen.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -160,8 +167,8 @@ func TestMember(t *testing.T) {
 		r.stop()
 	}
 	for _, r := range all {
-		if err := <-r.ended; err != nil {
-			t.Errorf("member %d: %v", r.config.Self, err)
+		if <-r.ended; r.err != nil {
+			t.Errorf("member %d: %v", r.config.Self, r.err)
 		}
 	}
 }
