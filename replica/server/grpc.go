@@ -47,6 +47,8 @@ func NewGRPC(options Options, extra ...grpc.ServerOption) (*GRPC, error) {
 		grpc.ForceServerCodecV2(codec.Codec{}),
 		grpc.MaxRecvMsgSize(maxMessageBytes(options.Limits)),
 		grpc.MaxConcurrentStreams(uint32(options.MaxInFlight)),
+		// Calls reuse goroutines whose stacks have grown already; when all are taken, they get new ones.
+		grpc.NumStreamWorkers(128),
 		grpc.InitialWindowSize(1 << 20),
 		grpc.InitialConnWindowSize(4 << 20),
 		// Clients may ask often whether a silent connection still stands: behind a partition nothing else tells.

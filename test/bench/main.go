@@ -94,7 +94,7 @@ func compare(ctx context.Context, f flags, durability string) error {
 			return err
 		}
 		defer ours.stop()
-		systems = append(systems, system{"gRPC", "grpc", ours}, system{"stream", "stream", ours}, system{"Redis", "redis", ours})
+		systems = append(systems, system{"gRPC call", "grpc", ours}, system{"gRPC stream", "stream", ours}, system{"Redis", "redis", ours})
 	}
 	if f.etcd != "" {
 		etcd, err := startEtcd(ctx, f, durability)

@@ -51,7 +51,8 @@ func DoorNames() []string { return slices.Sorted(maps.Keys(doors())) }
 
 func dialGRPC(address string, codec grpc.CallOption) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(codec))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(codec),
+		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(1<<20))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
