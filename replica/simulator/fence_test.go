@@ -1,0 +1,88 @@
+package simulator
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// drawFence makes a schedule in which a lost disk matters: of five members, a writer's near one acknowledges and
+// loses its disk, and joins again among members that the write did not reach; then the writer meets one of
+// those, and readers the newcomer. Who is who is fixed by distance; when things happen is drawn. Random schedules
+// come to this too seldom.
+func drawFence(seed uint64) Schedule {
+	const ms = time.Millisecond
+	draw := newStream(seed, forSchedule, 1)
+	network := profile.Profile{Name: "fence"}
+	for a := range 5 {
+		network.Sites = append(network.Sites, string(rune('a'+a)))
+		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{draw.between(15*ms, 30*ms)}, 5))
+		network.RTT[a][a] = profile.Local
+	}
+	network.RTT[0][1], network.RTT[1][0] = 4*ms, 4*ms
+	s := Schedule{Seed: seed, env: environment{
+		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 5),
+		sealed: true, retry: 70 * ms, suspect: 200 * ms, clientRTT: profile.Local, patience: 2 * time.Second,
+	}}
+	begin := 100 * ms
+	var writes []Planned
+	for i := range 3 {
+		writes = append(writes, Planned{begin + time.Duration(i)*ms, register.Operation{
+			Kind: register.Write, Key: mixedPrefix + string(rune('0'+i)), Value: register.Value("new"),
+		}})
+	}
+	for _, w := range writes { // each by a client of its own: one of them is at the right point
+		s.Clients = append(s.Clients, Plan{Home: 0, Operations: []Planned{w}})
+	}
+	cut := begin + draw.between(15*ms, 50*ms)
+	joined := cut + draw.between(150*ms, 250*ms)
+	end := joined + 500*ms
+	for _, home := range []int{3, 4} {
+		for _, w := range writes {
+			var reads []Planned
+			for at := joined + draw.between(50*ms, 150*ms); at < end; at += 60 * ms {
+				reads = append(reads, Planned{at, register.Operation{Kind: register.Read, Key: w.Operation.Key}})
+			}
+			s.Clients = append(s.Clients, Plan{Home: home, Operations: reads})
+		}
+	}
+	s.Faults = []Fault{
+		{Kind: Partition, Node: -1, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
+		{Kind: Wipe, Node: 1, At: cut + draw.between(0, 5*ms), For: ms},
+		{Kind: Partition, Node: -1, At: joined, For: end - joined, Side: 1<<0 | 1<<2},
+	}
+	s.Settle = end
+	return s
+}
+
+func TestLostDisksAreFenced(t *testing.T) {
+	t.Parallel()
+	const seeds = 500
+	find := func(start Start) *Failure {
+		for seed := range uint64(seeds) {
+			if o := drawFence(seed).Run(start, nil); o.Failure != nil {
+				return o.Failure
+			}
+		}
+		return nil
+	}
+	if f := find(Member(abd.Factory)); f != nil {
+		t.Errorf("%v\n%s", f, Explain(f))
+	}
+	for name, start := range map[string]Start{
+		"CountDeadDisks":  Member(abd.FactoryWith(abd.Mistakes{CountDeadDisks: true})),
+		"KeepIncarnation": MemberWith(abd.Factory, member.Mistakes{KeepIncarnation: true}),
+	} {
+		f := find(start)
+		if f == nil {
+			t.Errorf("%s: not found within %d seeds", name, seeds)
+			continue
+		}
+		t.Logf("%s: %v", name, f)
+	}
+}
