@@ -28,8 +28,10 @@ const (
 	configFile = "config.json"
 	// stopWithin bounds the orderly end of a member; then it is killed.
 	stopWithin = 10 * time.Second
-	// adminTimeout bounds a call to a member's admin port.
+	// adminTimeout bounds the wait for a member's status.
 	adminTimeout = 2 * time.Second
+	// linkTimeout bounds telling a member about a link; it may be starting.
+	linkTimeout = 10 * time.Second
 	// pollEvery is the pause between two looks at a condition.
 	pollEvery = 50 * time.Millisecond
 )
@@ -257,7 +259,7 @@ func (c *Cluster) setLink(m, peer *member, blocked bool) error {
 	if !m.current().running() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), linkTimeout)
 	defer cancel()
 	_, err := m.admin.SetLink(ctx, &adminv1.SetLinkRequest{
 		Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID), Peer: uint32(peer.record.ID), Blocked: blocked,
