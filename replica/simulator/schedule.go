@@ -138,7 +138,10 @@ func drawEnvironment(draw stream, n, shards int) environment {
 	if draw.chance(500) {
 		env.gather = 3 * time.Millisecond
 	}
-	env.retry = network.Largest() * time.Duration(110+draw.below(200)) / 100
+	// A round trip takes two messages and, at both ends, an fsync behind another one.
+	trip := network.Largest()*time.Duration(1000+env.jitter)/1000 + 2*env.gather
+	trip += 4 * slices.MaxFunc(env.disks, func(a, b window) int { return int(a.high - b.high) }).high
+	env.retry = trip * time.Duration(105+draw.below(200)) / 100
 	env.suspect = 3 * env.retry
 	env.patience = env.retry * time.Duration(2+draw.below(5))
 	if draw.chance(500) {
