@@ -149,25 +149,61 @@ func TestForeignDiskIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPanicStopsTheReplicaAlone(t *testing.T) {
-	c := newCluster(t, 3, quick())
-	if r := c.do(0, register.Operation{Kind: register.Write, Key: "panic", Value: register.Value("v")}); r.Status == register.OK {
-		t.Fatal("poison was answered")
+func TestAFaultStopsTheReplicaAlone(t *testing.T) {
+	for key, says := range map[string]string{"panic": "poison", "fault": "a fault of its own"} {
+		t.Run(key, func(t *testing.T) {
+			c := newCluster(t, 3, quick())
+			if r := c.do(0, register.Operation{Kind: register.Write, Key: key, Value: register.Value("v")}); r.Status != register.Unknown {
+				t.Fatalf("what broke the member ended as %s", r.Status)
+			}
+			<-c.replicas[0].Done()
+			if err := c.replicas[0].Err(); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("the reason is %v", err)
+			}
+			if r := c.do(0, register.Operation{Kind: register.Read, Key: "k"}); r.Status != register.Unavailable {
+				t.Errorf("a stopped replica answers %s", r.Status)
+			}
+			if c.replicas[0].Quorum() {
+				t.Error("a stopped replica claims a quorum")
+			}
+			if err := c.replicas[0].Close(); err == nil {
+				t.Error("Close hides the reason")
+			}
+			c.write(1, "k", "v")
+		})
 	}
-	<-c.replicas[0].Done()
-	if err := c.replicas[0].Err(); err == nil || !strings.Contains(err.Error(), "poison") {
-		t.Errorf("the reason is %v", err)
+}
+
+func TestTooManyOperationsAreRefused(t *testing.T) {
+	o := quick()
+	o.Shards = 1
+	c := newCluster(t, 3, o)
+	for _, id := range []view.MemberID{2, 3} {
+		if err := c.replicas[0].Block(id, transport.Outgoing); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if r := c.do(0, register.Operation{Kind: register.Read, Key: "k"}); r.Status != register.Unavailable {
-		t.Errorf("a stopped replica answers %s", r.Status)
+	const extra = 10
+	ended := make(chan register.Result, maxOperations+extra)
+	for range maxOperations + extra {
+		c.replicas[0].Submit(register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, 0,
+			func(r register.Result) { ended <- r })
 	}
-	if c.replicas[0].Quorum() {
-		t.Error("a stopped replica claims a quorum")
+	for range extra {
+		if r := <-ended; r.Status != register.Unavailable || !strings.Contains(r.Message, "too many operations") {
+			t.Fatalf("refused as %s: %s", r.Status, r.Message)
+		}
 	}
-	if err := c.replicas[0].Close(); err == nil {
-		t.Error("Close hides the reason")
+	for _, id := range []view.MemberID{2, 3} {
+		if err := c.replicas[0].Block(id, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
-	c.write(1, "k", "v")
+	for range maxOperations { // the protocol repeats what was blocked
+		if r := <-ended; r.Status != register.OK {
+			t.Fatalf("an accepted operation ended as %s: %s", r.Status, r.Message)
+		}
+	}
 }
 
 func TestBlockedLinksAndQuorum(t *testing.T) {

@@ -91,7 +91,7 @@ type held struct {
 type published struct {
 	voter       atomic.Bool
 	incarnation atomic.Uint32
-	flying      atomic.Int64
+	flying      atomic.Int64 // operations accepted and not ended
 	pending     atomic.Int64
 }
 
@@ -131,9 +131,10 @@ func (s *shard) submit(op register.Operation, timeout time.Duration, done func(r
 		q.deadline = now.Add(timeout)
 	}
 	s.mutex.Lock()
-	full := len(s.inputs.requests)+int(s.state.flying.Load()) >= maxOperations
+	full := s.state.flying.Load() >= maxOperations
 	stopped := s.stopped
 	if !full && !stopped {
+		s.state.flying.Add(1)
 		s.inputs.requests = append(s.inputs.requests, q)
 	}
 	s.mutex.Unlock()
@@ -364,6 +365,7 @@ func (s *shard) finish(completions []protocol.Completion) {
 			continue
 		}
 		delete(s.flying, c.Handle)
+		s.state.flying.Add(-1)
 		s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
 		f.done(c.Result)
 	}
@@ -371,7 +373,6 @@ func (s *shard) finish(completions []protocol.Completion) {
 
 // publish lets others see where the loop stands.
 func (s *shard) publish() {
-	s.state.flying.Store(int64(len(s.flying)))
 	if m, ok := s.protocol.(interface {
 		Voter() bool
 		Incarnation() view.Incarnation

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"errors"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
@@ -15,20 +17,19 @@ type toy struct {
 	journal *protocol.Journal
 	now     protocol.Instant
 	next    uint64
-	writes  []*toyWrite
+	writes  map[uint64]*toyWrite
 	effects protocol.Effects
 }
 
 type toyWrite struct {
 	op       uint64
 	request  protocol.Request
-	stored   bool
 	answered map[view.MemberID]bool
 	asked    protocol.Instant
 }
 
 func newToy(config protocol.Config, journal *protocol.Journal) *toy {
-	return &toy{config: config, journal: journal}
+	return &toy{config: config, journal: journal, writes: map[uint64]*toyWrite{}}
 }
 
 func (p *toy) Voter() bool { return true }
@@ -39,6 +40,8 @@ func (p *toy) Submit(r protocol.Request) {
 	switch {
 	case r.Operation.Key == "panic":
 		panic("poison")
+	case r.Operation.Key == "fault":
+		p.effects.Fault = errors.New("a fault of its own")
 	case r.Operation.Kind == register.Read:
 		value, ok := p.journal.Get([]byte(r.Operation.Key))
 		result := register.Result{Status: register.OK, Fast: true}
@@ -50,9 +53,9 @@ func (p *toy) Submit(r protocol.Request) {
 		p.journal.Put([]byte(r.Operation.Key), r.Operation.Value)
 		p.next++
 		w := &toyWrite{op: p.next, request: r, answered: map[view.MemberID]bool{p.config.Self: true}}
-		p.writes = append(p.writes, w)
+		p.writes[w.op] = w
 		p.ask(w)
-		p.finish()
+		p.finish(w)
 	}
 }
 
@@ -75,44 +78,34 @@ func (p *toy) Receive(from view.MemberID, m *peerv1.Message) {
 		})
 		return
 	}
-	for _, w := range p.writes {
-		if w.op == m.Op {
-			w.answered[from] = true
-		}
+	if w := p.writes[m.Op]; w != nil {
+		w.answered[from] = true
+		p.finish(w)
 	}
-	p.finish()
 }
 
-func (p *toy) finish() {
-	var rest []*toyWrite
-	for _, w := range p.writes {
-		if len(w.answered) < p.config.View.Majority() {
-			rest = append(rest, w)
-			continue
-		}
+func (p *toy) finish(w *toyWrite) {
+	if len(w.answered) >= p.config.View.Majority() {
 		p.complete(w, register.Result{Status: register.OK, RoundTrips: 1})
 	}
-	p.writes = rest
 }
 
 func (p *toy) complete(w *toyWrite, result register.Result) {
+	delete(p.writes, w.op)
 	p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: w.request.Handle, Result: result})
 }
 
 func (p *toy) Tick(now protocol.Instant) {
 	p.now = now
-	var rest []*toyWrite
-	for _, w := range p.writes {
-		if w.request.Deadline != 0 && now >= w.request.Deadline {
+	for op := uint64(1); op <= p.next; op++ {
+		switch w := p.writes[op]; {
+		case w == nil:
+		case w.request.Deadline != 0 && now >= w.request.Deadline:
 			p.complete(w, register.Result{Status: register.Unknown, Message: "too late"})
-			continue
-		}
-		rest = append(rest, w)
-		if now.Sub(w.asked) >= p.config.Retry {
+		case now.Sub(w.asked) >= p.config.Retry:
 			p.ask(w)
 		}
 	}
-	p.writes = rest
 }
 
 func (p *toy) Ready() protocol.Effects {

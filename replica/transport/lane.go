@@ -39,13 +39,14 @@ func (l *lane) put(messages []*peerv1.Message) {
 		return
 	}
 	l.mutex.Lock()
-	for i, m := range messages {
-		if len(l.queue) >= queueMessages || l.bytes >= queueBytes {
-			l.peer.dropped.Add(uint64(len(messages) - i))
-			break
+	for _, m := range messages {
+		size := sizeHint(m)
+		if len(l.queue) >= queueMessages || l.bytes+size > queueBytes {
+			l.peer.dropped.Add(1)
+			continue
 		}
 		l.queue = append(l.queue, m)
-		l.bytes += sizeHint(m)
+		l.bytes += size
 	}
 	l.mutex.Unlock()
 	l.signal()

@@ -30,9 +30,10 @@ const (
 	// bulkBytes is the size from which a message travels on the lane of large ones, where it delays no
 	// small one.
 	bulkBytes = 64 << 10
-	// queueMessages and queueBytes bound what waits for a peer that does not take it.
+	// queueMessages and queueBytes bound what waits for a peer that does not take it. A message that could
+	// not even fill a frame alone does not fit the queue either.
 	queueMessages = 64 << 10
-	queueBytes    = 64 << 20
+	queueBytes    = maxFrameBytes - 1<<10
 	// pingEvery is how often the round trip to a peer is measured.
 	pingEvery = 200 * time.Millisecond
 )

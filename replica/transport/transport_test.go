@@ -242,9 +242,9 @@ func TestAFullQueueDropsAndCounts(t *testing.T) {
 	if queue, _, _ := l.take(nil); len(queue) != queueMessages || l.peer.dropped.Load() != 10 {
 		t.Errorf("%d queued, %d dropped", len(queue), l.peer.dropped.Load())
 	}
-	l.put([]*peerv1.Message{{Value: make([]byte, queueBytes)}, {}})
-	if queue, _, _ := l.take(nil); len(queue) != 1 {
-		t.Errorf("%d messages beyond the bytes that fit", len(queue))
+	l.put([]*peerv1.Message{{Value: make([]byte, queueBytes/2)}, {Value: make([]byte, queueBytes/2)}, {}})
+	if queue, _, _ := l.take(nil); len(queue) != 2 || l.peer.dropped.Load() != 11 {
+		t.Errorf("%d messages queued although one does not fit, %d dropped", len(queue), l.peer.dropped.Load())
 	}
 }
 
