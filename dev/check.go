@@ -74,6 +74,9 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	}
 	screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", s.Check.Duration, s.Check.Clients, len(load.Sites)))
 	report, err := s.load(ctx, cluster, console, screen, load, &ended)
+	if ctx.Err() != nil {
+		return errors.New("interrupted: no verdict")
+	}
 	if err != nil {
 		return err
 	}
@@ -115,7 +118,7 @@ func (s Session) load(ctx context.Context, cluster *Cluster, console *Console, s
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return report, ctx.Err() // an interrupted check has no verdict
+	return report, nil
 }
 
 // progress shows the table, or a line where it can't stay, until the load is over.

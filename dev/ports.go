@@ -9,9 +9,9 @@ import (
 // Ports are taken from below the ranges from which systems draw the local ports of outgoing connections
 // (Linux: 32768, macOS: 49152), so that none of those can take the port of a member that is down.
 const (
-	firstPort     = 20000
-	lastPort      = 32000
-	redisBasePort = 16379
+	firstRedisPort = 16000
+	firstPort      = 20000
+	lastPort       = 32000
 )
 
 // portPicker hands out free ports. It holds them until release, so that none is handed out twice.
@@ -61,7 +61,7 @@ func (p *portPicker) any() (int, error) {
 func assign(members []memberRecord, redisBase int) error {
 	var picker portPicker
 	defer picker.release()
-	next := redisBasePort
+	next := firstRedisPort + 10*rand.IntN((firstPort-firstRedisPort)/10) // sites side by side, clusters apart
 	for i := range members {
 		m := &members[i].Ports
 		for _, port := range []*int{&m.GRPC, &m.Peer, &m.Admin, &m.HTTP} {
