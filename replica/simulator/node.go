@@ -242,7 +242,7 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 	nd.handle++
 	nd.asked[nd.handle] = asked{in.client, in.attempt}
 	r := protocol.Request{Handle: nd.handle, Operation: op}
-	if d := nd.world.env.deadline; d > 0 {
+	if d := nd.world.env.deadline; d > 0 && !nd.world.settled { // then clients wait for ever, and so must the protocol
 		r.Deadline = now.Add(d)
 	}
 	s := nd.shards[shardOf(op.Key, len(nd.shards))]
