@@ -19,13 +19,13 @@ import (
 func BenchmarkReplicas(b *testing.B) {
 	for _, protocol := range []string{"abd", "gryff"} {
 		for _, durability := range []storage.Durability{storage.Memory, storage.Sync} {
-			for _, size := range []int{16, 1024} {
-				b.Run(fmt.Sprintf("%s/%s/%dB", protocol, durability, size), func(b *testing.B) {
+			for _, load := range []struct{ clients, size int }{{1, 16}, {16, 16}, {128, 16}, {128, 1024}, {1024, 16}} {
+				b.Run(fmt.Sprintf("%s/%s/%dclients/%dB", protocol, durability, load.clients, load.size), func(b *testing.B) {
 					c := newCluster(b, 3, Options{Protocol: protocol, Durability: durability, Shards: 2})
 					for _, r := range c.replicas {
 						eventually(b, "a quorum", r.Quorum)
 					}
-					drive(b, c, 128, size)
+					drive(b, c, load.clients, load.size)
 				})
 			}
 		}
