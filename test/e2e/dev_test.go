@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"bytes"
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,11 +38,16 @@ func TestWriteHereReadThere(t *testing.T) {
 	}
 }
 
+// expect reads a key at a site; empty stands for an absent one.
 func expect(t *testing.T, c *cluster, site, key, want string) {
 	t.Helper()
 	client := c.connect(site)
 	defer client.Close()
-	if got, err := client.Get(t.Context(), key).Result(); err != nil || got != want {
+	got, err := client.Get(t.Context(), key).Result()
+	if errors.Is(err, redis.Nil) && want == "" {
+		return
+	}
+	if err != nil || got != want {
 		t.Errorf("GET %s at %s: %q, %v; want %q", key, site, got, err, want)
 	}
 }
@@ -152,4 +161,33 @@ func TestCommands(t *testing.T) {
 	if !c.state.Success() {
 		t.Errorf("georegister dev ended with %s", c.state)
 	}
+}
+
+// A member that can't trust its disk ends, says why, and leaves the others alone.
+func TestForeignDisk(t *testing.T) {
+	c := start(t, manifest(t, "Gryff"), t.TempDir())
+	c.must(t, "kill", "or")
+	path := filepath.Join(c.data, "members", "or", "disk", "IDENTITY")
+	own, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite := func(content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite(bytes.Replace(own, []byte(`"member": 4`), []byte(`"member": 5`), 1))
+	c.must(t, "restart", "or")
+	c.await(t, "the member has ended", func() (string, bool) {
+		table, err := c.send("status")
+		if err != nil {
+			return err.Error(), false
+		}
+		return table, strings.Contains(table, "crashed: ") && strings.Contains(table, "the disk belongs to another member")
+	})
+	expect(t, c, "ca", "key", "")
+	rewrite(own)
+	c.must(t, "restart", "or")
+	c.await(t, "all members serve", c.serving)
 }
