@@ -36,6 +36,7 @@ type Protocol struct {
 	objects    map[string]*object    // keys with rmws in progress
 	live       *list.List            // their instances, oldest first
 	effects    protocol.Effects
+	scratch    []byte // of lookup
 }
 
 var _ member.Inner = (*Protocol)(nil)

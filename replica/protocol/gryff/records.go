@@ -13,6 +13,12 @@ import (
 
 func registerKey(key string) []byte { return append([]byte{'r'}, key...) }
 
+// lookup is registerKey in memory that the next lookup uses again: for asking the journal, not for Put.
+func (p *Protocol) lookup(key string) []byte {
+	p.scratch = append(append(p.scratch[:0], 'r'), key...)
+	return p.scratch
+}
+
 func stateKey(key string) []byte { return append([]byte{'s'}, key...) }
 
 func instanceKey(key string, id instanceID) []byte {
@@ -22,7 +28,7 @@ func instanceKey(key string, id instanceID) []byte {
 
 // load is the register of a key; the zero Versioned if it was never written.
 func (p *Protocol) load(key string) register.Versioned {
-	raw, ok := p.journal.Get(registerKey(key))
+	raw, ok := p.journal.Get(p.lookup(key))
 	if !ok {
 		return register.Versioned{}
 	}

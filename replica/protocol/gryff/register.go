@@ -36,8 +36,7 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 func (p *Protocol) end(o *operation, r register.Result) {
 	p.inFlight.Remove(o.element)
 	delete(p.operations, o.op)
-	key := registerKey(o.request.Operation.Key)
-	if r.Status != register.OK || p.journal.Durable(key) || p.mistakes.AnswerBeforePersist {
+	if r.Status != register.OK || p.journal.Durable(p.lookup(o.request.Operation.Key)) || p.mistakes.AnswerBeforePersist {
 		p.complete(o.request.Handle, r)
 		return
 	}
@@ -77,7 +76,7 @@ func (o *operation) message(kind peerv1.Kind) *peerv1.Message {
 // no-op, whose result nobody may have seen.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
 	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2
-	if own || p.journal.Durable(registerKey(o.request.Operation.Key)) || p.mistakes.SpreadVolatile {
+	if own || p.journal.Durable(p.lookup(o.request.Operation.Key)) || p.mistakes.SpreadVolatile {
 		p.sendAll(to, o.message(kind))
 		return
 	}
@@ -95,7 +94,7 @@ func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 		reply.Value, reply.Same = nil, true
 	}
 	// The reply claims that this replica holds the value, so it must be there after a crash.
-	if p.journal.Durable(registerKey(string(m.Key))) || p.mistakes.ReplyVolatile {
+	if p.journal.Durable(p.lookup(string(m.Key))) || p.mistakes.ReplyVolatile {
 		p.send(from, reply)
 	} else {
 		p.sendDurably(from, reply)
