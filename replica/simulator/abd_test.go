@@ -45,25 +45,31 @@ func TestABDSurvives(t *testing.T) {
 
 func TestMistakesOfABDAreFound(t *testing.T) {
 	t.Parallel()
-	few := Options{Faults: FaultKinds(), RMWs: FewRMWs}
+	abdWith := func(m abd.Mistakes) Start { return Member(abd.FactoryWith(m)) }
+	all := Options{Faults: FaultKinds(), RMWs: FewRMWs}
+	// The rarer ones are looked for where they live.
 	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
+	copies := Options{Faults: []FaultKind{Duplicate, Loss, Partition, Crash}, RMWs: FewRMWs, Members: []int{3, 5}}
+	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: FewRMWs, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name    string
 		start   Start
 		options Options
 		seeds   int
 	}{
-		{"AckBeforePersist", Member(abd.FactoryWith(abd.Mistakes{AckBeforePersist: true})), crashes, 200},
-		{"CompleteBeforePersist", Member(abd.FactoryWith(abd.Mistakes{CompleteBeforePersist: true})), crashes, 2000},
-		{"ExposeVolatile", Member(abd.FactoryWith(abd.Mistakes{ExposeVolatile: true})), crashes, 2000},
-		{"SkipWriteBack", Member(abd.FactoryWith(abd.Mistakes{SkipWriteBack: true})), few, 200},
-		{"ShareTags", Member(abd.FactoryWith(abd.Mistakes{ShareTags: true})), few, 500},
-		{"NumberWithoutBoot", Member(abd.FactoryWith(abd.Mistakes{NumberWithoutBoot: true})), crashes, 2000},
-		{"RereadValue", Member(abd.FactoryWith(abd.Mistakes{RereadValue: true})), few, 500},
-		{"CountTwice", Member(abd.FactoryWith(abd.Mistakes{CountTwice: true})), few, 500},
-		{"RetryWithNewTag", Member(abd.FactoryWith(abd.Mistakes{RetryWithNewTag: true})), few, 200},
-		{"VoteAtOnce", MemberWith(abd.Factory, member.Mistakes{VoteAtOnce: true}), few, 500},
-		{"TransferFromOne", MemberWith(abd.Factory, member.Mistakes{TransferFromOne: true}), few, 2000},
+		{"AckBeforePersist", abdWith(abd.Mistakes{AckBeforePersist: true}), crashes, 500},
+		{"CompleteBeforePersist", abdWith(abd.Mistakes{CompleteBeforePersist: true}), crashes, 4000},
+		{"ExposeVolatile", abdWith(abd.Mistakes{ExposeVolatile: true}), crashes, 2000},
+		{"SkipWriteBack", abdWith(abd.Mistakes{SkipWriteBack: true}), all, 500},
+		{"ShareTags", abdWith(abd.Mistakes{ShareTags: true}), all, 2000},
+		{"TagWithoutBoot", abdWith(abd.Mistakes{TagWithoutBoot: true}), crashes, 6000},
+		{"NumberWithoutBoot", abdWith(abd.Mistakes{NumberWithoutBoot: true}), crashes, 4000},
+		{"RereadValue", abdWith(abd.Mistakes{RereadValue: true}), all, 500},
+		{"CountTwice", abdWith(abd.Mistakes{CountTwice: true}), copies, 2000},
+		{"RetryWithNewTag", abdWith(abd.Mistakes{RetryWithNewTag: true}), all, 500},
+		{"VoteAtOnce", MemberWith(abd.Factory, member.Mistakes{VoteAtOnce: true}), wipes, 200},
+		{"TransferFromOne", MemberWith(abd.Factory, member.Mistakes{TransferFromOne: true}), wipes, 1000},
+		// CountDeadDisks and KeepIncarnation: see TestLostDisksAreFenced.
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if raceEnabled {

@@ -76,7 +76,7 @@ func Draw(seed uint64, options Options) Schedule {
 	s.env = drawEnvironment(draw, n, options.Shards)
 
 	clients := 6 + draw.below(6)
-	pace := s.env.network.Largest() * time.Duration(40+draw.below(150)) / 100
+	pace := (s.env.network.Largest() + s.env.slowest()) * time.Duration(40+draw.below(150)) / 100
 	calm := draw.chance(350) // what one operation left behind, others do not clear away at once
 	if calm {
 		clients = 2 + draw.below(3)
@@ -140,7 +140,7 @@ func drawEnvironment(draw stream, n, shards int) environment {
 	}
 	// A round trip takes two messages and, at both ends, an fsync behind another one.
 	trip := network.Largest()*time.Duration(1000+env.jitter)/1000 + 2*env.gather
-	trip += 4 * slices.MaxFunc(env.disks, func(a, b window) int { return int(a.high - b.high) }).high
+	trip += 4 * env.slowest()
 	env.retry = trip * time.Duration(105+draw.below(200)) / 100
 	env.suspect = 3 * env.retry
 	env.patience = env.retry * time.Duration(2+draw.below(5))
@@ -148,6 +148,11 @@ func drawEnvironment(draw stream, n, shards int) environment {
 		env.deadline = env.patience * 3 / 4
 	}
 	return env
+}
+
+// slowest is how long an fsync takes at most.
+func (e *environment) slowest() time.Duration {
+	return slices.MaxFunc(e.disks, func(a, b window) int { return int(a.high - b.high) }).high
 }
 
 // drawDisks gives the members disks from fast ones to some that take longer than a round trip: the same kind
@@ -180,7 +185,7 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			f.Rate = []int{0, 500, 1000}[draw.below(3)]
 			f.Intact = draw.below(3)
 			if draw.chance(400) {
-				f.For = draw.between(time.Millisecond, s.env.retry/2) // back before its old messages have arrived
+				f.For = draw.between(time.Millisecond, s.env.network.Largest()) // back before its old messages have arrived
 			}
 		case Partition:
 			p := drawPartition(draw, n)
@@ -208,9 +213,9 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// drawCompany adds what makes the stop of a process worse: others stop with it, as in a power failure, or the
-// network is cut one way before it stops, and another way once it is back. That is how quorums of different
-// times come to miss each other.
+// drawCompany adds what makes the stop of a process worse: others stop with it, as in a power failure; it stops
+// again; or the network is cut one way before it stops, and another way once it is back, which is how quorums of
+// different times come to miss each other.
 func (s *Schedule) drawCompany(draw stream, n int, f Fault, cut bool) {
 	if f.Kind != Wipe && draw.chance(250) {
 		for other := range n {
@@ -220,6 +225,11 @@ func (s *Schedule) drawCompany(draw stream, n int, f Fault, cut bool) {
 				s.Faults = append(s.Faults, also)
 			}
 		}
+	}
+	if draw.chance(250) { // it stops again soon after it is back
+		again := f
+		again.At += f.For + draw.between(0, s.env.retry)
+		s.Faults = append(s.Faults, again)
 	}
 	if !cut || draw.chance(400) {
 		return
