@@ -31,7 +31,9 @@ type Options struct {
 	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1.
 	Shards int
 
-	Directory  string             // the member's own; empty only with storage.Memory
+	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
+	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.
+	Directory  string
 	Durability storage.Durability // zero: storage.Sync
 	FlushEvery time.Duration      // storage.Interval's; zero: its default
 

@@ -227,7 +227,7 @@ func (r *Replica) receive(from view.MemberID, messages []*peerv1.Message) {
 func (r *Replica) clock() protocol.Instant { return protocol.Instant(time.Since(r.start)) }
 
 // Close stops in order: it refuses new operations, lets those under way finish for a moment, and leaves the
-// disk clean. After a failure it returns the reason.
+// disk clean. After a failure it returns the reason, and the disk stays locked until the process ends.
 func (r *Replica) Close() error {
 	r.closing.Do(func() { r.closed = r.close() })
 	return r.closed
