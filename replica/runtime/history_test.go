@@ -95,7 +95,7 @@ func (w *workload) ask(client string, member int, op register.Operation) {
 	}
 	invocation := w.recorder.Invoke(client, strconv.Itoa(member+1), op)
 	done := make(chan register.Result, 1)
-	r.Submit(op, time.Second, func(result register.Result) { done <- result })
+	r.Submit(op, 200*time.Millisecond, func(result register.Result) { done <- result })
 	result := <-done
 	invocation.Return(result)
 	if result.Status == register.OK {
