@@ -97,7 +97,7 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	}
 	w.settle()
 	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
-	bound := 40 * w.env.suspect
+	bound := 120 * w.env.retry
 	if !w.finish(bound) {
 		return w.stuck("")
 	}

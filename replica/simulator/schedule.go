@@ -44,6 +44,9 @@ type Options struct {
 	Operations int
 	// Shards per member; the default is 1.
 	Shards int
+	// Impatient members suspect a coordinator long before it could have answered: recoveries duel with it and
+	// with each other.
+	Impatient bool
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
@@ -74,6 +77,9 @@ func Draw(seed uint64, options Options) Schedule {
 	n := options.Members[draw.below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, options.Shards)
+	if options.Impatient {
+		s.env.suspect = s.env.retry / 8
+	}
 
 	clients := 6 + draw.below(6)
 	pace := (s.env.network.Largest() + s.env.slowest()) * time.Duration(40+draw.below(150)) / 100
@@ -200,10 +206,10 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 		case Slow:
 			f.Size = draw.between(time.Millisecond, s.env.retry)
 		case Skew:
-			f.Size = draw.between(0, s.env.suspect*2)
+			f.Size = draw.between(0, 6*s.env.retry)
 			f.Rate = draw.below(200_001) - 100_000
 		case Pause:
-			f.For = draw.between(s.env.retry/4, s.env.suspect*2)
+			f.For = draw.between(s.env.retry/4, 6*s.env.retry)
 		}
 		s.Faults = append(s.Faults, f)
 		if f.Kind == Crash || f.Kind == Torn || f.Kind == Wipe {

@@ -234,7 +234,9 @@ func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) 
 	d := o.driveOf(id)
 	if d != nil {
 		d.executed.Answer(p.roster, from)
-		d.asked.Answer(p.roster, from)
+		if m.Op == d.op {
+			d.asked.Answer(p.roster, from)
+		}
 		if d.outcome == nil && len(m.Instance.Answers) > 0 {
 			d.outcome = &peerv1.Executed{Id: m.Instance.Id, Answers: m.Instance.Answers}
 		}
@@ -244,7 +246,18 @@ func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) 
 	}
 	if d != nil {
 		p.decideExecuted(d)
+		p.catchUp(d, from)
 	}
+}
+
+// catchUp asks a member that executed an instance of ours, which another one recovered, for what came of it.
+func (p *Protocol) catchUp(d *drive, from view.MemberID) {
+	if d != d.object.mine || d.stage == committed {
+		return
+	}
+	d.next(p, committed)
+	d.asked.Ask(&p.config, p.now, 0) // when to ask everyone
+	p.send(from, d.question())
 }
 
 // driveOf finds a drive also when its instance is executed here and forgotten.
