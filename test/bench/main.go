@@ -77,21 +77,25 @@ func run(ctx context.Context, f flags) error {
 		}
 	}
 	fmt.Printf("# Three members and their clients on one machine: %s\n\n", machine())
+	var tables []*table
 	for _, durability := range f.durabilities {
-		if err := compare(ctx, f, durability); err != nil {
+		measured, err := compare(ctx, f, durability)
+		if err != nil {
 			return fmt.Errorf("%s: %w", durability, err)
 		}
+		tables = append(tables, measured...)
 	}
+	summarize(os.Stdout, tables)
 	return nil
 }
 
 // compare measures every cell with one durability.
-func compare(ctx context.Context, f flags, durability string) error {
+func compare(ctx context.Context, f flags, durability string) (tables []*table, err error) {
 	var systems []system
 	if f.binary != "" {
 		ours, err := startGeoregister(ctx, f, durability)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer ours.stop()
 		systems = append(systems, system{"gRPC call", "grpc", ours}, system{"gRPC stream", "stream", ours}, system{"Redis", "redis", ours})
@@ -99,7 +103,7 @@ func compare(ctx context.Context, f flags, durability string) error {
 	if f.etcd != "" {
 		etcd, err := startEtcd(ctx, f, durability)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer etcd.stop()
 		systems = append(systems, system{"etcd", "etcd", etcd})
@@ -111,17 +115,18 @@ func compare(ctx context.Context, f flags, durability string) error {
 				continue // the same cluster is filled already
 			}
 			if err := closedloop.Fill(ctx, s.options(f, cell{register.Write, valueBytes, 1, 1})); err != nil {
-				return fmt.Errorf("fill %s: %w", s.name, err)
+				return nil, fmt.Errorf("fill %s: %w", s.name, err)
 			}
 		}
 		for _, c := range cells(f, valueBytes) {
 			if err := t.measure(ctx, f, c); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		t.print(os.Stdout)
+		tables = append(tables, t)
 	}
-	return nil
+	return tables, nil
 }
 
 // cell is one row of a table.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/georegister/georegister/workload/closedloop"
@@ -82,6 +83,31 @@ func (t *table) section(w io.Writer, title string, depth int) {
 			fmt.Fprintf(w, "| %s | %d | %s | %.0f | %s | %.1f | %.1f | %d |\n", r.cell.kind, r.cell.clients, s.name,
 				result.Throughput(), ratio(result, r.results["etcd"]), ms(result.P50), ms(result.P99),
 				result.CPUPerOperation().Microseconds())
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// typical is the number of clients that summaries are about.
+const typical = 128
+
+// summarize prints throughput at the typical number of clients, and how it compares with etcd's.
+func summarize(w io.Writer, tables []*table) {
+	fmt.Fprintf(w, "## At %d clients, operations/s (and as a multiple of etcd's)\n\n| durability | bytes | operation |", typical)
+	for _, s := range tables[0].systems {
+		fmt.Fprintf(w, " %s |", s.name)
+	}
+	fmt.Fprintf(w, "\n|---|---:|---|%s\n", strings.Repeat("---:|", len(tables[0].systems)))
+	for _, t := range tables {
+		for _, r := range t.rows {
+			if r.cell.clients != typical || r.cell.depth != 1 {
+				continue
+			}
+			fmt.Fprintf(w, "| %s | %d | %s |", t.durability, t.valueBytes, r.cell.kind)
+			for _, s := range t.systems {
+				fmt.Fprintf(w, " %.0f (%s) |", r.results[s.name].Throughput(), ratio(r.results[s.name], r.results["etcd"]))
+			}
+			fmt.Fprintln(w)
 		}
 	}
 	fmt.Fprintln(w)
