@@ -17,7 +17,8 @@ type source interface {
 // client has one operation in progress at a time. It asks the replica at its site; after a failure, the next.
 //
 // A read may be asked again anywhere. A write is asked again only if it certainly had no effect: replicas
-// can't recognise a second attempt. An rmw is asked again under the same ID, which they do recognise.
+// can't recognise a second attempt. An rmw is asked again under the same ID, which they do recognise, unless the
+// client is anonymous, as those of the Redis door are.
 type client struct {
 	world   *world
 	index   int
@@ -84,10 +85,12 @@ func (c *client) issue() {
 	c.operation = op
 	w.busy++
 	if op.Kind == register.RMW {
-		c.rmws++
-		c.operation.ID = register.ID{
-			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
-			IssuedAt: epochStart + w.now.Milliseconds(),
+		if !c.anonymous() {
+			c.rmws++
+			c.operation.ID = register.ID{
+				Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
+				IssuedAt: epochStart + w.now.Milliseconds(),
+			}
 		}
 		if c.operation.Call.MaxValueBytes == 0 {
 			c.operation.Call.MaxValueBytes = maxRMWArgument
@@ -208,7 +211,7 @@ func (c *client) learn(r register.Result) {
 		c.retry()
 	case register.Unknown:
 		switch {
-		case kind == register.Write:
+		case kind == register.Write || kind == register.RMW && c.anonymous():
 			c.finish(r)
 		case kind == register.RMW && c.draw.chance(c.abandon):
 			c.session, c.rmws = c.draw.pcg.Uint64()|1, 0
@@ -222,6 +225,9 @@ func (c *client) learn(r register.Result) {
 		c.world.fail("%s of key %q by %s is answered %s: %s", kind, c.operation.Key, c.name, r.Status, r.Message)
 	}
 }
+
+// anonymous clients, about a third of all, give their rmws no ID.
+func (c *client) anonymous() bool { return c.session>>56%3 == 0 }
 
 // retry asks the next node.
 func (c *client) retry() { c.ask((c.target.index + 1) % len(c.world.nodes)) }

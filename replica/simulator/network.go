@@ -51,6 +51,9 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 			return
 		}
 		e.Message.Shard = uint32(shard)
+		if w.env.sealed {
+			w.agree(e.Message)
+		}
 		w.transmit(from.index, to, e.Message)
 	}
 }

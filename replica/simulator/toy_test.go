@@ -48,6 +48,10 @@ func startToy(wrong toyMistakes) Start {
 }
 
 func (t *toy) Submit(r protocol.Request) {
+	if r.Operation.Kind == register.RMW && r.Operation.ID.Session == 0 { // what is asked again must be recognised
+		t.last++
+		r.Operation.ID = register.ID{Session: uint64(t.config.Self)<<32 | uint64(t.config.Boot), Number: t.last}
+	}
 	if t.config.Self == 1 {
 		result := t.execute(r.Operation)
 		t.finish(protocol.Completion{Handle: r.Handle, Result: result})

@@ -76,12 +76,13 @@ type world struct {
 	answers  []answer
 	free     []uint32 // of answers
 	recorder *history.Recorder
-	trace    *trace // nil: no diagram wanted
-	err      error  // the first thing that must not happen
+	trace    *trace                  // nil: no diagram wanted
+	decided  map[instanceName]string // never ranged over; what each instance was first committed with
+	err      error                   // the first thing that must not happen
 }
 
 func newWorld(seed uint64, env environment, start Start, count func(string), traced bool) *world {
-	w := &world{env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count}
+	w := &world{env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count, decided: map[instanceName]string{}}
 	w.recorder = history.NewRecorder(func() time.Duration { return w.now })
 	if traced {
 		w.trace = &trace{world: w}

@@ -30,11 +30,13 @@ func (p *Protocol) executeOne(o *object) bool {
 			if len(component) > 1 {
 				p.config.Took("rmw.cycle")
 			}
-			if !p.mistakes.OrderByArrival {
-				slices.SortFunc(component, func(a, b *instance) int {
-					return cmp.Or(cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer, b.id.writer))
-				})
+			first := register.Writer(0)
+			if p.mistakes.OrderBySelf {
+				first = p.author
 			}
+			slices.SortFunc(component, func(a, b *instance) int {
+				return cmp.Or(cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer-first, b.id.writer-first))
+			})
 			for _, i := range component {
 				p.executeInstance(i)
 			}

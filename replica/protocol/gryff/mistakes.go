@@ -18,7 +18,7 @@ type Mistakes struct {
 	ForgetPrevious      bool // execution ignores prev
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ForgetSessions      bool // duplicates are not recognised where they are executed
-	OrderByArrival      bool // a component is executed in the order in which its instances arrived
+	OrderBySelf         bool // each member executes a component beginning with its own instance
 }
 
 // Paths lists the paths of the protocol that Config.Count hears of.

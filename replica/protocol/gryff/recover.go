@@ -49,7 +49,11 @@ func (p *Protocol) recover(i *instance) {
 	}
 	d.next(p, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.config.Self)
-	d.prepared = []*preparedReply{{i.attributes, p.config.Self, i.status, i.accepted, i.unchanged}}
+	own := &preparedReply{i.attributes, p.config.Self, i.status, i.accepted, i.unchanged}
+	if p.mistakes.OneBallot {
+		own.accepted = i.ballot
+	}
+	d.prepared = []*preparedReply{own}
 	i.ballot = d.ballot
 	p.saveInstance(i)
 	p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), d.question())
@@ -161,16 +165,24 @@ func (p *Protocol) decidePrepare(d *drive) {
 		p.commit(d)
 	case accepted != nil:
 		p.config.Took("recover.accepted")
-		p.accept(d, accepted.attributes)
+		p.acceptAgain(d, accepted.attributes)
 	case !authorAnswered && fast != nil && agreed >= p.config.View.Size()/2:
 		// The coordinator may have committed with these. With it, those who agreed are a majority, so
 		// dependencies and base are good even if it has not.
 		p.config.Took("recover.fast")
-		p.accept(d, fast.attributes)
+		p.acceptAgain(d, fast.attributes)
 	default:
 		p.config.Took("recover.no-op")
 		p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
 	}
+}
+
+// acceptAgain proposes what may have been chosen, base included.
+func (p *Protocol) acceptAgain(d *drive, a attributes) {
+	if p.mistakes.BaseNotRecovered {
+		a.base = p.load(d.object.key)
+	}
+	p.accept(d, a)
 }
 
 // sameDisk reports whether a writer still has the disk that it wrote with. Its next one knows nothing of what

@@ -83,11 +83,7 @@ func (p *Protocol) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		if m.Instance.Ballot > i.ballot {
 			p.yield(i)
 		}
-		base := i.base
 		i.adopt(m)
-		if p.mistakes.BaseNotRecovered && i.unchanged && m.Instance.Ballot > 0 {
-			i.base = base
-		}
 		i.status, i.ballot, i.accepted = peerv1.Status_ACCEPTED, m.Instance.Ballot, m.Instance.Ballot
 		p.saveInstance(i)
 	}

@@ -1,0 +1,185 @@
+package simulator
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+)
+
+func TestGryffSurvives(t *testing.T) {
+	t.Parallel()
+	seeds := seedsFor(t)
+	start := Member(gryff.Factory)
+	r := Search{
+		Start: start, Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seeds,
+	}.Run(context.Background())
+	for _, f := range r.Failures {
+		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
+	}
+	t.Logf("%d schedules, %d operations, %d faults that hit work in flight, %d events; paths %v",
+		r.Schedules, r.Operations, r.Hits, r.Events, r.Paths)
+	if least := seeds * 10 / 11; r.Schedules < least {
+		t.Errorf("%d of %d schedules count, want %d", r.Schedules, seeds, least)
+	}
+	if r.Operations < 100*r.Schedules || r.Hits < MinHits*r.Schedules {
+		t.Errorf("%d operations and %d hits in %d schedules", r.Operations, r.Hits, r.Schedules)
+	}
+	if missing := r.Missing(gryff.Paths()); missing != nil {
+		t.Errorf("paths never taken: %v", missing)
+	}
+	// Recoveries that duel with coordinators and with each other.
+	duels := Search{
+		Start: start, Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Impatient: true}, First: 1, Seeds: seeds / 4,
+	}.Run(context.Background())
+	for _, f := range duels.Failures {
+		t.Errorf("impatient: %v\n%s", f, Explain(Shrink(f)))
+	}
+}
+
+func TestMistakesOfGryffAreFound(t *testing.T) {
+	t.Parallel()
+	type mistakes = gryff.Mistakes
+	many := Options{Faults: FaultKinds(), RMWs: ManyRMWs}
+	few := Options{Faults: FaultKinds(), RMWs: FewRMWs}
+	// The rarer ones are looked for where they live.
+	stops := []FaultKind{Crash, Torn, Partition, Loss, Reorder}
+	crashes := Options{Faults: stops, RMWs: FewRMWs, Members: []int{3}}
+	crashed := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{3}}
+	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Loss, Crash}, RMWs: ManyRMWs}
+	for _, c := range []struct {
+		name     string
+		mistakes mistakes
+		member   member.Mistakes
+		options  Options
+		seeds    int
+	}{
+		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 500},
+		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, member.Mistakes{}, crashes, 3000},
+		{"ReplyVolatile", mistakes{ReplyVolatile: true}, member.Mistakes{}, crashes, 4000},
+		{"SpreadVolatile", mistakes{SpreadVolatile: true}, member.Mistakes{}, crashed, 2000},
+		{"SkipWriteBack", mistakes{SkipWriteBack: true}, member.Mistakes{}, few, 2000},
+		{"SameTag", mistakes{SameTag: true}, member.Mistakes{}, few, 2000},
+		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 2000},
+		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 3000},
+		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 200},
+		{"BaseNotRecovered", mistakes{BaseNotRecovered: true}, member.Mistakes{}, crashed, 500},
+		{"ForgetPrevious", mistakes{ForgetPrevious: true}, member.Mistakes{}, many, 200},
+		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 200},
+		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 200},
+		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 200},
+		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 500},
+		{"TransferFromOne", mistakes{}, member.Mistakes{TransferFromOne: true}, wipes, 2000},
+		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 4000},
+		// OneBallot and TagWithoutBoot: see below. KeepIncarnation: see TestLostDisksAreFenced.
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if raceEnabled {
+				t.Skip("the search takes minutes under the race detector, and is single-threaded")
+			}
+			f := Find(MemberWith(gryff.FactoryWith(c.mistakes), c.member), c.options, c.seeds)
+			if f == nil {
+				t.Fatalf("not found within %d seeds", c.seeds)
+			}
+			t.Logf("%v", f)
+		})
+	}
+}
+
+// triangle is three members, the first two near each other, with a client for each operation.
+func triangle(seed uint64) (Schedule, stream) {
+	const ms = time.Millisecond
+	draw := newStream(seed, forSchedule, 2)
+	network := profile.Profile{Name: "triangle", Sites: []string{"a", "b", "c"}, RTT: [][]time.Duration{
+		{profile.Local, 20 * ms, 22 * ms}, {20 * ms, profile.Local, 22 * ms}, {22 * ms, 22 * ms, profile.Local},
+	}}
+	return Schedule{Seed: seed, env: environment{
+		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 3),
+		sealed: true, retry: 30 * ms, suspect: 60 * ms, clientRTT: profile.Local, patience: time.Second,
+	}}, draw
+}
+
+func (s *Schedule) plan(home int, at time.Duration, op register.Operation) {
+	op.Key = mixedPrefix + "0"
+	s.Clients = append(s.Clients, Plan{Home: home, Operations: []Planned{{at, op}}})
+}
+
+// drawDuel makes a schedule of two recoveries of one instance: c accepted it in its own ballot, was cut off, and
+// promised itself higher ones; a and b made it a no-op, and b alone remembers. Who has but one ballot takes c's
+// promise for the later acceptance.
+func drawDuel(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := triangle(seed)
+	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
+	s.plan(2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
+	alone := 182*ms + draw.between(0, 8*ms)
+	silent := 290*ms + draw.between(0, 50*ms)
+	again := 360 * ms
+	s.Faults = []Fault{
+		{Kind: Partition, Node: -1, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
+		{Kind: Crash, Node: 2, At: alone + 10*ms, For: ms},
+		{Kind: Partition, Node: -1, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
+		{Kind: Crash, Node: 2, At: alone + draw.between(60*ms, 100*ms), For: ms},
+	}
+	s.Settle = silent + time.Second
+	return s
+}
+
+// drawReborn makes a schedule in which a writer stops after one member has its write, before it is on the writer's
+// own disk, and writes again where that member can't be heard.
+func drawReborn(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := triangle(seed)
+	s.env.disks[0] = window{30 * ms, 60 * ms}
+	s.plan(0, 300*ms, register.Operation{Kind: register.Write, Value: register.Value("first")})
+	stop := 325*ms + draw.between(0, 20*ms)
+	cut := stop + draw.between(5*ms, 15*ms)
+	s.plan(0, cut+10*ms, register.Operation{Kind: register.Write, Value: register.Value("second")})
+	end := cut + 600*ms
+	for i := range 6 {
+		s.plan(1+i%2, end+time.Duration(i)*60*ms, register.Operation{Kind: register.Read})
+	}
+	s.Faults = []Fault{
+		{Kind: Crash, Node: 0, At: stop, For: ms},
+		{Kind: Partition, Node: -1, At: cut, For: end - cut, Side: 1 << 1},
+	}
+	s.Settle = end + 500*ms
+	return s
+}
+
+func TestRareMistakesOfGryffAreFound(t *testing.T) {
+	t.Parallel()
+	const seeds = 2000
+	for _, c := range []struct {
+		name     string
+		draw     func(uint64) Schedule
+		mistakes gryff.Mistakes
+	}{
+		{"OneBallot", drawDuel, gryff.Mistakes{OneBallot: true}},
+		{"TagWithoutBoot", drawReborn, gryff.Mistakes{TagWithoutBoot: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			find := func(start Start, seeds uint64) *Failure {
+				for seed := range seeds {
+					if o := c.draw(seed).Run(start, nil); o.Failure != nil {
+						return o.Failure
+					}
+				}
+				return nil
+			}
+			if f := find(Member(gryff.Factory), 300); f != nil {
+				t.Errorf("%v\n%s", f, Explain(f))
+			}
+			f := find(Member(gryff.FactoryWith(c.mistakes)), seeds)
+			if f == nil {
+				t.Fatalf("not found within %d seeds", seeds)
+			}
+			t.Logf("%v", f)
+		})
+	}
+}
