@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"sort"
+
+	"github.com/georegister/georegister/replica/protocol/slab"
 )
 
 // Reader is the durable state of a member, as far as it is on disk.
@@ -32,7 +34,8 @@ type Batch struct {
 type Journal struct {
 	disk    Reader
 	overlay map[string]overlaid
-	pending []Mutation
+	keys    slab.Strings // of the overlay
+	pending slab.List[Mutation]
 	next    uint64 // sequence of the batch that collects now
 	durable uint64 // every batch up to this one is durable
 	flying  []Batch
@@ -74,8 +77,8 @@ func (j *Journal) Put(key, value []byte) {
 func (j *Journal) Delete(key []byte) { j.set(key, nil) }
 
 func (j *Journal) set(key, value []byte) {
-	j.overlay[string(key)] = overlaid{value, j.next}
-	j.pending = append(j.pending, Mutation{key, value})
+	j.overlay[j.keys.Of(key)] = overlaid{value, j.next}
+	j.pending.Add(Mutation{key, value})
 }
 
 // Scan visits the newest records behind a key in order, until visit returns false.
@@ -114,11 +117,10 @@ func (j *Journal) Scan(after []byte, visit func(key, value []byte) bool) {
 
 // Take closes the batch that collects and hands it to the world to persist.
 func (j *Journal) Take() Batch {
-	if len(j.pending) == 0 {
+	if j.pending.Len() == 0 {
 		return Batch{}
 	}
-	b := Batch{Sequence: j.next, Mutations: j.pending}
-	j.pending = nil
+	b := Batch{Sequence: j.next, Mutations: j.pending.Take()}
 	j.next++
 	j.flying = append(j.flying, b)
 	return b

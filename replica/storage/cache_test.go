@@ -10,9 +10,9 @@ import (
 func TestCacheKeepsWhatIsUsedAndItsBound(t *testing.T) {
 	const limit = 10 * (entryBytes + 6 + 10)
 	c := newCache(limit)
-	c.put("pinned", []byte("0123456789"))
+	c.put([]byte("pinned"), []byte("0123456789"))
 	for i := range 1000 {
-		c.put(fmt.Sprintf("%06d", i), []byte("0123456789"))
+		c.put(fmt.Appendf(nil, "%06d", i), []byte("0123456789"))
 		if _, known := c.get([]byte("pinned")); !known {
 			t.Fatalf("a key in use was forgotten after %d others", i)
 		}

@@ -267,7 +267,7 @@ func (s *diskShard) Get(key []byte) ([]byte, bool) {
 	value, known := s.cache.get(key)
 	if !known {
 		value = s.read(key)
-		s.cache.put(string(key), value)
+		s.cache.put(key, value)
 	}
 	return value, value != nil
 }

@@ -16,15 +16,18 @@ type memory struct {
 }
 
 type memoryShard struct {
-	records map[string][]byte
+	records map[string]*stored
 	order   *btreemap.BTreeMap[string, struct{}] // the keys, for scans; reads don't pay for it
 }
+
+// stored is a record. Changing it costs no key, as an assignment to a map would.
+type stored struct{ value []byte }
 
 func newMemory(shards int) *memory {
 	m := &memory{}
 	for range shards {
 		m.shards = append(m.shards, &memoryShard{
-			records: map[string][]byte{},
+			records: map[string]*stored{},
 			order:   btreemap.New[string, struct{}](32, cmp.Compare[string]),
 		})
 	}
@@ -37,19 +40,19 @@ func (m *memory) commit(shard int, batch protocol.Batch, _ func(uint64)) bool {
 	s := m.shards[shard]
 	grown := 0
 	for _, u := range batch.Mutations {
-		old, known := s.records[string(u.Key)]
+		old := s.records[string(u.Key)]
 		switch {
-		case u.Value == nil && known:
+		case u.Value == nil && old != nil:
 			delete(s.records, string(u.Key))
 			s.order.Delete(string(u.Key))
-			grown -= len(u.Key) + len(old)
+			grown -= len(u.Key) + len(old.value)
 		case u.Value == nil:
-		case known:
-			s.records[string(u.Key)] = u.Value
-			grown += len(u.Value) - len(old)
+		case old != nil:
+			grown += len(u.Value) - len(old.value)
+			old.value = u.Value
 		default:
 			key := string(u.Key)
-			s.records[key] = u.Value
+			s.records[key] = &stored{u.Value}
 			s.order.ReplaceOrInsert(key, struct{}{})
 			grown += len(key) + len(u.Value)
 		}
@@ -64,8 +67,10 @@ func (m *memory) close() error { return nil }
 
 // Get implements protocol.Reader.
 func (s *memoryShard) Get(key []byte) ([]byte, bool) {
-	value, ok := s.records[string(key)]
-	return value, ok
+	if r := s.records[string(key)]; r != nil {
+		return r.value, true
+	}
+	return nil, false
 }
 
 // Scan implements protocol.Reader.
@@ -75,7 +80,7 @@ func (s *memoryShard) Scan(after []byte, visit func(key, value []byte) bool) {
 		from = btreemap.GT(string(after))
 	}
 	for key := range s.order.Ascend(from, btreemap.Max[string]()) {
-		if !visit([]byte(key), s.records[key]) {
+		if !visit([]byte(key), s.records[key].value) {
 			return
 		}
 	}
