@@ -23,22 +23,27 @@ func seedsFor(t *testing.T) int {
 
 func TestABDSurvives(t *testing.T) {
 	t.Parallel()
-	seeds := seedsFor(t)
-	r := Search{
-		Start: Member(abd.Factory), Options: Options{Faults: FaultKinds(), RMWs: FewRMWs}, First: 1, Seeds: seeds,
-	}.Run(context.Background())
+	survives(t, Search{
+		Start: Member(abd.Factory), Options: Options{Faults: FaultKinds(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+	}, abd.Paths())
+}
+
+// survives runs a search that must find nothing, hit enough work in flight, and take every path.
+func survives(t *testing.T, s Search, paths []string) {
+	t.Helper()
+	r := s.Run(context.Background())
 	for _, f := range r.Failures {
 		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
 	}
 	t.Logf("%d schedules, %d operations, %d faults that hit work in flight, %d events; paths %v",
 		r.Schedules, r.Operations, r.Hits, r.Events, r.Paths)
-	if least := seeds * 10 / 11; r.Schedules < least {
-		t.Errorf("%d of %d schedules count, want %d", r.Schedules, seeds, least)
+	if least := s.Seeds * 10 / 11; r.Schedules < least {
+		t.Errorf("%d of %d schedules count, want %d", r.Schedules, s.Seeds, least)
 	}
 	if r.Operations < 100*r.Schedules || r.Hits < MinHits*r.Schedules {
 		t.Errorf("%d operations and %d hits in %d schedules", r.Operations, r.Hits, r.Schedules)
 	}
-	if missing := r.Missing(abd.Paths()); missing != nil {
+	if missing := r.Missing(paths); missing != nil {
 		t.Errorf("paths never taken: %v", missing)
 	}
 }

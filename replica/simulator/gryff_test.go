@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -14,32 +13,18 @@ import (
 
 func TestGryffSurvives(t *testing.T) {
 	t.Parallel()
-	seeds := seedsFor(t)
-	start := Member(gryff.Factory)
-	r := Search{
-		Start: start, Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seeds,
-	}.Run(context.Background())
-	for _, f := range r.Failures {
-		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
-	}
-	t.Logf("%d schedules, %d operations, %d faults that hit work in flight, %d events; paths %v",
-		r.Schedules, r.Operations, r.Hits, r.Events, r.Paths)
-	if least := seeds * 10 / 11; r.Schedules < least {
-		t.Errorf("%d of %d schedules count, want %d", r.Schedules, seeds, least)
-	}
-	if r.Operations < 100*r.Schedules || r.Hits < MinHits*r.Schedules {
-		t.Errorf("%d operations and %d hits in %d schedules", r.Operations, r.Hits, r.Schedules)
-	}
-	if missing := r.Missing(gryff.Paths()); missing != nil {
-		t.Errorf("paths never taken: %v", missing)
-	}
-	// Recoveries that duel with coordinators and with each other.
-	duels := Search{
-		Start: start, Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Impatient: true}, First: 1, Seeds: seeds / 4,
-	}.Run(context.Background())
-	for _, f := range duels.Failures {
-		t.Errorf("impatient: %v\n%s", f, Explain(Shrink(f)))
-	}
+	survives(t, Search{
+		Start: Member(gryff.Factory), Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+	}, gryff.Paths())
+}
+
+// Recoveries that duel with coordinators and with each other.
+func TestGryffSurvivesDuels(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: Member(gryff.Factory), First: 1, Seeds: seedsFor(t) / 4,
+		Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Impatient: true},
+	}, nil)
 }
 
 func TestMistakesOfGryffAreFound(t *testing.T) {
