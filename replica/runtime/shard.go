@@ -339,6 +339,7 @@ func (s *shard) gather(envelopes []protocol.Envelope) {
 			*queue = append(*queue, e.Message)
 		}
 	}
+	clear(envelopes) // they may share a block of memory with later ones
 }
 
 // flush hands what was gathered to the transport.
@@ -369,6 +370,7 @@ func (s *shard) finish(completions []protocol.Completion) {
 		s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
 		f.done(c.Result)
 	}
+	clear(completions)
 }
 
 // publish lets others see where the loop stands.

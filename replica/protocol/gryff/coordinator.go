@@ -57,7 +57,7 @@ func (p *Protocol) rmw(r protocol.Request) {
 		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
 		return
 	}
-	o := p.object(r.Operation.Key)
+	o := p.object([]byte(r.Operation.Key))
 	o.queue = append(o.queue, &rmwRequest{Request: r})
 	p.propose(o)
 }
@@ -79,7 +79,7 @@ func (p *Protocol) propose(o *object) {
 	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, true
 	d.initial, d.merged = i.attributes, i.attributes
 	p.saveInstance(i)
-	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.fast-1), d.question())
+	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.fast-1), p.question(d))
 	p.decidePreAccept(d)
 }
 
@@ -104,23 +104,22 @@ func command(op register.Operation) *peerv1.Command {
 }
 
 // question is the message of the drive's stage, made anew for each sending.
-func (d *drive) question() *peerv1.Message {
+func (p *Protocol) question(d *drive) *peerv1.Message {
 	var m *peerv1.Message
 	switch d.stage {
 	case preAccepting:
-		m = d.message(peerv1.Kind_PRE_ACCEPT)
+		m = p.about(d.instance, peerv1.Kind_PRE_ACCEPT)
 	case accepting:
-		m = d.message(peerv1.Kind_ACCEPT)
+		m = p.about(d.instance, peerv1.Kind_ACCEPT)
 	case committed:
 		if d.status == peerv1.Status_COMMITTED {
-			m = d.message(peerv1.Kind_COMMIT)
+			m = p.about(d.instance, peerv1.Kind_COMMIT)
 			break
 		}
 		fallthrough // executed elsewhere, and only its state is here: whoever has executed it answers
 	default:
-		m = &peerv1.Message{Kind: peerv1.Kind_PREPARE, Key: []byte(d.object.key), Instance: &peerv1.Instance{
-			Id: d.id.proto(),
-		}}
+		m = p.message(peerv1.Kind_PREPARE, 0, d.object.key)
+		m.Instance = &peerv1.Instance{Id: d.id.proto()}
 	}
 	m.Op, m.Instance.Ballot = d.op, d.ballot
 	return m
@@ -184,7 +183,7 @@ func (p *Protocol) accept(d *drive, a attributes) {
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
-	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.majority-1), d.question())
+	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.majority-1), p.question(d))
 	p.decideAccept(d)
 }
 
@@ -210,9 +209,9 @@ func (p *Protocol) commit(d *drive) {
 	// Everyone is told, not a quorum alone: everyone has to execute.
 	to := d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
 	if p.mistakes.CommitBeforePersist {
-		p.sendAll(to, d.question())
+		p.sendAll(to, p.question(d))
 	} else {
-		p.sendAllDurably(to, d.question())
+		p.sendAllDurably(to, p.question(d))
 	}
 	if p.mistakes.AnswerOnCommit {
 		p.answerEarly(d)
@@ -257,7 +256,7 @@ func (p *Protocol) catchUp(d *drive, from view.MemberID) {
 	}
 	d.next(p, committed)
 	d.asked.Ask(&p.config, p.now, 0) // when to ask everyone
-	p.send(from, d.question())
+	p.send(from, p.question(d))
 }
 
 // driveOf finds a drive also when its instance is executed here and forgotten.

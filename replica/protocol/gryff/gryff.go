@@ -13,6 +13,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -32,11 +33,22 @@ type Protocol struct {
 	nextOp   uint64
 
 	operations map[uint64]*operation // reads and writes that this member coordinates; by op
-	inFlight   *list.List            // the same, oldest first
+	inFlight   []*operation          // the same, oldest first, and ended ones until the next Tick
+	idle       []*operation          // to be used again
 	objects    map[string]*object    // keys with rmws in progress
 	live       *list.List            // their instances, oldest first
-	effects    protocol.Effects
-	scratch    []byte // of lookup
+
+	effects  effects
+	messages slab.Of[peerv1.Message]
+	keys     slab.Bytes // of records to put
+	scratch  []byte     // of lookup
+}
+
+// effects is what Ready hands over, but for the journal's batch.
+type effects struct {
+	send, sendDurably         slab.List[protocol.Envelope]
+	complete, completeDurably slab.List[protocol.Completion]
+	fault                     error
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -66,7 +78,6 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 		author:     register.NewWriter(uint32(config.Self), incarnation, 0),
 		draws:      config.Seed,
 		operations: map[uint64]*operation{},
-		inFlight:   list.New(),
 		objects:    map[string]*object{},
 		live:       list.New(),
 	}
@@ -116,7 +127,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 
 // receiveRMW handles what concerns an instance.
 func (p *Protocol) receiveRMW(from view.MemberID, m *peerv1.Message) {
-	o := p.object(string(m.Key))
+	o := p.object(m.Key)
 	switch m.Kind {
 	case peerv1.Kind_PRE_ACCEPT:
 		p.onPreAccept(o, from, m)
@@ -144,10 +155,9 @@ func (p *Protocol) receiveRMW(from view.MemberID, m *peerv1.Message) {
 // recovers what others left unfinished.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.now = now
-	for e := p.inFlight.Front(); e != nil; {
-		op := e.Value.(*operation)
-		e = e.Next()
-		p.tickOperation(op)
+	p.recycle()
+	for _, o := range p.inFlight {
+		p.tickOperation(o)
 	}
 	for e := p.live.Front(); e != nil; {
 		i := e.Value.(*instance)
@@ -159,17 +169,27 @@ func (p *Protocol) Tick(now protocol.Instant) {
 
 // Ready implements protocol.Protocol.
 func (p *Protocol) Ready() protocol.Effects {
-	e := p.effects
-	e.Persist = p.journal.Take()
-	p.effects = protocol.Effects{}
+	e := protocol.Effects{
+		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
+		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
+		Fault: p.effects.fault,
+	}
+	p.effects.fault = nil
 	return e
 }
 
 // Pending is how many operations and instances this member holds unfinished.
-func (p *Protocol) Pending() int { return p.inFlight.Len() + p.live.Len() }
+func (p *Protocol) Pending() int { return len(p.operations) + p.live.Len() }
+
+// message begins a message, which never changes once it is sent.
+func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
+	m := p.messages.New()
+	m.Kind, m.Op, m.Key = kind, op, key
+	return m
+}
 
 func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
-	p.effects.Send = append(p.effects.Send, protocol.Envelope{To: to, Message: m})
+	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
 }
 
 func (p *Protocol) sendAll(to []view.MemberID, m *peerv1.Message) {
@@ -184,7 +204,7 @@ func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
 		p.send(to, m)
 		return
 	}
-	p.effects.SendAfterPersist = append(p.effects.SendAfterPersist, protocol.Envelope{To: to, Message: m})
+	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
 }
 
 func (p *Protocol) sendAllDurably(to []view.MemberID, m *peerv1.Message) {
@@ -194,11 +214,11 @@ func (p *Protocol) sendAllDurably(to []view.MemberID, m *peerv1.Message) {
 }
 
 func (p *Protocol) complete(handle uint64, r register.Result) {
-	p.effects.Complete = append(p.effects.Complete, protocol.Completion{Handle: handle, Result: r})
+	p.effects.complete.Add(protocol.Completion{Handle: handle, Result: r})
 }
 
 func (p *Protocol) completeDurably(handle uint64, r register.Result) {
-	p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, protocol.Completion{Handle: handle, Result: r})
+	p.effects.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
 }
 
 func (p *Protocol) op() uint64 {

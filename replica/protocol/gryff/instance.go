@@ -1,6 +1,7 @@
 package gryff
 
 import (
+	"bytes"
 	"cmp"
 	"container/list"
 	"slices"
@@ -106,18 +107,18 @@ type instance struct {
 
 // object is the rmw side of one key.
 type object struct {
-	key       string
+	key       []byte
 	state     *peerv1.KeyState
 	instances []*instance // by (writer, number)
 	mine      *drive      // what this member proposed and has not finished
 	queue     []*rmwRequest
 }
 
-func (p *Protocol) object(key string) *object {
-	o := p.objects[key]
+func (p *Protocol) object(key []byte) *object {
+	o := p.objects[string(key)]
 	if o == nil {
-		o = &object{key: key, state: p.loadState(key)}
-		p.objects[key] = o
+		o = &object{key: bytes.Clone(key), state: p.loadState(key)}
+		p.objects[string(key)] = o
 	}
 	return o
 }
@@ -125,7 +126,7 @@ func (p *Protocol) object(key string) *object {
 // release forgets an object with nothing in progress; its state is on disk.
 func (p *Protocol) release(o *object) {
 	if len(o.instances) == 0 && o.mine == nil && len(o.queue) == 0 {
-		delete(p.objects, o.key)
+		delete(p.objects, string(o.key))
 	}
 }
 
@@ -162,7 +163,7 @@ func (p *Protocol) forget(i *instance) {
 	}
 	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
 	if i.stored {
-		p.journal.Delete(instanceKey(i.object.key, i.id))
+		p.journal.Delete(p.instanceKey(i.object.key, i.id))
 	}
 }
 
@@ -210,12 +211,13 @@ func cut(v vector, id instanceID) vector {
 	return slices.DeleteFunc(v, func(d instanceID) bool { return d.number == 0 })
 }
 
-// message tells of an instance. It is made anew for each sending.
-func (i *instance) message(kind peerv1.Kind) *peerv1.Message {
-	m := &peerv1.Message{Kind: kind, Key: []byte(i.object.key), Instance: &peerv1.Instance{
+// about tells of an instance. It is made anew for each sending.
+func (p *Protocol) about(i *instance, kind peerv1.Kind) *peerv1.Message {
+	m := p.message(kind, 0, i.object.key)
+	m.Instance = &peerv1.Instance{
 		Id: i.id.proto(), Ballot: i.ballot, AcceptedBallot: i.accepted, Status: i.status,
 		Deps: i.deps.proto(), Commands: i.commands, Unchanged: i.unchanged,
-	}}
+	}
 	stamp(m, i.base)
 	return m
 }

@@ -11,24 +11,38 @@ import (
 // The journal's keys: 'r' + key holds a RegisterRecord, 's' + key a KeyState, and 'i' + writer + number + key
 // the message that would tell another member of the instance.
 
-func registerKey(key string) []byte { return append([]byte{'r'}, key...) }
+const (
+	registerRecord = 'r'
+	stateRecord    = 's'
+	instanceRecord = 'i'
+)
 
-// lookup is registerKey in memory that the next lookup uses again: for asking the journal, not for Put.
-func (p *Protocol) lookup(key string) []byte {
-	p.scratch = append(append(p.scratch[:0], 'r'), key...)
+// recordKey is for Put, whose journal keeps it.
+func (p *Protocol) recordKey(kind byte, key []byte) []byte {
+	b := p.keys.Make(1 + len(key))
+	b[0] = kind
+	copy(b[1:], key)
+	return b
+}
+
+// lookup is recordKey for asking the journal, in memory that the next lookup uses again.
+func (p *Protocol) lookup(kind byte, key []byte) []byte {
+	p.scratch = append(append(p.scratch[:0], kind), key...)
 	return p.scratch
 }
 
-func stateKey(key string) []byte { return append([]byte{'s'}, key...) }
-
-func instanceKey(key string, id instanceID) []byte {
-	b := binary.BigEndian.AppendUint64([]byte{'i'}, uint64(id.writer))
+func (p *Protocol) instanceKey(key []byte, id instanceID) []byte {
+	b := append(p.keys.Make(1 + 8 + 8 + len(key))[:0], instanceRecord)
+	b = binary.BigEndian.AppendUint64(b, uint64(id.writer))
 	return append(binary.BigEndian.AppendUint64(b, id.number), key...)
 }
 
+// durable reports whether what this member holds of a register survives a crash now.
+func (p *Protocol) durable(key []byte) bool { return p.journal.Durable(p.lookup(registerRecord, key)) }
+
 // load is the register of a key; the zero Versioned if it was never written.
-func (p *Protocol) load(key string) register.Versioned {
-	raw, ok := p.journal.Get(p.lookup(key))
+func (p *Protocol) load(key []byte) register.Versioned {
+	raw, ok := p.journal.Get(p.lookup(registerRecord, key))
 	if !ok {
 		return register.Versioned{}
 	}
@@ -41,7 +55,7 @@ func (p *Protocol) load(key string) register.Versioned {
 }
 
 // apply is APPLY of algorithm 2: the larger carstamp stays, with its value.
-func (p *Protocol) apply(key string, v register.Versioned) {
+func (p *Protocol) apply(key []byte, v register.Versioned) {
 	if !p.load(key).Carstamp.Less(v.Carstamp) {
 		return
 	}
@@ -50,12 +64,12 @@ func (p *Protocol) apply(key string, v register.Versioned) {
 		p.fault("encode the register of %q: %w", key, err)
 		return
 	}
-	p.journal.Put(registerKey(key), raw)
+	p.journal.Put(p.recordKey(registerRecord, key), raw)
 }
 
-func (p *Protocol) loadState(key string) *peerv1.KeyState {
+func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
 	state := &peerv1.KeyState{}
-	if raw, ok := p.journal.Get(stateKey(key)); ok {
+	if raw, ok := p.journal.Get(p.lookup(stateRecord, key)); ok {
 		if err := state.UnmarshalVT(raw); err != nil {
 			p.fault("the rmw state of %q on disk is damaged: %w", key, err)
 		}
@@ -69,23 +83,23 @@ func (p *Protocol) saveState(o *object) {
 		p.fault("encode the rmw state of %q: %w", o.key, err)
 		return
 	}
-	p.journal.Put(stateKey(o.key), raw)
+	p.journal.Put(p.recordKey(stateRecord, o.key), raw)
 }
 
 func (p *Protocol) saveInstance(i *instance) {
-	raw, err := i.message(peerv1.Kind_KIND_UNSPECIFIED).MarshalVT()
+	raw, err := p.about(i, peerv1.Kind_KIND_UNSPECIFIED).MarshalVT()
 	if err != nil {
 		p.fault("encode an instance of %q: %w", i.object.key, err)
 		return
 	}
-	p.journal.Put(instanceKey(i.object.key, i.id), raw)
+	p.journal.Put(p.instanceKey(i.object.key, i.id), raw)
 	i.stored = true
 }
 
 // loadInstances finds what was in progress when the process ended.
 func (p *Protocol) loadInstances() {
-	p.journal.Scan([]byte{'i'}, func(key, raw []byte) bool {
-		if key[0] != 'i' {
+	p.journal.Scan([]byte{instanceRecord}, func(key, raw []byte) bool {
+		if key[0] != instanceRecord {
 			return false
 		}
 		m := &peerv1.Message{}
@@ -93,7 +107,7 @@ func (p *Protocol) loadInstances() {
 			p.fault("an instance on disk is damaged: %w", err)
 			return false
 		}
-		i := p.object(string(m.Key)).instance(p, idOf(m.Instance.GetId()))
+		i := p.object(m.Key).instance(p, idOf(m.Instance.GetId()))
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
 		i.unchanged = m.Instance.Unchanged
@@ -108,23 +122,23 @@ func (p *Protocol) Adopt(key, value []byte) {
 		return
 	}
 	switch key[0] {
-	case 'r':
+	case registerRecord:
 		var record peerv1.RegisterRecord
 		if err := record.UnmarshalVT(value); err != nil {
 			p.fault("a transferred register is damaged: %w", err)
 			return
 		}
-		p.apply(string(key[1:]), fromRecord(&record))
-	case 's':
+		p.apply(key[1:], fromRecord(&record))
+	case stateRecord:
 		state := &peerv1.KeyState{}
 		if err := state.UnmarshalVT(value); err != nil {
 			p.fault("a transferred rmw state is damaged: %w", err)
 			return
 		}
-		o := p.object(string(key[1:]))
+		o := p.object(key[1:])
 		p.install(o, state)
 		p.release(o)
-	case 'i':
+	case instanceRecord:
 		m := &peerv1.Message{}
 		if err := m.UnmarshalVT(value); err != nil || m.Instance.GetId() == nil {
 			p.fault("a transferred instance is damaged: %w", err)
@@ -137,7 +151,7 @@ func (p *Protocol) Adopt(key, value []byte) {
 // hear notes an instance that the newcomer's lost disk may have voted on. This disk votes on nothing before it is
 // settled. That it was committed is a fact, whoever tells it.
 func (p *Protocol) hear(m *peerv1.Message) {
-	o := p.object(string(m.Key))
+	o := p.object(m.Key)
 	id := idOf(m.Instance.GetId())
 	if o.executed(id.writer) < id.number {
 		i := o.instance(p, id)
@@ -154,8 +168,8 @@ func (p *Protocol) hear(m *peerv1.Message) {
 }
 
 func (p *Protocol) fault(format string, args ...any) {
-	if p.effects.Fault == nil {
-		p.effects.Fault = fmt.Errorf("gryff: "+format, args...)
+	if p.effects.fault == nil {
+		p.effects.fault = fmt.Errorf("gryff: "+format, args...)
 	}
 }
 

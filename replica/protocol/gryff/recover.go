@@ -56,7 +56,7 @@ func (p *Protocol) recover(i *instance) {
 	d.prepared = []*preparedReply{own}
 	i.ballot = d.ballot
 	p.saveInstance(i)
-	p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), d.question())
+	p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
 	p.decidePrepare(d)
 }
 
@@ -78,7 +78,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 			p.execute(i.object)
 		}
 		query := &drive{instance: i, stage: preparing}
-		p.sendAll(p.config.Nearest, query.question())
+		p.sendAll(p.config.Nearest, p.question(query))
 		p.release(i.object)
 	}
 	return p.live.Len() == 0
@@ -99,7 +99,7 @@ func (p *Protocol) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
 	i.seen = max(i.seen, i.ballot)
 	p.saveInstance(i)
 	p.yield(i)
-	reply := i.message(peerv1.Kind_PREPARE_OK)
+	reply := p.about(i, peerv1.Kind_PREPARE_OK)
 	reply.Op = m.Op
 	if p.mistakes.OneBallot {
 		reply.Instance.AcceptedBallot = promised
@@ -224,7 +224,7 @@ func (p *Protocol) tickDrive(d *drive) {
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
 	}
-	p.sendAllDurably(missing, d.question())
+	p.sendAllDurably(missing, p.question(d))
 }
 
 // giveUpLate answers clients whose deadline is past. What is proposed goes on.

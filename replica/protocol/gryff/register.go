@@ -1,7 +1,7 @@
 package gryff
 
 import (
-	"container/list"
+	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -18,8 +18,9 @@ const carriedBytes = 64 << 10
 // quorum: what it holds is durable before it completes anything that rests on it.
 type operation struct {
 	request protocol.Request
+	key     []byte
 	op      uint64
-	element *list.Element
+	ended   bool
 	asked   phase.Phase
 	holders phase.Phase        // reads: who is known to hold chosen, or something newer
 	second  bool               // in the second phase
@@ -27,16 +28,38 @@ type operation struct {
 }
 
 func (p *Protocol) begin(r protocol.Request) *operation {
-	o := &operation{request: r, op: p.op()}
-	o.element = p.inFlight.PushBack(o)
+	var o *operation
+	if n := len(p.idle); n > 0 {
+		o, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else {
+		o = &operation{}
+	}
+	o.request, o.op, o.key = r, p.op(), p.keys.Make(len(r.Operation.Key))
+	copy(o.key, r.Operation.Key)
+	p.inFlight = append(p.inFlight, o)
 	p.operations[o.op] = o
 	return o
 }
 
+// recycle sets ended operations aside to be used again. While a step is under way, somebody may still look at
+// one that ended in it.
+func (p *Protocol) recycle() {
+	p.inFlight = slices.DeleteFunc(p.inFlight, func(o *operation) bool {
+		if !o.ended {
+			return false
+		}
+		o.asked.Restart()
+		o.holders.Restart()
+		*o = operation{asked: o.asked, holders: o.holders}
+		p.idle = append(p.idle, o)
+		return true
+	})
+}
+
 func (p *Protocol) end(o *operation, r register.Result) {
-	p.inFlight.Remove(o.element)
+	o.ended = true
 	delete(p.operations, o.op)
-	if r.Status != register.OK || p.journal.Durable(p.lookup(o.request.Operation.Key)) || p.mistakes.AnswerBeforePersist {
+	if r.Status != register.OK || p.durable(o.key) || p.mistakes.AnswerBeforePersist {
 		p.complete(o.request.Handle, r)
 		return
 	}
@@ -46,7 +69,7 @@ func (p *Protocol) end(o *operation, r register.Result) {
 // read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
 func (p *Protocol) read(r protocol.Request) {
 	o := p.begin(r)
-	o.chosen = p.load(r.Operation.Key)
+	o.chosen = p.load(o.key)
 	p.spread(o, o.asked.Ask(&p.config, p.now, p.majority-1), peerv1.Kind_READ1)
 	p.decideRead(o)
 }
@@ -54,14 +77,14 @@ func (p *Protocol) read(r protocol.Request) {
 // write is algorithm 1, lines 11 to 17.
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
-	o.chosen.Carstamp = p.load(r.Operation.Key).Carstamp
-	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), o.message(peerv1.Kind_WRITE1))
+	o.chosen.Carstamp = p.load(o.key).Carstamp
+	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), p.ask(o, peerv1.Kind_WRITE1))
 	p.decideWrite(o)
 }
 
-// message is the question of the present phase. It is made anew each time: a sent message never changes.
-func (o *operation) message(kind peerv1.Kind) *peerv1.Message {
-	m := &peerv1.Message{Kind: kind, Op: o.op, Key: []byte(o.request.Operation.Key)}
+// ask is the question of the present phase. It is made anew each time: a sent message never changes.
+func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
+	m := p.message(kind, o.op, o.key)
 	if kind != peerv1.Kind_WRITE1 {
 		stamp(m, o.chosen)
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
@@ -76,25 +99,25 @@ func (o *operation) message(kind peerv1.Kind) *peerv1.Message {
 // no-op, whose result nobody may have seen.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
 	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2
-	if own || p.journal.Durable(p.lookup(o.request.Operation.Key)) || p.mistakes.SpreadVolatile {
-		p.sendAll(to, o.message(kind))
+	if own || p.durable(o.key) || p.mistakes.SpreadVolatile {
+		p.sendAll(to, p.ask(o, kind))
 		return
 	}
-	p.sendAllDurably(to, o.message(kind))
+	p.sendAllDurably(to, p.ask(o, kind))
 }
 
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 	if !m.Same { // the value came along: algorithm 7, line 15
-		p.apply(string(m.Key), versioned(m))
+		p.apply(m.Key, versioned(m))
 	}
-	held := p.load(string(m.Key))
-	reply := &peerv1.Message{Kind: peerv1.Kind_READ1_REPLY, Op: m.Op, Key: m.Key}
+	held := p.load(m.Key)
+	reply := p.message(peerv1.Kind_READ1_REPLY, m.Op, m.Key)
 	stamp(reply, held)
 	if held.Carstamp == versioned(m).Carstamp {
 		reply.Value, reply.Same = nil, true
 	}
 	// The reply claims that this replica holds the value, so it must be there after a crash.
-	if p.journal.Durable(p.lookup(string(m.Key))) || p.mistakes.ReplyVolatile {
+	if p.durable(m.Key) || p.mistakes.ReplyVolatile {
 		p.send(from, reply)
 	} else {
 		p.sendDurably(from, reply)
@@ -115,7 +138,7 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 		o.chosen = got
 		o.holders.Restart()
 		o.holders.Answer(p.roster, from)
-		p.apply(o.request.Operation.Key, got) // algorithm 7, line 5
+		p.apply(o.key, got) // algorithm 7, line 5
 	case 0:
 		o.holders.Answer(p.roster, from)
 	}
@@ -146,7 +169,7 @@ func (p *Protocol) decideRead(o *operation) {
 			missing = append(missing, id)
 		}
 	}
-	o.asked = o.holders
+	o.asked.Copy(&o.holders)
 	o.asked.Ask(&p.config, p.now, 0) // when to ask again
 	p.spread(o, missing, peerv1.Kind_READ2)
 }
@@ -159,8 +182,8 @@ func (o *operation) result(roundTrips int, fast bool) register.Result {
 
 func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 	// No claim that must hold later: a carstamp that is lost again only makes the write's larger.
-	reply := &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: m.Op}
-	stamp(reply, register.Versioned{Carstamp: p.load(string(m.Key)).Carstamp})
+	reply := p.message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
+	stamp(reply, register.Versioned{Carstamp: p.load(m.Key).Carstamp})
 	p.send(from, reply)
 }
 
@@ -182,31 +205,30 @@ func (p *Protocol) decideWrite(o *operation) {
 	if o.second || o.asked.Count(p.roster)+1 < p.majority {
 		return
 	}
-	key := o.request.Operation.Key
 	latest := o.chosen.Carstamp.Timestamp
 	if !p.mistakes.SameTag {
-		latest = max(latest, p.load(key).Carstamp.Timestamp)
+		latest = max(latest, p.load(o.key).Carstamp.Timestamp)
 	}
 	o.second = true
 	o.chosen = register.Versioned{
 		Carstamp: register.Carstamp{Timestamp: latest + 1, Writer: p.me},
 		Value:    o.request.Operation.Value,
 	}
-	p.apply(key, o.chosen)
+	p.apply(o.key, o.chosen)
 	p.config.Took("write")
 	o.asked.Restart()
-	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), o.message(peerv1.Kind_WRITE2))
+	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), p.ask(o, peerv1.Kind_WRITE2))
 	p.decideUpdate(o)
 }
 
 // onUpdate handles Read2 and Write2 alike (algorithm 2).
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
-	p.apply(string(m.Key), versioned(m))
+	p.apply(m.Key, versioned(m))
 	kind := peerv1.Kind_READ2_REPLY
 	if m.Kind == peerv1.Kind_WRITE2 {
 		kind = peerv1.Kind_WRITE2_REPLY
 	}
-	p.sendDurably(from, &peerv1.Message{Kind: kind, Op: m.Op})
+	p.sendDurably(from, p.message(kind, m.Op, nil))
 }
 
 func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {

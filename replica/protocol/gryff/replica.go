@@ -20,9 +20,9 @@ func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *in
 }
 
 func (p *Protocol) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
-	p.sendDurably(from, &peerv1.Message{Kind: peerv1.Kind_NACK, Op: m.Op, Key: m.Key, Instance: &peerv1.Instance{
-		Id: m.Instance.Id, Ballot: i.ballot,
-	}})
+	reply := p.message(peerv1.Kind_NACK, m.Op, m.Key)
+	reply.Instance = &peerv1.Instance{Id: m.Instance.Id, Ballot: i.ballot}
+	p.sendDurably(from, reply)
 }
 
 // onPreAccept is algorithm 4, lines 2 to 7.
@@ -48,7 +48,7 @@ func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}
-	reply := i.message(peerv1.Kind_PRE_ACCEPT_OK)
+	reply := p.about(i, peerv1.Kind_PRE_ACCEPT_OK)
 	reply.Op, reply.Instance.Commands = m.Op, nil
 	if i.unchanged {
 		reply.Present, reply.Value = false, nil // the coordinator has it
@@ -87,7 +87,9 @@ func (p *Protocol) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		i.status, i.ballot, i.accepted = peerv1.Status_ACCEPTED, m.Instance.Ballot, m.Instance.Ballot
 		p.saveInstance(i)
 	}
-	p.sendDurably(from, &peerv1.Message{Kind: peerv1.Kind_ACCEPT_OK, Op: m.Op, Key: m.Key, Instance: &peerv1.Instance{Id: m.Instance.Id}})
+	reply := p.message(peerv1.Kind_ACCEPT_OK, m.Op, m.Key)
+	reply.Instance = &peerv1.Instance{Id: m.Instance.Id}
+	p.sendDurably(from, reply)
 }
 
 // onCommit is algorithm 4, lines 11 and 12. Anyone may learn a decision; it is no vote.
@@ -117,7 +119,8 @@ func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 // tellExecuted says that an instance is executed here, and what it answered if that is still known. A member
 // that asked for a vote is behind and gets the key's state: the instance itself is gone.
 func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op uint64, state bool) {
-	m := &peerv1.Message{Kind: peerv1.Kind_EXECUTED, Op: op, Key: []byte(o.key), Instance: &peerv1.Instance{Id: id.proto()}}
+	m := p.message(peerv1.Kind_EXECUTED, op, o.key)
+	m.Instance = &peerv1.Instance{Id: id.proto()}
 	if e := o.execution(id.writer); idOf(e.GetId()) == id {
 		m.Instance.Answers = e.Answers
 	}

@@ -87,6 +87,11 @@ type answer struct {
 // Restart forgets all answers, for the next question.
 func (p *Phase) Restart() { *p = Phase{answered: p.answered[:0]} }
 
+// Copy makes p what q is now: the same answers, and the same time to ask again.
+func (p *Phase) Copy(q *Phase) {
+	*p = Phase{answered: append(p.answered[:0], q.answered...), wide: q.wide, due: q.due}
+}
+
 // Answer notes that a member answered, for the disk that it has now, and reports whether it was the first
 // time for that disk.
 func (p *Phase) Answer(r *Roster, from view.MemberID) bool {
