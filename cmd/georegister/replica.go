@@ -33,6 +33,7 @@ goes on with a disk that it can't trust.`,
 				return err
 			}
 			defer func() { _ = log.Sync() }() // fails on terminals and pipes, which need none
+			relaxCollector()
 			ctx := command.Context()
 			if config.ExitWithInput {
 				var cancel context.CancelFunc
