@@ -133,7 +133,11 @@ func (r *router) check(op register.Operation) error {
 	for _, argument := range op.Call.Args {
 		size += len(argument)
 	}
-	err := errors.Join(limits.CheckKey(op.Key), limits.CheckValue(size))
+	err := limits.CheckValue(size)
+	if err != nil && op.Kind == register.RMW {
+		err = fmt.Errorf("arguments, all together: %w", err)
+	}
+	err = errors.Join(limits.CheckKey(op.Key), err)
 	if err != nil && !errors.Is(err, ErrTooLarge) {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

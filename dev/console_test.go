@@ -142,10 +142,22 @@ func TestTable(t *testing.T) {
 		{observed(7, 500, 350), 20 * time.Second, "a serving 0 - - - 127.0.0.1:1 127.0.0.1:2 7"}, // nothing since the latest look
 		{observed(8, 10, 10), 21 * time.Second, "a serving - - - - 127.0.0.1:1 127.0.0.1:2 8"},
 		{observed(8, 30, 20), 23 * time.Second, "a serving 10 1.0 ms 1.0 ms 50% 127.0.0.1:1 127.0.0.1:2 8"},
-		{Observation{Label: "a", State: Crashed, Reason: "disk full", PID: 8}, 24 * time.Second, "a crashed: disk full - - - - 8"},
+		{Observation{Label: "a", State: Crashed, Reason: "disk full", PID: 8}, 24 * time.Second, "a crashed - - - - 8"},
 	} {
 		if got := row(step.o, step.after); got != step.want {
 			t.Errorf("after %s: %q, want %q", step.after, got, step.want)
+		}
+	}
+	lines := rates.Table([]Observation{{Label: "a", State: Crashed, Reason: "disk full"}, {Label: "b"}}, now)
+	if len(lines) != 4 || lines[3] != "a crashed: disk full" {
+		t.Errorf("the reason of a crash is not below the table: %q", lines)
+	}
+}
+
+func TestPortsThatDoNotExist(t *testing.T) {
+	for _, base := range []int{-5, 65534, 70000} {
+		if err := assign(make([]memberRecord, 3), base); err == nil || !strings.Contains(err.Error(), "give one from 1 to 65533") {
+			t.Errorf("--redis-base-port %d: %v", base, err)
 		}
 	}
 }

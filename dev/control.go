@@ -150,7 +150,7 @@ func (r controlRecord) send(ctx context.Context, line string) (string, error) {
 	request.Header.Set("Authorization", "Bearer "+r.Token)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("the cluster does not answer: %w", err)
+		return "", fmt.Errorf("the cluster does not answer, perhaps it was killed: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)

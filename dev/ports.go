@@ -12,6 +12,7 @@ const (
 	firstRedisPort = 16000
 	firstPort      = 20000
 	lastPort       = 32000
+	maxPort        = 1<<16 - 1
 )
 
 // portPicker hands out free ports. It holds them until release, so that none is handed out twice.
@@ -61,6 +62,9 @@ func (p *portPicker) any() (int, error) {
 func assign(members []memberRecord, redisBase int) error {
 	var picker portPicker
 	defer picker.release()
+	if last := redisBase + len(members) - 1; redisBase != 0 && (redisBase < 1 || last > maxPort) {
+		return fmt.Errorf("--redis-base-port: the ports %d to %d don't exist; give one from 1 to %d", redisBase, last, maxPort-len(members)+1)
+	}
 	next := firstRedisPort + 10*rand.IntN((firstPort-firstRedisPort)/10) // sites side by side, clusters apart
 	for i := range members {
 		m := &members[i].Ports

@@ -63,13 +63,14 @@ func (s Session) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Check != nil {
+		screen.print(addresses(cluster.Observe(ctx)))
 		return s.check(ctx, cluster, console, screen)
 	}
 	s.interact(ctx, cluster, console, screen, quit)
 	return nil
 }
 
-// ready waits until all members serve, and says where.
+// ready waits until all members serve.
 func (s Session) ready(ctx context.Context, cluster *Cluster, screen *screen) error {
 	manifest := s.Options.Manifest
 	screen.print(fmt.Sprintf("starting %s: protocol %s, %d members, %s\n", manifest.Name, manifest.Spec.Protocol,
@@ -81,22 +82,30 @@ func (s Session) ready(ctx context.Context, cluster *Cluster, screen *screen) er
 		return fmt.Errorf("the cluster did not start: %w", err)
 	}
 	screen.print(fmt.Sprintf("all members serve after %.1f s\n", time.Since(start).Seconds()))
-	for _, o := range cluster.Observe(ctx) {
-		host, port, _ := strings.Cut(o.Redis, ":")
-		screen.print(fmt.Sprintf("  %-15s redis-cli -h %s -p %s    gRPC %s    http://%s/metrics\n", o.Label, host, port, o.GRPC, o.HTTP))
-	}
 	return nil
+}
+
+// addresses says where the members listen.
+func addresses(observations []Observation) string {
+	var b strings.Builder
+	for _, o := range observations {
+		host, port, _ := strings.Cut(o.Redis, ":")
+		fmt.Fprintf(&b, "  %-15s redis-cli -h %s -p %s    gRPC %s    http://%s/metrics\n", o.Label, host, port, o.GRPC, o.HTTP)
+	}
+	return b.String()
 }
 
 // interact shows the table and takes commands until the user quits.
 func (s Session) interact(ctx context.Context, cluster *Cluster, console *Console, screen *screen, quit func()) {
-	screen.print("`help` lists the commands, here or as `georegister dev COMMAND` in another shell; Ctrl-C stops all\n")
-	go s.prompt(ctx, console, screen, quit)
 	every := reportEvery
+	watched := NewConsole(cluster) // figures of its own: a `status` must not shorten the table's past
 	if screen.live() {
 		every = refreshEvery
+		screen.show(watched.Table(ctx)) // the first table clears the terminal, so it comes before all that must be read
 	}
-	watched := NewConsole(cluster) // figures of its own: a `status` must not shorten the table's past
+	screen.print(addresses(cluster.Observe(ctx)))
+	screen.print("`help` lists the commands, here or as `georegister dev COMMAND` in another shell; Ctrl-C stops all\n")
+	go s.prompt(ctx, console, screen, quit)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

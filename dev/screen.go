@@ -71,11 +71,19 @@ func (s *screen) show(lines []string) {
 		return
 	}
 	var b strings.Builder
-	if s.table != len(lines) || s.width != width || s.height != height {
-		s.table, s.width, s.height = len(lines), width, height
-		fmt.Fprintf(&b, "%s\x1b[%d;%dr\x1b[%d;1H", clearScreen, len(lines)+2, height, height)
+	region := fmt.Sprintf("\x1b[%d;%dr", len(lines)+2, height)
+	if s.table == 0 || s.width != width || s.height != height {
+		fmt.Fprintf(&b, "%s%s\x1b[%d;1H", clearScreen, region, height)
+		s.table = len(lines)
 	}
 	b.WriteString(saveCursor)
+	if s.table != len(lines) { // what was typed stays; lines that the table leaves don't
+		b.WriteString(region)
+		for row := len(lines) + 2; row <= s.table+1; row++ {
+			fmt.Fprintf(&b, "\x1b[%d;1H%s", row, clearLine)
+		}
+	}
+	s.table, s.width, s.height = len(lines), width, height
 	for i, line := range append(lines, strings.Repeat("-", width)) {
 		fmt.Fprintf(&b, "\x1b[%d;1H%s%s", i+1, clearLine, cut(line, width))
 	}

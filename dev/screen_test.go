@@ -2,6 +2,8 @@ package dev
 
 import (
 	"bytes"
+	"context"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,6 +27,13 @@ func TestScreen(t *testing.T) {
 		!strings.HasSuffix(again, restoreCursor) {
 		t.Errorf("second table disturbs what scrolls: %q", again)
 	}
+	if grown := written(func() { s.show(append(lines, "b crashed")) }); strings.Contains(grown, clearScreen) ||
+		!strings.HasPrefix(grown, saveCursor+"\x1b[5;12r") || !strings.HasSuffix(grown, restoreCursor) {
+		t.Errorf("a longer table clears what scrolls: %q", grown)
+	}
+	if shrunk := written(func() { s.show(lines) }); !strings.HasPrefix(shrunk, saveCursor+"\x1b[4;12r\x1b[4;1H"+clearLine) {
+		t.Errorf("a shorter table leaves its last line: %q", shrunk)
+	}
 	height = 30
 	if resized := written(func() { s.show(lines) }); !strings.Contains(resized, "\x1b[4;30r") {
 		t.Errorf("after a resize: %q", resized)
@@ -39,6 +48,24 @@ func TestScreen(t *testing.T) {
 	plain := &screen{out: &out}
 	if got := written(func() { plain.show(lines); plain.close() }); got != "" {
 		t.Errorf("without a terminal: %q", got)
+	}
+}
+
+func TestNothingIsClearedThatMustBeRead(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that the session ends by itself
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var out bytes.Buffer
+	s := &screen{out: &out, size: func() (int, int) { return 80, 24 }}
+	cluster := &Cluster{}
+	Session{In: in}.interact(ctx, cluster, NewConsole(cluster), s, cancel)
+	_, after, found := strings.Cut(out.String(), clearScreen)
+	if !found || strings.Contains(after, clearScreen) || !strings.Contains(after, "`help` lists the commands") {
+		t.Errorf("the first table clears the help: %q", out.String())
 	}
 }
 

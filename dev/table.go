@@ -44,6 +44,7 @@ func (r *Rates) since(o Observation, now time.Time) (meter.Reading, time.Duratio
 func (r *Rates) Table(observations []Observation, now time.Time) []string {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	var reasons []string // below the table: one long word would push every column out of sight
 	fmt.Fprintln(t, "SITE\tSTATE\tOPS/S\tP50\tP99\tFAST PATH\tREDIS\tGRPC\tPID")
 	for _, o := range observations {
 		reading, over := r.since(o, now)
@@ -55,14 +56,13 @@ func (r *Rates) Table(observations []Observation, now time.Time) []string {
 			p50, p99 = milliseconds(reading.Quantile(0.5)), milliseconds(reading.Quantile(0.99))
 			fast = fmt.Sprintf("%.0f%%", 100*float64(reading.Fast)/float64(reading.Answered))
 		}
-		state := string(o.State)
 		if o.Reason != "" {
-			state += ": " + o.Reason
+			reasons = append(reasons, o.Label+" "+string(o.State)+": "+o.Reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", o.Label, state, rate, p50, p99, fast, o.Redis, o.GRPC, o.PID)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", o.Label, o.State, rate, p50, p99, fast, o.Redis, o.GRPC, o.PID)
 	}
 	_ = t.Flush() // to memory
-	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	return append(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"), reasons...)
 }
 
 func milliseconds(d time.Duration) string {

@@ -71,7 +71,12 @@ func newDevAction(a dev.Action) *cobra.Command {
 	command := &cobra.Command{
 		Use:   strings.Join(append([]string{a.Name}, a.Arguments...), " "),
 		Short: strings.ToUpper(a.Help[:1]) + a.Help[1:],
-		Args:  cobra.ExactArgs(len(a.Arguments)),
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) != len(a.Arguments) {
+				return fmt.Errorf("%d arguments; use: georegister dev %s", len(args), command.Use)
+			}
+			return nil
+		},
 		RunE: func(command *cobra.Command, args []string) error {
 			text, err := dev.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "))
 			if err != nil {
