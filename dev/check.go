@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -85,7 +84,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	}
 	operations := recorder.Operations()
 	if s.Check.History != "" {
-		if err := writeHistory(s.Check.History, operations); err != nil {
+		if err := history.WriteFile(s.Check.History, operations); err != nil {
 			return err
 		}
 	}
@@ -222,15 +221,4 @@ func readBack(ctx context.Context, sites []workload.Site, recorder *history.Reco
 		})
 	}
 	return group.Wait()
-}
-
-func writeHistory(path string, operations []history.Operation) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write the history: %w", err)
-	}
-	if err := errors.Join(history.WriteAll(file, operations), file.Close()); err != nil {
-		return fmt.Errorf("write the history to %s: %w", path, err)
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
 )
 
 const checkLong = `Decides whether a store of linearizable registers can have given the answers of a history, which simulate, dev
@@ -61,6 +62,9 @@ func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
 	if len(operations) == 0 {
 		return fmt.Errorf("%s has no operations; there is nothing to check", name)
 	}
+	if err := checkFunctions(operations); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	begun := time.Now()
 	verdict := history.Check(operations, history.Options{Timeout: f.timeout})
 	fmt.Fprintf(out, "verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, in %v\n",
@@ -84,6 +88,21 @@ func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
 	}
 	fmt.Fprintf(out, "picture: %s\n", picture)
 	return errors.New("the history is not linearizable")
+}
+
+// checkFunctions refuses a history with functions that this program lacks: it would call their answers wrong.
+func checkFunctions(operations []history.Operation) error {
+	known := register.NewRegistry()
+	for _, o := range operations {
+		took := o.Result.Status == register.OK || o.Result.Status == register.Unknown
+		if o.Request.Kind != register.RMW || !took {
+			continue
+		}
+		if err := known.Check(o.Request.Call); err != nil {
+			return fmt.Errorf("client %s, key %q, invoked_ns %d: %w", o.Client, o.Request.Key, o.Invoked.Nanoseconds(), err)
+		}
+	}
+	return nil
 }
 
 func readHistory(in io.Reader, name string, torn bool) ([]history.Operation, error) {

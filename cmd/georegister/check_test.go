@@ -11,6 +11,7 @@ import (
 const (
 	checkWrite = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"returned_ns":2,"status":"ok"}` + "\n"
 	checkRead  = `{"client":"b","kind":"read","key":"k","reply":"v","invoked_ns":3,"returned_ns":4,"status":"ok"}` + "\n"
+	checkOther = `{"client":"c","kind":"rmw","key":"k","function":"twice.v1","reply":"vv","invoked_ns":7,"returned_ns":8,"status":"ok"}` + "\n"
 	checkStale = `{"client":"b","kind":"read","key":"k","invoked_ns":5,"returned_ns":6,"status":"ok"}` + "\n"
 )
 
@@ -26,6 +27,7 @@ func TestCheckCommand(t *testing.T) {
 		{name: "bad line", history: checkWrite + "{}\n", err: `line 2: field "client" is missing`},
 		{name: "torn line", history: checkWrite + checkRead[:30], err: "line 2: not a JSON object"},
 		{name: "torn line left out", history: checkWrite + checkRead[:30], args: []string{"--torn"}, out: "1 operations"},
+		{name: "function of another program", history: checkWrite + checkOther, err: `client c, key "k", invoked_ns 7: unknown rmw function "twice.v1"`},
 		{name: "empty", err: "nothing to check"},
 		{name: "bad timeout", history: checkWrite, args: []string{"--timeout=-1s"}, err: "--timeout is -1s"},
 	}

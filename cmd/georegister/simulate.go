@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
@@ -34,6 +35,7 @@ type simulateFlags struct {
 	seed     uint64
 	faults   string
 	output   string
+	history  string
 	soak     int
 }
 
@@ -45,6 +47,7 @@ The exit status is not 0 if the history is not linearizable, or an operation got
 const simulateExample = `  georegister simulate --protocol gryff --profile gryff --sites 3
   georegister simulate --protocol abd --rtt a-b=72ms,a-c=151ms,b-c=88ms --workload ycsb-b -o json
   georegister simulate --protocol gryff --workload gryff-a --faults crash,loss --duration 60s
+  georegister simulate --faults all --duration 30s --history history.jsonl && georegister check history.jsonl
   georegister simulate --protocol gryff --soak 100000`
 
 func newSimulateCommand() *cobra.Command {
@@ -59,8 +62,15 @@ func newSimulateCommand() *cobra.Command {
 			if c.Flags().Changed("rtt") && c.Flags().Changed("profile") {
 				return errors.New("--rtt and --profile both name a network; give one of them")
 			}
-			if f.soak != 0 && !c.Flags().Changed("faults") {
-				f.faults = "all"
+			if f.soak != 0 {
+				for _, name := range []string{"profile", "rtt", "clients", "workload", "conflict", "keys", "duration", "output", "history"} {
+					if c.Flags().Changed(name) {
+						return fmt.Errorf("--%s: schedules of --soak draw their own networks and operations; leave one of the two out", name)
+					}
+				}
+				if !c.Flags().Changed("faults") {
+					f.faults = "all"
+				}
 			}
 			return f.run(c)
 		},
@@ -79,6 +89,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
+	flags.StringVar(&f.history, "history", "", "write what the clients saw to this file, for `georegister check`")
 	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
 	return c
 }
@@ -112,6 +123,11 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	m, err := simulator.Measure(x)
 	if err != nil {
 		return err
+	}
+	if f.history != "" {
+		if err := history.WriteFile(f.history, m.History); err != nil {
+			return err
+		}
 	}
 	if err := f.print(c.OutOrStdout(), m); err != nil {
 		return err

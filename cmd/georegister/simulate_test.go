@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -77,6 +79,27 @@ func TestSimulateFaults(t *testing.T) {
 	}
 }
 
+func TestSimulateHistory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.jsonl")
+	_, err := simulate("--sites", "ca,va,ir", "--clients", "2", "--duration", "3s", "--workload", "1:1:1", "--faults", "crash", "--history", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := runCheck(nil, &out, file, checkFlags{}); err != nil || !strings.Contains(out.String(), "verdict: linearizable") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"site":"CA"`, `"kind":"read"`, `"kind":"write"`, `"kind":"rmw"`} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the history has no %s", want)
+		}
+	}
+}
+
 func TestSimulateRefuses(t *testing.T) {
 	for flags, want := range map[string]string{
 		"--protocol paxos":                       `--protocol: unknown protocol "paxos"`,
@@ -98,6 +121,8 @@ func TestSimulateRefuses(t *testing.T) {
 		"-o xml":                                 `--output: unknown format "xml"`,
 		"--soak -1":                              "--soak: -1 schedules",
 		"--soak 5 --sites CA":                    "--sites:",
+		"--soak 5 --clients 3":                   "--clients: schedules of --soak",
+		"--history /":                            "write the history",
 		"--unknown":                              "unknown flag",
 		"--protocol abd --workload 1:1:0 --keys": "flag needs an argument",
 	} {

@@ -3,8 +3,10 @@ package history
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"unicode/utf8"
 
@@ -92,6 +94,18 @@ func WriteAll(w io.Writer, operations []Operation) error {
 		}
 	}
 	return writer.Flush()
+}
+
+// WriteFile writes operations to a file, in place of what it held.
+func WriteFile(path string, operations []Operation) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write the history: %w", err)
+	}
+	if err := errors.Join(WriteAll(file, operations), file.Close()); err != nil {
+		return fmt.Errorf("write the history to %s: %w", path, err)
+	}
+	return nil
 }
 
 func newLine(o Operation) line {

@@ -141,13 +141,18 @@ func Parse(list string) (Profile, error) {
 // Index is the position of a site, or -1.
 func (p Profile) Index(site string) int { return slices.Index(p.Sites, site) }
 
-// Select returns the profile of some of the sites, in the order given.
-func (p Profile) Select(sites []string) (Profile, error) {
+// Select returns the profile of some of the sites, in the order given. The case of names does not matter, as
+// manifests write them small.
+func (p Profile) Select(names []string) (Profile, error) {
 	var pairs []Pair
-	for i, a := range sites {
-		if p.Index(a) < 0 {
-			return Profile{}, fmt.Errorf("profile %s has no site %q; it has %s", p.Name, a, strings.Join(p.Sites, ", "))
+	sites := slices.Clone(names)
+	for i, name := range names {
+		at := slices.IndexFunc(p.Sites, func(site string) bool { return strings.EqualFold(site, name) })
+		if at < 0 {
+			return Profile{}, fmt.Errorf("profile %s has no site %q; it has %s", p.Name, name, strings.Join(p.Sites, ", "))
 		}
+		a := p.Sites[at]
+		sites[i] = a
 		for _, b := range sites[:i] {
 			if a != b {
 				pairs = append(pairs, Pair{b, a, p.RTT[p.Index(a)][p.Index(b)]})

@@ -27,11 +27,12 @@ type Experiment struct {
 
 // Measured is what came of an experiment.
 type Measured struct {
-	Report     *workload.Report // its verdict is linearizable, or a Class
-	Reason     string           // what went wrong, for people; empty if nothing did
-	Operations int              // started, warm-up and final reads included
-	Events     uint64           // of the simulator
-	Faults     int              // injected
+	Report     *workload.Report    // its verdict is linearizable, or a Class
+	Reason     string              // what went wrong, for people; empty if nothing did
+	Operations int                 // started, warm-up and final reads included
+	History    []history.Operation // all of them
+	Events     uint64              // of the simulator
+	Faults     int                 // injected
 }
 
 // OK reports whether the history was linearizable and nothing got stuck.
@@ -80,6 +81,7 @@ func Measure(x Experiment) (Measured, error) {
 	w.inject(faults)
 	class, reason := w.live(x.Duration)
 	operations := w.recorder.Operations()
+	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.events, len(faults)
 	if class == "" {
 		class, reason = judge(operations, measureCheck)
