@@ -25,15 +25,46 @@ func BenchmarkReplicas(b *testing.B) {
 					for _, r := range c.replicas {
 						eventually(b, "a quorum", r.Quorum)
 					}
-					drive(b, c, load.clients, load.size)
+					value := make(register.Value, load.size)
+					drive(b, c, load.clients, func(n int64, key string) register.Operation {
+						if n%2 == 0 {
+							return register.Operation{Kind: register.Write, Key: key, Value: value}
+						}
+						return register.Operation{Kind: register.Read, Key: key}
+					})
 				})
 			}
 		}
 	}
 }
 
-func drive(b *testing.B, c *cluster, clients, size int) {
-	value := make(register.Value, size)
+// BenchmarkRMWs is BenchmarkReplicas with additions, on keys of their own or all on one.
+func BenchmarkRMWs(b *testing.B) {
+	for _, durability := range []storage.Durability{storage.Memory, storage.Sync} {
+		for _, load := range []struct {
+			name    string
+			clients int
+			shared  bool
+		}{{"apart", 1, false}, {"apart", 128, false}, {"shared", 128, true}} {
+			b.Run(fmt.Sprintf("%s/%s/%dclients", durability, load.name, load.clients), func(b *testing.B) {
+				c := newCluster(b, 3, Options{Protocol: "gryff", Durability: durability, Shards: 2})
+				for _, r := range c.replicas {
+					eventually(b, "a quorum", r.Quorum)
+				}
+				add := register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}}
+				drive(b, c, load.clients, func(_ int64, key string) register.Operation {
+					if load.shared {
+						key = "shared"
+					}
+					return register.Operation{Kind: register.RMW, Key: key, Call: add}
+				})
+			})
+		}
+	}
+}
+
+// drive lets clients do what operation makes of its number and the client's key.
+func drive(b *testing.B, c *cluster, clients int, operation func(n int64, key string) register.Operation) {
 	var started, failed atomic.Int64
 	var finished sync.WaitGroup
 	var before, after stdruntime.MemStats
@@ -55,11 +86,7 @@ func drive(b *testing.B, c *cluster, clients, size int) {
 				finished.Done()
 				return
 			}
-			op := register.Operation{Kind: register.Read, Key: key}
-			if n%2 == 0 {
-				op.Kind, op.Value = register.Write, value
-			}
-			replica.Submit(op, 0, next)
+			replica.Submit(operation(n, key), 0, next)
 		}
 		next(register.Result{Status: register.OK})
 	}

@@ -60,6 +60,7 @@ func (p *Protocol) rmw(r protocol.Request) {
 	o := p.object([]byte(r.Operation.Key))
 	o.queue = append(o.queue, &rmwRequest{Request: r})
 	p.propose(o)
+	p.release(o)
 }
 
 // propose is algorithm 3, lines 2 to 8, for what waits.
@@ -119,7 +120,8 @@ func (p *Protocol) question(d *drive) *peerv1.Message {
 		fallthrough // executed elsewhere, and only its state is here: whoever has executed it answers
 	default:
 		m = p.message(peerv1.Kind_PREPARE, 0, d.object.key)
-		m.Instance = &peerv1.Instance{Id: d.id.proto()}
+		m.Instance = p.instances.New()
+		m.Instance.Id = p.name(d.id)
 	}
 	m.Op, m.Instance.Ballot = d.op, d.ballot
 	return m

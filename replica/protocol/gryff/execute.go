@@ -50,6 +50,13 @@ func (p *Protocol) executeOne(o *object) bool {
 // ready is Tarjan's algorithm from a committed instance, without recursion. It returns the first component
 // that depends on nothing outside itself, or nil if something that the root needs is not committed.
 func (p *Protocol) ready(o *object, root *instance) []*instance {
+	needs, ok := p.needs(o, root)
+	if !ok {
+		return nil
+	}
+	if len(needs) == 0 {
+		return []*instance{root} // as almost always
+	}
 	type visit struct {
 		*instance
 		needs    []*instance
@@ -126,7 +133,7 @@ func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
 func (p *Protocol) executeInstance(i *instance) {
 	o := i.object
 	state := successor(o.state)
-	execution := &peerv1.Executed{Id: i.id.proto()}
+	execution := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(i.id.writer), Number: i.id.number}}
 	if len(i.commands) > 0 {
 		current := i.base
 		if previous := fromRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {

@@ -35,13 +35,19 @@ type Protocol struct {
 	operations map[uint64]*operation // reads and writes that this member coordinates; by op
 	inFlight   []*operation          // the same, oldest first, and ended ones until the next Tick
 	idle       []*operation          // to be used again
-	objects    map[string]*object    // keys with rmws in progress
-	live       *list.List            // their instances, oldest first
+	objects    map[string]*object    // keys with rmws in progress, and those that rest
+	resting    []rest                // by when they came to rest
+	rested     int                   // their bytes
+	live       *list.List            // instances, oldest first
 
-	effects  effects
-	messages slab.Of[peerv1.Message]
-	keys     slab.Bytes // of records to put
-	scratch  []byte     // of lookup
+	effects effects
+	scratch []byte     // of lookup
+	keys    slab.Bytes // of records to put
+
+	messages  slab.Of[peerv1.Message]
+	instances slab.Of[peerv1.Instance]
+	ids       slab.Of[peerv1.InstanceID]
+	named     slab.List[*peerv1.InstanceID]
 }
 
 // effects is what Ready hands over, but for the journal's batch.

@@ -22,10 +22,6 @@ func idOf(id *peerv1.InstanceID) instanceID {
 	return instanceID{register.Writer(id.GetWriter()), id.GetNumber()}
 }
 
-func (id instanceID) proto() *peerv1.InstanceID {
-	return &peerv1.InstanceID{Writer: uint64(id.writer), Number: id.number}
-}
-
 // vector is a set of instances of one key, closed downwards: per writer all up to a number. It is sorted by
 // writer. Dependencies are vectors: an instance of a writer always depends on the writer's earlier ones.
 type vector []instanceID
@@ -39,43 +35,62 @@ func (v vector) of(w register.Writer) uint64 {
 	return 0
 }
 
-// with returns v joined with one instance and all before it of the writer.
-func (v vector) with(id instanceID) vector {
-	at, found := slices.BinarySearchFunc(v, id, func(a, b instanceID) int { return cmp.Compare(a.writer, b.writer) })
+// copyFor is a copy with room for more.
+func (v vector) copyFor(more int) vector { return append(make(vector, 0, len(v)+more), v...) }
+
+// add joins v with one instance and all before it of the writer.
+func (v *vector) add(id instanceID) {
+	if id.number == 0 {
+		return
+	}
+	at, found := slices.BinarySearchFunc(*v, id, func(a, b instanceID) int { return cmp.Compare(a.writer, b.writer) })
 	switch {
-	case id.number == 0:
-		return v
 	case !found:
-		return slices.Insert(slices.Clone(v), at, id)
-	case v[at].number >= id.number:
+		*v = slices.Insert(*v, at, id)
+	case (*v)[at].number < id.number:
+		(*v)[at] = id
+	}
+}
+
+// with is v if it has an instance, or a copy joined with it and all before it of the writer.
+func (v vector) with(id instanceID) vector {
+	if v.of(id.writer) >= id.number {
 		return v
 	}
-	v = slices.Clone(v)
-	v[at] = id
+	v = v.copyFor(1)
+	v.add(id)
 	return v
 }
 
+// join is a copy, joined with w.
 func (v vector) join(w vector) vector {
+	v = v.copyFor(len(w))
 	for _, id := range w {
-		v = v.with(id)
+		v.add(id)
 	}
 	return v
 }
 
 func vectorOf(ids []*peerv1.InstanceID) vector {
-	var v vector
+	v := make(vector, 0, len(ids))
 	for _, id := range ids {
-		v = v.with(idOf(id))
+		v.add(idOf(id))
 	}
 	return v
 }
 
-func (v vector) proto() []*peerv1.InstanceID {
-	ids := make([]*peerv1.InstanceID, len(v))
-	for i, id := range v {
-		ids[i] = id.proto()
+// name is an instance's ID for a message.
+func (p *Protocol) name(id instanceID) *peerv1.InstanceID {
+	named := p.ids.New()
+	named.Writer, named.Number = uint64(id.writer), id.number
+	return named
+}
+
+func (p *Protocol) names(v vector) []*peerv1.InstanceID {
+	for _, id := range v {
+		p.named.Add(p.name(id))
 	}
-	return ids
+	return p.named.Take()
 }
 
 // attributes are what the members agree on for an instance (Gryff, figure 4). There is no seq: see execute.go.
@@ -112,22 +127,54 @@ type object struct {
 	instances []*instance // by (writer, number)
 	mine      *drive      // what this member proposed and has not finished
 	queue     []*rmwRequest
+	size      int  // of the state's record
+	resting   bool // it is in Protocol.resting
 }
+
+// Objects with nothing in progress rest within a bound before they are forgotten: the next rmw of a key
+// often comes soon, and a late answer of the latest one almost always.
+const (
+	restingBytes = 1 << 20
+	objectBytes  = 1 << 10 // about what one takes beside its state
+)
+
+func (o *object) idle() bool { return len(o.instances) == 0 && o.mine == nil && len(o.queue) == 0 }
 
 func (p *Protocol) object(key []byte) *object {
 	o := p.objects[string(key)]
 	if o == nil {
-		o = &object{key: bytes.Clone(key), state: p.loadState(key)}
+		o = &object{key: bytes.Clone(key)}
+		o.state, o.size = p.loadState(key)
 		p.objects[string(key)] = o
 	}
 	return o
 }
 
-// release forgets an object with nothing in progress; its state is on disk.
+// release lets an object rest if nothing is in progress, and forgets the ones that have rested longest: their
+// states are on disk.
 func (p *Protocol) release(o *object) {
-	if len(o.instances) == 0 && o.mine == nil && len(o.queue) == 0 {
-		delete(p.objects, string(o.key))
+	if o.resting || !o.idle() {
+		return
 	}
+	o.resting = true
+	p.resting = append(p.resting, rest{o, objectBytes + o.size})
+	p.rested += objectBytes + o.size
+	for p.rested > restingBytes {
+		oldest := p.resting[0]
+		p.resting[0] = rest{}
+		p.resting = p.resting[1:]
+		p.rested -= oldest.bytes
+		oldest.resting = false
+		if oldest.idle() {
+			delete(p.objects, string(oldest.key))
+		}
+	}
+}
+
+// rest is an object that rests, or did until an rmw came.
+type rest struct {
+	*object
+	bytes int
 }
 
 func (o *object) find(id instanceID) *instance {
@@ -186,12 +233,12 @@ func (o *object) execution(w register.Writer) *peerv1.Executed {
 
 // known is every instance that this replica has heard of: I_cmd of algorithms 3 and 4.
 func (o *object) known() vector {
-	var v vector
+	v := make(vector, 0, len(o.state.Executed)+len(o.instances))
 	for _, e := range o.state.Executed {
-		v = v.with(idOf(e.GetId()))
+		v.add(idOf(e.GetId()))
 	}
 	for _, i := range o.instances {
-		v = v.with(i.id)
+		v.add(i.id)
 	}
 	return v
 }
@@ -201,8 +248,8 @@ func (o *object) depsOf(id instanceID) vector {
 	return cut(o.known(), id)
 }
 
+// cut changes v.
 func cut(v vector, id instanceID) vector {
-	v = slices.Clone(v)
 	for k := range v {
 		if v[k].writer == id.writer {
 			v[k].number = id.number - 1
@@ -214,10 +261,10 @@ func cut(v vector, id instanceID) vector {
 // about tells of an instance. It is made anew for each sending.
 func (p *Protocol) about(i *instance, kind peerv1.Kind) *peerv1.Message {
 	m := p.message(kind, 0, i.object.key)
-	m.Instance = &peerv1.Instance{
-		Id: i.id.proto(), Ballot: i.ballot, AcceptedBallot: i.accepted, Status: i.status,
-		Deps: i.deps.proto(), Commands: i.commands, Unchanged: i.unchanged,
-	}
+	m.Instance = p.instances.New()
+	m.Instance.Id, m.Instance.Ballot, m.Instance.AcceptedBallot = p.name(i.id), i.ballot, i.accepted
+	m.Instance.Status, m.Instance.Unchanged = i.status, i.unchanged
+	m.Instance.Deps, m.Instance.Commands = p.names(i.deps), i.commands
 	stamp(m, i.base)
 	return m
 }

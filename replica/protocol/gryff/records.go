@@ -67,14 +67,16 @@ func (p *Protocol) apply(key []byte, v register.Versioned) {
 	p.journal.Put(p.recordKey(registerRecord, key), raw)
 }
 
-func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
+// loadState returns the rmw state of a key, and the size of its record.
+func (p *Protocol) loadState(key []byte) (*peerv1.KeyState, int) {
 	state := &peerv1.KeyState{}
-	if raw, ok := p.journal.Get(p.lookup(stateRecord, key)); ok {
+	raw, ok := p.journal.Get(p.lookup(stateRecord, key))
+	if ok {
 		if err := state.UnmarshalVT(raw); err != nil {
 			p.fault("the rmw state of %q on disk is damaged: %w", key, err)
 		}
 	}
-	return state
+	return state, len(raw)
 }
 
 func (p *Protocol) saveState(o *object) {
@@ -83,6 +85,7 @@ func (p *Protocol) saveState(o *object) {
 		p.fault("encode the rmw state of %q: %w", o.key, err)
 		return
 	}
+	o.size = len(raw)
 	p.journal.Put(p.recordKey(stateRecord, o.key), raw)
 }
 

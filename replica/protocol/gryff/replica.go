@@ -21,7 +21,8 @@ func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *in
 
 func (p *Protocol) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
 	reply := p.message(peerv1.Kind_NACK, m.Op, m.Key)
-	reply.Instance = &peerv1.Instance{Id: m.Instance.Id, Ballot: i.ballot}
+	reply.Instance = p.instances.New()
+	reply.Instance.Id, reply.Instance.Ballot = m.Instance.Id, i.ballot
 	p.sendDurably(from, reply)
 }
 
@@ -88,7 +89,8 @@ func (p *Protocol) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		p.saveInstance(i)
 	}
 	reply := p.message(peerv1.Kind_ACCEPT_OK, m.Op, m.Key)
-	reply.Instance = &peerv1.Instance{Id: m.Instance.Id}
+	reply.Instance = p.instances.New()
+	reply.Instance.Id = m.Instance.Id
 	p.sendDurably(from, reply)
 }
 
@@ -120,7 +122,8 @@ func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 // that asked for a vote is behind and gets the key's state: the instance itself is gone.
 func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op uint64, state bool) {
 	m := p.message(peerv1.Kind_EXECUTED, op, o.key)
-	m.Instance = &peerv1.Instance{Id: id.proto()}
+	m.Instance = p.instances.New()
+	m.Instance.Id = p.name(id)
 	if e := o.execution(id.writer); idOf(e.GetId()) == id {
 		m.Instance.Answers = e.Answers
 	}
