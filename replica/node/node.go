@@ -170,6 +170,10 @@ func (n *node) serve(ctx context.Context) error {
 		group.Go(d.serve)
 	}
 	group.Go(func() error {
+		n.watch(running)
+		return nil
+	})
+	group.Go(func() error {
 		var failure error
 		select {
 		case <-running.Done():
@@ -179,7 +183,11 @@ func (n *node) serve(ctx context.Context) error {
 		return errors.Join(failure, n.shutdown())
 	})
 	err := group.Wait()
-	n.log.Info("Member stopped", zap.Error(err))
+	if err != nil {
+		n.log.Error("Member failed", zap.Error(err))
+	} else {
+		n.log.Info("Member stopped")
+	}
 	return err
 }
 

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -158,9 +160,22 @@ func TestMember(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
-	if _, text := first.probe("/metrics"); !strings.Contains(text, "georegister_operation_seconds") ||
-		!strings.Contains(text, "georegister_server_commands_total") || !strings.Contains(text, "go_goroutines") {
-		t.Errorf("metrics lack something:\n%s", text)
+	_, metrics := first.probe("/metrics")
+	documentation, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(metrics, "go_goroutines") {
+		t.Errorf("metrics lack the Go runtime's:\n%s", metrics)
+	}
+	documented := map[string]bool{}
+	for _, found := range regexp.MustCompile("`(georegister_[a-z_]+)").FindAllSubmatch(documentation, -1) {
+		documented[string(found[1])] = true
+	}
+	for _, found := range regexp.MustCompile(`(?m)^# TYPE (georegister_\w+)`).FindAllStringSubmatch(metrics, -1) {
+		if !documented[found[1]] {
+			t.Errorf("docs/operations.md does not tell about %s", found[1])
+		}
 	}
 
 	for _, r := range all {

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"slices"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/georegister/georegister/replica/runtime"
+	"github.com/georegister/georegister/replica/transport"
+)
+
+func TestChangesAreLoggedOnce(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	n := &node{log: zap.New(core), config: Config{Members: []Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}}}}
+	status := func(voter, quorum, reachable bool, refused string) runtime.Status {
+		return runtime.Status{
+			Quorum: quorum, Shards: []runtime.ShardStatus{{Voter: true}, {Voter: voter}},
+			Peers: []transport.Peer{{ID: 2, Reachable: reachable, Refused: refused}},
+		}
+	}
+	var seen condition
+	for _, step := range []struct {
+		what   string
+		status runtime.Status
+		want   []string
+	}{
+		{"newcomer", status(false, false, false, ""), []string{
+			"warn Member does not vote: it lost its disk, and fetches the others' state first", "warn No quorum: clients are not served"}},
+		{"nothing new", status(false, false, false, ""), nil},
+		{"peer up", status(false, false, true, ""), []string{"info Peer reached"}},
+		{"joined", status(true, true, true, ""), []string{"info Member votes", "info Quorum reached: clients are served"}},
+		{"still", status(true, true, true, ""), nil},
+		{"cut off", status(true, false, false, ""), []string{"warn Peer lost", "warn No quorum: clients are not served"}},
+		{"refused", status(true, false, false, "other shards"), []string{"error Peer refuses this member"}},
+		{"still refused", status(true, false, false, "other shards"), nil},
+		{"healed", status(true, true, true, ""), []string{"info Peer reached", "info Quorum reached: clients are served"}},
+	} {
+		seen = n.changed(seen, step.status)
+		var got []string
+		for _, entry := range logged.TakeAll() {
+			got = append(got, entry.Level.String()+" "+entry.Message)
+			if site, of := entry.ContextMap()["site"]; of && site != "va" {
+				t.Errorf("%s: the peer's site is %v", step.what, site)
+			}
+		}
+		if !slices.Equal(got, step.want) {
+			t.Errorf("%s: logged %q, want %q", step.what, got, step.want)
+		}
+	}
+}
