@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates what is generated from the .proto files. Needs protoc; the plugins are pinned in hack/tools.
+# Regenerates what is generated from the .proto files. Needs protoc; the plugins are pinned here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/bin

@@ -101,6 +101,9 @@ func readable(err error) error {
 	if errors.As(err, &wrong) && wrong.Field != "" {
 		return fmt.Errorf("%s: expected %s, not %s", wrong.Field, expected(wrong), article(wrong.Value))
 	}
+	if wrong != nil {
+		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples", article(wrong.Value))
+	}
 	return fmt.Errorf("decode manifest: %w", err)
 }
 

@@ -25,6 +25,7 @@ func TestMistakes(t *testing.T) {
 		want           []string
 	}{
 		{"nothing", "# only a comment\n", []string{"empty manifest; start from one of config/samples"}},
+		{"a text", "some text\n", []string{"expected a GeoRegisterCluster, not a string; start from one of config/samples"}},
 		{"two documents", header + abc + "---\n" + header + abc,
 			[]string{"more than one document; keep one GeoRegisterCluster per file"}},
 		{"wrong kind", "apiVersion: v1\nkind: Pod\nmetadata: {name: demo}\n" + abc, []string{
