@@ -5,8 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 for package; do :; done # the last argument
+terminal=0
+if [ -t 1 ]; then terminal=1; fi # here, as a substitution's output is never one
 total=$("$go" list -deps "$package" | wc -l | tr -d ' ')
-"$go" build -v "$@" 2>&1 | awk -v total="$total" -v terminal="$([ -t 1 ] && echo 1 || echo 0)" '
+"$go" build -v "$@" 2>&1 | awk -v total="$total" -v terminal="$terminal" '
   # go build -v prints the import path of each package that it compiles; anything with a space is a message.
   / / || /^#/ { print; fflush(); next }
   {
