@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -85,13 +86,15 @@ func (s Session) ready(ctx context.Context, cluster *Cluster, screen *screen) er
 	return nil
 }
 
-// addresses says where the members listen.
+// addresses says where the members listen, in lines for a terminal of 80 columns.
 func addresses(observations []Observation) string {
 	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, o := range observations {
-		host, port, _ := strings.Cut(o.Redis, ":")
-		fmt.Fprintf(&b, "  %-15s redis-cli -h %s -p %s    gRPC %s    http://%s/metrics\n", o.Label, host, port, o.GRPC, o.HTTP)
+		_, port, _ := strings.Cut(o.Redis, ":") // redis-cli assumes the loopback interface
+		fmt.Fprintf(t, "  %s\tredis-cli -p %s\tgRPC %s\thttp://%s/metrics\n", o.Label, port, o.GRPC, o.HTTP)
 	}
+	_ = t.Flush() // to memory
 	return b.String()
 }
 

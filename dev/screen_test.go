@@ -69,6 +69,17 @@ func TestNothingIsClearedThatMustBeRead(t *testing.T) {
 	}
 }
 
+func TestAddressesFitATerminal(t *testing.T) {
+	text := addresses([]Observation{
+		{Label: "ca", Redis: "127.0.0.1:16000", GRPC: "127.0.0.1:20000", HTTP: "127.0.0.1:20001"},
+		{Label: "ir-1", Redis: "127.0.0.1:16001", GRPC: "127.0.0.1:20002", HTTP: "127.0.0.1:20003"},
+	})
+	lines := strings.Split(text, "\n")
+	if lines[0] != "  ca    redis-cli -p 16000  gRPC 127.0.0.1:20000  http://127.0.0.1:20001/metrics" || len(lines[1]) > 80 {
+		t.Errorf("got\n%s", text)
+	}
+}
+
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct {
 		sites  []string
