@@ -91,6 +91,9 @@ type Config struct {
 	Suspect time.Duration
 	// Seed feeds the protocol's own draws (back-off); members should differ.
 	Seed uint64
+	// Nonce differs at every start of every process; the world draws it. A newcomer, whose boots count from
+	// the beginning again, tells answers to its questions by it.
+	Nonce uint64
 	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,7 @@ func (r *Replica) config(shard int) protocol.Config {
 		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.Nearest,
 		Functions: o.Functions, Limits: o.Limits, Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
+		Nonce:     rand.Uint64(),
 		Bootstrap: o.Bootstrap && !r.store.Lost(),
 		Count:     r.metrics.paths(),
 	}

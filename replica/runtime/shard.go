@@ -63,6 +63,7 @@ type inputs struct {
 }
 
 type request struct {
+	handle    uint64 // given by the loop
 	operation register.Operation
 	deadline  protocol.Instant
 	flight    flight
@@ -227,6 +228,11 @@ func (s *shard) turn() bool {
 	s.inputs = s.spare
 	draining := s.draining
 	s.mutex.Unlock()
+	for i := range in.requests { // all of them, so that each is answered whatever happens in a step
+		s.handle++
+		in.requests[i].handle = s.handle
+		s.flying[s.handle] = in.requests[i].flight
+	}
 	ok := true
 	for rest := in; ok; {
 		var now inputs
@@ -272,9 +278,7 @@ func (s *shard) step(in inputs) bool {
 		s.protocol.Tick(now)
 	}
 	for i := range in.requests {
-		s.handle++
-		s.flying[s.handle] = in.requests[i].flight
-		s.protocol.Submit(protocol.Request{Handle: s.handle, Operation: in.requests[i].operation, Deadline: in.requests[i].deadline})
+		s.protocol.Submit(protocol.Request{Handle: in.requests[i].handle, Operation: in.requests[i].operation, Deadline: in.requests[i].deadline})
 	}
 	for i := range in.messages {
 		s.protocol.Receive(in.messages[i].from, in.messages[i].message)

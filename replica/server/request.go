@@ -51,6 +51,10 @@ func (o *Options) operation(r *registerv1.Request) (register.Operation, error) {
 	return op, nil
 }
 
+// maxAhead is how far ahead a client's clock may be. What a key remembers of sessions is bounded by their issue
+// times: one from the far future would make it forget all others.
+const maxAhead = time.Minute
+
 func (o *Options) withID(op register.Operation, id *registerv1.RmwID) (register.Operation, error) {
 	if id == nil {
 		return op, nil
@@ -62,6 +66,12 @@ func (o *Options) withID(op register.Operation, id *registerv1.RmwID) (register.
 		return op, fmt.Errorf("id.number is 0; numbers of a session count from 1")
 	case id.FirstIncomplete > id.Number:
 		return op, fmt.Errorf("id.first_incomplete %d is above id.number %d, which has no outcome yet", id.FirstIncomplete, id.Number)
+	}
+	switch ahead := time.Duration(id.IssuedAt-time.Now().UnixMilli()) * time.Millisecond; {
+	case id.IssuedAt <= 0:
+		return op, fmt.Errorf("id.issued_at is %d; give the time of the first attempt, in Unix milliseconds", id.IssuedAt)
+	case ahead > maxAhead:
+		return op, fmt.Errorf("id.issued_at is %v ahead of this replica's clock; set the client's clock", ahead)
 	}
 	op.ID = register.ID{Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt}
 	return op, nil

@@ -114,6 +114,7 @@ func (nd *node) boot() {
 		nd.shuffle()
 	}
 	nd.config.Boot = nd.boots
+	nd.config.Nonce = uint64(nd.index)<<32 | uint64(nd.life)
 	nd.config.Bootstrap = !nd.born
 	w.trace.started(nd)
 	for i, s := range nd.shards {

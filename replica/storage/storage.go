@@ -184,7 +184,12 @@ func (s *Store) openDisk(earlier *record) error {
 		s.record.Lost = true
 	default:
 		if names, err := o.FileSystem.List(path); err != nil || len(names) == 0 {
-			s.record.Lost = true // somebody removed the database and left the identity
+			// Somebody removed the database and left the identity. That is noted before a new database hides
+			// it from the start after a crash in between.
+			s.record.Lost = true
+			if err := writeRecord(o.FileSystem, o.Directory, &s.record); err != nil {
+				return err
+			}
 		}
 	}
 	d, err := openDisk(path, o, s.failure)

@@ -943,14 +943,16 @@ func (x *RegisterRecord) GetValue() []byte {
 
 // KeyState is what the rmws of a key have made of it so far; on disk, and in snapshots to laggards.
 type KeyState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Previous      *RegisterRecord        `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"` // "prev" of Gryff's algorithm 4: the latest rmw's value and carstamp
-	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`      // rmws executed on the key that were no no-ops
-	Executed      []*Executed            `protobuf:"bytes,3,rep,name=executed,proto3" json:"executed,omitempty"`
-	Sessions      []*Session             `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	Horizon       int64                  `protobuf:"varint,5,opt,name=horizon,proto3" json:"horizon,omitempty"` // sessions first seen no later than this may have been forgotten
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Previous *RegisterRecord        `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"` // "prev" of Gryff's algorithm 4: the latest rmw's value and carstamp
+	Count    uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`      // rmws executed on the key that were no no-ops
+	Executed []*Executed            `protobuf:"bytes,3,rep,name=executed,proto3" json:"executed,omitempty"`
+	Sessions []*Session             `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// Sessions last seen no later than this (and, at the same time, with no larger number) may be forgotten.
+	Horizon        int64  `protobuf:"varint,5,opt,name=horizon,proto3" json:"horizon,omitempty"`
+	HorizonSession uint64 `protobuf:"fixed64,6,opt,name=horizon_session,json=horizonSession,proto3" json:"horizon_session,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *KeyState) Reset() {
@@ -1014,6 +1016,13 @@ func (x *KeyState) GetSessions() []*Session {
 func (x *KeyState) GetHorizon() int64 {
 	if x != nil {
 		return x.Horizon
+	}
+	return 0
+}
+
+func (x *KeyState) GetHorizonSession() uint64 {
+	if x != nil {
+		return x.HorizonSession
 	}
 	return 0
 }
@@ -1452,13 +1461,14 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x12\n" +
 	"\x04rmws\x18\x03 \x01(\x04R\x04rmws\x12\x18\n" +
 	"\apresent\x18\x04 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\"\xf0\x01\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\"\x99\x02\n" +
 	"\bKeyState\x12?\n" +
 	"\bprevious\x18\x01 \x01(\v2#.georegister.peer.v1.RegisterRecordR\bprevious\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x129\n" +
 	"\bexecuted\x18\x03 \x03(\v2\x1d.georegister.peer.v1.ExecutedR\bexecuted\x128\n" +
 	"\bsessions\x18\x04 \x03(\v2\x1c.georegister.peer.v1.SessionR\bsessions\x12\x18\n" +
-	"\ahorizon\x18\x05 \x01(\x03R\ahorizon\"r\n" +
+	"\ahorizon\x18\x05 \x01(\x03R\ahorizon\x12'\n" +
+	"\x0fhorizon_session\x18\x06 \x01(\x06R\x0ehorizonSession\"r\n" +
 	"\bExecuted\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x125\n" +
 	"\aanswers\x18\x02 \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\"\x96\x01\n" +

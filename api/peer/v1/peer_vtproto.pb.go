@@ -265,6 +265,7 @@ func (m *KeyState) CloneVT() *KeyState {
 	r.Previous = m.Previous.CloneVT()
 	r.Count = m.Count
 	r.Horizon = m.Horizon
+	r.HorizonSession = m.HorizonSession
 	if rhs := m.Executed; rhs != nil {
 		tmpContainer := make([]*Executed, len(rhs))
 		for k, v := range rhs {
@@ -1134,6 +1135,12 @@ func (m *KeyState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.HorizonSession != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.HorizonSession))
+		i--
+		dAtA[i] = 0x31
+	}
 	if m.Horizon != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Horizon))
 		i--
@@ -1838,6 +1845,9 @@ func (m *KeyState) SizeVT() (n int) {
 	}
 	if m.Horizon != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Horizon))
+	}
+	if m.HorizonSession != 0 {
+		n += 9
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3915,6 +3925,16 @@ func (m *KeyState) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 6:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HorizonSession", wireType)
+			}
+			m.HorizonSession = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.HorizonSession = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6711,6 +6731,16 @@ func (m *KeyState) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 6:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HorizonSession", wireType)
+			}
+			m.HorizonSession = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.HorizonSession = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1,6 +1,8 @@
 package gryff
 
 import (
+	"slices"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/phase"
@@ -41,13 +43,12 @@ type drive struct {
 	roundTrips int
 	fastPath   bool
 
-	initial  attributes       // as first proposed
 	merged   attributes       // joined with what others answered
 	agreed   phase.Phase      // PreAcceptOKs that changed nothing
 	prepared []*preparedReply // in a recovery
 
 	outcome  *peerv1.Executed // executed here, or heard of
-	executed phase.Phase      // others that executed it
+	executed phase.Phase      // others that executed it; asked says only who need not be asked again
 }
 
 // rmw queues an operation behind the key's instance in progress. At most one instance per key and coordinator
@@ -60,6 +61,7 @@ func (p *Protocol) rmw(r protocol.Request) {
 	o := p.object([]byte(r.Operation.Key))
 	o.queue = append(o.queue, &rmwRequest{Request: r})
 	p.propose(o)
+	p.release(o)
 	p.release(o)
 }
 
@@ -78,7 +80,7 @@ func (p *Protocol) propose(o *object) {
 	i.deps = o.depsOf(i.id)
 	i.base = p.load(o.key)
 	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, true
-	d.initial, d.merged = i.attributes, i.attributes
+	d.merged = i.attributes
 	p.saveInstance(i)
 	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.fast-1), p.question(d))
 	p.decidePreAccept(d)
@@ -238,7 +240,8 @@ func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) 
 		if m.Op == d.op {
 			d.asked.Answer(p.roster, from)
 		}
-		if d.outcome == nil && len(m.Instance.Answers) > 0 {
+		// Own execution brings all answers; of those that come from others, large ones are left out.
+		if d.outcome == nil && len(m.Instance.Answers) > 0 && !slices.ContainsFunc(m.Instance.Answers, (*peerv1.Answer).GetExpired) {
 			d.outcome = &peerv1.Executed{Id: m.Instance.Id, Answers: m.Instance.Answers}
 		}
 	}
@@ -301,7 +304,8 @@ func (p *Protocol) finish(d *drive) {
 	if d.outcome != nil && len(d.outcome.Answers) == 0 {
 		// Recovered as a no-op, which is final: proposing again can't execute twice.
 		p.config.Took("rmw.again")
-		o.queue = append(d.requests, o.queue...)
+		waiting := slices.DeleteFunc(d.requests, func(r *rmwRequest) bool { return r.answered })
+		o.queue = append(waiting, o.queue...)
 	} else {
 		p.answer(d)
 	}
@@ -342,6 +346,9 @@ func resultOf(a *peerv1.Answer, r register.Result) register.Result {
 // left unfinished.
 func (p *Protocol) tickInstance(i *instance) {
 	d := i.drive
+	if i.gone && d == nil {
+		return // it ended while this tick went on
+	}
 	if d != nil {
 		p.tickDrive(d)
 	}

@@ -146,7 +146,7 @@ func (p *Protocol) executeInstance(i *instance) {
 		state.Count++
 		p.apply(o.key, current)
 	}
-	setExecuted(state, execution)
+	setExecuted(state, &peerv1.Executed{Id: execution.Id, Answers: bounded(execution.Answers)})
 	o.state = state
 	p.saveState(o)
 	p.settle(i, execution)
@@ -162,7 +162,7 @@ func (p *Protocol) executeCommand(state *peerv1.KeyState, current *register.Vers
 	out, err := p.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
 	if err != nil {
 		// The others know the function: going on without it would be another history.
-		p.fault("execute on %q: %w", "an agreed rmw", err)
+		p.fault("execute an agreed rmw: %w", err)
 		return &peerv1.Answer{Refused: err.Error()}
 	}
 	if out.Refused == "" && out.Changed {
@@ -259,7 +259,7 @@ func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
 // lists that are copied here.
 func successor(s *peerv1.KeyState) *peerv1.KeyState {
 	return &peerv1.KeyState{
-		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon,
+		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon, HorizonSession: s.HorizonSession,
 		Executed: slices.Clone(s.Executed), Sessions: slices.Clone(s.Sessions),
 	}
 }

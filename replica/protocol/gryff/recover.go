@@ -1,6 +1,7 @@
 package gryff
 
 import (
+	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -90,7 +91,7 @@ func (p *Protocol) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
 	if i == nil {
 		return
 	}
-	if m.Instance.Ballot <= i.ballot {
+	if m.Instance.Ballot < i.ballot || m.Instance.Ballot == 0 { // an equal one is asked again; 0 is a mere query
 		p.refuse(i, from, m)
 		return
 	}
@@ -127,6 +128,8 @@ func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message)
 	if d == nil || !d.asked.Answer(p.roster, from) {
 		return
 	}
+	// A new disk's answer replaces that of the lost one.
+	d.prepared = slices.DeleteFunc(d.prepared, func(r *preparedReply) bool { return r.from == from })
 	d.prepared = append(d.prepared, &preparedReply{
 		attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Unchanged,
 	})
@@ -238,13 +241,11 @@ func (p *Protocol) giveUpLate(d *drive) {
 	}
 	waiting := d.object.queue[:0:0]
 	for _, r := range d.object.queue {
-		switch {
-		case r.answered: // its instance was no no-op; its client knows no outcome
-		case late(r):
+		if late(r) {
 			p.complete(r.Handle, register.Result{Status: register.Unavailable, Message: "the key's earlier rmws were not finished before the deadline"})
-		default:
-			waiting = append(waiting, r)
+			continue
 		}
+		waiting = append(waiting, r)
 	}
 	d.object.queue = waiting
 }

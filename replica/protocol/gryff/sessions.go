@@ -10,9 +10,16 @@ import (
 // Bounds on what a key remembers of sessions. Every replica forgets at the same place of the same order, by
 // the issue times that the commands carry, never by its own clock.
 const (
-	sessionsKept    = 256
-	sessionKeptMsec = 10 * 60 * 1000
+	sessionsKept     = 1024
+	sessionsKeptFor  = 10 * 60 * 1000 // milliseconds
+	sessionsBytes    = 4 << 20        // of answers, over all sessions of a key
+	answersKept      = 64             // of a session that has not acknowledged them
+	answerBytes      = 16 << 10       // a larger answer is forgotten: its duplicate is recognised, not answered
+	batchAnswerBytes = 1 << 20        // the same for all answers of an instance together
 )
+
+// forgotten stands for an answer that is not kept.
+var forgotten = &peerv1.Answer{Expired: true}
 
 // recall returns the answer that a command already got, or nil if it is new. A command that may be a
 // duplicate of something forgotten is not executed.
@@ -20,76 +27,106 @@ func recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 	if c.Session == 0 {
 		return nil
 	}
-	s := sessionOf(state, c.Session)
-	if s == nil {
-		if state.Horizon != 0 && c.IssuedAt <= state.Horizon {
-			return &peerv1.Answer{Expired: true}
+	at := sessionAt(state, c.Session)
+	if at < 0 {
+		if state.Horizon != 0 && !after(c.IssuedAt, c.Session, state.Horizon, state.HorizonSession) {
+			return forgotten
 		}
 		return nil
 	}
+	s := state.Sessions[at]
 	for _, d := range s.Done {
 		if d.Number == c.Number {
 			return d.Answer
 		}
 	}
 	if c.Number < s.FirstIncomplete {
-		return &peerv1.Answer{Expired: true}
+		return forgotten
 	}
 	return nil
 }
 
-func sessionOf(state *peerv1.KeyState, id uint64) *peerv1.Session {
-	for _, s := range state.Sessions {
-		if s.Session == id {
-			return s
-		}
-	}
-	return nil
+func sessionAt(state *peerv1.KeyState, id uint64) int {
+	return slices.IndexFunc(state.Sessions, func(s *peerv1.Session) bool { return s.Session == id })
 }
 
-// remember keeps the answer of a command, and forgets what its client has acknowledged and what is too old.
+// after orders sessions by when they were last seen; no two are the same.
+func after(seenAt int64, session uint64, than int64, thanSession uint64) bool {
+	return cmp.Or(cmp.Compare(seenAt, than), cmp.Compare(session, thanSession)) > 0
+}
+
+// remember keeps the answer of a command, and forgets what its client has acknowledged and what is too much.
 func remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) {
 	if c.Session == 0 {
 		return
 	}
-	at := slices.IndexFunc(state.Sessions, func(s *peerv1.Session) bool { return s.Session == c.Session })
+	at := sessionAt(state, c.Session)
 	if at < 0 {
 		at = len(state.Sessions)
 		state.Sessions = append(state.Sessions, &peerv1.Session{Session: c.Session})
+	}
+	if len(answer.Value) > answerBytes {
+		answer = forgotten
 	}
 	old := state.Sessions[at]
 	s := &peerv1.Session{
 		Session:         c.Session,
 		FirstIncomplete: max(old.FirstIncomplete, c.FirstIncomplete),
 		SeenAt:          max(old.SeenAt, c.IssuedAt),
-		Done:            []*peerv1.Done{{Number: c.Number, Answer: answer}},
 	}
-	for _, d := range old.Done {
-		if d.Number >= s.FirstIncomplete {
-			s.Done = append(s.Done, d)
-		}
+	done := append(slices.Clone(old.Done), &peerv1.Done{Number: c.Number, Answer: answer})
+	slices.SortFunc(done, func(a, b *peerv1.Done) int { return cmp.Compare(a.Number, b.Number) })
+	if excess := len(done) - answersKept; excess > 0 {
+		s.FirstIncomplete = max(s.FirstIncomplete, done[excess].Number)
 	}
+	s.Done = slices.DeleteFunc(done, func(d *peerv1.Done) bool { return d.Number < s.FirstIncomplete })
 	state.Sessions[at] = s
 	forgetSessions(state)
 }
 
+// forgetSessions forgets the sessions that were not seen for longest, one by one, until the rest is within
+// bounds. What is before the horizon may have been forgotten.
 func forgetSessions(state *peerv1.KeyState) {
-	latest := int64(0)
+	latest, bytes := int64(0), 0
 	for _, s := range state.Sessions {
 		latest = max(latest, s.SeenAt)
+		bytes += sizeOf(s)
 	}
-	old := max(state.Horizon, latest-sessionKeptMsec)
-	if len(state.Sessions) > sessionsKept {
-		oldest := slices.MinFunc(state.Sessions, func(a, b *peerv1.Session) int {
-			return cmp.Or(cmp.Compare(a.SeenAt, b.SeenAt), cmp.Compare(a.Session, b.Session))
-		})
-		old = max(old, oldest.SeenAt)
-	}
-	state.Sessions = slices.DeleteFunc(state.Sessions, func(s *peerv1.Session) bool {
-		if s.SeenAt > old {
-			return false
+	for {
+		oldest := 0
+		for i, s := range state.Sessions {
+			if o := state.Sessions[oldest]; !after(s.SeenAt, s.Session, o.SeenAt, o.Session) {
+				oldest = i
+			}
 		}
-		state.Horizon = max(state.Horizon, s.SeenAt)
-		return true
-	})
+		s := state.Sessions[oldest]
+		if len(state.Sessions) == 1 || len(state.Sessions) <= sessionsKept && bytes <= sessionsBytes && s.SeenAt >= latest-sessionsKeptFor {
+			return
+		}
+		if after(s.SeenAt, s.Session, state.Horizon, state.HorizonSession) {
+			state.Horizon, state.HorizonSession = s.SeenAt, s.Session
+		}
+		bytes -= sizeOf(s)
+		state.Sessions = slices.Delete(state.Sessions, oldest, oldest+1)
+	}
+}
+
+func sizeOf(s *peerv1.Session) int {
+	size := 0
+	for _, d := range s.Done {
+		size += len(d.Answer.GetValue())
+	}
+	return size
+}
+
+// bounded is what others are told of an instance's answers: a coordinator that executes it knows them all.
+func bounded(answers []*peerv1.Answer) []*peerv1.Answer {
+	size := 0
+	for _, a := range answers {
+		size += len(a.Value)
+	}
+	if size <= batchAnswerBytes {
+		return answers
+	}
+	return slices.Repeat([]*peerv1.Answer{forgotten}, len(answers))
 }

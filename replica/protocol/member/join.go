@@ -32,7 +32,7 @@ func (m *Member) needed() int {
 func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 	switch msg.Kind {
 	case peerv1.Kind_JOIN_QUERY:
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Transfer: &peerv1.Transfer{
+		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: msg.Op, Transfer: &peerv1.Transfer{
 			Member: uint32(from), Incarnation: uint32(m.roster.Of(from)),
 		}})
 	case peerv1.Kind_ADOPT:
@@ -74,7 +74,11 @@ func (m *Member) page(from []byte) *peerv1.Transfer {
 }
 
 // query asks which incarnations of this member the others know.
-func (m *Member) query(to []view.MemberID) { m.send(to, peerv1.Kind_JOIN_QUERY) }
+func (m *Member) query(to []view.MemberID) {
+	for _, id := range to {
+		m.reply(id, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY, Op: m.config.Nonce})
+	}
+}
 
 func (m *Member) beginTransfer() {
 	m.state = transferring
@@ -85,27 +89,37 @@ func (m *Member) beginTransfer() {
 // join handles the answers to a newcomer that is not complete yet.
 func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 	switch {
-	case msg.Kind == peerv1.Kind_JOIN_QUERY_REPLY && m.state == querying:
+	case msg.Kind == peerv1.Kind_JOIN_QUERY_REPLY && m.state == querying && msg.Op == m.config.Nonce:
 		m.highest = max(m.highest, view.Incarnation(msg.GetTransfer().GetIncarnation()))
 		m.ask.Answer(m.roster, from)
 		if m.ask.Count(m.roster) >= m.needed() {
 			m.takeIncarnation()
 		}
-	case msg.Kind == peerv1.Kind_ADOPT_OK && m.state == transferring:
+	case m.state != transferring || !m.knowsMe(msg): // of an earlier join
+	case msg.Kind == peerv1.Kind_ADOPT_OK:
 		if m.sources[from] == nil {
 			m.ask.Answer(m.roster, from)
 			m.sources[from] = &source{}
 			m.fetch(from)
 		}
-	case msg.Kind == peerv1.Kind_TRANSFER_PAGE && m.state == transferring:
+	case msg.Kind == peerv1.Kind_TRANSFER_PAGE:
 		m.take(from, msg.GetTransfer())
 	}
+}
+
+// knowsMe reports whether the sender had adopted this very disk.
+func (m *Member) knowsMe(msg *peerv1.Message) bool {
+	known := view.Incarnation(1) // all are, while the vector is left out
+	if i := m.config.View.Index(m.config.Self); i < len(msg.Known) {
+		known = view.Incarnation(msg.Known[i])
+	}
+	return known == m.Incarnation()
 }
 
 // takeIncarnation chooses an incarnation above any that voted: two sets of adopters have a member in common.
 func (m *Member) takeIncarnation() {
 	if !m.mistakes.KeepIncarnation {
-		m.roster.Learn(m.config.Self, m.highest+1)
+		m.roster.Learn(m.config.Self, max(m.highest, m.Incarnation())+1)
 	}
 	m.save(false)
 	m.inner = m.factory(m.config, m.journal, m.roster)

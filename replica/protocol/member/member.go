@@ -162,8 +162,8 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		return // a disk that is gone speaks
 	}
 	if len(msg.Known) == m.config.View.Size() {
-		// Of itself a member knows best: a newcomer does not rise by hearsay.
 		if i := m.config.View.Index(m.config.Self); m.state != querying && view.Incarnation(msg.Known[i]) > m.Incarnation() {
+			m.effects.Fault = fmt.Errorf("another disk has taken the place of member %d; this one, its number %d, must not go on", m.config.Self, m.Incarnation())
 			return
 		}
 		m.roster.Merge(msg.Known)

@@ -106,8 +106,12 @@ func TestEmptyDiskVotesOnlyAtBootstrap(t *testing.T) {
 // join brings a newcomer as far as its transfers, which say that nothing follows.
 func join(m *member.Member) {
 	for _, kind := range []peerv1.Kind{peerv1.Kind_JOIN_QUERY_REPLY, peerv1.Kind_ADOPT_OK, peerv1.Kind_TRANSFER_PAGE} {
+		var known []uint32
+		if kind != peerv1.Kind_JOIN_QUERY_REPLY {
+			known = []uint32{2, 1, 1}
+		}
 		for _, from := range []view.MemberID{2, 3} {
-			m.Receive(from, &peerv1.Message{Kind: kind, Epoch: 1, Transfer: &peerv1.Transfer{Member: 1, Incarnation: 1, Last: true}})
+			m.Receive(from, &peerv1.Message{Kind: kind, Epoch: 1, Known: known, Transfer: &peerv1.Transfer{Member: 1, Incarnation: 1, Last: true}})
 		}
 	}
 }
@@ -131,6 +135,36 @@ func TestNewcomerVotesWhenSettled(t *testing.T) {
 	}
 }
 
+// An answer to a query of an earlier life tells of incarnations as they were: taking the next one would be to take
+// that of a disk which has voted since.
+func TestStaleRepliesAreNotHeard(t *testing.T) {
+	c := config(1)
+	c.Nonce = 7
+	m := start(t, c, &inner{})
+	reply := func(from view.MemberID, nonce uint64) {
+		m.Receive(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: nonce, Epoch: 1, Transfer: &peerv1.Transfer{Incarnation: 1}})
+	}
+	reply(2, 6)
+	reply(3, 6)
+	if m.Incarnation() != 1 {
+		t.Error("stale answers decide the incarnation")
+	}
+	reply(2, 7)
+	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1, Known: []uint32{3, 1, 1}}) // hearsay is later than the answers
+	reply(3, 7)
+	if m.Incarnation() != 4 {
+		t.Errorf("incarnation %d, want one above all that are known", m.Incarnation())
+	}
+	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Epoch: 1, Known: []uint32{3, 1, 1}})
+	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Epoch: 1, Known: []uint32{3, 1, 1}})
+	m.Ready()
+	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 1, Known: []uint32{3, 1, 1}, Transfer: &peerv1.Transfer{Last: true}})
+	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 1, Known: []uint32{3, 1, 1}, Transfer: &peerv1.Transfer{Last: true}})
+	if m.Voter() {
+		t.Error("an adoption and a transfer for an earlier disk make this one a voter")
+	}
+}
+
 func TestDeadDisksAreNotHeard(t *testing.T) {
 	c := config(1)
 	c.Bootstrap = true
@@ -140,9 +174,12 @@ func TestDeadDisksAreNotHeard(t *testing.T) {
 	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1}) // of the lost one
 	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 2}) // of another epoch
 	m.Receive(9, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1}) // of no member
-	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1, Incarnation: 2, Known: []uint32{2, 2, 2}})
 	if i.received != 1 {
-		t.Errorf("%d messages arrive, want 1; the last one was for this member's next disk", i.received)
+		t.Errorf("%d messages arrive, want 1", i.received)
+	}
+	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1, Incarnation: 2, Known: []uint32{2, 2, 2}})
+	if e := m.Ready(); e.Fault == nil || i.received != 1 {
+		t.Errorf("this member's next disk is known, and it goes on: fault %v", e.Fault)
 	}
 }
 

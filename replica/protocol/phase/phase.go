@@ -159,7 +159,7 @@ func (p *Phase) Again(c *protocol.Config, r *Roster, now protocol.Instant) []vie
 func (p *Phase) Wide() bool { return p.wide }
 
 // FirstOp is the number that a coordinator's operations count up from. It names the incarnation and the
-// boot, so that an answer to an operation of an earlier process is never taken for one of this process.
+// boot, so that an answer to an operation of an earlier process is never taken for one of this process; 40 bits count.
 func FirstOp(c *protocol.Config, r *Roster) uint64 {
-	return uint64(r.Of(c.Self)&0xffff)<<48 | uint64(c.Boot&0xffff)<<32
+	return uint64(r.Of(c.Self)&0xff)<<56 | uint64(c.Boot&0xffff)<<40
 }

@@ -86,8 +86,8 @@ func describeMessage(m *peerv1.Message) string {
 // operationName is the coordinator's count of an operation, with the boot if it is not the first; the layout
 // is that of phase.FirstOp.
 func operationName(op uint64) string {
-	name := fmt.Sprintf("#%d", op&0xffffffff)
-	if boot := op >> 32 & 0xffff; boot > 1 {
+	name := fmt.Sprintf("#%d", op&(1<<40-1))
+	if boot := op >> 40 & 0xffff; boot > 1 {
 		name += fmt.Sprintf(" of boot %d", boot)
 	}
 	return name

@@ -29,6 +29,7 @@ type world struct {
 	packets    []packet // under way, as sent
 	manual     bool     // batches become durable only by command
 	now        protocol.Instant
+	starts     uint64               // of processes
 	operations []register.Operation // submitted so far; a handle is a position from 1
 	t          *testing.T           // of the present command
 	out        strings.Builder
@@ -66,11 +67,12 @@ func (w *world) start(n *node, bootstrap bool) error {
 		w.crash(n)
 	}
 	n.boot++
+	w.starts++
 	n.sequence = 0
 	n.journal = protocol.NewJournal(n.disk)
 	config := protocol.Config{
 		Self: n.id, View: w.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: limits,
-		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Bootstrap: bootstrap,
+		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: bootstrap,
 	}
 	for i := 1; i < len(w.nodes); i++ { // nearest is the next one
 		config.Nearest = append(config.Nearest, w.nodes[(int(n.id)-1+i)%len(w.nodes)].id)
