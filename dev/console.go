@@ -110,7 +110,7 @@ func Help() string {
 	return b.String()
 }
 
-// status is the table, with what happened since the latest status.
+// status is the table, with what happened lately: since the tables that this console made before.
 func (c *Console) status(ctx context.Context, _ []string) (string, error) {
 	return strings.Join(c.Table(ctx), "\n"), nil
 }

@@ -101,18 +101,17 @@ func addresses(observations []Observation) string {
 // interact shows the table and takes commands until the user quits.
 func (s Session) interact(ctx context.Context, cluster *Cluster, console *Console, screen *screen, quit func()) {
 	every := reportEvery
-	watched := NewConsole(cluster) // figures of its own: a `status` must not shorten the table's past
 	if screen.live() {
 		every = refreshEvery
-		screen.show(watched.Table(ctx)) // the first table clears the terminal, so it comes before all that must be read
+		screen.show(console.Table(ctx)) // the first table clears the terminal, so it comes before all that must be read
 	}
 	screen.print(addresses(cluster.Observe(ctx)))
-	screen.print("`help` lists the commands, here or as `georegister dev COMMAND` in another shell; Ctrl-C stops all\n")
+	screen.print("`help` lists the commands; other shells: `georegister dev COMMAND`; Ctrl-C stops\n")
 	go s.prompt(ctx, console, screen, quit)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		lines := watched.Table(ctx)
+		lines := console.Table(ctx)
 		if ctx.Err() != nil {
 			return
 		}
