@@ -174,6 +174,30 @@ func TestAFaultStopsTheReplicaAlone(t *testing.T) {
 	}
 }
 
+// Whatever a step does, each operation of its turn is answered, and once.
+func TestAFaultAnswersEveryone(t *testing.T) {
+	o := quick()
+	o.Shards = 1
+	c := newCluster(t, 3, o)
+	const operations = 200
+	answers := make(chan register.Result, 2*operations)
+	for i := range operations {
+		key := "k"
+		if i == operations/2 {
+			key = "panic"
+		}
+		c.replicas[0].Submit(register.Operation{Kind: register.Write, Key: key, Value: register.Value("v")}, 0,
+			func(r register.Result) { answers <- r })
+	}
+	for range operations {
+		<-answers
+	}
+	<-c.replicas[0].Done()
+	if n := len(answers); n != 0 {
+		t.Errorf("%d answers too many", n)
+	}
+}
+
 func TestTooManyOperationsAreRefused(t *testing.T) {
 	o := quick()
 	o.Shards = 1

@@ -88,6 +88,9 @@ var validation = map[string]struct {
 	"first incomplete": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
 		Id: &registerv1.RmwID{Session: 1, Number: 1, FirstIncomplete: 2}},
 		"id.first_incomplete 2 is above id.number 1, which has no outcome yet", false},
+	"no time of issue": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
+		Id: &registerv1.RmwID{Session: 1, Number: 1}},
+		"id.issued_at is 0; give the time of the first attempt, in Unix milliseconds", false},
 }
 
 func TestValidation(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"go.uber.org/zap"
 
 	"github.com/georegister/georegister/replica/protocol"
 )
@@ -217,6 +218,39 @@ func TestADatabaseThatWasRemovedCountsAsLost(t *testing.T) {
 	defer closeStore(t, s)
 	if !s.Lost() {
 		t.Error("not noticed")
+	}
+}
+
+// A start that finds the database gone, makes a new one and dies must not let the next start take it for old.
+func TestARemovedDatabaseStaysLost(t *testing.T) {
+	fs := vfs.NewMem()
+	closeStore(t, open(t, options(fs, Sync)))
+	if err := fs.RemoveAll(directory + "/db"); err != nil {
+		t.Fatal(err)
+	}
+	dies := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpMkdirAll && strings.HasSuffix(op.Path, "/db") {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	if s, err := Open(options(dies, Sync)); err == nil {
+		closeStore(t, s)
+		t.Fatal("opened, though no database can be made")
+	}
+	plain := options(fs, Sync)
+	plain.Logger = zap.NewNop()
+	d, err := openDisk(directory+"/db", &plain, newFailure())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, options(fs, Sync))
+	defer closeStore(t, s)
+	if !s.Lost() {
+		t.Error("a database of a start that died is taken for the member's own")
 	}
 }
 
