@@ -20,6 +20,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -36,8 +37,15 @@ type Protocol struct {
 	last    uint64                // number of the last operation
 	running map[uint64]*operation // by number
 	order   []*operation          // as submitted, finished ones among them until the next Tick
-	effects protocol.Effects
-	scratch []byte // for the keys of records
+	scratch []byte                // for the keys of records
+
+	// What Ready hands over, but for the journal's batch.
+	sends, sendsDurable         slab.List[protocol.Envelope]
+	completes, completesDurable slab.List[protocol.Completion]
+	fault                       error
+
+	messages slab.Of[peerv1.Message]
+	keys     slab.Bytes
 }
 
 // Factory makes the protocol for a member.
@@ -75,7 +83,8 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 // Submit starts a read or a write; an rmw is Unsupported.
 func (p *Protocol) Submit(r protocol.Request) {
 	p.last++
-	o := &operation{request: r, number: p.last, key: []byte(r.Operation.Key)}
+	o := &operation{request: r, number: p.last, key: p.keys.Make(len(r.Operation.Key))}
+	copy(o.key, r.Operation.Key)
 	switch r.Operation.Kind {
 	case register.Read, register.Write:
 		p.running[o.number] = o
@@ -126,20 +135,20 @@ func (p *Protocol) Pending() int { return len(p.running) }
 
 // Ready hands over what the steps since the last one ask for.
 func (p *Protocol) Ready() protocol.Effects {
-	if p.effects.Fault != nil {
-		return protocol.Effects{Fault: p.effects.Fault}
+	if p.fault != nil {
+		return protocol.Effects{Fault: p.fault}
 	}
-	e := p.effects
-	e.Persist = p.journal.Take()
-	p.effects = protocol.Effects{}
-	return e
+	return protocol.Effects{
+		Send: p.sends.Take(), Complete: p.completes.Take(), Persist: p.journal.Take(),
+		SendAfterPersist: p.sendsDurable.Take(), CompleteAfterPersist: p.completesDurable.Take(),
+	}
 }
 
 // answer serves a first phase. What a read is told may let it return, so it must survive a crash of this
 // member; a write only needs a tag that is large enough, and one that is lost was too.
 func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
 	current := p.read(m.Key)
-	reply := &peerv1.Message{Kind: m.Kind + 1, Op: m.Op, Key: m.Key}
+	reply := p.message(m.Kind+1, m.Op, m.Key)
 	setTag(reply, current.Carstamp)
 	if m.Kind == peerv1.Kind_WRITE1 {
 		p.send(from, reply)
@@ -160,7 +169,7 @@ func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
 // acknowledge serves a second phase: the member holds that tag or a larger one, and will after a crash.
 func (p *Protocol) acknowledge(from view.MemberID, m *peerv1.Message) {
 	p.apply(m.Key, register.Versioned{Carstamp: tagOf(m), Value: valueOf(m)})
-	reply := &peerv1.Message{Kind: m.Kind + 1, Op: m.Op, Key: m.Key}
+	reply := p.message(m.Kind+1, m.Op, m.Key)
 	if p.mistakes.AckBeforePersist {
 		p.send(from, reply)
 	} else {
@@ -168,8 +177,15 @@ func (p *Protocol) acknowledge(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
+// message begins a message, which never changes once it is sent.
+func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
+	m := p.messages.New()
+	m.Kind, m.Op, m.Key = kind, op, key
+	return m
+}
+
 func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
-	p.effects.Send = append(p.effects.Send, protocol.Envelope{To: to, Message: m})
+	p.sends.Add(protocol.Envelope{To: to, Message: m})
 }
 
 // sendDurable sends once the record of the message's key is durable.
@@ -179,5 +195,5 @@ func (p *Protocol) sendDurable(to view.MemberID, m *peerv1.Message) {
 		return
 	}
 	p.config.Took(pathReplyWaits)
-	p.effects.SendAfterPersist = append(p.effects.SendAfterPersist, protocol.Envelope{To: to, Message: m})
+	p.sendsDurable.Add(protocol.Envelope{To: to, Message: m})
 }

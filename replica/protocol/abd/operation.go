@@ -172,7 +172,7 @@ func (o *operation) asks() peerv1.Kind {
 
 // ask sends the present phase's message.
 func (p *Protocol) ask(o *operation, members []view.MemberID) {
-	m := &peerv1.Message{Kind: o.asks(), Op: o.number, Key: o.key}
+	m := p.message(o.asks(), o.number, o.key)
 	switch {
 	case o.second:
 		setTag(m, o.chosen.Carstamp)
@@ -209,9 +209,9 @@ func (p *Protocol) finish(o *operation) {
 	p.forget(o)
 	c := protocol.Completion{Handle: o.request.Handle, Result: r}
 	if p.journal.Durable(p.recordKey(o.key)) || p.mistakes.CompleteBeforePersist {
-		p.effects.Complete = append(p.effects.Complete, c)
+		p.completes.Add(c)
 	} else {
-		p.effects.CompleteAfterPersist = append(p.effects.CompleteAfterPersist, c)
+		p.completesDurable.Add(c)
 	}
 }
 
@@ -230,7 +230,7 @@ func (p *Protocol) expire(o *operation) {
 
 func (p *Protocol) fail(o *operation, s register.Status, message string) {
 	p.forget(o)
-	p.effects.Complete = append(p.effects.Complete, protocol.Completion{
+	p.completes.Add(protocol.Completion{
 		Handle: o.request.Handle,
 		Result: register.Result{Status: s, Message: message, RoundTrips: o.trips},
 	})

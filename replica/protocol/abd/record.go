@@ -1,7 +1,6 @@
 package abd
 
 import (
-	"bytes"
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -27,33 +26,35 @@ func (p *Protocol) read(key []byte) register.Versioned {
 	}
 	v, err := decode(encoded)
 	if err != nil {
-		p.effects.Fault = fmt.Errorf("abd: the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+		p.fault = fmt.Errorf("abd: the stored register of key %q is damaged; replace this member's disk: %w", key, err)
 	}
 	return v
 }
 
 // apply stores a value and its tag if the tag is larger than the one that the register has.
 func (p *Protocol) apply(key []byte, v register.Versioned) {
-	if !p.read(key).Carstamp.Less(v.Carstamp) || p.effects.Fault != nil {
+	if !p.read(key).Carstamp.Less(v.Carstamp) || p.fault != nil {
 		return
 	}
 	encoded, err := encode(v)
 	if err != nil {
-		p.effects.Fault = fmt.Errorf("abd: encode the register of key %q: %w", key, err)
+		p.fault = fmt.Errorf("abd: encode the register of key %q: %w", key, err)
 		return
 	}
-	p.journal.Put(bytes.Clone(p.recordKey(key)), encoded)
+	record := p.keys.Make(1 + len(key))
+	copy(record, p.recordKey(key))
+	p.journal.Put(record, encoded)
 }
 
 // Adopt merges a record of another member's journal, during a state transfer.
 func (p *Protocol) Adopt(key, value []byte) {
 	if len(key) == 0 || key[0] != recordPrefix {
-		p.effects.Fault = fmt.Errorf("abd: state transfer brought record %q, which is no register; all members must run one protocol", key)
+		p.fault = fmt.Errorf("abd: state transfer brought record %q, which is no register; all members must run one protocol", key)
 		return
 	}
 	v, err := decode(value)
 	if err != nil {
-		p.effects.Fault = fmt.Errorf("abd: state transfer brought a damaged register of key %q: %w", key[1:], err)
+		p.fault = fmt.Errorf("abd: state transfer brought a damaged register of key %q: %w", key[1:], err)
 		return
 	}
 	p.apply(key[1:], v)
