@@ -62,7 +62,6 @@ func (p *Protocol) rmw(r protocol.Request) {
 	o.queue = append(o.queue, &rmwRequest{Request: r})
 	p.propose(o)
 	p.release(o)
-	p.release(o)
 }
 
 // propose is algorithm 3, lines 2 to 8, for what waits.
