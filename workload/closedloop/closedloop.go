@@ -3,6 +3,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func Fill(ctx context.Context, o Options) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...) // one tells enough: a store that is down fails all alike
 }
 
 func (o Options) validate() error {
@@ -175,7 +176,7 @@ func dial(ctx context.Context, o Options) ([]*client, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				first = errors.Join(first, err)
+				first = cmp.Or(first, err)
 				return
 			}
 			clients = append(clients, &client{

@@ -16,6 +16,21 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
+// lockedDoor lets nobody in.
+type lockedDoor struct{ reason error }
+
+func (d lockedDoor) Dial(context.Context, string) (Conn, error) { return nil, d.reason }
+
+func TestAStoreThatIsDownIsReportedOnce(t *testing.T) {
+	o := options(lockedDoor{os.ErrPermission})
+	if _, err := Run(t.Context(), o); err != os.ErrPermission {
+		t.Errorf("clients: %v", err)
+	}
+	if err := Fill(t.Context(), o); err != os.ErrPermission {
+		t.Errorf("the fill: %v", err)
+	}
+}
+
 // countingDoor answers at once.
 type countingDoor struct {
 	dialled, closed, done atomic.Int64
