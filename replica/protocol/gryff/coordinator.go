@@ -114,17 +114,27 @@ func (p *Protocol) question(d *drive) *peerv1.Message {
 	case accepting:
 		m = p.about(d.instance, peerv1.Kind_ACCEPT)
 	case committed:
-		if d.status == peerv1.Status_COMMITTED {
+		switch {
+		case d.status == peerv1.Status_COMMITTED:
 			m = p.about(d.instance, peerv1.Kind_COMMIT)
-			break
+		case d.gone: // recovered by another member, of which the state came here: it goes on to the rest
+			return p.executedMessage(d.object, d.id, d.op, true)
+		default: // executed elsewhere: who has done it answers, and nobody promises anything
+			m = p.prepare(d)
+			m.Op, m.Instance.Ballot = d.op, 0
+			return m
 		}
-		fallthrough // executed elsewhere, and only its state is here: whoever has executed it answers
 	default:
-		m = p.message(peerv1.Kind_PREPARE, 0, d.object.key)
-		m.Instance = p.instances.New()
-		m.Instance.Id = p.name(d.id)
+		m = p.prepare(d)
 	}
 	m.Op, m.Instance.Ballot = d.op, d.ballot
+	return m
+}
+
+func (p *Protocol) prepare(d *drive) *peerv1.Message {
+	m := p.message(peerv1.Kind_PREPARE, 0, d.object.key)
+	m.Instance = p.instances.New()
+	m.Instance.Id = p.name(d.id)
 	return m
 }
 
@@ -250,6 +260,10 @@ func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) 
 	if d != nil {
 		p.decideExecuted(d)
 		p.catchUp(d, from)
+		return
+	}
+	if view.MemberID(id.writer.Member()) == from && m.Op != 0 && o.executed(id.writer) >= id.number {
+		p.tellExecuted(o, id, from, m.Op, false) // the coordinator told of it because it counts who has
 	}
 }
 

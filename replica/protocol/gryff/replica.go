@@ -121,6 +121,10 @@ func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 // tellExecuted says that an instance is executed here, and what it answered if that is still known. A member
 // that asked for a vote is behind and gets the key's state: the instance itself is gone.
 func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op uint64, state bool) {
+	p.sendDurably(to, p.executedMessage(o, id, op, state))
+}
+
+func (p *Protocol) executedMessage(o *object, id instanceID, op uint64, state bool) *peerv1.Message {
 	m := p.message(peerv1.Kind_EXECUTED, op, o.key)
 	m.Instance = p.instances.New()
 	m.Instance.Id = p.name(id)
@@ -130,5 +134,5 @@ func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op u
 	if state {
 		m.Instance.State = o.state
 	}
-	p.sendDurably(to, m)
+	return m
 }
