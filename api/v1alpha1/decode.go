@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -108,6 +109,9 @@ func readable(err error) error {
 }
 
 func expected(wrong *json.UnmarshalTypeError) string {
+	if wrong.Type == reflect.TypeFor[Duration]() {
+		return "a duration with its unit, such as 72ms"
+	}
 	switch wrong.Type.Kind().String() {
 	case "string":
 		return "a string"

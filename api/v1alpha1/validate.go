@@ -41,7 +41,10 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	add := func(more ...*field.Error) { errs = append(errs, more...) }
 
 	known := slices.Contains(capability.Names(), s.Protocol)
-	if !known {
+	switch {
+	case s.Protocol == "":
+		add(field.Required(path.Child("protocol"), "use one of "+strings.Join(capability.Names(), ", ")))
+	case !known:
 		add(field.NotSupported(path.Child("protocol"), s.Protocol, capability.Names()))
 	}
 	siteErrs := validateSites(path.Child("sites"), s.Sites)

@@ -46,6 +46,8 @@ func TestMistakes(t *testing.T) {
 			[]string{`spec.sites: expected a list, not a number`}},
 		{"unknown protocol", header + strings.Replace(abc, "Gryff", "Raft", 1),
 			[]string{`spec.protocol: Unsupported value: "Raft": supported values: "ABD", "Gryff"`}},
+		{"no protocol", header + strings.Replace(abc, "protocol: Gryff", "shards: 2", 1),
+			[]string{`spec.protocol: Required value: use one of ABD, Gryff`}},
 		{"protocol in another case", header + strings.Replace(abc, "Gryff", "gryff", 1),
 			[]string{`spec.protocol: Unsupported value: "gryff": supported values: "ABD", "Gryff"`}},
 		{"no sites", header + "spec: {protocol: ABD}\n", []string{`spec.sites: Required value: name at least one site`}},
@@ -100,7 +102,7 @@ func TestMistakes(t *testing.T) {
 		{"not a duration", links(ab, bc, strings.Replace(ca, "30ms", "30 msec", 1)),
 			[]string{`spec.wan.links[2].rtt: Invalid value: "30 msec": not a duration; write it like 72ms or 1.5s`}},
 		{"a number is no duration", links(ab, bc, strings.Replace(ca, "30ms", "30", 1)),
-			[]string{`spec.wan.links.rtt: expected a string, not a number`}},
+			[]string{`spec.wan.links.rtt: expected a duration with its unit, such as 72ms, not a number`}},
 		{"unknown site", links(ab, strings.Replace(bc, "[b, c]", "[b, d]", 1), ca), []string{
 			`spec.wan.links[1].between[1]: Invalid value: "d": no such site in spec.sites; add it there or correct the name`}},
 		{"duplicate pair", links(ab, bc, ca, strings.Replace(ab, "a, b", "b, a", 1)), []string{
