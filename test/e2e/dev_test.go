@@ -142,7 +142,7 @@ func TestCommands(t *testing.T) {
 	}{
 		{"kill nowhere", `no site "nowhere"; there are ca, va, ir, or, jp`},
 		{"partition ca ca", "name two different sites"},
-		{"partition ca", "accepts 2 arg(s)"},
+		{"partition ca", "use: georegister dev partition SITE SITE"},
 	} {
 		if _, err := c.send(strings.Fields(tt.command)...); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.command, err, tt.want)
