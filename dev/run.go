@@ -107,7 +107,8 @@ func (s Session) interact(ctx context.Context, cluster *Cluster, console *Consol
 	}
 	screen.print(addresses(cluster.Observe(ctx)))
 	screen.print("`help` lists the commands; other shells: `georegister dev COMMAND`; Ctrl-C stops\n")
-	go s.prompt(ctx, console, screen, quit)
+	typed := term.IsTerminal(int(s.In.Fd())) // asked here, since the prompt may outlive the session and its input
+	go s.prompt(ctx, console, screen, typed, quit)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -130,8 +131,7 @@ func (s Session) interact(ctx context.Context, cluster *Cluster, console *Consol
 
 // prompt carries out what is typed. The end of the input ends the session only where somebody typed it.
 // It may go on to wait for a line when the session has ended; the process then ends too.
-func (s Session) prompt(ctx context.Context, console *Console, screen *screen, quit func()) {
-	typed := term.IsTerminal(int(s.In.Fd()))
+func (s Session) prompt(ctx context.Context, console *Console, screen *screen, typed bool, quit func()) {
 	ask := func() {
 		if typed {
 			screen.print(prompt)
