@@ -93,24 +93,29 @@ func (o Observation) reading() meter.Reading {
 	return sum
 }
 
-// WaitServing waits until the members of the sites serve; of all sites, if none is named. It fails when one
-// of them crashes, or when the context ends; then it says who does not serve.
+// WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named. What
+// a command does to a member after that, such as a kill from another shell, does not concern it. It fails when
+// a member crashes before, or when the context ends; then it says who did not serve.
 func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
+	served := map[string]bool{}
+	voted := map[string]bool{}
 	for {
 		var waiting []string
 		for _, o := range c.Observe(ctx) {
+			voted[o.Label] = voted[o.Label] || o.Status.GetRole() == adminv1.Role_VOTER
 			if len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
+				continue
+			}
+			if served[o.Label] = served[o.Label] || o.State == Serving; served[o.Label] {
 				continue
 			}
 			if o.State == Crashed {
 				return fmt.Errorf("site %s crashed: %s; its log is in %s", o.Label, o.Reason, c.directory.path)
 			}
-			if o.State != Serving {
-				waiting = append(waiting, fmt.Sprintf("%s is %s", o.Label, o.State))
-			}
+			waiting = append(waiting, fmt.Sprintf("%s is %s", o.Label, o.State))
 		}
 		if len(waiting) == 0 {
-			return c.formed()
+			return c.formed(voted)
 		}
 		select {
 		case <-time.After(pollEvery):
@@ -120,15 +125,15 @@ func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 	}
 }
 
-// formed notes, when all members vote, that the cluster has been created.
-func (c *Cluster) formed() error {
+// formed notes, when all members have voted, that the cluster has been created.
+func (c *Cluster) formed(voted map[string]bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.directory.record.Formed {
 		return nil
 	}
 	for _, o := range c.Observe(context.Background()) {
-		if o.Status.GetRole() != adminv1.Role_VOTER {
+		if !voted[o.Label] {
 			return nil
 		}
 	}

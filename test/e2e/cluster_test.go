@@ -103,7 +103,10 @@ func start(t *testing.T, manifest, data string) *cluster {
 			t.Logf("georegister dev printed:\n%s", c.output)
 		}
 	})
-	c.await(t, "all members serve", c.serving)
+	c.await(t, "all members serve", func() (string, bool) {
+		printed := c.output.String()
+		return printed, strings.Contains(printed, "all members serve after")
+	})
 	c.locate(t)
 	return c
 }
