@@ -2,6 +2,9 @@
 package view
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -20,6 +23,10 @@ type Member struct {
 	ID      MemberID
 	Site    string
 	Address string // where its peers reach it, host:port
+	// Disk names the empty disk that the member was founded on. A member whose disk is the named one votes
+	// although it holds nothing yet; every other empty disk joins first (replica/protocol/member). It is
+	// empty for a member that came later than the first view.
+	Disk string
 }
 
 // View is a membership of the cluster.
@@ -27,6 +34,9 @@ type View struct {
 	Cluster string // the cluster's identity; views of another cluster are refused
 	Epoch   uint64 // grows with every change of membership, from 1
 	Members []Member
+	// Issued is the highest ID that was ever given to a member, so that none is given twice. Zero stands for
+	// the highest of Members.
+	Issued MemberID
 }
 
 // Validate reports what makes a view unusable.
@@ -49,6 +59,27 @@ func (v View) Validate() error {
 		}
 	}
 	return nil
+}
+
+// LastIssued is the highest ID that was ever given to a member.
+func (v View) LastIssued() MemberID {
+	last := v.Issued
+	for _, m := range v.Members {
+		last = max(last, m.ID)
+	}
+	return last
+}
+
+// Digest tells views of the same epoch apart: a member that holds an epoch refuses the same epoch with
+// another digest.
+func (v View) Digest() string {
+	v.Issued = v.LastIssued()
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of strings and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // Index is the position of a member in the view, or -1.

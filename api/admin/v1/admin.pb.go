@@ -29,6 +29,7 @@ const (
 	Role_ROLE_UNSPECIFIED Role = 0
 	Role_LEARNER          Role = 1 // a shard still takes a state transfer, and does not vote
 	Role_VOTER            Role = 2
+	Role_WAITING          Role = 3 // its disk is empty and it was given no view yet
 )
 
 // Enum value maps for Role.
@@ -37,11 +38,13 @@ var (
 		0: "ROLE_UNSPECIFIED",
 		1: "LEARNER",
 		2: "VOTER",
+		3: "WAITING",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
 		"LEARNER":          1,
 		"VOTER":            2,
+		"WAITING":          3,
 	}
 )
 
@@ -72,6 +75,239 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
+// View is a membership of the cluster (replica/view).
+type View struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	Issued        uint32                 `protobuf:"varint,4,opt,name=issued,proto3" json:"issued,omitempty"` // the highest member id ever given
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *View) Reset() {
+	*x = View{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *View) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*View) ProtoMessage() {}
+
+func (x *View) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use View.ProtoReflect.Descriptor instead.
+func (*View) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *View) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *View) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *View) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *View) GetIssued() uint32 {
+	if x != nil {
+		return x.Issued
+	}
+	return 0
+}
+
+type Member struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Site          string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // where its peers reach it
+	Disk          string                 `protobuf:"bytes,4,opt,name=disk,proto3" json:"disk,omitempty"`       // the empty disk that it was founded on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Member) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Member) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Member) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Member) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
+type ConfigureRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`
+	View          *View                  `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureRequest) Reset() {
+	*x = ConfigureRequest{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureRequest) ProtoMessage() {}
+
+func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
+func (*ConfigureRequest) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ConfigureRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *ConfigureRequest) GetMember() uint32 {
+	if x != nil {
+		return x.Member
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetView() *View {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+type ConfigureResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureResponse) Reset() {
+	*x = ConfigureResponse{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureResponse) ProtoMessage() {}
+
+func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
+func (*ConfigureResponse) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -82,7 +318,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[0]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -94,7 +330,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[0]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -107,7 +343,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StatusRequest) GetCluster() string {
@@ -139,13 +375,17 @@ type StatusResponse struct {
 	Quorum        bool                   `protobuf:"varint,11,opt,name=quorum,proto3" json:"quorum,omitempty"` // a majority of the view is in reach, this member included
 	Peers         []*Peer                `protobuf:"bytes,12,rep,name=peers,proto3" json:"peers,omitempty"`
 	Operations    []*Operations          `protobuf:"bytes,13,rep,name=operations,proto3" json:"operations,omitempty"`
+	View          *View                  `protobuf:"bytes,14,opt,name=view,proto3" json:"view,omitempty"`       // the one that it holds, durably; none while it waits for its first
+	Digest        string                 `protobuf:"bytes,15,opt,name=digest,proto3" json:"digest,omitempty"`   // of that view
+	Disk          string                 `protobuf:"bytes,16,opt,name=disk,proto3" json:"disk,omitempty"`       // names the member's disk; a lost one gets another name
+	Version       string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"` // of the binary
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -157,7 +397,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,7 +410,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -264,6 +504,34 @@ func (x *StatusResponse) GetOperations() []*Operations {
 	return nil
 }
 
+func (x *StatusResponse) GetView() *View {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
+func (x *StatusResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 // Peer is another member as this one sees it.
 type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -279,7 +547,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +559,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +572,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Peer) GetMember() uint32 {
@@ -365,7 +633,7 @@ type Operations struct {
 
 func (x *Operations) Reset() {
 	*x = Operations{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +645,7 @@ func (x *Operations) String() string {
 func (*Operations) ProtoMessage() {}
 
 func (x *Operations) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +658,7 @@ func (x *Operations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operations.ProtoReflect.Descriptor instead.
 func (*Operations) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Operations) GetKind() string {
@@ -454,7 +722,7 @@ type SetLinkRequest struct {
 
 func (x *SetLinkRequest) Reset() {
 	*x = SetLinkRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +734,7 @@ func (x *SetLinkRequest) String() string {
 func (*SetLinkRequest) ProtoMessage() {}
 
 func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +747,7 @@ func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkRequest.ProtoReflect.Descriptor instead.
 func (*SetLinkRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SetLinkRequest) GetCluster() string {
@@ -518,7 +786,7 @@ type SetLinkResponse struct {
 
 func (x *SetLinkResponse) Reset() {
 	*x = SetLinkResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +798,7 @@ func (x *SetLinkResponse) String() string {
 func (*SetLinkResponse) ProtoMessage() {}
 
 func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,17 +811,32 @@ func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkResponse.ProtoReflect.Descriptor instead.
 func (*SetLinkResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"A\n" +
+	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\x86\x01\n" +
+	"\x04View\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x126\n" +
+	"\amembers\x18\x03 \x03(\v2\x1c.georegister.admin.v1.MemberR\amembers\x12\x16\n" +
+	"\x06issued\x18\x04 \x01(\rR\x06issued\"Z\n" +
+	"\x06Member\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04disk\x18\x04 \x01(\tR\x04disk\"t\n" +
+	"\x10ConfigureRequest\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\x12.\n" +
+	"\x04view\x18\x03 \x01(\v2\x1a.georegister.admin.v1.ViewR\x04view\"\x13\n" +
+	"\x11ConfigureResponse\"A\n" +
 	"\rStatusRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
-	"\x06member\x18\x02 \x01(\rR\x06member\"\xb7\x03\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\"\xad\x04\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -570,7 +853,11 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x05peers\x18\f \x03(\v2\x1a.georegister.admin.v1.PeerR\x05peers\x12@\n" +
 	"\n" +
 	"operations\x18\r \x03(\v2 .georegister.admin.v1.OperationsR\n" +
-	"operations\"\xb3\x01\n" +
+	"operations\x12.\n" +
+	"\x04view\x18\x0e \x01(\v2\x1a.georegister.admin.v1.ViewR\x04view\x12\x16\n" +
+	"\x06digest\x18\x0f \x01(\tR\x06digest\x12\x12\n" +
+	"\x04disk\x18\x10 \x01(\tR\x04disk\x12\x18\n" +
+	"\aversion\x18\x11 \x01(\tR\aversion\"\xb3\x01\n" +
 	"\x04Peer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x1c\n" +
@@ -595,14 +882,16 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x12\n" +
 	"\x04peer\x18\x03 \x01(\rR\x04peer\x12\x18\n" +
 	"\ablocked\x18\x04 \x01(\bR\ablocked\"\x11\n" +
-	"\x0fSetLinkResponse*4\n" +
+	"\x0fSetLinkResponse*A\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aLEARNER\x10\x01\x12\t\n" +
-	"\x05VOTER\x10\x022\xb4\x01\n" +
+	"\x05VOTER\x10\x02\x12\v\n" +
+	"\aWAITING\x10\x032\x92\x02\n" +
 	"\x05Admin\x12S\n" +
 	"\x06Status\x12#.georegister.admin.v1.StatusRequest\x1a$.georegister.admin.v1.StatusResponse\x12V\n" +
-	"\aSetLink\x12$.georegister.admin.v1.SetLinkRequest\x1a%.georegister.admin.v1.SetLinkResponseB9Z7github.com/georegister/georegister/api/admin/v1;adminv1b\x06proto3"
+	"\aSetLink\x12$.georegister.admin.v1.SetLinkRequest\x1a%.georegister.admin.v1.SetLinkResponse\x12\\\n" +
+	"\tConfigure\x12&.georegister.admin.v1.ConfigureRequest\x1a'.georegister.admin.v1.ConfigureResponseB9Z7github.com/georegister/georegister/api/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_api_admin_v1_admin_proto_rawDescOnce sync.Once
@@ -617,29 +906,38 @@ func file_api_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_api_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_api_admin_v1_admin_proto_goTypes = []any{
-	(Role)(0),               // 0: georegister.admin.v1.Role
-	(*StatusRequest)(nil),   // 1: georegister.admin.v1.StatusRequest
-	(*StatusResponse)(nil),  // 2: georegister.admin.v1.StatusResponse
-	(*Peer)(nil),            // 3: georegister.admin.v1.Peer
-	(*Operations)(nil),      // 4: georegister.admin.v1.Operations
-	(*SetLinkRequest)(nil),  // 5: georegister.admin.v1.SetLinkRequest
-	(*SetLinkResponse)(nil), // 6: georegister.admin.v1.SetLinkResponse
+	(Role)(0),                 // 0: georegister.admin.v1.Role
+	(*View)(nil),              // 1: georegister.admin.v1.View
+	(*Member)(nil),            // 2: georegister.admin.v1.Member
+	(*ConfigureRequest)(nil),  // 3: georegister.admin.v1.ConfigureRequest
+	(*ConfigureResponse)(nil), // 4: georegister.admin.v1.ConfigureResponse
+	(*StatusRequest)(nil),     // 5: georegister.admin.v1.StatusRequest
+	(*StatusResponse)(nil),    // 6: georegister.admin.v1.StatusResponse
+	(*Peer)(nil),              // 7: georegister.admin.v1.Peer
+	(*Operations)(nil),        // 8: georegister.admin.v1.Operations
+	(*SetLinkRequest)(nil),    // 9: georegister.admin.v1.SetLinkRequest
+	(*SetLinkResponse)(nil),   // 10: georegister.admin.v1.SetLinkResponse
 }
 var file_api_admin_v1_admin_proto_depIdxs = []int32{
-	0, // 0: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
-	3, // 1: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
-	4, // 2: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
-	1, // 3: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
-	5, // 4: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
-	2, // 5: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
-	6, // 6: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
+	1,  // 1: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
+	0,  // 2: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
+	7,  // 3: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
+	8,  // 4: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
+	1,  // 5: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
+	5,  // 6: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
+	9,  // 7: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
+	3,  // 8: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
+	6,  // 9: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
+	10, // 10: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
+	4,  // 11: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
+	9,  // [9:12] is the sub-list for method output_type
+	6,  // [6:9] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_api_admin_v1_admin_proto_init() }
@@ -653,7 +951,7 @@ func file_api_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_admin_v1_admin_proto_rawDesc), len(file_api_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

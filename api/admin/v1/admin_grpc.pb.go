@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_Status_FullMethodName  = "/georegister.admin.v1.Admin/Status"
-	Admin_SetLink_FullMethodName = "/georegister.admin.v1.Admin/SetLink"
+	Admin_Status_FullMethodName    = "/georegister.admin.v1.Admin/Status"
+	Admin_SetLink_FullMethodName   = "/georegister.admin.v1.Admin/SetLink"
+	Admin_Configure_FullMethodName = "/georegister.admin.v1.Admin/Configure"
 )
 
 // AdminClient is the client API for Admin service.
@@ -36,6 +37,10 @@ type AdminClient interface {
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
 	// SetLink cuts or mends this member's side of a link, to play a partition.
 	SetLink(ctx context.Context, in *SetLinkRequest, opts ...grpc.CallOption) (*SetLinkResponse, error)
+	// Configure gives the member a view. It answers when the view is durable and the member acts on nothing
+	// older any more. A lower epoch than the one it holds, or the same epoch with another digest, is refused with
+	// ABORTED; its Status then tells the view that it holds. The view that it holds already is accepted.
+	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 }
 
 type adminClient struct {
@@ -66,6 +71,16 @@ func (c *adminClient) SetLink(ctx context.Context, in *SetLinkRequest, opts ...g
 	return out, nil
 }
 
+func (c *adminClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfigureResponse)
+	err := c.cc.Invoke(ctx, Admin_Configure_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -77,6 +92,10 @@ type AdminServer interface {
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
 	// SetLink cuts or mends this member's side of a link, to play a partition.
 	SetLink(context.Context, *SetLinkRequest) (*SetLinkResponse, error)
+	// Configure gives the member a view. It answers when the view is durable and the member acts on nothing
+	// older any more. A lower epoch than the one it holds, or the same epoch with another digest, is refused with
+	// ABORTED; its Status then tells the view that it holds. The view that it holds already is accepted.
+	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -92,6 +111,9 @@ func (UnimplementedAdminServer) Status(context.Context, *StatusRequest) (*Status
 }
 func (UnimplementedAdminServer) SetLink(context.Context, *SetLinkRequest) (*SetLinkResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLink not implemented")
+}
+func (UnimplementedAdminServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -150,6 +172,24 @@ func _Admin_SetLink_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfigureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Configure(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Configure_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Configure(ctx, req.(*ConfigureRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -164,6 +204,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLink",
 			Handler:    _Admin_SetLink_Handler,
+		},
+		{
+			MethodName: "Configure",
+			Handler:    _Admin_Configure_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
