@@ -47,6 +47,9 @@ var rooms = []struct {
 	{"client", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload/closedloop", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
+	{"controllers/world", []string{"api", "replica/view"}},
+	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
+	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "replica/view", "replica/capability"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
 	{"witness", []string{"api/witness", "replica/register"}},
 }
@@ -76,7 +79,9 @@ func allowed(s source, target string) bool {
 }
 
 // pure lists the rooms that hold deterministic state machines and their vocabulary.
-var pure = []string{"replica/register", "replica/view", "replica/capability", "replica/protocol"}
+var pure = []string{"replica/register", "replica/view", "replica/capability", "replica/protocol",
+	"controllers/world", "controllers/build", "controllers/decide",
+}
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.
 var impure = []string{

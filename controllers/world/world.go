@@ -1,0 +1,130 @@
+// Package world is what the operator sees of one cluster at one moment: the resource, its objects and what its
+// members say. Decisions are functions of it.
+package world
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Snapshot is one cluster as it was observed. Whoever decides changes nothing in it.
+type Snapshot struct {
+	Cluster *v1alpha1.GeoRegisterCluster
+	Now     time.Time
+	// ClusterID is the identity of the stored data: the record's, else that of retained volumes, else a new one.
+	ClusterID string
+	Record    Record
+	// Members is everybody of whom anything was seen: named by the record, by a StatefulSet, a pod, a volume;
+	// by id, each once.
+	Members []Member
+	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
+	// may not read nodes.
+	Zones      map[string]Zone
+	ZonesKnown bool
+	// Monitoring says which kinds of the Prometheus operator the apiserver has.
+	Monitoring MonitoringKinds
+	// Settings are the operator's own.
+	Settings Settings
+}
+
+// Settings are what the operator was started with.
+type Settings struct {
+	DefaultImage  string // of members where neither the resource nor a running member says another
+	ClusterDomain string // of the cluster's DNS, such as cluster.local
+	Namespace     string // where the operator runs: its pods may reach the admin port
+	Version       string
+	// LostAfter is how long a member's pod may be without its node or volume before the member counts as lost.
+	LostAfter time.Duration
+}
+
+// MonitoringKinds are the kinds of the Prometheus operator that the apiserver has.
+type MonitoringKinds struct{ PodMonitor, PrometheusRule bool }
+
+// Zone is where a node is.
+type Zone struct {
+	Name  string // its label topology.kubernetes.io/zone, or empty
+	Ready bool
+}
+
+// Record is the object NAME-view: the view as it was decided, before anyone was told.
+type Record struct {
+	Exists          bool
+	View            view.View
+	UID             types.UID
+	ResourceVersion string
+	// Problem says why the object can't be read as a record, or is empty. Such a record is rebuilt.
+	Problem string
+}
+
+// Member is what was seen of one member.
+type Member struct {
+	ID          view.MemberID
+	Site        string
+	StatefulSet *appsv1.StatefulSet
+	Pod         *corev1.Pod
+	Volume      *corev1.PersistentVolumeClaim
+	// VolumeNode is the node that the bound volume is tied to, or empty; with NodeGone that node is no more.
+	VolumeNode string
+	NodeGone   bool
+	// Report is the member's own word, nil while it is silent; Silence then says why.
+	Report  *Report
+	Silence string
+}
+
+// Report is what a member said of itself just now (api/admin).
+type Report struct {
+	ClusterID   string
+	Role        Role
+	View        view.View // the one that it holds durably; epoch 0: none yet
+	Digest      string
+	Disk        string
+	Incarnation view.Incarnation
+	Version     string
+	Quorum      bool // a majority of its view is in its reach
+	Peers       []Peer
+	Shards      int
+	Voting      int // of its shards
+}
+
+// Peer is another member as this one sees it.
+type Peer struct {
+	ID        view.MemberID
+	Reachable bool
+	RTT       time.Duration
+}
+
+// Role is what a member may do.
+type Role int
+
+// The roles.
+const (
+	Waiting Role = iota // an empty disk that was given no view yet
+	Learner             // takes a state transfer
+	Voter               // counts in quorums
+	Removed             // a newer view is without it
+)
+
+func (r Role) String() string {
+	return [...]string{"Waiting", "Learner", "Voter", "Removed"}[r]
+}
+
+// Member returns what was seen of a member, or nil.
+func (s *Snapshot) Member(id view.MemberID) *Member {
+	for i := range s.Members {
+		if s.Members[i].ID == id {
+			return &s.Members[i]
+		}
+	}
+	return nil
+}
+
+// Serves reports whether a member votes in the view of an epoch.
+func (m *Member) Serves(epoch uint64) bool {
+	return m != nil && m.Report != nil && m.Report.Role == Voter && m.Report.View.Epoch == epoch
+}
