@@ -1,0 +1,65 @@
+// Package build makes the objects of a cluster from its resource and its view: pure functions, so that what is
+// in the apiserver can be compared with what should be there, and read as golden files. It decides nothing: when
+// an object is made, replaced or removed is decided elsewhere (controllers/decide).
+package build
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Input is what the objects of one cluster are made from. Nothing in it is changed.
+type Input struct {
+	// Cluster is a valid resource, with its UID: owner references name it.
+	Cluster *v1alpha1.GeoRegisterCluster
+	// View is the recorded one; epoch 0 says that the cluster was not founded yet.
+	View view.View
+	// ClusterID is the identity of the stored data: never empty.
+	ClusterID string
+	// Image is what members run (see the function Image).
+	Image string
+	// Settings are the operator's own; Namespace and ClusterDomain are needed.
+	Settings world.Settings
+	// Monitoring says which optional kinds may be made.
+	Monitoring world.MonitoringKinds
+}
+
+// Objects are what the members of a cluster share, each complete for a server-side apply, in the order to apply
+// them in. The record is not among them: it changes by compare-and-swap alone.
+func Objects(in Input) []client.Object {
+	return nil
+}
+
+// Unwanted are the objects that the cluster may have had and does not want now, by kind, namespace and name
+// alone: where they exist, they are to be removed. Kinds that the apiserver does not have are left out.
+func Unwanted(in Input) []client.Object {
+	return nil
+}
+
+// Member are the objects of one member: its volume, unless nothing is kept on disk, and its StatefulSet.
+func Member(in Input, m view.Member) []client.Object {
+	return nil
+}
+
+// FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites, without the
+// names of their disks, which only they know.
+func FirstMembers(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) []view.Member {
+	var members []view.Member
+	for _, site := range cluster.Spec.Sites {
+		for range site.MemberCount() {
+			m := view.Member{ID: view.MemberID(len(members) + 1), Site: site.Name}
+			m.Address = Address(cluster, settings, m)
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// Image is what the members of a cluster should run: what the resource says, else what they already run, so
+// that a new operator restarts nothing, else the operator's default.
+func Image(cluster *v1alpha1.GeoRegisterCluster, running string, settings world.Settings) string {
+	return ""
+}
