@@ -17,6 +17,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1.
 	Shards int
 
+	// Store is the member's disk, opened for this member. The replica does not close it: it leaves it ready for the
+	// next replica in this process (storage.Store.Reboot). Nil: the one in Directory.
+	Store *storage.Store
 	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
 	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.
 	Directory  string
@@ -39,16 +43,19 @@ type Options struct {
 
 	// Listener is where peers reach this member; the replica closes it. Nil: the member's address in the view.
 	Listener net.Listener
+	// Dial connects to a peer's address. Nil: over TCP, resolving the name at each attempt.
+	Dial transport.Dial
 	// OneWayDelay emulates the distance from a peer; see transport.Options. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
 	Jitter      func(from view.MemberID) time.Duration
 
-	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, else as the view lists them.
+	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, and where that says nothing, by the
+	// round trips that are measured.
 	Nearest   []view.MemberID
 	Functions *register.Registry // nil: the built-in ones
 	Limits    register.Limits    // zero: register.DefaultLimits
 	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost
-	// something does not, whatever this says.
+	// something does not, whatever this says. A disk that the view names was founded, and votes in any case.
 	Bootstrap bool
 	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
 	Retry, Suspect time.Duration
@@ -56,6 +63,9 @@ type Options struct {
 
 	Metrics prometheus.Registerer // nil: none
 	Logger  *zap.Logger           // nil: none
+
+	// measured says that nothing is known of the distances but what the transport measures.
+	measured bool
 
 	// Tests replace these.
 	start      func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
@@ -119,7 +129,7 @@ func (o *Options) completeDistances() error {
 		}
 	}
 	if o.Nearest == nil {
-		o.Nearest = others
+		o.Nearest, o.measured = others, farthest == 0
 		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int { return cmp.Compare(o.delay(a), o.delay(b)) })
 	} else {
 		sorted := slices.Sorted(slices.Values(o.Nearest))

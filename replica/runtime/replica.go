@@ -70,18 +70,12 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 func (r *Replica) open() (err error) {
 	o := &r.options
 	r.metrics = newMetrics()
-	r.store, err = storage.Open(storage.Options{
-		Directory:  o.Directory,
-		Identity:   storage.Identity{Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards},
-		Durability: o.Durability, FlushEvery: o.FlushEvery, Logger: o.Logger, Observe: r.metrics.observeCommit,
-		FileSystem: o.fileSystem,
-	})
-	if err != nil {
+	if err := r.openStore(); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, r.store.Close())
+			err = errors.Join(err, r.leaveStore())
 		}
 	}()
 	for i := range o.Shards {
@@ -93,7 +87,7 @@ func (r *Replica) open() (err error) {
 	}
 	r.transport, err = transport.Start(transport.Options{
 		View: o.View, Self: o.Self, Protocol: o.Protocol, Shards: o.Shards, Listener: o.Listener,
-		Handler: r.receive, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
+		Handler: r.receive, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
 	})
 	if err != nil {
 		return err
@@ -104,6 +98,41 @@ func (r *Replica) open() (err error) {
 	return nil
 }
 
+// openStore opens the disk, unless it was given.
+func (r *Replica) openStore() (err error) {
+	o := &r.options
+	r.store = o.Store
+	if r.store == nil {
+		r.store, err = storage.Open(storage.Options{
+			Directory:  o.Directory,
+			Identity:   storage.Identity{Cluster: o.View.Cluster, Member: o.Self, Protocol: o.Protocol, Shards: o.Shards},
+			Durability: o.Durability, FlushEvery: o.FlushEvery, Logger: o.Logger, FileSystem: o.fileSystem,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.store.Observe(r.metrics.observeCommit)
+	return nil
+}
+
+// leaveStore closes the disk, or readies it for the next replica if it was given.
+func (r *Replica) leaveStore() error {
+	if r.options.Store == nil {
+		return r.store.Close()
+	}
+	r.store.Observe(nil)
+	return r.store.Reboot()
+}
+
+// founded reports that an empty disk of this member votes: the cluster is being created on it.
+func (r *Replica) founded() bool {
+	o := &r.options
+	self := o.View.Members[o.View.Index(o.Self)]
+	// By name, a disk is founded even if this member lost one earlier: what was lost had no part in the cluster.
+	return self.Disk != "" && self.Disk == r.store.Disk() || o.Bootstrap && !r.store.Lost()
+}
+
 // config is what the protocol of a shard is told.
 func (r *Replica) config(shard int) protocol.Config {
 	o := &r.options
@@ -112,7 +141,7 @@ func (r *Replica) config(shard int) protocol.Config {
 		Functions: o.Functions, Limits: o.Limits, Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),
-		Bootstrap: o.Bootstrap && !r.store.Lost(),
+		Bootstrap: r.founded(),
 		Count:     r.metrics.paths(),
 	}
 }
@@ -230,14 +259,18 @@ func (r *Replica) clock() protocol.Instant { return protocol.Instant(time.Since(
 
 // Close stops in order: it refuses new operations, lets those under way finish for a moment, and leaves the
 // disk clean. After a failure it returns the reason, and the disk stays locked until the process ends.
-func (r *Replica) Close() error {
-	r.closing.Do(func() { r.closed = r.close() })
+func (r *Replica) Close() error { return r.CloseWithin(drainFor) }
+
+// CloseWithin is Close with another bound on the time that operations under way have. What has not ended by then
+// ends as unknown.
+func (r *Replica) CloseWithin(drain time.Duration) error {
+	r.closing.Do(func() { r.closed = r.close(drain) })
 	return r.closed
 }
 
-func (r *Replica) close() error {
+func (r *Replica) close(drain time.Duration) error {
 	r.refusing.Store(true)
-	late := time.NewTimer(drainFor)
+	late := time.NewTimer(drain)
 	defer late.Stop()
 	for _, s := range r.shards {
 		s.drain()
@@ -256,7 +289,7 @@ func (r *Replica) close() error {
 		return errors.Join(r.failure, r.transport.Close(), r.metrics.unregister())
 	}
 	r.loops.Wait()
-	err := errors.Join(r.transport.Close(), r.store.Close(), r.metrics.unregister())
+	err := errors.Join(r.transport.Close(), r.leaveStore(), r.metrics.unregister())
 	if err != nil {
 		return fmt.Errorf("replica of member %d: close: %w", r.options.Self, err)
 	}

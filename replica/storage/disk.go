@@ -32,6 +32,7 @@ type disk struct {
 	db      *pebble.DB
 	options *Options
 	failure *failure
+	observe func(Commit)
 	readers []*diskShard
 
 	mutex   sync.Mutex
@@ -50,7 +51,7 @@ type request struct {
 	done  func(uint64)
 }
 
-func openDisk(path string, o *Options, f *failure) (*disk, error) {
+func openDisk(path string, o *Options, f *failure, observe func(Commit)) (*disk, error) {
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
 	db, err := pebble.Open(path, &pebble.Options{
@@ -74,7 +75,7 @@ func openDisk(path string, o *Options, f *failure) (*disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	d := &disk{db: db, options: o, failure: f, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d := &disk{db: db, options: o, failure: f, observe: observe, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	for i := range o.Identity.Shards {
 		d.readers = append(d.readers, &diskShard{
 			disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i)),
@@ -198,9 +199,7 @@ func (d *disk) write(requests []request) (n int, ok bool) {
 		d.failure.set(fmt.Errorf("disk failed: %w", err))
 		return n, false
 	}
-	if d.options.Observe != nil {
-		d.options.Observe(Commit{Batches: n, Bytes: size, Took: time.Since(start)})
-	}
+	d.observe(Commit{Batches: n, Bytes: size, Took: time.Since(start)})
 	for i := range requests[:n] {
 		requests[i].done(requests[i].batch.Sequence)
 	}

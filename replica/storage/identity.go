@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +36,9 @@ var ErrForeign = errors.New("the disk belongs to another member")
 type record struct {
 	DiskVersion int `json:"disk_version"`
 	Identity
+	// Disk names this disk, at random, so that a view can say which empty disk it was founded on. A disk that
+	// lost its state is another one.
+	Disk string `json:"disk"`
 	// Boot counts the starts; it is durable before the process that it counts does anything.
 	Boot uint32 `json:"boot"`
 	// Durability is that of the latest start: it says what an unclean stop cost.
@@ -64,6 +69,19 @@ func (r *record) check(want Identity) error {
 	return nil
 }
 
+// newDisk names the disk anew.
+func (r *record) newDisk() {
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // never fails, says its documentation
+	r.Disk = hex.EncodeToString(name[:])
+}
+
+// lose notes that the state is gone.
+func (r *record) lose() {
+	r.Lost = true
+	r.newDisk()
+}
+
 // stateLost reports whether the latest stop may have lost something that was acknowledged.
 func (r *record) stateLost() bool {
 	switch r.Durability {
@@ -78,17 +96,9 @@ func (r *record) stateLost() bool {
 // readRecord returns nil without an error if there is none.
 func readRecord(fs vfs.FS, directory string) (*record, error) {
 	path := fs.PathJoin(directory, identityFile)
-	file, err := fs.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open identity: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(file)
-	if err != nil {
-		return nil, fmt.Errorf("read identity %s: %w", path, err)
+	data, err := readFile(fs, path)
+	if data == nil || err != nil {
+		return nil, err
 	}
 	var version struct {
 		DiskVersion int `json:"disk_version"`
@@ -106,18 +116,43 @@ func readRecord(fs vfs.FS, directory string) (*record, error) {
 	return r, nil
 }
 
+// readFile returns nil without an error if there is no such file.
+func readFile(fs vfs.FS, path string) ([]byte, error) {
+	file, err := fs.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return data, nil // not nil, even if it is empty
+}
+
 // writeRecord replaces the record as a whole and returns when that is durable.
 func writeRecord(fs vfs.FS, directory string, r *record) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode identity: %w", err)
 	}
-	path := fs.PathJoin(directory, identityFile)
-	if err := writeFile(fs, path+".new", append(data, '\n')); err != nil {
+	if err := replaceFile(fs, directory, identityFile, append(data, '\n')); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
+	return nil
+}
+
+// replaceFile makes data the content of a file, as a whole, and returns when that is durable.
+func replaceFile(fs vfs.FS, directory, name string, data []byte) error {
+	path := fs.PathJoin(directory, name)
+	if err := writeFile(fs, path+".new", data); err != nil {
+		return err
+	}
 	if err := fs.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write identity: %w", err)
+		return err
 	}
 	return syncDirectory(fs, directory)
 }

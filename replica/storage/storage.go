@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // Durability says when a batch counts as persisted.
@@ -79,8 +81,6 @@ type Options struct {
 	FlushEvery time.Duration // Interval only; zero: DefaultFlushEvery
 	FileSystem vfs.FS        // nil: the operating system's
 	Logger     *zap.Logger   // nil: none
-	// Observe is told of each commit, from the committer's goroutine. It may be nil.
-	Observe func(Commit)
 }
 
 // Commit is the work of one turn of the committer.
@@ -101,12 +101,15 @@ type engine interface {
 
 // Store is a member's state.
 type Store struct {
-	options Options
-	record  record
-	engine  engine
-	failure *failure
-	closing sync.Once
-	closed  error
+	options  Options
+	engine   engine
+	failure  *failure
+	observer atomic.Pointer[func(Commit)]
+	mutex    sync.Mutex // guards record and view
+	record   record
+	view     view.View
+	closing  sync.Once
+	closed   error
 }
 
 // Open opens the state of a member, and makes its next boot count durable. It refuses a disk of another
@@ -128,6 +131,7 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("storage: durability %s needs a directory", o.Durability)
 	}
 	s := &Store{options: o, failure: newFailure(), record: record{DiskVersion: DiskVersion, Identity: o.Identity}}
+	s.record.newDisk()
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("storage %s: %w", o.Directory, err)
 	}
@@ -153,9 +157,17 @@ func (s *Store) open() error {
 			return err
 		}
 		s.record = *earlier
+		if s.record.Disk == "" { // it was made before disks had names
+			s.record.newDisk()
+		}
+	}
+	if s.view, err = readView(o.FileSystem, o.Directory, o.Identity.Cluster); err != nil {
+		return err
 	}
 	if o.Durability == Memory {
-		s.record.Lost = s.record.Lost || earlier != nil
+		if earlier != nil {
+			s.record.lose()
+		}
 		s.engine = newMemory(o.Identity.Shards)
 	} else if err := s.openDisk(earlier); err != nil {
 		return err
@@ -181,18 +193,18 @@ func (s *Store) openDisk(earlier *record) error {
 		if err := errors.Join(o.FileSystem.RemoveAll(path), syncDirectory(o.FileSystem, o.Directory)); err != nil {
 			return fmt.Errorf("wipe: %w", err)
 		}
-		s.record.Lost = true
+		s.record.lose()
 	default:
 		if names, err := o.FileSystem.List(path); err != nil || len(names) == 0 {
 			// Somebody removed the database and left the identity. That is noted before a new database hides
 			// it from the start after a crash in between.
-			s.record.Lost = true
+			s.record.lose()
 			if err := writeRecord(o.FileSystem, o.Directory, &s.record); err != nil {
 				return err
 			}
 		}
 	}
-	d, err := openDisk(path, o, s.failure)
+	d, err := openDisk(path, o, s.failure, s.observe)
 	if err != nil {
 		return err
 	}
@@ -203,12 +215,23 @@ func (s *Store) openDisk(earlier *record) error {
 	return nil
 }
 
-// Boot counts the starts of this member on this disk, this one included.
-func (s *Store) Boot() uint32 { return s.record.Boot }
+// Boot counts the starts of this member on this disk, this one included; see Reboot.
+func (s *Store) Boot() uint32 { return s.now().Boot }
+
+// Disk names the disk, and never another one: a disk that lost its state gets another name, as an empty one
+// has.
+func (s *Store) Disk() string { return s.now().Disk }
 
 // Lost reports that an earlier state of this member was lost, now or before: it must join again, whatever
 // else says that it may vote.
-func (s *Store) Lost() bool { return s.record.Lost }
+func (s *Store) Lost() bool { return s.now().Lost }
+
+// now is a copy of the record.
+func (s *Store) now() record {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.record
+}
 
 // Shard is the state of one shard. It is used by one goroutine at a time, the one that commits to the shard.
 // It panics if the disk can't be read; Err says why.
@@ -219,6 +242,48 @@ func (s *Store) Shard(i int) protocol.Reader { return s.engine.shard(i) }
 // not block. After a failure nothing is reported any more.
 func (s *Store) Commit(shard int, batch protocol.Batch, done func(sequence uint64)) bool {
 	return s.engine.commit(shard, batch, done)
+}
+
+// Reboot readies the store for protocols that start again in this process, on all that was committed: it
+// counts one more boot, durably, when whoever used the store has ended. Nobody may use it meanwhile.
+func (s *Store) Reboot() error {
+	if err := s.reboot(); err != nil {
+		return fmt.Errorf("storage %s: count another boot: %w", s.options.Directory, err)
+	}
+	return nil
+}
+
+func (s *Store) reboot() error {
+	// What is still on its way to the disk could not be read back yet.
+	arrived := make(chan struct{})
+	if !s.engine.commit(0, protocol.Batch{}, func(uint64) { close(arrived) }) {
+		select {
+		case <-arrived:
+		case <-s.Done():
+			return s.Err()
+		}
+	}
+	s.mutex.Lock()
+	s.record.Boot++
+	s.mutex.Unlock()
+	if s.options.Directory == "" {
+		return nil
+	}
+	record := s.now()
+	if err := writeRecord(s.options.FileSystem, s.options.Directory, &record); err != nil {
+		s.failure.set(fmt.Errorf("disk failed: %w", err))
+		return err
+	}
+	return nil
+}
+
+// Observe has the function told of each commit from now on, from the committer's goroutine; nil: nobody.
+func (s *Store) Observe(observe func(Commit)) { s.observer.Store(&observe) }
+
+func (s *Store) observe(c Commit) {
+	if observe := s.observer.Load(); observe != nil && *observe != nil {
+		(*observe)(c)
+	}
 }
 
 // Bytes is the size of the state on disk, or in memory; 0 once the store is closed or failed.
@@ -247,8 +312,9 @@ func (s *Store) close() error {
 	if s.options.Directory == "" {
 		return nil
 	}
-	s.record.Clean = true
-	if err := writeRecord(s.options.FileSystem, s.options.Directory, &s.record); err != nil {
+	record := s.now()
+	record.Clean = true
+	if err := writeRecord(s.options.FileSystem, s.options.Directory, &record); err != nil {
 		return fmt.Errorf("storage %s: close: %w", s.options.Directory, err)
 	}
 	return nil

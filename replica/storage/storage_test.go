@@ -133,9 +133,8 @@ func TestAValueOutlivesItsOverwriting(t *testing.T) {
 
 func TestCommitsArePersistedInOrder(t *testing.T) {
 	var groups, batches atomic.Int64
-	o := options(vfs.NewMem(), Sync)
-	o.Observe = func(c Commit) { groups.Add(1); batches.Add(int64(c.Batches)) }
-	s := open(t, o)
+	s := open(t, options(vfs.NewMem(), Sync))
+	s.Observe(func(c Commit) { groups.Add(1); batches.Add(int64(c.Batches)) })
 	defer closeStore(t, s)
 	const n = 500
 	persisted := make(chan uint64, n)
@@ -240,7 +239,7 @@ func TestARemovedDatabaseStaysLost(t *testing.T) {
 	}
 	plain := options(fs, Sync)
 	plain.Logger = zap.NewNop()
-	d, err := openDisk(directory+"/db", &plain, newFailure())
+	d, err := openDisk(directory+"/db", &plain, newFailure(), func(Commit) {})
 	if err != nil {
 		t.Fatal(err)
 	}

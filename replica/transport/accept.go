@@ -62,8 +62,16 @@ func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 		return nil, fmt.Errorf("%d shards are not %d, those of member %d", h.Shards, o.Shards, o.Self)
 	}
 	p := a.transport.peers[view.MemberID(h.Member)]
-	if p == nil {
-		return nil, fmt.Errorf("member %d is not in the view of member %d", h.Member, o.Self)
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("member %d, which is at epoch %d, is not in the view of epoch %d of member %d",
+			h.Member, h.Epoch, o.View.Epoch, o.Self)
+	case h.Epoch < o.View.Epoch:
+		return nil, fmt.Errorf("member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+			h.Member, h.Epoch, o.View.Epoch, o.Self)
+	case h.Epoch > o.View.Epoch:
+		return nil, fmt.Errorf("member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+			o.Self, o.View.Epoch, h.Epoch, h.Member)
 	}
 	return p, nil
 }

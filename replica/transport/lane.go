@@ -104,8 +104,8 @@ func (l *lane) stream(ctx context.Context) (accepted bool, err error) {
 		}
 		return false, fmt.Errorf("hello: %w", err)
 	}
-	if h := reply.Hello; h == nil || h.Member != uint32(p.member.ID) {
-		return false, fmt.Errorf("hello: the answer is not member %d's", p.member.ID)
+	if h := reply.Hello; h == nil || h.Member != uint32(p.member.ID) || h.Epoch != p.transport.options.View.Epoch {
+		return false, fmt.Errorf("hello: the answer is not member %d's, of this epoch", p.member.ID)
 	}
 	p.refused.Store(nil)
 	if l == p.small {

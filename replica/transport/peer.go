@@ -21,6 +21,17 @@ import (
 // keepaliveEvery is when gRPC looks whether a silent connection still exists; it allows no less than 10 s.
 const keepaliveEvery = 10 * time.Second
 
+// reconnectEvery bounds the pauses between attempts to reach a peer that is away.
+const reconnectEvery = 500 * time.Millisecond
+
+// dialTimeout bounds one attempt to connect. It is short, since the address of a peer that moved may swallow
+// what is sent to it, and only the next attempt asks where the peer is now.
+const dialTimeout = 1500 * time.Millisecond
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
+}
+
 // Peer tells how a member is reached.
 type Peer struct {
 	ID        view.MemberID
@@ -52,15 +63,13 @@ type peer struct {
 }
 
 func newPeer(t *Transport, m view.Member) (*peer, error) {
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
-	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt.
+	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt. gRPC's own resolver
+	// would stay with what it found for half a minute.
 	connection, err := grpc.NewClient("passthrough:///"+m.Address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", address)
-		}),
+		grpc.WithContextDialer(t.options.Dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectEvery},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveEvery, Timeout: 5 * time.Second, PermitWithoutStream: true}),
@@ -97,7 +106,7 @@ func (p *peer) run(ctx context.Context) {
 
 // keep replaces the stream of a lane whenever it breaks.
 func (p *peer) keep(ctx context.Context, l *lane) {
-	const first, most = 20 * time.Millisecond, time.Second
+	const first, most = 20 * time.Millisecond, reconnectEvery
 	wait := first
 	for ctx.Err() == nil {
 		streamed, err := l.stream(ctx)

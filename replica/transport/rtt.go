@@ -28,12 +28,6 @@ func (r *roundTrips) add(now, rtt time.Duration) {
 	r.silent = 5*pingEvery + 2*rtt
 }
 
-func (r *roundTrips) reachable(now time.Duration) bool {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return r.count > 0 && now-r.heard <= r.silent
-}
-
 func (r *roundTrips) read(now time.Duration) (last, smallest time.Duration, reachable bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -42,6 +42,10 @@ const (
 // the slice; a handler that blocks holds up that peer.
 type Handler func(from view.MemberID, messages []*peerv1.Message)
 
+// Dial connects to the address of a peer in the view. It is called at each attempt, so that a name that leads
+// elsewhere by now is followed.
+type Dial func(ctx context.Context, address string) (net.Conn, error)
+
 // Options say who talks to whom.
 type Options struct {
 	View     view.View
@@ -50,6 +54,7 @@ type Options struct {
 	Shards   int
 	Listener net.Listener // where peers reach this member; the transport closes it
 	Handler  Handler
+	Dial     Dial // nil: over TCP
 	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the
 	// same at the other end, a round trip takes twice as long. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
@@ -81,6 +86,9 @@ func Start(o Options) (*Transport, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
+	}
+	if o.Dial == nil {
+		o.Dial = dialTCP
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Transport{options: o, peers: map[view.MemberID]*peer{}, start: time.Now(), cancel: cancel}
@@ -132,10 +140,13 @@ func (t *Transport) Peers() []Peer {
 	return peers
 }
 
-// Reachable reports whether a peer answered a ping lately.
-func (t *Transport) Reachable(id view.MemberID) bool {
-	p := t.peers[id]
-	return p != nil && p.rtts.reachable(t.clock())
+// Distance is the smallest round trip to a peer among the latest, and whether it answered a ping lately. The round trip
+// is 0 before the first.
+func (t *Transport) Distance(id view.MemberID) (rtt time.Duration, reachable bool) {
+	if p := t.peers[id]; p != nil {
+		_, rtt, reachable = p.rtts.read(t.clock())
+	}
+	return rtt, reachable
 }
 
 // Direction is a way of a link, as this member sees it.

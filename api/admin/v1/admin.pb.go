@@ -30,6 +30,7 @@ const (
 	Role_LEARNER          Role = 1 // a shard still takes a state transfer, and does not vote
 	Role_VOTER            Role = 2
 	Role_WAITING          Role = 3 // its disk is empty and it was given no view yet
+	Role_REMOVED          Role = 4 // its view does not name it: it never serves again
 )
 
 // Enum value maps for Role.
@@ -39,12 +40,14 @@ var (
 		1: "LEARNER",
 		2: "VOTER",
 		3: "WAITING",
+		4: "REMOVED",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
 		"LEARNER":          1,
 		"VOTER":            2,
 		"WAITING":          3,
+		"REMOVED":          4,
 	}
 )
 
@@ -882,12 +885,13 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x12\n" +
 	"\x04peer\x18\x03 \x01(\rR\x04peer\x12\x18\n" +
 	"\ablocked\x18\x04 \x01(\bR\ablocked\"\x11\n" +
-	"\x0fSetLinkResponse*A\n" +
+	"\x0fSetLinkResponse*N\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aLEARNER\x10\x01\x12\t\n" +
 	"\x05VOTER\x10\x02\x12\v\n" +
-	"\aWAITING\x10\x032\x92\x02\n" +
+	"\aWAITING\x10\x03\x12\v\n" +
+	"\aREMOVED\x10\x042\x92\x02\n" +
 	"\x05Admin\x12S\n" +
 	"\x06Status\x12#.georegister.admin.v1.StatusRequest\x1a$.georegister.admin.v1.StatusResponse\x12V\n" +
 	"\aSetLink\x12$.georegister.admin.v1.SetLinkRequest\x1a%.georegister.admin.v1.SetLinkResponse\x12\\\n" +

@@ -1,0 +1,223 @@
+package storage
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func viewOf(epoch uint64) view.View {
+	return view.View{Cluster: "c", Epoch: epoch, Issued: 4, Members: []view.Member{
+		{ID: 2, Site: "va", Address: "va:7000", Disk: "d2"}, {ID: 4, Site: "ir", Address: "ir:7000"},
+	}}
+}
+
+func saveView(t *testing.T, s *Store, v view.View) {
+	t.Helper()
+	if err := s.SaveView(v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheViewOutlivesEveryStop(t *testing.T) {
+	for _, d := range []Durability{Sync, Interval, Memory} {
+		for _, clean := range []bool{true, false} {
+			fs := vfs.NewCrashableMem()
+			s := open(t, options(fs, d))
+			if s.View().Epoch != 0 {
+				t.Fatalf("%s: a new disk holds the view %+v", d, s.View())
+			}
+			saveView(t, s, viewOf(1))
+			saveView(t, s, viewOf(2))
+			if clean {
+				closeStore(t, s)
+			}
+			after := crash(fs)
+			if !clean {
+				closeStore(t, s)
+			}
+			s = open(t, options(after, d))
+			if got := s.View(); !reflect.DeepEqual(got, viewOf(2)) {
+				t.Errorf("%s, clean %v: the view is %+v", d, clean, got)
+			}
+			closeStore(t, s)
+		}
+	}
+}
+
+// A crash in the middle of a change leaves the one view or the other, at whichever operation it comes.
+func TestAViewIsReplacedAsAWhole(t *testing.T) {
+	for n := int32(0); ; n++ {
+		fs := vfs.NewCrashableMem()
+		s := open(t, options(fs, Sync))
+		saveView(t, s, viewOf(1))
+		closeStore(t, s)
+
+		err := writeView(errorfs.Wrap(fs, errorfs.OnIndex(n)), directory, viewOf(2))
+		for seed := range uint64(3) {
+			after := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(1, seed))})
+			s = open(t, options(after, Sync))
+			got := s.View().Epoch
+			closeStore(t, s)
+			if got != 2 && (got != 1 || err == nil) {
+				t.Fatalf("failure at operation %d (%v): the epoch is %d after a crash", n, err, got)
+			}
+		}
+		if err == nil {
+			if n == 0 {
+				t.Fatal("no operation failed")
+			}
+			return
+		}
+	}
+}
+
+func TestADamagedViewIsRefused(t *testing.T) {
+	good := vfs.NewMem()
+	s := open(t, options(good, Sync))
+	saveView(t, s, viewOf(3))
+	closeStore(t, s)
+	text, err := readFile(good, directory+"/"+viewFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ content, says string }{
+		"cut":     {string(text[:len(text)/2]), "is damaged"},
+		"empty":   {"", "is damaged"},
+		"changed": {strings.Replace(string(text), `"Epoch": 3`, `"Epoch": 7`, 1), "is damaged: its digest is"},
+	} {
+		fs := vfs.NewMem()
+		closeStore(t, open(t, options(fs, Sync)))
+		if err := writeFile(fs, directory+"/"+viewFile, []byte(test.content)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(options(fs, Sync)); err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), viewFile) {
+			t.Errorf("%s: %v, want the file's name and %q", name, err, test.says)
+		}
+	}
+	foreign := viewOf(1)
+	foreign.Cluster = "d"
+	if err := writeView(good, directory, foreign); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(options(good, Sync)); !errors.Is(err, ErrForeign) {
+		t.Errorf("a view of another cluster: %v", err)
+	}
+}
+
+func TestAViewThatCanNotBeSavedFailsTheStore(t *testing.T) {
+	s := open(t, options(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.Contains(op.Path, viewFile) && op.Kind == errorfs.OpRename {
+			return errorfs.ErrInjected
+		}
+		return nil
+	})), Sync))
+	if err := s.SaveView(viewOf(1)); !errors.Is(err, errorfs.ErrInjected) {
+		t.Errorf("saved: %v", err)
+	}
+	if s.View().Epoch != 0 || s.Err() == nil {
+		t.Errorf("the view is %+v, the failure %v", s.View(), s.Err())
+	}
+}
+
+// A disk keeps its name as long as it keeps its state.
+func TestADiskThatLostItsStateIsAnotherOne(t *testing.T) {
+	for name, test := range map[string]struct {
+		durability Durability
+		between    func(t *testing.T, fs *vfs.MemFS) *vfs.MemFS
+		same       bool
+	}{
+		"sync, clean":     {Sync, func(_ *testing.T, fs *vfs.MemFS) *vfs.MemFS { return fs }, true},
+		"interval, clean": {Interval, func(_ *testing.T, fs *vfs.MemFS) *vfs.MemFS { return fs }, true},
+		"memory, clean":   {Memory, func(_ *testing.T, fs *vfs.MemFS) *vfs.MemFS { return fs }, false},
+		"wiped":           {Sync, func(*testing.T, *vfs.MemFS) *vfs.MemFS { return vfs.NewMem() }, false},
+		"database removed": {Sync, func(t *testing.T, fs *vfs.MemFS) *vfs.MemFS {
+			if err := fs.RemoveAll(directory + "/db"); err != nil {
+				t.Fatal(err)
+			}
+			return fs
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			s := open(t, options(fs, test.durability))
+			first := s.Disk()
+			closeStore(t, s)
+			fs = test.between(t, fs)
+			s = open(t, options(fs, test.durability))
+			second := s.Disk()
+			closeStore(t, s)
+			if first == "" || second == "" || (first == second) != test.same {
+				t.Errorf("the disk was named %q, and is %q", first, second)
+			}
+		})
+	}
+	crashed := vfs.NewCrashableMem()
+	s := open(t, options(crashed, Interval))
+	after := crash(crashed)
+	first := s.Disk()
+	closeStore(t, s)
+	s = open(t, options(after, Interval))
+	if s.Disk() == first {
+		t.Error("interval, crash: the disk kept its name")
+	}
+	closeStore(t, s)
+}
+
+func TestAnOldDiskIsGivenAName(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, options(fs, Sync))
+	put(t, s, 0, 1, set("k", "v"))
+	closeStore(t, s)
+	old := s.now()
+	old.Disk = ""
+	if err := writeRecord(fs, directory, &old); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, options(fs, Sync))
+	name := s.Disk()
+	if name == "" || s.Lost() {
+		t.Errorf("an old disk is named %q, lost %v", name, s.Lost())
+	}
+	closeStore(t, s)
+	s = open(t, options(fs, Sync))
+	defer closeStore(t, s)
+	if s.Disk() != name {
+		t.Errorf("it was named %q, and is %q", name, s.Disk())
+	}
+}
+
+func TestReboot(t *testing.T) {
+	for _, d := range []Durability{Sync, Interval, Memory} {
+		t.Run(d.String(), func(t *testing.T) {
+			fs := vfs.NewMem()
+			s := open(t, options(fs, d))
+			name := s.Disk()
+			// Not waited for: the next protocol must find it all the same.
+			s.Commit(1, protocol.Batch{Sequence: 1, Mutations: []protocol.Mutation{set("k", "v")}}, func(uint64) {})
+			if err := s.Reboot(); err != nil {
+				t.Fatal(err)
+			}
+			if got := scan(s, 1, "", 9); len(got) != 1 || got[0] != "k=v" {
+				t.Errorf("after it, the shard holds %q", got)
+			}
+			if s.Boot() != 2 || s.Lost() || s.Disk() != name {
+				t.Errorf("boot %d, lost %v, disk %q; want 2, false, %q", s.Boot(), s.Lost(), s.Disk(), name)
+			}
+			closeStore(t, s)
+			s = open(t, options(fs, d))
+			defer closeStore(t, s)
+			if s.Boot() != 3 {
+				t.Errorf("boot %d of the next process, want 3", s.Boot())
+			}
+		})
+	}
+}
