@@ -28,6 +28,7 @@ var rooms = []struct {
 	may  []string
 }{
 	{"replica/register", nil},
+	{"replica/view/wire", []string{"api/admin", "replica/view"}},
 	{"replica/view", []string{"replica/register"}},
 	{"replica/capability", []string{"replica/register"}},
 	{"replica/profile", nil},

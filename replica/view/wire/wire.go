@@ -1,0 +1,33 @@
+// Package wire writes views as the admin port speaks of them, and reads them.
+package wire
+
+import (
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// ToProto is the view as a message; nil if its epoch is 0, which stands for no view.
+func ToProto(v view.View) *adminv1.View {
+	if v.Epoch == 0 {
+		return nil
+	}
+	message := &adminv1.View{Cluster: v.Cluster, Epoch: v.Epoch, Issued: uint32(v.LastIssued())}
+	for _, m := range v.Members {
+		message.Members = append(message.Members, &adminv1.Member{
+			Id: uint32(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
+		})
+	}
+	return message
+}
+
+// FromProto is the view that a message tells, as it is: whether it is valid is asked of the view. A missing message
+// makes a view of epoch 0.
+func FromProto(message *adminv1.View) view.View {
+	v := view.View{Cluster: message.GetCluster(), Epoch: message.GetEpoch(), Issued: view.MemberID(message.GetIssued())}
+	for _, m := range message.GetMembers() {
+		v.Members = append(v.Members, view.Member{
+			ID: view.MemberID(m.GetId()), Site: m.GetSite(), Address: m.GetAddress(), Disk: m.GetDisk(),
+		})
+	}
+	return v
+}

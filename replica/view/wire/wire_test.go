@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"reflect"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func TestRoundTrip(t *testing.T) {
+	want := view.View{Cluster: "c", Epoch: 3, Issued: 9, Members: []view.Member{
+		{ID: 1, Site: "ca", Address: "ca:7000", Disk: "d1"}, {ID: 9, Site: "va", Address: "va:7000"},
+	}}
+	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v became %+v", want, got)
+	}
+	want.Issued = 0 // stands for the highest
+	if got := FromProto(ToProto(want)); got.Digest() != want.Digest() {
+		t.Errorf("%+v became %+v", want, got)
+	}
+}
+
+func TestNoView(t *testing.T) {
+	if ToProto(view.View{}) != nil || FromProto(nil).Epoch != 0 {
+		t.Error("no view became one")
+	}
+}
+
+// FuzzFromProto shows that whatever comes over the wire is read, and that what is valid keeps its digest on the way.
+func FuzzFromProto(f *testing.F) {
+	for _, v := range []view.View{{}, {Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1, Disk: "d"}}}} {
+		data, err := proto.Marshal(ToProto(v))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		message := &adminv1.View{}
+		if proto.Unmarshal(data, message) != nil {
+			return
+		}
+		v := FromProto(message)
+		if v.Validate() != nil {
+			return
+		}
+		if again := FromProto(ToProto(v)); again.Digest() != v.Digest() {
+			t.Errorf("%+v became %+v", v, again)
+		}
+	})
+}
