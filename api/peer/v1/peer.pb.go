@@ -1201,12 +1201,15 @@ func (x *Done) GetAnswer() *Answer {
 	return nil
 }
 
-// MemberRecord is what a member knows of itself and of the others' disks.
+// MemberRecord is what a member knows of itself and of the others' disks. It names members by ID: they have
+// other positions in the views that follow.
 type MemberRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint32                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Voter         bool                   `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
-	Known         []uint32               `protobuf:"varint,3,rep,packed,name=known,proto3" json:"known,omitempty"` // incarnations adopted, by position in the view
+	Known         []uint32               `protobuf:"varint,3,rep,packed,name=known,proto3" json:"known,omitempty"`     // incarnations adopted, of members; empty: all 1
+	Members       []uint32               `protobuf:"varint,4,rep,packed,name=members,proto3" json:"members,omitempty"` // of the view, by position
+	Epoch         uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`            // the view's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1260,6 +1263,20 @@ func (x *MemberRecord) GetKnown() []uint32 {
 		return x.Known
 	}
 	return nil
+}
+
+func (x *MemberRecord) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *MemberRecord) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // Transfer is one step of a newcomer's state transfer.
@@ -1479,11 +1496,13 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04done\x18\x04 \x03(\v2\x19.georegister.peer.v1.DoneR\x04done\"S\n" +
 	"\x04Done\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x123\n" +
-	"\x06answer\x18\x02 \x01(\v2\x1b.georegister.peer.v1.AnswerR\x06answer\"\\\n" +
+	"\x06answer\x18\x02 \x01(\v2\x1b.georegister.peer.v1.AnswerR\x06answer\"\x8c\x01\n" +
 	"\fMemberRecord\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\rR\vincarnation\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x14\n" +
-	"\x05known\x18\x03 \x03(\rR\x05known\"\xa3\x01\n" +
+	"\x05known\x18\x03 \x03(\rR\x05known\x12\x18\n" +
+	"\amembers\x18\x04 \x03(\rR\amembers\x12\x14\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\xa3\x01\n" +
 	"\bTransfer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x12\n" +

@@ -3,7 +3,9 @@
 //
 // A replica that restarts without the state it acknowledged is a new member: quorums that counted it no
 // longer intersect. It takes the next incarnation of its ID, has it adopted by enough others, takes a state
-// transfer from just those, and only then votes (docs/design.md, lost disks).
+// transfer from just those, and only then votes (docs/design.md, lost disks). A member of a later view that takes
+// the place of another comes in the same way, as if it were the next disk of the one that it replaces
+// (docs/protocols.md, replaced members).
 package member
 
 import (
@@ -42,6 +44,7 @@ type Mistakes struct {
 	KeepIncarnation bool // a newcomer takes a transfer but no new incarnation: nothing fences its old answers
 	TransferFromOne bool // a newcomer votes after a single member's transfer
 	SkipSettling    bool // a newcomer votes while work is unfinished that its lost disk voted on
+	AnyEpoch        bool // messages of members in other views count
 }
 
 // recordKey is where the journal holds the MemberRecord. Protocols use other first bytes.
@@ -101,9 +104,11 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	case err != nil:
 		return nil, err
 	case found:
-		m.roster.Merge(record.Known)
-		m.roster.Learn(config.Self, view.Incarnation(record.Incarnation))
+		m.recall(record)
 		m.inner = factory(config, journal, m.roster)
+		if record.Epoch < config.View.Epoch {
+			m.save(record.Voter)
+		}
 		if record.Voter {
 			m.state = voting
 		} else {
@@ -147,14 +152,18 @@ func (m *Member) Submit(r protocol.Request) {
 	}
 	m.effects.Complete = append(m.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{
 		Status:  register.Unavailable,
-		Message: "this member lost its disk and is still fetching the state from the others",
+		Message: "this member has an empty disk and is still fetching the state from the others",
 	}})
 }
 
 // Receive implements protocol.Protocol.
 func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
-	if m.config.View.Index(from) < 0 || from == m.config.Self || msg.Epoch != m.config.View.Epoch {
+	if m.config.View.Index(from) < 0 || from == m.config.Self {
 		return
+	}
+	if msg.Epoch != m.config.View.Epoch && !m.mistakes.AnyEpoch {
+		m.config.Took("member.other-epoch")
+		return // quorums of two views need not meet
 	}
 	incarnation := view.Incarnation(max(msg.Incarnation, 1))
 	if incarnation < m.roster.Of(from) {
@@ -251,12 +260,33 @@ func (m *Member) load() (*peerv1.MemberRecord, bool, error) {
 	if err := record.UnmarshalVT(raw); err != nil {
 		return nil, false, fmt.Errorf("the member record on disk is damaged: %w", err)
 	}
+	if record.Epoch > m.config.View.Epoch {
+		return nil, false, fmt.Errorf("this disk has been in the view of epoch %d and must not go back to epoch %d; start it with the newer view",
+			record.Epoch, m.config.View.Epoch)
+	}
+	if len(record.Known) > 0 && len(record.Known) != len(record.Members) {
+		return nil, false, fmt.Errorf("the member record on disk is damaged: it knows %d incarnations of %d members", len(record.Known), len(record.Members))
+	}
 	return record, true, nil
+}
+
+// recall learns what a record knows, by ID: the view may be another one since. A member that is gone from it
+// has nothing to say any more, and one that came has had no disk yet.
+func (m *Member) recall(record *peerv1.MemberRecord) {
+	for i, incarnation := range record.Known {
+		m.roster.Learn(view.MemberID(record.Members[i]), view.Incarnation(incarnation))
+	}
+	m.roster.Learn(m.config.Self, view.Incarnation(record.Incarnation))
 }
 
 // save writes the member's record, with all incarnations that it knows.
 func (m *Member) save(voter bool) {
-	record := &peerv1.MemberRecord{Incarnation: uint32(m.Incarnation()), Voter: voter, Known: m.roster.Vector()}
+	record := &peerv1.MemberRecord{
+		Incarnation: uint32(m.Incarnation()), Voter: voter, Known: m.roster.Vector(), Epoch: m.config.View.Epoch,
+	}
+	for _, member := range m.config.View.Members {
+		record.Members = append(record.Members, uint32(member.ID))
+	}
 	raw, err := record.MarshalVT()
 	if err != nil {
 		m.effects.Fault = fmt.Errorf("encode the member record: %w", err)
