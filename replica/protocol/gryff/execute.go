@@ -211,10 +211,13 @@ func (p *Protocol) settle(i *instance, e *peerv1.Executed) {
 func (p *Protocol) reportExecuted(component []*instance) {
 	for _, i := range component {
 		author := view.MemberID(i.id.writer.Member())
-		if author != p.config.Self {
+		switch {
+		case author == p.config.Self:
+			if i.drive != nil {
+				p.decideExecuted(i.drive)
+			}
+		case p.config.View.Index(author) >= 0: // it may have been replaced since
 			p.tellExecuted(i.object, i.id, author, 0, false)
-		} else if i.drive != nil {
-			p.decideExecuted(i.drive)
 		}
 		if i.tellTo != 0 && i.tellTo != author && i.tellTo != p.config.Self {
 			p.tellExecuted(i.object, i.id, i.tellTo, 0, false)
