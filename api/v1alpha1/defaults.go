@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -16,6 +18,10 @@ const (
 	DefaultShards   = 4
 	DefaultMembers  = 1
 	DefaultInterval = 50 * time.Millisecond
+	// DefaultSize is the size of a member's volume.
+	DefaultSize = "10Gi"
+	// DefaultNodePoolKey is the label by which a node pool is found.
+	DefaultNodePoolKey = "topology.kubernetes.io/zone"
 )
 
 // Bounds of durations.
@@ -55,6 +61,30 @@ func (s Storage) SyncInterval() time.Duration {
 	}
 	d, _ := s.Interval.parse() // validated
 	return d
+}
+
+// SizeOrDefault is spec.storage.size or its default.
+func (s Storage) SizeOrDefault() resource.Quantity {
+	if s.Size == nil {
+		return resource.MustParse(DefaultSize)
+	}
+	return *s.Size
+}
+
+// RetentionOrDefault is spec.storage.retention or its default.
+func (s Storage) RetentionOrDefault() Retention {
+	if s.Retention == "" {
+		return Retain
+	}
+	return s.Retention
+}
+
+// KeyOrDefault is spec.sites[].nodePool.key or its default.
+func (p NodePool) KeyOrDefault() string {
+	if p.Key == "" {
+		return DefaultNodePoolKey
+	}
+	return p.Key
 }
 
 // Register is the limits, with their defaults, in the store's own vocabulary.

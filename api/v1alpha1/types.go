@@ -4,7 +4,10 @@
 // +groupName=georegister.io
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // What manifests write as apiVersion and kind.
 const (
@@ -14,8 +17,12 @@ const (
 
 // GeoRegisterCluster is a replicated store whose members live at several sites.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=grc,categories=all
+// +kubebuilder:resource:shortName=grc,categories={all,georegister}
 // +kubebuilder:printcolumn:name=Protocol,type=string,JSONPath=`.spec.protocol`
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name=Sites,type=integer,JSONPath=`.status.siteCount`
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name must have at most 20 characters: names of objects are made from it"
 type GeoRegisterCluster struct {
@@ -23,6 +30,19 @@ type GeoRegisterCluster struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec GeoRegisterClusterSpec `json:"spec"`
+
+	// Status is what the operator saw last. Nothing is decided from it.
+	// +optional
+	Status GeoRegisterClusterStatus `json:"status,omitzero"`
+}
+
+// GeoRegisterClusterList is a list of clusters.
+// +kubebuilder:object:root=true
+type GeoRegisterClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GeoRegisterCluster `json:"items"`
 }
 
 // GeoRegisterClusterSpec is what the user asks for.
@@ -55,6 +75,21 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Limits Limits `json:"limits,omitempty"`
 
+	PodSpec `json:",inline"`
+
+	// Monitoring asks for objects of the Prometheus operator.
+	// +optional
+	Monitoring Monitoring `json:"monitoring,omitempty"`
+
+	// Paused stops the operator from changing anything of this cluster: nothing is created, updated, repaired
+	// or replaced. The members serve on, and the status goes on telling how they are.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// DeletionProtection refuses the deletion of this resource until it is set to false.
+	// +optional
+	DeletionProtection bool `json:"deletionProtection,omitempty"`
+
 	// WAN is the network between the sites, to be emulated. Without it nothing is delayed.
 	// +optional
 	WAN *WAN `json:"wan,omitempty"`
@@ -72,6 +107,24 @@ type Site struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
 	Members *int32 `json:"members,omitempty"`
+
+	// NodePool names the nodes where the site's members may run. Without it they may run anywhere, which
+	// emulates a site on whatever nodes there are.
+	// +optional
+	NodePool *NodePool `json:"nodePool,omitempty"`
+}
+
+// NodePool is the nodes that bear a label.
+type NodePool struct {
+	// Key of the label. Default: topology.kubernetes.io/zone.
+	// +optional
+	// +kubebuilder:validation:MaxLength=316
+	Key string `json:"key,omitempty"`
+
+	// Value of the label.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Value string `json:"value"`
 }
 
 // Durability says when an operation is acknowledged.
@@ -103,7 +156,33 @@ type Storage struct {
 	// Interval is the time between syncs with durability Interval, up to 1m. Default: 50ms.
 	// +optional
 	Interval Duration `json:"interval,omitempty"`
+
+	// Size of each member's volume. It may grow. Without meaning with durability Memory. Default: 10Gi.
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// Class is the StorageClass of the volumes. It can't be changed later. Default: the cluster's default class.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Class string `json:"class,omitempty"`
+
+	// Retention says what becomes of the volumes when the resource is deleted: Retain keeps them, and a resource
+	// of the same name takes them up again; Delete deletes them, and the data with them. Default: Retain.
+	// +optional
+	Retention Retention `json:"retention,omitempty"`
 }
+
+// Retention says what becomes of the volumes when the resource is deleted.
+// +kubebuilder:validation:Enum=Retain;Delete
+type Retention string
+
+// The retentions.
+const (
+	// Retain keeps the volumes and the view.
+	Retain Retention = "Retain"
+	// Delete deletes them with the resource.
+	Delete Retention = "Delete"
+)
 
 // Limits bound what a client may store. Larger keys and values are refused with the limit in the message.
 type Limits struct {
