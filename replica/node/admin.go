@@ -10,6 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/wire"
 )
 
 // admin serves api/admin/v1.
@@ -33,28 +34,21 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 	if err := a.meant(r.Cluster, r.Member); err != nil {
 		return nil, err
 	}
-	c, now := &a.node.config, a.node.replica.Status()
+	n := a.node
+	c, now := &n.config, n.now.Load()
 	response := &adminv1.StatusResponse{
-		Cluster: c.Cluster, Epoch: now.Epoch, Member: uint32(c.Self), Site: c.member(c.Self).Site,
-		Protocol: c.Protocol, Boot: now.Boot, Quorum: now.Quorum,
-		Role: adminv1.Role_VOTER, Shards: uint32(len(now.Shards)),
+		Cluster: c.Cluster, Member: uint32(c.Self), Site: n.site(), Protocol: c.Protocol, Version: n.options.Version,
+		Epoch: now.view.Epoch, View: wire.ToProto(now.view), Disk: n.store.Disk(), Boot: n.store.Boot(),
+		Role: now.role, Shards: uint32(c.Shards),
 	}
-	for _, s := range now.Shards {
-		response.Incarnation = max(response.Incarnation, uint32(s.Incarnation))
-		if s.Voter {
-			response.VotingShards++
-		} else {
-			response.Role = adminv1.Role_LEARNER
-		}
+	if now.view.Epoch > 0 {
+		response.Digest = now.view.Digest()
 	}
-	for _, p := range now.Peers {
-		response.Peers = append(response.Peers, &adminv1.Peer{
-			Member: uint32(p.ID), Site: c.member(p.ID).Site, Connected: p.Connected, Reachable: p.Reachable,
-			RttMicroseconds: p.RTT.Microseconds(), Refused: p.Refused,
-		})
+	if now.replica != nil {
+		fill(response, now)
 	}
 	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
-		reading := a.node.meter.Read(kind)
+		reading := n.meter.Read(kind)
 		response.Operations = append(response.Operations, &adminv1.Operations{
 			Kind: kind.String(), Answered: reading.Answered, Refused: reading.Refused, Unanswered: reading.Unanswered,
 			Fast: reading.Fast, RoundTrips: reading.RoundTrips, LatencyBuckets: reading.Latency,
@@ -63,17 +57,61 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 	return response, nil
 }
 
-// SetLink implements adminv1.AdminServer.
+// fill adds what a running replica tells.
+func fill(response *adminv1.StatusResponse, now *membership) {
+	status := now.replica.Status()
+	response.Quorum, response.Role = status.Quorum, adminv1.Role_VOTER
+	for _, s := range status.Shards {
+		response.Incarnation = max(response.Incarnation, uint32(s.Incarnation))
+		if s.Voter {
+			response.VotingShards++
+		} else {
+			response.Role = adminv1.Role_LEARNER
+		}
+	}
+	for _, p := range status.Peers {
+		response.Peers = append(response.Peers, &adminv1.Peer{
+			Member: uint32(p.ID), Site: now.site(p.ID), Connected: p.Connected, Reachable: p.Reachable,
+			RttMicroseconds: p.RTT.Microseconds(), Refused: p.Refused,
+		})
+	}
+}
+
+// Configure implements adminv1.AdminServer.
+func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*adminv1.ConfigureResponse, error) {
+	if err := a.meant(r.Cluster, r.Member); err != nil {
+		return nil, err
+	}
+	if r.View == nil {
+		return nil, status.Error(codes.InvalidArgument, "the view is missing")
+	}
+	if err := a.node.configure(ctx, wire.FromProto(r.View)); err != nil {
+		return nil, err
+	}
+	return &adminv1.ConfigureResponse{}, nil
+}
+
+// SetLink implements adminv1.AdminServer. A link stays as it was set over changes of the view.
 func (a *admin) SetLink(_ context.Context, r *adminv1.SetLinkRequest) (*adminv1.SetLinkResponse, error) {
 	if err := a.meant(r.Cluster, r.Member); err != nil {
 		return nil, err
 	}
+	n, peer := a.node, view.MemberID(r.Peer)
 	var directions transport.Direction
 	if r.Blocked {
 		directions = transport.Outgoing | transport.Incoming
 	}
-	if err := a.node.replica.Block(view.MemberID(r.Peer), directions); err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+	n.linking.Lock()
+	defer n.linking.Unlock()
+	now := n.now.Load()
+	if peer == n.config.Self || !named(now.view, peer) {
+		return nil, status.Errorf(codes.InvalidArgument, "member %d has no peer %d", n.config.Self, peer)
+	}
+	n.cut[peer] = r.Blocked
+	if now.replica != nil {
+		if err := now.replica.Block(peer, directions); err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
 	}
 	return &adminv1.SetLinkResponse{}, nil
 }

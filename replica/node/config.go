@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,15 +18,22 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Config is the file that a member is started with, in YAML or JSON.
+// Config is the file that a member is started with, in YAML or JSON. All members of a cluster can share one: then
+// Self and Site are given beside it (Who).
 type Config struct {
-	Cluster  string        `json:"cluster"`  // the cluster's identity
-	Epoch    uint64        `json:"epoch"`    // of the view
-	Protocol string        `json:"protocol"` // as manifests spell it
-	Shards   int           `json:"shards"`
-	Self     view.MemberID `json:"self"`
-	Members  []Member      `json:"members"`
-	// Bootstrap says that the cluster is being created, so that an empty disk votes.
+	Cluster  string        `json:"cluster"`        // the cluster's identity
+	Protocol string        `json:"protocol"`       // as manifests spell it
+	Shards   int           `json:"shards"`         // 1..runtime.MaxShards; fixed for the cluster's life
+	Self     view.MemberID `json:"self,omitempty"` // required, here or beside the file
+	Site     string        `json:"site,omitempty"` // of this member; required unless Members name it
+
+	// Epoch, Issued and Members are a view. Without Members and Epoch the member goes by the view on its disk, and
+	// waits to be given one if there is none. See latest for which view counts.
+	Epoch   uint64        `json:"epoch,omitempty"`
+	Issued  view.MemberID `json:"issued,omitempty"` // the highest ID ever given; 0: that of Members
+	Members []Member      `json:"members,omitempty"`
+	// Bootstrap says that the cluster is being created, so that an empty disk votes. A view that names its
+	// members' disks needs none.
 	Bootstrap bool `json:"bootstrap,omitempty"`
 
 	Directory  string             `json:"directory"` // the member's own
@@ -44,7 +52,8 @@ type Config struct {
 type Member struct {
 	ID      view.MemberID `json:"id"`
 	Site    string        `json:"site"`
-	Address string        `json:"address"` // where its peers reach it
+	Address string        `json:"address"`        // where its peers reach it
+	Disk    string        `json:"disk,omitempty"` // view.Member.Disk
 	// RTT and Jitter emulate a distance: half the RTT, and up to Jitter more, in each direction.
 	RTT    Duration `json:"rtt,omitempty"`
 	Jitter Duration `json:"jitter,omitempty"`
@@ -89,8 +98,14 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// LoadConfig reads a configuration and checks it.
-func LoadConfig(path string) (Config, error) {
+// Who says which member of a shared configuration to run. What is not set is as the file says.
+type Who struct {
+	Self view.MemberID
+	Site string
+}
+
+// LoadConfig reads a configuration for a member and checks it.
+func LoadConfig(path string, who Who) (Config, error) {
 	var c Config
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -99,6 +114,8 @@ func LoadConfig(path string) (Config, error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return c, fmt.Errorf("configuration %s: %w", path, err)
 	}
+	c.Self = cmp.Or(who.Self, c.Self)
+	c.Site = cmp.Or(who.Site, c.Site)
 	if err := c.Validate(); err != nil {
 		return c, fmt.Errorf("configuration %s: %w", path, err)
 	}
@@ -107,28 +124,21 @@ func LoadConfig(path string) (Config, error) {
 
 // Validate reports the first thing that a member can't start with, by the name of its field.
 func (c Config) Validate() error {
-	protocol, err := capability.Find(c.Protocol)
-	if err != nil {
+	if _, err := capability.Find(c.Protocol); err != nil {
 		return fmt.Errorf("protocol: %w", err)
 	}
-	if err := protocol.CheckMembers(len(c.Members)); err != nil {
-		return fmt.Errorf("members: %w", err)
-	}
-	if err := c.View().Validate(); err != nil {
+	if err := c.validateView(); err != nil {
 		return err
 	}
-	if c.View().Index(c.Self) < 0 {
-		return fmt.Errorf("self: member %d is not in members", c.Self)
-	}
-	for _, m := range c.Members {
-		if m.Address == "" {
-			return fmt.Errorf("members: member %d has no address", m.ID)
-		}
-		if m.RTT < 0 || m.Jitter < 0 {
-			return fmt.Errorf("members: member %d: rtt and jitter must not be negative", m.ID)
-		}
-	}
 	switch {
+	case c.Cluster == "":
+		return errors.New("cluster: give the cluster's identity")
+	case c.Self < 1 || c.Self > view.MaxMemberID:
+		return fmt.Errorf("self: give the member's id, from 1 to %d, in the file or with --self", view.MaxMemberID)
+	case c.Site == "" && len(c.Members) == 0:
+		return errors.New("site: give the member's site, in the file or with --site: there are no members to tell it")
+	case c.Site == "" && c.View().Index(c.Self) < 0:
+		return fmt.Errorf("self: member %d is not in members", c.Self)
 	case c.Shards < 1:
 		return errors.New("shards: must be at least 1")
 	case c.Directory == "":
@@ -141,19 +151,59 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// View is the membership.
-func (c Config) View() view.View {
-	v := view.View{Cluster: c.Cluster, Epoch: c.Epoch}
+func (c Config) validateView() error {
+	if len(c.Members) == 0 {
+		switch {
+		case c.Epoch != 0 || c.Issued != 0:
+			return errors.New("members: epoch and issued mean nothing without members")
+		case c.Bootstrap:
+			return errors.New("members: bootstrap needs the members of the cluster that is made")
+		}
+		return nil
+	}
 	for _, m := range c.Members {
-		v.Members = append(v.Members, view.Member{ID: m.ID, Site: m.Site, Address: m.Address})
+		if m.RTT < 0 || m.Jitter < 0 {
+			return fmt.Errorf("members: member %d: rtt and jitter must not be negative", m.ID)
+		}
+	}
+	return usable(c.View(), c.Protocol)
+}
+
+// usable reports what keeps a protocol from running in a view.
+func usable(v view.View, protocol string) error {
+	can, err := capability.Find(protocol)
+	if err != nil {
+		return fmt.Errorf("protocol: %w", err)
+	}
+	if err := can.CheckMembers(len(v.Members)); err != nil {
+		return fmt.Errorf("members: %w", err)
+	}
+	if err := v.Validate(); err != nil {
+		return err
+	}
+	for _, m := range v.Members {
+		if m.Address == "" {
+			return fmt.Errorf("members: member %d has no address", m.ID)
+		}
+	}
+	return nil
+}
+
+// View is the membership that the file tells; its epoch is 0 if it tells none.
+func (c Config) View() view.View {
+	v := view.View{Cluster: c.Cluster, Epoch: c.Epoch, Issued: c.Issued}
+	for _, m := range c.Members {
+		v.Members = append(v.Members, view.Member{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
 	}
 	return v
 }
 
 // member is the entry of a member; the zero one if there is none.
 func (c Config) member(id view.MemberID) Member {
-	if i := c.View().Index(id); i >= 0 {
-		return c.Members[i]
+	for _, m := range c.Members {
+		if m.ID == id {
+			return m
+		}
 	}
 	return Member{}
 }

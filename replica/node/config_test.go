@@ -26,6 +26,33 @@ func valid(directory string) Config {
 	}
 }
 
+// without is the configuration of a member that waits for its view.
+func (c Config) without() Config {
+	c.Epoch, c.Issued, c.Members, c.Bootstrap, c.Site = 0, 0, nil, false, "a"
+	return c
+}
+
+// One file serves several members.
+func TestWho(t *testing.T) {
+	shared := valid("d").without()
+	shared.Self, shared.Site = 0, ""
+	text, err := json.Marshal(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LoadConfig(path, Who{Self: 7, Site: "va"})
+	if err != nil || got.Self != 7 || got.Site != "va" {
+		t.Errorf("member %d at site %q, %v", got.Self, got.Site, err)
+	}
+	if _, err := LoadConfig(path, Who{Self: 7}); err == nil || !strings.Contains(err.Error(), "site: give") {
+		t.Errorf("without a site: %v", err)
+	}
+}
+
 func TestConfigRoundTrip(t *testing.T) {
 	want := valid("d")
 	text, err := json.Marshal(want)
@@ -36,7 +63,7 @@ func TestConfigRoundTrip(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := LoadConfig(path)
+	got, err := LoadConfig(path, Who{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +86,11 @@ func TestConfigMistakes(t *testing.T) {
 		{"two members", func(c *Config) { c.Members = c.Members[:2] }, "members: protocol Gryff runs with 3, 5 or 7"},
 		{"one member twice", func(c *Config) { c.Members[2].ID = 1 }, "member 1 is named twice"},
 		{"no cluster", func(c *Config) { c.Cluster = "" }, "the cluster has no identity"},
+		{"no cluster, no view", func(c *Config) { *c = c.without(); c.Cluster = "" }, "cluster: give"},
+		{"no self", func(c *Config) { c.Self = 0; c.Site = "ca" }, "self: give the member's id"},
+		{"no site", func(c *Config) { *c = c.without(); c.Site = "" }, "site: give the member's site"},
+		{"epoch without members", func(c *Config) { *c = c.without(); c.Epoch = 2 }, "members: epoch and issued"},
+		{"bootstrap without members", func(c *Config) { *c = c.without(); c.Bootstrap = true }, "members: bootstrap"},
 		{"no epoch", func(c *Config) { c.Epoch = 0 }, "epochs start at 1"},
 		{"self", func(c *Config) { c.Self = 4 }, "self: member 4 is not in members"},
 		{"address", func(c *Config) { c.Members[1].Address = "" }, "member 2 has no address"},
@@ -95,11 +127,11 @@ func TestConfigFileMistakes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := LoadConfig(path, Who{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want the file's name and %q", text, err, want)
 		}
 	}
-	if _, err := LoadConfig("/no/such/file"); err == nil {
+	if _, err := LoadConfig("/no/such/file", Who{}); err == nil {
 		t.Error("a missing file was read")
 	}
 }

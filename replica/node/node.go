@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,8 +20,8 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/meter"
-	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/server"
+	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -27,15 +29,31 @@ import (
 // drainWithin bounds the orderly end of the front doors: a little more than the runtime's own drain.
 const drainWithin = 5 * time.Second
 
+// Options are what a member is given beside its configuration.
+type Options struct {
+	Version string         // of the binary
+	Log     *zap.Logger    // nil: none
+	Dial    transport.Dial // to peers; nil: over TCP
+}
+
 // node is a running member.
 type node struct {
 	config    Config
+	options   Options
 	log       *zap.Logger
 	registry  *prometheus.Registry
 	listeners listeners
-	replica   *runtime.Replica
+	peers     *peerDoor
+	store     *storage.Store
 	meter     *meter.Meter
 	doors     []door
+
+	now    atomic.Pointer[membership]
+	offers chan offer
+	kept   chan struct{} // closed when keep has ended
+
+	linking sync.Mutex
+	cut     map[view.MemberID]bool // links that are cut, to play a partition
 }
 
 // door is something that clients, probes or the operator talk to.
@@ -50,22 +68,40 @@ type listeners struct{ peer, grpc, redis, admin, http net.Listener }
 
 // Run runs a member until the context ends, then drains it and returns nil; or until it fails, and returns
 // why.
-func Run(ctx context.Context, config Config, log *zap.Logger) error {
-	n := &node{config: config, log: log, registry: prometheus.NewRegistry()}
+func Run(ctx context.Context, config Config, options Options) error {
+	n := &node{
+		config: config, options: options, log: options.Log, registry: prometheus.NewRegistry(),
+		offers: make(chan offer), kept: make(chan struct{}), cut: map[view.MemberID]bool{},
+	}
+	if n.log == nil {
+		n.log = zap.NewNop()
+	}
+	for _, m := range config.Members {
+		n.cut[m.ID] = m.Blocked
+	}
+	n.meter = meter.New(n)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := n.listen(); err != nil {
 		return errors.Join(err, n.listeners.close())
 	}
-	if err := n.start(ctx); err != nil {
+	if err := n.openDisk(); err != nil {
 		return errors.Join(err, n.listeners.close())
 	}
-	if err := n.open(); err != nil {
-		return errors.Join(err, n.replica.Close(), n.listeners.close())
+	n.peers = &peerDoor{listener: n.listeners.peer, log: n.log}
+	go n.peers.run() // until its listener is closed
+	if err := n.begin(ctx); err != nil {
+		return errors.Join(err, n.store.Close(), n.listeners.close())
 	}
-	log.Info("Member started", zap.Uint32("member", uint32(config.Self)), zap.String("site", config.member(config.Self).Site),
-		zap.Any("listen", config.Listen), zap.Uint32("boot", n.replica.Status().Boot))
+	if err := n.open(); err != nil {
+		return errors.Join(err, n.stop(), n.listeners.close())
+	}
+	n.log.Info("Member started", zap.Uint32("member", uint32(config.Self)), zap.String("site", n.site()),
+		zap.Any("listen", config.Listen), zap.Uint32("boot", n.store.Boot()), zap.String("version", options.Version))
 	return n.serve(ctx)
 }
+
+// site is the member's own.
+func (n *node) site() string { return cmp.Or(n.now.Load().site(n.config.Self), n.config.Site) }
 
 func (n *node) listen() error {
 	at := n.config.Listen
@@ -101,38 +137,14 @@ func (l listeners) close() error {
 	return errors.Join(errs...)
 }
 
-// start starts the replica, cut off from those that the configuration says.
-func (n *node) start(ctx context.Context) (err error) {
-	c := n.config
-	n.replica, err = runtime.Start(ctx, runtime.Options{
-		View: c.View(), Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards,
-		Directory: c.Directory, Durability: c.Durability, FlushEvery: time.Duration(c.FlushEvery),
-		Listener:    n.listeners.peer,
-		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.member(from).RTT) / 2 },
-		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.member(from).Jitter) },
-		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
-		Metrics: n.registry, Logger: n.log,
-	})
-	if err != nil {
-		return err
-	}
-	for _, m := range c.Members {
-		if m.Blocked {
-			if err := n.replica.Block(m.ID, transport.Outgoing|transport.Incoming); err != nil {
-				return errors.Join(err, n.replica.Close())
-			}
-		}
-	}
-	n.meter = meter.New(n.replica)
-	return nil
-}
-
 // open prepares the doors that are configured.
 func (n *node) open() error {
 	c := n.config
 	options := server.Options{
 		Store: n.meter, Limits: c.limits(), Log: n.log, Metrics: server.NewMetrics(n.registry),
-		Identity: server.Identity{Cluster: c.Cluster, Member: c.Self, Site: c.member(c.Self).Site, Protocol: c.Protocol},
+		Identity: server.Identity{
+			Cluster: c.Cluster, Member: c.Self, Site: n.site(), Protocol: c.Protocol, Durability: c.Durability.String(),
+		},
 	}
 	if l := n.listeners.grpc; l != nil {
 		g, err := server.NewGRPC(options)
@@ -155,7 +167,7 @@ func (n *node) open() error {
 	}
 	if l := n.listeners.http; l != nil {
 		s := &http.Server{
-			Handler:           server.NewHTTP(health{n.replica}, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})),
+			Handler:           server.NewHTTP(n, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})),
 			ReadHeaderTimeout: 10 * time.Second,
 		}
 		n.doors = append(n.doors, door{func() error { return ignoreClosed(s.Serve(l)) }, s.Shutdown})
@@ -163,7 +175,7 @@ func (n *node) open() error {
 	return nil
 }
 
-// serve runs the doors until the context ends, the replica fails or a door does.
+// serve runs the doors until the context ends, the member fails or a door does.
 func (n *node) serve(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	for _, d := range n.doors {
@@ -174,13 +186,8 @@ func (n *node) serve(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		var failure error
-		select {
-		case <-running.Done():
-		case <-n.replica.Done():
-			failure = n.replica.Err()
-		}
-		return errors.Join(failure, n.shutdown())
+		failure := n.keep(running)
+		return errors.Join(failure, n.shutdown(failure != nil))
 	})
 	err := group.Wait()
 	if err != nil {
@@ -191,9 +198,9 @@ func (n *node) serve(ctx context.Context) error {
 	return err
 }
 
-// shutdown closes the doors, answering what is in flight, and then the replica. After a failure nothing is
+// shutdown closes the doors, answering what is in flight, and then the member. After a failure nothing is
 // answered any more, so that there is nothing to wait for.
-func (n *node) shutdown() error {
+func (n *node) shutdown(failed bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
 	defer cancel()
 	var closing errgroup.Group
@@ -203,11 +210,19 @@ func (n *node) shutdown() error {
 	if err := closing.Wait(); err != nil {
 		n.log.Warn("Clients were cut off", zap.Error(err)) // they retry elsewhere; the stop is in order
 	}
-	if n.replica.Err() != nil {
-		_ = n.replica.Close() // returns the reason, which is known
-		return nil
+	err := n.stop()
+	if failed {
+		return n.listeners.close() // stop returns the reason, which is known
 	}
-	return n.replica.Close()
+	return errors.Join(err, n.listeners.close())
+}
+
+// stop ends the replica and closes the disk.
+func (n *node) stop() error {
+	if err := n.end(drainWithin, n.now.Load().role, "this member is stopping"); err != nil {
+		return err // the disk can't be trusted to be in order
+	}
+	return n.store.Close()
 }
 
 func ignoreClosed(err error) error {
@@ -217,18 +232,25 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// health answers the probes.
-type health struct{ replica *runtime.Replica }
-
 // Ready implements server.Health. A newcomer that catches up serves its role.
-func (h health) Ready() error { return h.replica.Err() }
+func (n *node) Ready() error {
+	now := n.now.Load()
+	if now.replica == nil {
+		return errors.New(now.why)
+	}
+	return now.replica.Err()
+}
 
 // Quorum implements server.Health.
-func (h health) Quorum() error {
-	if err := h.replica.Err(); err != nil {
+func (n *node) Quorum() error {
+	now := n.now.Load()
+	if now.replica == nil {
+		return errors.New(now.why)
+	}
+	if err := now.replica.Err(); err != nil {
 		return err
 	}
-	if !h.replica.Quorum() {
+	if !now.replica.Quorum() {
 		return errors.New("no quorum in reach, or this member does not vote yet; see the admin port's status")
 	}
 	return nil

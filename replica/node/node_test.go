@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -63,7 +62,7 @@ func run(t *testing.T, config Config) *running {
 	r := &running{config: config, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.err = Run(ctx, config, zap.NewNop())
+		r.err = Run(ctx, config, Options{Version: "test"})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -242,7 +241,7 @@ func TestRunRefuses(t *testing.T) {
 	defer taken.Close()
 	c := valid(filepath.Join(t.TempDir(), "disk"))
 	c.Listen.Redis = taken.Addr().String()
-	if err := Run(t.Context(), c, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "listen.redis") {
+	if err := Run(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), "listen.redis") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 	if found, err := filepath.Glob(c.Directory + "/*"); err != nil || len(found) > 0 {
@@ -251,7 +250,7 @@ func TestRunRefuses(t *testing.T) {
 	c.Listen.Redis = ""
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, c, zap.NewNop()) }()
+	go func() { ended <- Run(ctx, c, Options{}) }()
 	await(t, "the disk is in use", func() bool {
 		found, err := filepath.Glob(filepath.Join(c.Directory, "IDENTITY"))
 		return err == nil && len(found) == 1
@@ -261,7 +260,7 @@ func TestRunRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	c.Cluster = "another"
-	if err := Run(t.Context(), c, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "cluster is c, this member's is another") {
+	if err := Run(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), "cluster is c, this member's is another") {
 		t.Errorf("a foreign disk: %v", err)
 	}
 }

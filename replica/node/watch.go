@@ -17,13 +17,19 @@ const watchEvery = time.Second
 func (n *node) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	seen := n.changed(condition{}, n.replica.Status())
+	var of *membership
+	var seen condition
 	for {
+		if now := n.now.Load(); now != of {
+			of, seen = now, condition{} // another view: everything is news
+		}
+		if of.replica != nil {
+			seen = n.changed(of, seen, of.replica.Status())
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			seen = n.changed(seen, n.replica.Status())
 		}
 	}
 }
@@ -42,7 +48,7 @@ type peerCondition struct {
 
 // changed logs what differs from what was logged last, and returns what is logged now. A peer that does not
 // answer yet at the first look is no news, but a refusal, a role and a missing quorum are.
-func (n *node) changed(last condition, status runtime.Status) condition {
+func (n *node) changed(of *membership, last condition, status runtime.Status) condition {
 	now := condition{known: true, voter: true, quorum: status.Quorum}
 	for _, s := range status.Shards {
 		now.voter = now.voter && s.Voter
@@ -51,7 +57,7 @@ func (n *node) changed(last condition, status runtime.Status) condition {
 	case now.voter && !last.voter:
 		n.log.Info("Member votes")
 	case !now.voter && (last.voter || !last.known):
-		n.log.Warn("Member does not vote: it lost its disk, and fetches the others' state first")
+		n.log.Warn("Member does not vote yet: its disk was empty, and it fetches the others' state first")
 	}
 	for i, p := range status.Peers {
 		now.peers = append(now.peers, peerCondition{p.Reachable, p.Refused})
@@ -59,7 +65,7 @@ func (n *node) changed(last condition, status runtime.Status) condition {
 		if i < len(last.peers) {
 			before = last.peers[i]
 		}
-		peer := n.log.With(zap.Uint32("peer", uint32(p.ID)), zap.String("site", n.config.member(p.ID).Site))
+		peer := n.log.With(zap.Uint32("peer", uint32(p.ID)), zap.String("site", of.site(p.ID)))
 		switch {
 		case p.Reachable && !before.reachable:
 			peer.Info("Peer reached", zap.Duration("rtt", p.RTT))

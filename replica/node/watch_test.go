@@ -9,11 +9,13 @@ import (
 
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/transport"
+	"github.com/georegister/georegister/replica/view"
 )
 
 func TestChangesAreLoggedOnce(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
-	n := &node{log: zap.New(core), config: Config{Members: []Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}}}}
+	n := &node{log: zap.New(core)}
+	of := &membership{view: view.View{Members: []view.Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}}}}
 	status := func(voter, quorum, reachable bool, refused string) runtime.Status {
 		return runtime.Status{
 			Quorum: quorum, Shards: []runtime.ShardStatus{{Voter: true}, {Voter: voter}},
@@ -27,7 +29,7 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 		want   []string
 	}{
 		{"newcomer", status(false, false, false, ""), []string{
-			"warn Member does not vote: it lost its disk, and fetches the others' state first", "warn No quorum: clients are not served"}},
+			"warn Member does not vote yet: its disk was empty, and it fetches the others' state first", "warn No quorum: clients are not served"}},
 		{"nothing new", status(false, false, false, ""), nil},
 		{"peer up", status(false, false, true, ""), []string{"info Peer reached"}},
 		{"joined", status(true, true, true, ""), []string{"info Member votes", "info Quorum reached: clients are served"}},
@@ -37,7 +39,7 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 		{"still refused", status(true, false, false, "other shards"), nil},
 		{"healed", status(true, true, true, ""), []string{"info Peer reached", "info Quorum reached: clients are served"}},
 	} {
-		seen = n.changed(seen, step.status)
+		seen = n.changed(of, seen, step.status)
 		var got []string
 		for _, entry := range logged.TakeAll() {
 			got = append(got, entry.Level.String()+" "+entry.Message)

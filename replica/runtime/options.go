@@ -32,8 +32,8 @@ type Options struct {
 	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1.
 	Shards int
 
-	// Store is the member's disk, opened for this member. The replica does not close it: it leaves it ready for the
-	// next replica in this process (storage.Store.Reboot). Nil: the one in Directory.
+	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
+	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
 	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
 	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.

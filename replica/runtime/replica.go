@@ -116,13 +116,13 @@ func (r *Replica) openStore() (err error) {
 	return nil
 }
 
-// leaveStore closes the disk, or readies it for the next replica if it was given.
+// leaveStore closes the disk, unless it was given.
 func (r *Replica) leaveStore() error {
 	if r.options.Store == nil {
 		return r.store.Close()
 	}
 	r.store.Observe(nil)
-	return r.store.Reboot()
+	return nil
 }
 
 // founded reports that an empty disk of this member votes: the cluster is being created on it.

@@ -134,9 +134,9 @@ func TestLargeMessagesTravel(t *testing.T) {
 
 func TestAStrangerIsRefusedWithTheReason(t *testing.T) {
 	tests := map[string]func(*Options){
-		`cluster "d" is not "c"`:                  func(o *Options) { o.View.Cluster = "d" },
-		`protocol "gus" is not "toy"`:             func(o *Options) { o.Protocol = "gus" },
-		"3 shards are not 2":                      func(o *Options) { o.Shards = 3 },
+		`cluster "d" is not "c"`:      func(o *Options) { o.View.Cluster = "d" },
+		`protocol "gus" is not "toy"`: func(o *Options) { o.Protocol = "gus" },
+		"3 shards are not 2":          func(o *Options) { o.Shards = 3 },
 		"member 7, which is at epoch 1, is not in the view of epoch 1 of member 2": func(o *Options) { o.Self, o.View.Members[0].ID = 7, 7 },
 	}
 	for says, change := range tests {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/georegister/georegister/replica/node"
@@ -41,7 +40,7 @@ func benchmarkCluster(b *testing.B, durability storage.Durability, door string, 
 	ctx, stop := context.WithCancel(b.Context())
 	running, ctx := errgroup.WithContext(ctx)
 	for _, config := range configs {
-		running.Go(func() error { return node.Run(ctx, config, zap.NewNop()) })
+		running.Go(func() error { return node.Run(ctx, config, node.Options{}) })
 	}
 	defer func() {
 		stop()

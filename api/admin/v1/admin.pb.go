@@ -372,7 +372,7 @@ type StatusResponse struct {
 	Protocol      string                 `protobuf:"bytes,5,opt,name=protocol,proto3" json:"protocol,omitempty"` // as manifests spell it
 	Role          Role                   `protobuf:"varint,6,opt,name=role,proto3,enum=georegister.admin.v1.Role" json:"role,omitempty"`
 	Incarnation   uint32                 `protobuf:"varint,7,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                       // of the member's disk, from 1: the highest of its shards
-	Boot          uint32                 `protobuf:"varint,8,opt,name=boot,proto3" json:"boot,omitempty"`                                     // starts of the process on this disk
+	Boot          uint32                 `protobuf:"varint,8,opt,name=boot,proto3" json:"boot,omitempty"`                                     // starts on this disk: of the process, and of its protocols in a later view
 	VotingShards  uint32                 `protobuf:"varint,9,opt,name=voting_shards,json=votingShards,proto3" json:"voting_shards,omitempty"` // shards that vote; the others join after a lost disk
 	Shards        uint32                 `protobuf:"varint,10,opt,name=shards,proto3" json:"shards,omitempty"`
 	Quorum        bool                   `protobuf:"varint,11,opt,name=quorum,proto3" json:"quorum,omitempty"` // a majority of the view is in reach, this member included

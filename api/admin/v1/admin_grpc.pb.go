@@ -39,7 +39,9 @@ type AdminClient interface {
 	SetLink(ctx context.Context, in *SetLinkRequest, opts ...grpc.CallOption) (*SetLinkResponse, error)
 	// Configure gives the member a view. It answers when the view is durable and the member acts on nothing
 	// older any more. A lower epoch than the one it holds, or the same epoch with another digest, is refused with
-	// ABORTED; its Status then tells the view that it holds. The view that it holds already is accepted.
+	// ABORTED; its Status then tells the view that it holds. The view that it holds already is accepted. A view
+	// without the member removes it, for good; if the member's id was not given yet, it is refused with
+	// FAILED_PRECONDITION, as is a view of another cluster or with the member at another site.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 }
 
@@ -94,7 +96,9 @@ type AdminServer interface {
 	SetLink(context.Context, *SetLinkRequest) (*SetLinkResponse, error)
 	// Configure gives the member a view. It answers when the view is durable and the member acts on nothing
 	// older any more. A lower epoch than the one it holds, or the same epoch with another digest, is refused with
-	// ABORTED; its Status then tells the view that it holds. The view that it holds already is accepted.
+	// ABORTED; its Status then tells the view that it holds. The view that it holds already is accepted. A view
+	// without the member removes it, for good; if the member's id was not given yet, it is refused with
+	// FAILED_PRECONDITION, as is a view of another cluster or with the member at another site.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }

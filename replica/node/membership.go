@@ -1,0 +1,197 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/runtime"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/transport"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// drainForView bounds how long a change of the view waits for operations under way: with a quorum they end within a
+// round trip, and without one the change may be what brings it back.
+const drainForView = 250 * time.Millisecond
+
+// membership is what the member is at one time. It is never changed, only replaced.
+type membership struct {
+	view    view.View        // epoch 0: none yet
+	replica *runtime.Replica // nil: it serves nobody, as role and why say
+	role    adminv1.Role     // without a replica
+	why     string
+}
+
+// site is where a member is, as far as the view tells.
+func (m *membership) site(id view.MemberID) string {
+	if i := m.view.Index(id); i >= 0 {
+		return m.view.Members[i].Site
+	}
+	return ""
+}
+
+// Submit implements server.Store: operations go to the replica of the moment.
+func (n *node) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
+	now := n.now.Load()
+	if now.replica == nil {
+		go done(register.Result{Status: register.Unavailable, Message: now.why + "; ask another one"})
+		return
+	}
+	now.replica.Submit(op, timeout, done)
+}
+
+// openDisk opens the disk, and notes the view to start with.
+func (n *node) openDisk() error {
+	c := &n.config
+	store, err := storage.Open(storage.Options{
+		Directory: c.Directory,
+		Identity: storage.Identity{
+			Cluster: c.Cluster, Member: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards,
+		},
+		Durability: c.Durability, FlushEvery: time.Duration(c.FlushEvery), Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.store = store
+	v, err := latest(store.View(), c.View(), c.Self)
+	if err == nil && v.Epoch > 0 && v.Digest() != store.View().Digest() {
+		err = store.SaveView(v)
+	}
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	return nil
+}
+
+// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more.
+func (n *node) begin(ctx context.Context) error {
+	v := n.store.View()
+	switch {
+	case v.Epoch == 0:
+		n.now.Store(&membership{role: adminv1.Role_WAITING, why: "this member waits to be given its first view"})
+		n.log.Info("Member waits to be given a view", zap.String("disk", n.store.Disk()))
+		return nil
+	case removed(v, n.config.Self):
+		n.now.Store(&membership{view: v, role: adminv1.Role_REMOVED,
+			why: fmt.Sprintf("this member was removed by epoch %d, and never serves again", v.Epoch)})
+		n.log.Warn("Member was removed from the cluster", zap.Uint64("epoch", v.Epoch))
+		return nil
+	}
+	c := &n.config
+	replica, err := runtime.Start(ctx, runtime.Options{
+		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store,
+		Listener: n.peers.open(), Dial: n.options.Dial,
+		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.member(from).RTT) / 2 },
+		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.member(from).Jitter) },
+		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
+		Metrics: n.registry, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.linking.Lock()
+	defer n.linking.Unlock()
+	for _, m := range v.Members {
+		if n.cut[m.ID] {
+			if err := replica.Block(m.ID, transport.Outgoing|transport.Incoming); err != nil {
+				return errors.Join(err, replica.Close())
+			}
+		}
+	}
+	n.now.Store(&membership{view: v, replica: replica})
+	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()))
+	return nil
+}
+
+// end stops the replica, if there is one.
+func (n *node) end(drain time.Duration, role adminv1.Role, why string) error {
+	now := n.now.Load()
+	n.now.Store(&membership{view: n.store.View(), role: role, why: why})
+	if now.replica == nil {
+		return nil
+	}
+	return now.replica.CloseWithin(drain)
+}
+
+// offer is a view that somebody offers.
+type offer struct {
+	view   view.View
+	answer chan error // capacity 1
+}
+
+// keep runs the member in one view after the other, until the context ends (nil) or it fails.
+func (n *node) keep(ctx context.Context) error {
+	defer close(n.kept)
+	for {
+		var failed <-chan struct{}
+		replica := n.now.Load().replica
+		if replica != nil {
+			failed = replica.Done()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-failed:
+			return replica.Err()
+		case <-n.store.Done():
+			return n.store.Err()
+		case o := <-n.offers:
+			refused, err := n.accept(ctx, o.view)
+			if err != nil {
+				refused = status.Error(codes.Internal, err.Error())
+			}
+			o.answer <- refused
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// accept takes on a view, or says why it is refused. After an error of its own the member can't go on.
+func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
+	fits, refused := judge(n.store.View(), v, &n.config)
+	if !fits {
+		return refused, nil
+	}
+	// What the disk says counts from here on, whatever happens to this process.
+	if err := n.store.SaveView(v); err != nil {
+		return nil, err
+	}
+	why := fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)
+	if err := n.end(drainForView, adminv1.Role_LEARNER, why); err != nil {
+		return nil, err
+	}
+	if err := n.store.Reboot(); err != nil {
+		return nil, err
+	}
+	return nil, n.begin(context.WithoutCancel(ctx))
+}
+
+// configure offers a view, and waits until the member acts in it.
+func (n *node) configure(ctx context.Context, v view.View) error {
+	o := offer{v, make(chan error, 1)}
+	select {
+	case n.offers <- o:
+	case <-n.kept:
+		return status.Error(codes.Unavailable, "this member is stopping")
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	select {
+	case err := <-o.answer:
+		return err
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
