@@ -17,13 +17,14 @@ FUZZTIME  ?= 20s
 BENCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz image clean
+.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz chart test-chart build-installer image clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build bin/georegister, with progress
 	@GO="$(GO)" hack/build.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/georegister ./cmd/georegister
+	@ln -sf georegister bin/kubectl-georegister
 
 test: ## Run all tests: no root, no Docker, no packages needed
 	$(GO) test -timeout 25m ./...
@@ -57,6 +58,15 @@ soak: build ## Search SCHEDULES=100000 random fault schedules per protocol, with
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+chart: ## Copy what the Helm chart shares with config/ into it
+	hack/chart.sh
+
+test-chart: ## Render the chart and the kustomize bases and compare them (builds helm at the first run)
+	HELM=$$(hack/kubernetes/build.sh helm | tail -1)/helm $(GO) test -tags chart -count 1 -timeout 10m ./test/chart
+
+build-installer: ## Write dist/install.yaml, which installs the operator that runs IMAGE
+	@GO="$(GO)" hack/installer.sh $(IMAGE) $(BASE)
 
 image: ## Build the container image IMAGE=georegister:dev
 	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
