@@ -168,12 +168,15 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 	if err := n.store.SaveView(v); err != nil {
 		return nil, err
 	}
+	ran := n.now.Load().replica != nil
 	why := fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)
 	if err := n.end(drainForView, adminv1.Role_LEARNER, why); err != nil {
 		return nil, err
 	}
-	if err := n.store.Reboot(); err != nil {
-		return nil, err
+	if ran {
+		if err := n.store.Reboot(); err != nil {
+			return nil, err
+		}
 	}
 	return nil, n.begin(context.WithoutCancel(ctx))
 }

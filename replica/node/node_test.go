@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -36,15 +37,18 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// free is an address that nobody listens at.
+// free is an address that nobody listens at, with a port from below the range of outgoing connections' own.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // running is a member in this process.
@@ -67,6 +71,9 @@ func run(t *testing.T, config Config) *running {
 	t.Cleanup(func() {
 		stop()
 		<-r.ended // before its directory is removed
+		if r.err != nil {
+			t.Logf("member %d ended: %v", config.Self, r.err)
+		}
 	})
 	connection, err := grpc.NewClient(config.Listen.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
