@@ -98,7 +98,7 @@ func (c *client) issue() {
 	}
 	c.invocation = w.recorder.Invoke(c.name, w.env.network.Sites[c.home], c.operation)
 	w.trace.invoked(c)
-	c.ask(c.home)
+	c.ask(w.serving[c.home].index)
 }
 
 // delayed gives back an operation that was taken too early.

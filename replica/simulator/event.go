@@ -21,6 +21,9 @@ const (
 	faultEnd                        // fault aux ends
 	restart                         // node a starts again
 	resume                          // node a goes on after a pause
+	manage                          // the manager's next round
+	configure                       // the manager gives view aux to node a
+	configured                      // node a tells the manager that it holds view aux
 )
 
 // event is something that happens at a time. Events of one time happen in the order in which they were made.
@@ -32,6 +35,7 @@ type event struct {
 	sealed   *sealed // checks that nobody changed the message on its way; nil if unchecked
 	kind     eventKind
 	a, b     int16
+	epoch    uint16 // of the view in which a message was sent
 }
 
 // eventQueue is a binary heap by (at, sequence), typed because it is the simulator's hottest loop.

@@ -22,11 +22,12 @@ const (
 	Slow      FaultKind = "slow"      // a node handles its inputs late, and in heaps
 	Skew      FaultKind = "skew"      // a node's clock jumps ahead and runs at another speed
 	Pause     FaultKind = "pause"     // a process stands still while time goes on, then continues
+	Replace   FaultKind = "replace"   // a member is given up, and another one takes its place in the next view
 )
 
 // FaultKinds lists all kinds.
 func FaultKinds() []FaultKind {
-	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause}
+	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, Replace}
 }
 
 // ParseFaults reads "none", "all" or a list such as "crash,loss".
@@ -54,16 +55,18 @@ func ParseFaults(list string) ([]FaultKind, error) {
 type Fault struct {
 	Kind FaultKind
 	At   time.Duration
-	For  time.Duration // until it is undone: the process starts again, the partition heals, ...
-	Node int           // the position of the node; of Loss, Duplicate and Reorder, -1 stands for all links
+	For  time.Duration // until it is undone: the process starts again, the partition heals, ...; Replace: between rounds
+	Node int           // the position of the site; of Loss, Duplicate and Reorder, -1 stands for all links
 	Side uint64        // Partition: a bit per node on the one side
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
 	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
-	// with a process that stops or by a Partition. Of Skew, how many millionths the clock is fast.
+	// with a process that stops or by a Partition; of the manager's calls, by Replace. Of Skew, how many
+	// millionths the clock is fast.
 	Rate   int
-	Size   time.Duration // Duplicate, Reorder, Slow: the longest extra delay; Skew: how far the clock jumps
+	Size   time.Duration // Duplicate, Reorder, Slow, Replace: the longest extra delay; Skew: how far the clock jumps
 	Intact int           // Torn: how many batches of the fsync in flight reach the disk
+	Alive  bool          // Replace: the process of the member that is given up lives on
 }
 
 // String describes the fault in a line.
@@ -83,6 +86,12 @@ func (f Fault) String() string {
 		text += fmt.Sprintf(", %d of 1000 messages", f.Rate)
 	case Slow, Skew:
 		text += fmt.Sprintf(", by %v", f.Size)
+	case Replace:
+		text = fmt.Sprintf("%s at %v", where, f.At)
+		if f.Alive {
+			text += ", whose process lives on,"
+		}
+		text = fmt.Sprintf("replacement of %s, a round of calls every %v", text, f.For)
 	}
 	return text
 }
@@ -101,7 +110,7 @@ func members(side uint64) string {
 type fault struct {
 	Fault
 	active bool
-	waited int  // Torn: how many milliseconds it waited for an fsync
+	waited int  // Torn: how many milliseconds it waited for an fsync; Replace: how often for its turn
 	hit    bool // it hit work in flight
 }
 
@@ -144,9 +153,11 @@ func (f *fault) begin(w *world) {
 	}
 	var nd *node
 	if f.Node >= 0 {
-		nd = w.nodes[f.Node]
+		nd = w.present[f.Node]
 	}
 	switch f.Kind {
+	case Replace:
+		f.replace(w, nd)
 	case Crash, Torn, Wipe:
 		f.stop(w, nd)
 	case Pause:
@@ -156,7 +167,7 @@ func (f *fault) begin(w *world) {
 		f.hit = w.working(nd)
 		nd.paused = true
 		w.trace.note(nd, "stands still")
-		w.schedule(f.For, event{kind: resume, a: int16(f.Node), aux: uint64(nd.life)})
+		w.schedule(f.For, event{kind: resume, a: int16(nd.index), aux: uint64(nd.life)})
 	case Slow:
 		if nd.down {
 			return
@@ -187,16 +198,8 @@ func (f *fault) stop(w *world, nd *node) {
 		w.schedule(time.Millisecond, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
 		return
 	}
-	if f.Kind == Wipe {
-		lost := 1
-		for _, other := range w.nodes {
-			if other != nd && other.lost {
-				lost++
-			}
-		}
-		if lost > nd.config.View.Faults() {
-			return
-		}
+	if f.Kind == Wipe && !w.tolerates(nd) {
+		return
 	}
 	f.hit = w.working(nd)
 	intact := 0
@@ -207,7 +210,18 @@ func (f *fault) stop(w *world, nd *node) {
 	if f.Kind == Wipe {
 		nd.wipe()
 	}
-	w.schedule(f.For, event{kind: restart, a: int16(f.Node), aux: uint64(nd.life)})
+	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// tolerates reports whether the view is still available when one more member is lost.
+func (w *world) tolerates(nd *node) bool {
+	lost := 1
+	for _, other := range w.nodes {
+		if other != nd && other.lost {
+			lost++
+		}
+	}
+	return lost <= nd.config.View.Faults()
 }
 
 func (f *fault) end(w *world) {
@@ -216,8 +230,10 @@ func (f *fault) end(w *world) {
 	}
 	f.active = false
 	if f.Kind == Slow {
-		if nd := w.nodes[f.Node]; nd.slow == f {
-			nd.slow = nil
+		for _, nd := range w.nodes {
+			if nd.slow == f {
+				nd.slow = nil
+			}
 		}
 		return
 	}
@@ -233,7 +249,7 @@ func (w *world) refreshLinks() {
 			l := &w.links[from*n+to]
 			l.partition, l.loss, l.duplicate, l.reorder = nil, nil, nil, nil
 			for _, f := range w.faults {
-				if !f.active || f.Node >= 0 && f.Node != from && f.Node != to {
+				if !f.active || f.Node >= 0 && f.Node != w.nodes[from].site && f.Node != w.nodes[to].site {
 					continue
 				}
 				switch f.Kind {
@@ -261,6 +277,9 @@ func (w *world) settle() {
 		f.end(w)
 	}
 	for _, nd := range w.nodes {
+		if nd.replaced {
+			nd.giveUp()
+		}
 		nd.restart(nd.life)
 		nd.resume(nd.life)
 	}

@@ -14,7 +14,7 @@ import (
 func TestGryffSurvives(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(gryff.Factory), Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(gryff.Factory), Options: Options{Faults: sameMembers(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, gryff.Paths())
 }
 
@@ -23,15 +23,15 @@ func TestGryffSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
 		Start: Member(gryff.Factory), First: 1, Seeds: seedsFor(t) / 4,
-		Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Impatient: true},
+		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Impatient: true},
 	}, nil)
 }
 
 func TestMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = gryff.Mistakes
-	many := Options{Faults: FaultKinds(), RMWs: ManyRMWs}
-	few := Options{Faults: FaultKinds(), RMWs: FewRMWs}
+	many := Options{Faults: sameMembers(), RMWs: ManyRMWs}
+	few := Options{Faults: sameMembers(), RMWs: FewRMWs}
 	// The rarer ones are looked for where they live.
 	stops := []FaultKind{Crash, Torn, Partition, Loss, Reorder}
 	crashes := Options{Faults: stops, RMWs: FewRMWs, Members: []int{3}}

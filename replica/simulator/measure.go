@@ -53,7 +53,8 @@ func Measure(x Experiment) (Measured, error) {
 		return Measured{}, err
 	}
 	env := x.environment()
-	w := newWorld(x.Seed, env, x.Start, nil, false)
+	faults := x.faults(env)
+	w := newWorld(x.Seed, env, x.Start, nil, false, replacements(faults))
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
 	for i := range len(env.network.Sites) * x.Clients {
@@ -77,7 +78,6 @@ func Measure(x Experiment) (Measured, error) {
 			}
 		}
 	}
-	faults := x.faults(env)
 	w.inject(faults)
 	class, reason := w.live(x.Duration)
 	operations := w.recorder.Operations()
@@ -131,7 +131,13 @@ func (x Experiment) faults(env environment) []Fault {
 	}
 	s := Schedule{Settle: x.Duration, env: env}
 	count := 1 + int(x.Duration/(4*env.retry))
-	s.drawFaults(newStream(x.Seed, forSchedule, 0), len(env.network.Sites), x.Faults, count)
+	n := len(env.network.Sites)
+	if kinds := without(x.Faults, Replace); len(kinds) > 0 {
+		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
+	}
+	if slices.Contains(x.Faults, Replace) {
+		s.drawReplacements(x.Seed, n)
+	}
 	return s.Faults
 }
 

@@ -46,7 +46,7 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 	for i := range envelopes {
 		e := &envelopes[i]
 		to := int(e.To) - 1
-		if to < 0 || to >= len(w.nodes) || to == from.index {
+		if to == from.index || from.config.View.Index(e.To) < 0 {
 			w.fail("member %d sends a %s to member %d", from.index+1, e.Message.GetKind(), e.To)
 			return
 		}
@@ -70,7 +70,8 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 		w.trace.dropped(from, to, m, "lost")
 		return
 	}
-	e := event{kind: deliver, a: int16(to), b: int16(from), aux: uint64(w.nodes[from].life), message: m}
+	sender := w.nodes[from]
+	e := event{kind: deliver, a: int16(to), b: int16(from), aux: uint64(sender.life), message: m, epoch: uint16(sender.config.View.Epoch)}
 	if w.env.sealed {
 		if e.message, e.sealed = w.seal(m); e.sealed == nil {
 			return
@@ -136,6 +137,11 @@ func (w *world) arrive(e *event) {
 	nd := w.nodes[to]
 	if nd.down {
 		w.trace.dropped(from, to, e.message, "down")
+		return
+	}
+	if uint64(e.epoch) != nd.config.View.Epoch && !w.env.wrong.anyEpoch { // the stream was between other views
+		w.took("replace.other-epoch")
+		w.trace.dropped(from, to, e.message, "another epoch")
 		return
 	}
 	nd.input(input{from: view.MemberID(from + 1), message: e.message})

@@ -14,6 +14,7 @@ import (
 type node struct {
 	world  *world
 	index  int
+	site   int // its position in the network
 	config protocol.Config
 	draw   stream
 	shards []*shard
@@ -31,8 +32,13 @@ type node struct {
 	armed  bool // a turn is scheduled
 	paused bool
 	slow   *fault
-	lost   bool // its disk was lost, and it does not vote again yet
-	born   bool // its disk is not the cluster's first: an empty one does not vote
+	lost   bool // its disk was lost, and it does not vote again yet; or it is given up, and its successor is not there
+	later  bool // its disk is not one of the cluster's first: an empty one does not vote
+
+	first    view.View // which it was started with at first
+	born     bool      // it is or was a member
+	replaced bool      // it is given up; its process may live on
+	gone     bool      // and never starts again
 
 	handle uint64
 	asked  map[uint64]asked // by handle; never ranged over
@@ -74,16 +80,10 @@ func (c *clock) read(now time.Duration) protocol.Instant {
 // set changes what the clock shows, and its speed, from now on.
 func (c *clock) set(now, shown time.Duration, ppm int) { *c = clock{base: now, shown: shown, ppm: ppm} }
 
-func newNode(w *world, index int, v view.View) *node {
-	nd := &node{world: w, index: index, draw: newStream(w.seed, forNode, uint64(index)), down: true}
-	var nearest []view.MemberID
-	for _, other := range w.env.network.Nearest(index) {
-		nearest = append(nearest, view.MemberID(other+1))
-	}
+func newNode(w *world, index, site int) *node {
+	nd := &node{world: w, index: index, site: site, draw: newStream(w.seed, forNode, uint64(index)), down: true}
 	nd.config = protocol.Config{
 		Self:      view.MemberID(index + 1),
-		View:      v,
-		Nearest:   nearest,
 		Functions: w.functions,
 		Limits:    register.DefaultLimits(),
 		Retry:     w.env.retry,
@@ -95,6 +95,37 @@ func newNode(w *world, index int, v view.View) *node {
 		nd.shards = append(nd.shards, &shard{disk: newDisk()})
 	}
 	return nd
+}
+
+// enter makes a view the one that the next process runs in.
+func (nd *node) enter(v view.View) {
+	if nd.first.Epoch == 0 {
+		nd.first = v
+	}
+	nd.config.View, nd.config.Nearest = v, nil
+	for _, site := range nd.world.env.network.Nearest(nd.site) {
+		for _, m := range v.Members {
+			if nd.world.nodes[m.ID-1].site == site {
+				nd.config.Nearest = append(nd.config.Nearest, m.ID)
+			}
+		}
+	}
+}
+
+// configure gives a running process a view. It makes a newer one durable and starts its protocols anew in it,
+// from their journals; what they had in progress ends as in a crash.
+func (nd *node) configure(v view.View) {
+	if v.Epoch <= nd.config.View.Epoch {
+		return
+	}
+	if nd.draw.chance(500) { // what was on its way to the disk arrives there
+		nd.log.syncing = len(nd.log.entries)
+	}
+	nd.world.trace.note(nd, "enters the view of epoch %d", v.Epoch)
+	nd.world.took("replace.view")
+	nd.stop(nd.draw.below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.below(3)])
+	nd.enter(v)
+	nd.boot()
 }
 
 // boot starts the process on the node's disk.
@@ -115,7 +146,7 @@ func (nd *node) boot() {
 	}
 	nd.config.Boot = nd.boots
 	nd.config.Nonce = uint64(nd.index)<<32 | uint64(nd.life)
-	nd.config.Bootstrap = !nd.born
+	nd.config.Bootstrap = !nd.later
 	w.trace.started(nd)
 	for i, s := range nd.shards {
 		s.journal = protocol.NewJournal(s.disk)
@@ -144,14 +175,18 @@ func (nd *node) shuffle() {
 // crash stops the process; what was not durable is lost. Of the batches that an fsync was writing, the first
 // intact ones reached the disk. Of the messages on their way, cut in 1000 had not left the machine.
 func (nd *node) crash(intact, cut int) {
+	nd.world.trace.crashed(nd)
+	nd.stop(intact, cut)
+}
+
+func (nd *node) stop(intact, cut int) {
 	w := nd.world
-	nd.down = true
+	nd.down, nd.paused = true, false
 	nd.cut = cut
 	nd.life++
 	for _, e := range nd.log.crash(intact) {
 		nd.shards[e.shard].disk.apply(e.batch)
 	}
-	w.trace.crashed(nd)
 	for _, c := range w.clients {
 		c.reset(nd)
 	}
@@ -163,12 +198,13 @@ func (nd *node) wipe() {
 		*s = shard{disk: newDisk()}
 	}
 	nd.boots = 0
-	nd.born, nd.lost = true, true
+	nd.later, nd.lost = true, true
 	nd.world.trace.wiped(nd)
+	nd.world.manager.forgotten(nd)
 }
 
 func (nd *node) restart(life uint32) {
-	if nd.down && nd.life == life {
+	if nd.down && nd.life == life && nd.born && !nd.gone {
 		nd.boot()
 	}
 }
@@ -288,10 +324,7 @@ func (nd *node) flush(index int) {
 	case len(e.SendAfterPersist)+len(e.CompleteAfterPersist) > 0:
 		nd.log.entries = append(nd.log.entries, entry{shard: index, send: e.SendAfterPersist, complete: e.CompleteAfterPersist})
 	}
-	if nd.lost && nd.voter() {
-		nd.lost = false
-		w.trace.note(nd, "votes again")
-	}
+	nd.found()
 }
 
 // sync starts an fsync of all entries unless one is in flight.
@@ -300,7 +333,7 @@ func (nd *node) sync() {
 		return
 	}
 	nd.log.syncing = len(nd.log.entries)
-	d := nd.world.env.disks[nd.index]
+	d := nd.world.env.disks[nd.site]
 	nd.world.schedule(nd.draw.between(d.low, d.high), event{kind: synced, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
@@ -330,9 +363,15 @@ func (nd *node) synced(life uint32) {
 		w.send(nd, done[i].shard, done[i].send)
 		nd.complete(done[i].complete)
 	}
-	if nd.lost && nd.voter() {
+	nd.found()
+}
+
+// found notes that a member votes again.
+func (nd *node) found() {
+	if nd.lost && !nd.replaced && nd.voter() {
 		nd.lost = false
 		nd.world.trace.note(nd, "votes again")
+		nd.world.manager.voted(nd)
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	forDisk
 	forNode
 	forClient
+	forReplacements
+	forManager
 )
 
 func newStream(seed, purpose, index uint64) stream {

@@ -63,7 +63,7 @@ func (s Schedule) Run(start Start, count func(path string)) Outcome {
 
 // play runs the schedule, and draws its diagram if it is traced.
 func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, string) {
-	w := newWorld(s.Seed, s.env, start, count, traced)
+	w := newWorld(s.Seed, s.env, start, count, traced, replacements(s.Faults))
 	for _, plan := range s.Clients {
 		w.addClient(plan.Home, &list{plan.Operations}, s.abandon)
 	}
@@ -103,12 +103,12 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	}
 	// Everything is read at every node, twice: values that come and go betray themselves.
 	keys := w.keys()
-	for i := range w.nodes {
+	for site := range w.present {
 		var reads []Planned
 		for _, key := range append(keys, keys...) {
 			reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})
 		}
-		w.addClient(i, &list{reads}, 0)
+		w.addClient(site, &list{reads}, 0)
 	}
 	if !w.finish(bound) {
 		return w.stuck("at the end ")

@@ -109,8 +109,11 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}
-	if len(options.Faults) > 0 {
-		s.drawFaults(draw, n, drawKinds(draw, options.Faults), 6+draw.below(10))
+	if kinds := without(options.Faults, Replace); len(kinds) > 0 {
+		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
+	}
+	if slices.Contains(options.Faults, Replace) {
+		s.drawReplacements(seed, n)
 	}
 	return s
 }

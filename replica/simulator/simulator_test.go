@@ -14,7 +14,7 @@ import (
 
 // toyFaults are those that the toy survives.
 func toyFaults() []FaultKind {
-	return slices.DeleteFunc(FaultKinds(), func(k FaultKind) bool { return k == Wipe })
+	return slices.DeleteFunc(FaultKinds(), func(k FaultKind) bool { return k == Wipe || k == Replace })
 }
 
 func toyOptions() Options { return Options{Faults: toyFaults(), RMWs: ManyRMWs} }

@@ -8,6 +8,7 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
@@ -46,6 +47,7 @@ type environment struct {
 	deadline  time.Duration // what clients give the protocol; 0: none
 	shuffled  bool          // each process has a random opinion of which members are near
 	skewed    bool          // clocks of nodes start at different readings and drift
+	wrong     managerMistakes
 }
 
 // window is a range of durations, both ends included.
@@ -67,7 +69,10 @@ type world struct {
 	queue    eventQueue
 	events   uint64
 
-	nodes    []*node
+	nodes    []*node // member i+1 at i: one at each site, then those that will replace others
+	present  []*node // by site: whose faults the site's are
+	serving  []*node // by site: whom its clients ask first
+	manager  *manager
 	links    []link // from a to b at a*n+b
 	clients  []*client
 	faults   []*fault
@@ -81,7 +86,8 @@ type world struct {
 	err      error                   // the first thing that must not happen
 }
 
-func newWorld(seed uint64, env environment, start Start, count func(string), traced bool) *world {
+// newWorld makes a world and starts its members; spares are how many members may be replaced.
+func newWorld(seed uint64, env environment, start Start, count func(string), traced bool, spares int) *world {
 	w := &world{env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count, decided: map[instanceName]string{}}
 	w.recorder = history.NewRecorder(func() time.Duration { return w.now })
 	if traced {
@@ -92,19 +98,36 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 	for i, site := range env.network.Sites {
 		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: site, Address: site})
 	}
-	w.links = make([]link, n*n)
-	for a := range n {
-		for b := range n {
-			w.links[a*n+b] = newLink(seed, a, b, env.network.RTT[a][b]/2)
-		}
+	w.manager = newManager(w, v)
+	for i := range n + spares {
+		w.nodes = append(w.nodes, newNode(w, i, i%n))
 	}
-	for i := range n {
-		w.nodes = append(w.nodes, newNode(w, i, v))
+	w.connect()
+	w.present, w.serving = slices.Clone(w.nodes[:n]), slices.Clone(w.nodes[:n])
+	for _, nd := range w.present {
+		nd.enter(v)
+		nd.born = true
 	}
-	for _, nd := range w.nodes {
+	for _, nd := range w.present {
 		nd.boot()
 	}
 	return w
+}
+
+// connect makes a link from each node to each.
+func (w *world) connect() {
+	for a, from := range w.nodes {
+		for b, to := range w.nodes {
+			w.links = append(w.links, newLink(w.seed, a, b, w.env.network.RTT[from.site][to.site]/2))
+		}
+	}
+}
+
+// took counts a path that the world took.
+func (w *world) took(path string) {
+	if w.count != nil {
+		w.count(path)
+	}
 }
 
 func (w *world) schedule(after time.Duration, e event) {
@@ -166,6 +189,12 @@ func (w *world) handle(e *event) {
 		w.nodes[e.a].restart(uint32(e.aux))
 	case resume:
 		w.nodes[e.a].resume(uint32(e.aux))
+	case manage:
+		w.manager.round(e.aux)
+	case configure:
+		w.manager.tell(w.nodes[e.a], int(e.aux))
+	case configured:
+		w.manager.hear(w.nodes[e.a], int(e.aux))
 	}
 }
 
