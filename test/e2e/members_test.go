@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+	"github.com/georegister/georegister/replica/view/wire"
+)
+
+// identity is that of the clusters that the tests found themselves.
+const identity = "e2e.0123456789abcdef"
+
+// member is a `georegister replica`, which starts without a view.
+type member struct {
+	id    view.MemberID
+	site  string
+	disk  string // its directory
+	boot  string // its configuration, which says nothing of who it is
+	ports struct{ Peer, GRPC, Redis, Admin, HTTP string }
+	admin adminv1.AdminClient
+
+	output *output
+	input  io.Closer // the process ends with it, also if the test's does
+	ended  chan struct{}
+	signal func(os.Signal) error
+}
+
+// newMember starts a member on an empty disk. The test's end kills it.
+func newMember(t *testing.T, id view.MemberID) *member {
+	t.Helper()
+	m := &member{id: id, site: fmt.Sprint("site-", id), output: &output{}}
+	directory := t.TempDir()
+	m.disk, m.boot = filepath.Join(directory, "data"), filepath.Join(directory, "boot.yaml")
+	for _, address := range []*string{&m.ports.Peer, &m.ports.GRPC, &m.ports.Redis, &m.ports.Admin, &m.ports.HTTP} {
+		*address = free(t)
+	}
+	text, err := json.Marshal(map[string]any{
+		"cluster": identity, "protocol": "Gryff", "shards": 2, "directory": m.disk, "durability": "Sync",
+		"limits": map[string]int{"keyBytes": 100, "valueBytes": 1000}, "listen": m.ports, "exitWithInput": true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.boot, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := grpc.NewClient(m.ports.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.admin = adminv1.NewAdminClient(connection)
+	m.start(t)
+	t.Cleanup(func() {
+		_ = connection.Close()
+		m.kill(t)
+		if t.Failed() {
+			t.Logf("member %d logged:\n%s", m.id, m.output)
+		}
+	})
+	return m
+}
+
+// free is an address that nobody listens at, with a port from below the range of outgoing connections' own.
+func free(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(6000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// start starts the member on what its disk holds.
+func (m *member) start(t *testing.T) {
+	t.Helper()
+	command := exec.Command(binary, "replica", "--config", m.boot, "--self", fmt.Sprint(m.id), "--site", m.site)
+	command.Stdout, command.Stderr = m.output, m.output
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	input, err := command.StdinPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.input, m.ended, m.signal = input, make(chan struct{}), command.Process.Signal
+	go func(ended chan struct{}) {
+		defer close(ended)
+		_ = command.Wait() // killed, mostly
+	}(m.ended)
+}
+
+// kill ends the member as a crash would.
+func (m *member) kill(t *testing.T) {
+	t.Helper()
+	_ = m.signal(os.Kill) // it may have ended
+	select {
+	case <-m.ended:
+	case <-time.After(patience):
+		t.Errorf("member %d outlives its killing", m.id)
+	}
+}
+
+// wipe ends the member, and starts it on an empty disk.
+func (m *member) wipe(t *testing.T) {
+	t.Helper()
+	m.kill(t)
+	if err := os.RemoveAll(m.disk); err != nil {
+		t.Fatal(err)
+	}
+	m.start(t)
+}
+
+// status asks the member how it is; nil while it does not answer.
+func (m *member) status(t *testing.T) *adminv1.StatusResponse {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	status, err := m.admin.Status(ctx, &adminv1.StatusRequest{Cluster: identity, Member: uint32(m.id)}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil
+	}
+	return status
+}
+
+// await polls a condition of the member's status.
+func (m *member) await(t *testing.T, what string, condition func(*adminv1.StatusResponse) bool) *adminv1.StatusResponse {
+	t.Helper()
+	var last *adminv1.StatusResponse
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
+		if last = m.status(t); last != nil && condition(last) {
+			return last
+		}
+	}
+	t.Fatalf("waiting until member %d %s: after %s: %v", m.id, what, patience, last)
+	return nil
+}
+
+func serves(s *adminv1.StatusResponse) bool { return s.Role == adminv1.Role_VOTER && s.Quorum }
+func waits(s *adminv1.StatusResponse) bool  { return s.Role == adminv1.Role_WAITING && s.Disk != "" }
+
+// configure gives the member a view.
+func (m *member) configure(t *testing.T, v view.View) error {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := m.admin.Configure(ctx, &adminv1.ConfigureRequest{Cluster: identity, Member: uint32(m.id), View: wire.ToProto(v)})
+	return err
+}
+
+// found makes a cluster of members that wait.
+func found(t *testing.T, members ...*member) view.View {
+	t.Helper()
+	var founders []manager.Founder
+	for _, m := range members {
+		status := m.await(t, "waits", waits)
+		founders = append(founders, manager.Founder{ID: m.id, Site: m.site, Address: m.ports.Peer, Disk: status.Disk})
+	}
+	v, err := manager.Found(identity, founders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if err := m.configure(t, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range members {
+		m.await(t, "serves", serves)
+	}
+	return v
+}
+
+// committed reports whether the next view has taken the old one's place, as the members say.
+func committed(t *testing.T, old, next view.View, members ...*member) bool {
+	holders := map[view.MemberID]string{}
+	for _, m := range members {
+		if status := m.status(t); status != nil {
+			holders[m.id] = status.Digest
+		}
+	}
+	return manager.Committed(old, next, holders)
+}
+
+// connect returns a client of the member, which never retries by itself.
+func (m *member) connect() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: m.ports.Redis, MaxRetries: -1, PoolSize: 1, DialerRetries: 1,
+		DialTimeout: time.Second, ReadTimeout: 400 * time.Millisecond, WriteTimeout: time.Second,
+	})
+}
+
+// probe asks a path of the HTTP port; 0 while it does not answer.
+func (m *member) probe(path string) int {
+	response, err := (&http.Client{Timeout: time.Second}).Get("http://" + m.ports.HTTP + path)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
