@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,17 +12,13 @@ import (
 
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
+	"github.com/georegister/georegister/workload/checked"
 )
 
 const (
 	// operationWithin bounds one operation of a check.
 	operationWithin = 10 * time.Second
-	// checkWithin bounds the search for a violation.
-	checkWithin = 2 * time.Minute
-	// maxOperations bounds what a check keeps in memory.
-	maxOperations = 1_000_000
 	// checkSeed makes the operations of a check; their interleaving is as real as the time.
 	checkSeed = 1
 )
@@ -35,27 +30,11 @@ type CheckOptions struct {
 	History  string // file for the recorded operations; empty: none
 }
 
-// checkSpec is the workload of a check: few keys, so that clients of different sites meet, and all kinds of
-// operations that the protocol has.
-func checkSpec(protocol string) (workload.Spec, error) {
-	p, err := capability.Find(protocol)
-	if err != nil {
-		return workload.Spec{}, err
-	}
-	spec := workload.Default()
-	spec.Keys, spec.KeyCount, spec.RMWs = workload.Zipf, 200, workload.RMWMixed
-	spec.Mix = workload.Mix{Read: 50, Write: 50}
-	if p.CheckOperation(register.RMW) == nil {
-		spec.Mix = workload.Mix{Read: 45, Write: 45, RMW: 10}
-	}
-	return spec, nil
-}
-
 // check loads the cluster from every site while members are killed, wiped and restarted, then decides whether
 // what the clients saw is linearizable. It returns an error unless it is.
 func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, screen *screen) (err error) {
 	protocol := s.Options.Manifest.Spec.Protocol
-	spec, err := checkSpec(protocol)
+	spec, err := checked.Spec(protocol)
 	if err != nil {
 		return err
 	}
@@ -68,7 +47,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	var ended atomic.Int64
 	load := workload.Loop{
 		Spec: spec, Sites: connected.sites, Clients: s.Check.Clients, Seed: checkSeed,
-		Duration: s.Check.Duration, Operations: maxOperations, Recorder: recorder,
+		Duration: s.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder,
 		Progress: func(n int64) { ended.Store(n) },
 	}
 	screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", s.Check.Duration, s.Check.Clients, len(load.Sites)))
@@ -79,7 +58,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	if err != nil {
 		return err
 	}
-	if err := readBack(ctx, connected.sites, recorder); err != nil {
+	if err := checked.ReadBack(ctx, connected.sites, recorder); err != nil {
 		return err
 	}
 	operations := recorder.Operations()
@@ -89,17 +68,13 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 		}
 	}
 	screen.print(fmt.Sprintf("checking %d operations\n", len(operations)))
-	verdict := history.Check(operations, history.Options{Timeout: checkWithin})
-	report.Verdict = verdict.Outcome
+	verdict := checked.Judge(operations, report)
 	var table strings.Builder
 	if err := report.Table(&table); err != nil {
 		return err
 	}
 	screen.print(table.String())
-	if !verdict.OK() {
-		return fmt.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
-	}
-	return nil
+	return verdict
 }
 
 // load runs the workload and the faults side by side, and shows how they are doing.
@@ -190,35 +165,4 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 	}
 	screen.print("all members serve again\n")
 	return nil
-}
-
-// readBack reads every key of the history at every site, and records that: whatever was acknowledged and is
-// lost shows at the latest here.
-func readBack(ctx context.Context, sites []workload.Site, recorder *history.Recorder) error {
-	var keys []string
-	for _, o := range recorder.Operations() {
-		keys = append(keys, o.Request.Key)
-	}
-	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	group, ctx := errgroup.WithContext(ctx)
-	for i, site := range sites {
-		group.Go(func() error {
-			doer, err := site.Connect(ctx, i)
-			if err != nil {
-				return fmt.Errorf("read back at site %s: %w", site.Name, err)
-			}
-			for _, key := range keys {
-				op := register.Operation{Kind: register.Read, Key: key}
-				invocation := recorder.Invoke("read-back-"+site.Name, site.Name, op)
-				result := doer.Do(ctx, op)
-				invocation.Return(result)
-				if result.Status != register.OK {
-					return fmt.Errorf("read back key %q at site %s: %s: %s", key, site.Name, result.Status, result.Message)
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }

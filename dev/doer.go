@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/client"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
+	"github.com/georegister/georegister/workload/checked"
 )
 
 // clients are a workload's connections, one for each site, which its clients share.
@@ -34,7 +34,7 @@ func (c *Cluster) dial(ctx context.Context) (*clients, error) {
 			Name: site.Name,
 			Connect: func(context.Context, int) (workload.Doer, error) {
 				session, err := connected.NewSession()
-				return doer{session}, err
+				return checked.Doer(session), err
 			},
 		})
 	}
@@ -61,29 +61,4 @@ func (c *clients) close() error {
 		errs = append(errs, connected.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// doer does a workload's operations in a session.
-type doer struct{ session *client.Session }
-
-// Do implements workload.Doer. An interrupted workload waits for what is under way: breaking it off would
-// only leave its outcome unknown.
-func (d doer) Do(ctx context.Context, op register.Operation) register.Result {
-	result, err := d.session.Do(context.WithoutCancel(ctx), op)
-	if err == nil {
-		return result
-	}
-	var refused *client.Refused
-	failed := register.Result{Status: register.Unknown, Message: err.Error()}
-	switch {
-	case errors.As(err, &refused):
-		failed.Status, failed.Message = register.Failed, refused.Reason
-	case errors.Is(err, client.ErrUnavailable):
-		failed.Status = register.Unavailable
-	case errors.Is(err, client.ErrUnsupported):
-		failed.Status = register.Unsupported
-	case errors.Is(err, client.ErrInvalid), errors.Is(err, client.ErrTooLarge):
-		failed.Status = register.Invalid
-	}
-	return failed
 }

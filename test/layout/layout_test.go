@@ -47,7 +47,11 @@ var rooms = []struct {
 	{"api", []string{"replica/register", "replica/view", "replica/capability", "replica/profile"}},
 	{"client", []string{"api/register", "replica/register", "replica/transport/codec"}},
 	{"workload/closedloop", []string{"api/register", "replica/register", "replica/transport/codec"}},
+	{"workload/checked", []string{"client", "replica/register", "replica/history", "replica/capability", "workload"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
+	{"plugin", []string{
+		"api", "client", "controllers/build", "replica/register", "replica/history", "replica/view", "workload",
+	}},
 	{"controllers/world", []string{"api", "replica/view"}},
 	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
 	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "replica/view", "replica/capability"}},
