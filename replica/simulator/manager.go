@@ -36,6 +36,7 @@ type manager struct {
 type managerMistakes struct {
 	anyEpoch bool // messages of one view are delivered in another
 	sameID   bool // the newcomer takes the ID of the member that it replaces, and votes with its empty disk
+	early    bool // it starts the newcomer as soon as anyone may hold the view
 	forgets  bool // it gives a view to members before it is recorded, and makes another one of that epoch
 }
 
@@ -83,7 +84,7 @@ func (m *manager) replace(nd *node, f *fault) {
 	w.took("replace.begin")
 	m.given, m.pace = nd, f
 	nd.lost, nd.replaced = true, true
-	if m.hasty = m.draw.chance(250); m.hasty {
+	if m.hasty = m.draw.chance(250) || m.wrong.early; m.hasty {
 		w.took("replace.early")
 	}
 	if f.Alive && !m.wrong.sameID {

@@ -1,10 +1,15 @@
 package simulator
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
@@ -22,4 +27,105 @@ func TestGryffSurvivesReplacements(t *testing.T) {
 	survives(t, Search{
 		Start: Member(gryff.Factory), Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
 	}, managerPaths())
+}
+
+func TestMistakesOfReplacementsAreFound(t *testing.T) {
+	t.Parallel()
+	faults := []FaultKind{Replace, Partition}
+	for _, c := range []struct {
+		name    string
+		start   Start
+		options Options
+		seeds   int
+	}{
+		{"a newcomer votes before its transfer, ABD", MemberWith(abd.Factory, member.Mistakes{VoteAtOnce: true}),
+			Options{Faults: faults, RMWs: FewRMWs}, 1000},
+		{"a newcomer votes before its transfer, Gryff", MemberWith(gryff.Factory, member.Mistakes{VoteAtOnce: true}),
+			Options{Faults: faults, RMWs: ManyRMWs}, 1000},
+		{"the newcomer has the old ID and votes, ABD", Member(abd.Factory),
+			Options{Faults: faults, RMWs: FewRMWs, wrong: managerMistakes{sameID: true}}, 1000},
+		{"the newcomer has the old ID and votes, Gryff", Member(gryff.Factory),
+			Options{Faults: faults, RMWs: ManyRMWs, wrong: managerMistakes{sameID: true}}, 1000},
+		{"less than a majority holds the view, ABD", MemberWith(abd.Factory, member.Mistakes{TransferFromOne: true}),
+			Options{Faults: faults, RMWs: FewRMWs, wrong: managerMistakes{early: true}}, 1000},
+		{"less than a majority holds the view, Gryff", MemberWith(gryff.Factory, member.Mistakes{TransferFromOne: true}),
+			Options{Faults: faults, RMWs: ManyRMWs, wrong: managerMistakes{early: true}}, 1000},
+		{"two views have one epoch, ABD", Member(abd.Factory),
+			Options{Faults: faults, RMWs: FewRMWs, Members: []int{5, 7}, wrong: managerMistakes{forgets: true}}, 4000},
+		{"a newcomer votes on what it heard of, Gryff", MemberWith(gryff.Factory, member.Mistakes{SkipSettling: true}),
+			Options{Faults: []FaultKind{Replace, Loss, Crash}, RMWs: ManyRMWs}, 4000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if raceEnabled {
+				t.Skip("the search takes minutes under the race detector, and is single-threaded")
+			}
+			f := Find(c.start, c.options, c.seeds)
+			if f == nil {
+				t.Fatalf("not found within %d seeds", c.seeds)
+			}
+			t.Logf("%v", f)
+		})
+	}
+}
+
+// drawStraggler makes a schedule in which one of five members, b, is not told of the next view for a while. The
+// member that was replaced, a, lives on near it, and so does c, which holds the next view. A write meets the other
+// two members of that view and the newcomer; then b reads. If answers of one view counted in another, b would have
+// a majority of the former view: a, itself and c. Random schedules come to this too seldom.
+func drawStraggler(seed uint64) Schedule {
+	const ms = time.Millisecond
+	draw := newStream(seed, forSchedule, 3)
+	network := profile.Profile{Name: "straggler", Sites: []string{"a", "b", "c", "d", "e"}}
+	for a := range 5 {
+		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{30 * ms}, 5))
+		network.RTT[a][a] = profile.Local
+	}
+	for _, near := range [][2]int{{0, 1}, {1, 2}, {3, 4}, {0, 3}} {
+		network.RTT[near[0]][near[1]], network.RTT[near[1]][near[0]] = 6*ms, 6*ms
+	}
+	s := Schedule{Seed: seed, env: environment{
+		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 5),
+		sealed: true, retry: 70 * ms, suspect: 200 * ms, clientRTT: profile.Local, patience: 2 * time.Second,
+	}}
+	const round = 300 * ms // of the manager; b stands still whenever it calls
+	s.Faults = append(s.Faults, Fault{Kind: Replace, Node: 0, At: 100 * ms, For: round, Alive: true})
+	for i := range time.Duration(3) {
+		s.Faults = append(s.Faults, Fault{Kind: Pause, Node: 1, At: 90*ms + i*round, For: 20 * ms})
+	}
+	s.plan(3, 20*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
+	s.plan(3, 550*ms+draw.between(0, 30*ms), register.Operation{Kind: register.Write, Value: register.Value("new")})
+	for i := range time.Duration(8) {
+		s.plan(1, 600*ms+i*10*ms, register.Operation{Kind: register.Read})
+	}
+	s.Settle = 1200 * ms
+	return s
+}
+
+func TestMembersOfTwoViewsAreKeptApart(t *testing.T) {
+	t.Parallel()
+	const seeds = 500
+	find := func(start Start, wrong managerMistakes) *Failure {
+		for seed := range uint64(seeds) {
+			s := drawStraggler(seed)
+			s.env.wrong = wrong
+			if o := s.Run(start, nil); o.Failure != nil && (o.Failure.Class == Violation || !wrong.anyEpoch) {
+				return o.Failure // with the mistake, members also stop, since they take positions in one view for another's
+			}
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		name  string
+		inner member.Factory
+	}{{"ABD", abd.Factory}, {"Gryff", gryff.Factory}} {
+		if f := find(Member(c.inner), managerMistakes{}); f != nil {
+			t.Errorf("%s: %v\n%s", c.name, f, Explain(f))
+		}
+		f := find(MemberWith(c.inner, member.Mistakes{AnyEpoch: true}), managerMistakes{anyEpoch: true})
+		if f == nil {
+			t.Errorf("%s: that answers of another view count is not found within %d seeds", c.name, seeds)
+			continue
+		}
+		t.Logf("%s: %v", c.name, f)
+	}
 }

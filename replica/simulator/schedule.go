@@ -47,6 +47,8 @@ type Options struct {
 	// Impatient members suspect a coordinator long before it could have answered: recoveries duel with it and
 	// with each other.
 	Impatient bool
+
+	wrong managerMistakes
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
@@ -77,6 +79,7 @@ func Draw(seed uint64, options Options) Schedule {
 	n := options.Members[draw.below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, options.Shards)
+	s.env.wrong = options.wrong
 	if options.Impatient {
 		s.env.suspect = s.env.retry / 8
 	}
