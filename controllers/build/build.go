@@ -30,18 +30,34 @@ type Input struct {
 // Objects are what the members of a cluster share, each complete for a server-side apply, in the order to apply
 // them in. The record is not among them: it changes by compare-and-swap alone.
 func Objects(in Input) []client.Object {
-	return nil
+	objects := []client.Object{serviceAccount(in), boot(in), networkPolicy(in), disruptionBudget(in), peers(in)}
+	for _, s := range in.Cluster.Spec.Sites {
+		objects = append(objects, site(in, s.Name))
+	}
+	objects = append(objects, clients(in))
+	if in.Cluster.Spec.Monitoring.Enabled {
+		objects = append(objects, monitoring(in)...)
+	}
+	return objects
 }
 
 // Unwanted are the objects that the cluster may have had and does not want now, by kind, namespace and name
-// alone: where they exist, they are to be removed. Kinds that the apiserver does not have are left out.
+// alone: where they exist and have the cluster as their owner, they are to be removed. Kinds that the apiserver
+// does not have are left out.
 func Unwanted(in Input) []client.Object {
-	return nil
+	if in.Cluster.Spec.Monitoring.Enabled {
+		return nil
+	}
+	return monitoringNames(in)
 }
 
-// Member are the objects of one member: its volume, unless nothing is kept on disk, and its StatefulSet.
+// Member are the objects of one member, in the order to apply them in: its volume, unless nothing is kept on
+// disk, and its StatefulSet.
 func Member(in Input, m view.Member) []client.Object {
-	return nil
+	if !OnDisk(in.Cluster) {
+		return []client.Object{statefulSet(in, m)}
+	}
+	return []client.Object{volume(in, m), statefulSet(in, m)}
 }
 
 // FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites, without the
@@ -59,7 +75,12 @@ func FirstMembers(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings)
 }
 
 // Image is what the members of a cluster should run: what the resource says, else what they already run, so
-// that a new operator restarts nothing, else the operator's default.
+// that a new operator restarts nothing, else the operator's default. Running is empty where nothing runs yet.
 func Image(cluster *v1alpha1.GeoRegisterCluster, running string, settings world.Settings) string {
-	return ""
+	for _, image := range []string{cluster.Spec.Image, running} {
+		if image != "" {
+			return image
+		}
+	}
+	return settings.DefaultImage
 }

@@ -1,11 +1,30 @@
 package build
 
-import "github.com/georegister/georegister/api/v1alpha1"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
 
 // SpecHash tells whether what a user wrote reaches pods in another form than before: a pod whose annotation
 // differs is to be replaced. It covers the written resource alone, neither defaults nor what is rendered from
-// it, so that no new operator restarts a member. Sites, WAN and monitoring are outside: they reach no pod that
-// runs.
+// it, so that no new operator restarts a member. Outside are the sites and the volumes, which pods keep for
+// life, and the WAN and the monitoring, which reach none.
 func SpecHash(cluster *v1alpha1.GeoRegisterCluster) string {
-	return ""
+	spec := cluster.Spec
+	written := struct {
+		v1alpha1.PodSpec
+		Durability v1alpha1.Durability `json:"durability,omitempty"`
+		Interval   v1alpha1.Duration   `json:"interval,omitempty"`
+		Limits     v1alpha1.Limits     `json:"limits"`
+	}{spec.PodSpec, spec.Storage.Durability, spec.Storage.Interval, spec.Limits}
+	text, err := json.Marshal(written)
+	if err != nil {
+		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }

@@ -2,7 +2,6 @@ package build
 
 import (
 	"fmt"
-	"net"
 	"strconv"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -52,6 +51,13 @@ const (
 // Container is the name of the member's container in its pod.
 const Container = "georegister"
 
+// Keys of ConfigMaps.
+const (
+	BootKey   = "boot.yaml"
+	ViewKey   = "view.yaml"
+	DigestKey = "digest"
+)
+
 // Labels are those of an object that the whole cluster shares. The map is the caller's.
 func Labels(cluster string) map[string]string {
 	return map[string]string{
@@ -78,7 +84,6 @@ func MemberLabels(cluster string, m view.Member) map[string]string {
 func selected(cluster string) map[string]string {
 	return map[string]string{NameLabel: Application, ClusterLabel: cluster}
 }
-
 
 // StatefulSetName names the StatefulSet of a member: at most 42 characters.
 func StatefulSetName(cluster string, m view.Member) string {
@@ -115,7 +120,7 @@ func ServiceAccountName(cluster string) string { return cluster + "-member" }
 func Address(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {
 	host := fmt.Sprintf("%s.%s.%s.svc.%s",
 		PodName(cluster.Name, m), PeersName(cluster.Name), cluster.Namespace, settings.ClusterDomain)
-	return net.JoinHostPort(host, strconv.Itoa(PeerPort))
+	return fmt.Sprintf("%s:%d", host, PeerPort) // a name: never an IPv6 address, which would need brackets
 }
 
 // Endpoint is where the clients of a site find its members by name; the port says the protocol (RedisPort,

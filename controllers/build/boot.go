@@ -1,0 +1,79 @@
+package build
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
+
+// Where things are in a member's container.
+const (
+	bootDirectory = "/etc/georegister"
+	dataDirectory = "/data" // all that a member writes to
+)
+
+// bootFile is what all members of a cluster are started with (replica/node reads it); who a member is, its
+// arguments say. It has no view: a member keeps its own on its disk, and a copy here could only be older.
+type bootFile struct {
+	Cluster    string     `json:"cluster"`
+	Protocol   string     `json:"protocol"`
+	Shards     int        `json:"shards"`
+	Directory  string     `json:"directory"`
+	Durability string     `json:"durability"`
+	FlushEvery string     `json:"flushEvery,omitempty"`
+	Limits     bootLimits `json:"limits"`
+	Listen     bootListen `json:"listen"`
+}
+
+type bootLimits struct {
+	KeyBytes   int `json:"keyBytes"`
+	ValueBytes int `json:"valueBytes"`
+}
+
+type bootListen struct {
+	Peer  string `json:"peer"`
+	GRPC  string `json:"grpc"`
+	Redis string `json:"redis"`
+	Admin string `json:"admin"`
+	HTTP  string `json:"http"`
+}
+
+// boot is the ConfigMap that is mounted into every member. It carries the identity of the cluster too, so that
+// it is found before anything is founded.
+func boot(in Input) *corev1.ConfigMap {
+	spec := in.Cluster.Spec
+	limits := spec.Limits.Register()
+	file := bootFile{
+		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: spec.ShardCount(),
+		Directory: dataDirectory, Durability: string(spec.Storage.DurabilityOrDefault()),
+		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes},
+		Listen: bootListen{
+			Peer: everywhere(PeerPort), GRPC: everywhere(GRPCPort), Redis: everywhere(RedisPort),
+			Admin: everywhere(AdminPort), HTTP: everywhere(HTTPPort),
+		},
+	}
+	if spec.Storage.DurabilityOrDefault() == v1alpha1.Interval {
+		file.FlushEvery = spec.Storage.SyncInterval().String()
+	}
+	meta := owned(in, BootName(in.Cluster.Name), Labels(in.Cluster.Name))
+	meta.Annotations = map[string]string{ClusterIDAnnotation: in.ClusterID}
+	return &corev1.ConfigMap{
+		TypeMeta: kind("v1", "ConfigMap"), ObjectMeta: meta,
+		Data: map[string]string{BootKey: text(file)},
+	}
+}
+
+// everywhere listens at all addresses of the pod, of both families.
+func everywhere(port int) string { return fmt.Sprintf(":%d", port) }
+
+// text is a value as YAML. It panics on what has none: the values here are strings and numbers.
+func text(value any) string {
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("build: %T has no YAML: %v", value, err))
+	}
+	return string(data)
+}

@@ -1,0 +1,87 @@
+package build
+
+import (
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const monitoringVersion = "monitoring.coreos.com/v1"
+
+// Labels that the PodMonitor gives to every series, for alerts and dashboards. Prometheus itself adds namespace
+// and pod.
+const (
+	clusterSeries = "georegister_cluster" // "cluster" often names the Kubernetes cluster
+	siteSeries    = "site"
+	memberSeries  = "member"
+)
+
+// monitoring are the objects of the Prometheus operator, of those kinds that the apiserver has.
+func monitoring(in Input) []client.Object {
+	var objects []client.Object
+	if in.Monitoring.PodMonitor {
+		objects = append(objects, podMonitor(in))
+	}
+	if in.Monitoring.PrometheusRule {
+		objects = append(objects, prometheusRule(in))
+	}
+	return objects
+}
+
+// monitoringNames are the same objects by name alone.
+func monitoringNames(in Input) []client.Object {
+	meta := metav1.ObjectMeta{Name: ClientsName(in.Cluster.Name), Namespace: in.Cluster.Namespace}
+	var objects []client.Object
+	if in.Monitoring.PodMonitor {
+		objects = append(objects, &monitoringv1.PodMonitor{
+			TypeMeta: kind(monitoringVersion, monitoringv1.PodMonitorsKind), ObjectMeta: meta,
+		})
+	}
+	if in.Monitoring.PrometheusRule {
+		objects = append(objects, &monitoringv1.PrometheusRule{
+			TypeMeta: kind(monitoringVersion, monitoringv1.PrometheusRuleKind), ObjectMeta: meta,
+		})
+	}
+	return objects
+}
+
+// podMonitor has every member scraped, ready or not: one that is not is worth looking at.
+func podMonitor(in Input) *monitoringv1.PodMonitor {
+	port := HTTPPortName
+	return &monitoringv1.PodMonitor{
+		TypeMeta:   kind(monitoringVersion, monitoringv1.PodMonitorsKind),
+		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		Spec: monitoringv1.PodMonitorSpec{
+			Selector: metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
+			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{{
+				Port: &port,
+				Path: "/metrics",
+				RelabelConfigs: []monitoringv1.RelabelConfig{
+					fromPod("georegister_io_cluster", clusterSeries),
+					fromPod("georegister_io_site", siteSeries),
+					fromPod("georegister_io_member", memberSeries),
+				},
+			}},
+		},
+	}
+}
+
+// fromPod gives series the value of a label of their pod, as Prometheus spells it.
+func fromPod(label monitoringv1.LabelName, series string) monitoringv1.RelabelConfig {
+	return monitoringv1.RelabelConfig{
+		SourceLabels: []monitoringv1.LabelName{"__meta_kubernetes_pod_label_" + label}, TargetLabel: series,
+	}
+}
+
+// prometheusRule has the alerts.
+func prometheusRule(in Input) *monitoringv1.PrometheusRule {
+	group := monitoringv1.RuleGroup{Name: "georegister"}
+	for _, a := range alerts(in) {
+		group.Rules = append(group.Rules, a.rule(in))
+	}
+	return &monitoringv1.PrometheusRule{
+		TypeMeta:   kind(monitoringVersion, monitoringv1.PrometheusRuleKind),
+		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}},
+	}
+}

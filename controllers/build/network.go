@@ -1,0 +1,46 @@
+package build
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// networkPolicy keeps the ports that trust whoever calls from everybody else: peers are the members, and the
+// admin port is the operator's. Clients and Prometheus may come from anywhere; a user who wants less adds a
+// policy of his own for pods of other labels, or an egress policy where the clients are. What members may call
+// is not restricted.
+func networkPolicy(in Input) *networkingv1.NetworkPolicy {
+	theMembers := networkingv1.NetworkPolicyPeer{
+		PodSelector: &metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
+	}
+	theOperator := networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.Settings.Namespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{NameLabel: OperatorName}},
+	}
+	return &networkingv1.NetworkPolicy{
+		TypeMeta:   kind("networking.k8s.io/v1", "NetworkPolicy"),
+		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				allow([]networkingv1.NetworkPolicyPeer{theMembers}, PeerPortName),
+				allow([]networkingv1.NetworkPolicyPeer{theOperator}, AdminPortName),
+				allow(nil, RedisPortName, GRPCPortName, HTTPPortName),
+			},
+		},
+	}
+}
+
+// allow lets some, or with nobody named everybody, reach ports.
+func allow(from []networkingv1.NetworkPolicyPeer, ports ...string) networkingv1.NetworkPolicyIngressRule {
+	rule := networkingv1.NetworkPolicyIngressRule{From: from}
+	tcp := corev1.ProtocolTCP
+	for _, name := range ports {
+		named := intstr.FromString(name)
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &named})
+	}
+	return rule
+}

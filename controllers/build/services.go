@@ -1,0 +1,57 @@
+package build
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// peers is the headless Service that names the members' pods in the DNS. Members must find each other before any
+// of them is ready, and a learner must find those that it learns from.
+func peers(in Input) *corev1.Service {
+	s := service(in, PeersName(in.Cluster.Name), Labels(in.Cluster.Name), selected(in.Cluster.Name))
+	s.Spec.ClusterIP = corev1.ClusterIPNone
+	s.Spec.PublishNotReadyAddresses = true
+	s.Spec.Ports = []corev1.ServicePort{port(PeerPortName, PeerPort)}
+	return s
+}
+
+// site is the Service for the clients of a site. It is headless, so that clients see pods: what emulates a
+// wide-area network between pods does not see the traffic of a ClusterIP.
+func site(in Input, name string) *corev1.Service {
+	selector := selected(in.Cluster.Name)
+	selector[SiteLabel] = name
+	s := service(in, SiteName(in.Cluster.Name, name), SiteLabels(in.Cluster.Name, name), selector)
+	s.Spec.ClusterIP = corev1.ClusterIPNone
+	s.Spec.Ports = clientPorts()
+	return s
+}
+
+// clients is the Service for clients that do not care where they are: any member that is ready, of their own
+// zone if there is one.
+func clients(in Input) *corev1.Service {
+	close := corev1.ServiceTrafficDistributionPreferClose
+	s := service(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name), selected(in.Cluster.Name))
+	s.Spec.Type = corev1.ServiceTypeClusterIP
+	s.Spec.TrafficDistribution = &close
+	s.Spec.Ports = clientPorts()
+	return s
+}
+
+func service(in Input, name string, labels, selector map[string]string) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   kind("v1", "Service"),
+		ObjectMeta: owned(in, name, labels),
+		Spec:       corev1.ServiceSpec{Selector: selector},
+	}
+}
+
+func clientPorts() []corev1.ServicePort {
+	return []corev1.ServicePort{port(RedisPortName, RedisPort), port(GRPCPortName, GRPCPort)}
+}
+
+// port is named on both sides, so that a member may listen elsewhere one day.
+func port(name string, number int32) corev1.ServicePort {
+	return corev1.ServicePort{
+		Name: name, Port: number, TargetPort: intstr.FromString(name), Protocol: corev1.ProtocolTCP,
+	}
+}
