@@ -74,6 +74,9 @@ func describeMessage(m *peerv1.Message) string {
 	if text := describeTransfer(m.Transfer); text != "" {
 		parts = append(parts, text)
 	}
+	if m.Epoch > 1 {
+		parts = append(parts, fmt.Sprintf("(epoch %d)", m.Epoch))
+	}
 	if m.Incarnation > 1 {
 		parts = append(parts, fmt.Sprintf("(incarnation %d)", m.Incarnation))
 	}
@@ -204,7 +207,11 @@ func describeRecord(key, value []byte) string {
 	case 'm':
 		var r peerv1.MemberRecord
 		if r.UnmarshalVT(value) == nil {
-			return fmt.Sprintf("member: incarnation %d, voter %t, knows %v", r.Incarnation, r.Voter, r.Known)
+			text := fmt.Sprintf("member: incarnation %d, voter %t, knows %v", r.Incarnation, r.Voter, r.Known)
+			if r.Epoch > 1 {
+				text += fmt.Sprintf(", epoch %d", r.Epoch)
+			}
+			return text
 		}
 	case 's':
 		var r peerv1.KeyState

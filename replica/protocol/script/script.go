@@ -15,6 +15,8 @@
 //	crash a                          a stops; what is not durable is lost
 //	restart a                        a starts from its disk
 //	wipe a                           a starts from an empty disk, as a newcomer
+//	replace a                        there is a next view, with a new member in the place of a; nobody knows it yet
+//	configure a                      a starts from its disk, a newcomer from an empty one, in the newest view
 //	show a                           the records of a, as it sees them; ? marks those that are not durable
 //	show network                     the messages under way
 //
@@ -96,6 +98,11 @@ func (w *world) command(d *datadriven.TestData) error {
 		n.disk = disk{}
 		n.boot = 0
 		return w.start(n, false)
+	case "replace":
+		return w.replace(n)
+	case "configure":
+		n.view = w.view
+		return w.start(n, false)
 	case "show":
 		w.showNode(n)
 	default:
@@ -119,6 +126,7 @@ func (w *world) cluster(d *datadriven.TestData) error {
 		w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}})
 	}
 	for _, m := range w.nodes {
+		m.view = w.view
 		if err := w.start(m, true); err != nil {
 			return err
 		}

@@ -24,10 +24,10 @@ var limits = register.DefaultLimits()
 // world runs members step by step.
 type world struct {
 	factory    member.Factory
-	view       view.View
-	nodes      []*node
-	packets    []packet // under way, as sent
-	manual     bool     // batches become durable only by command
+	view       view.View // the newest
+	nodes      []*node   // member i+1 at i
+	packets    []packet  // under way, as sent
+	manual     bool      // batches become durable only by command
 	now        protocol.Instant
 	starts     uint64               // of processes
 	operations []register.Operation // submitted so far; a handle is a position from 1
@@ -38,6 +38,7 @@ type world struct {
 type node struct {
 	id       view.MemberID
 	name     string
+	view     view.View
 	disk     disk
 	boot     uint32
 	journal  *protocol.Journal
@@ -71,11 +72,11 @@ func (w *world) start(n *node, bootstrap bool) error {
 	n.sequence = 0
 	n.journal = protocol.NewJournal(n.disk)
 	config := protocol.Config{
-		Self: n.id, View: w.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: limits,
+		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: limits,
 		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: bootstrap,
 	}
-	for i := 1; i < len(w.nodes); i++ { // nearest is the next one
-		config.Nearest = append(config.Nearest, w.nodes[(int(n.id)-1+i)%len(w.nodes)].id)
+	for i := 1; i < n.view.Size(); i++ { // nearest is the next one
+		config.Nearest = append(config.Nearest, n.view.Members[(n.view.Index(n.id)+i)%n.view.Size()].ID)
 	}
 	m, err := member.Start(config, n.journal, w.factory)
 	if err != nil {
@@ -83,8 +84,27 @@ func (w *world) start(n *node, bootstrap bool) error {
 	}
 	n.member = m
 	m.Tick(w.now)
-	w.printf("%s: starts, boot %d", n.name, n.boot)
+	if n.view.Epoch > 1 {
+		w.printf("%s: starts in the view of epoch %d, boot %d", n.name, n.view.Epoch, n.boot)
+	} else {
+		w.printf("%s: starts, boot %d", n.name, n.boot)
+	}
 	w.ready(n)
+	return nil
+}
+
+func (w *world) replace(n *node) error {
+	at := w.view.Index(n.id)
+	if at < 0 {
+		return fmt.Errorf("%s is not in the newest view", n.name)
+	}
+	id := w.view.LastIssued() + 1
+	w.view.Epoch++
+	w.view.Issued = id
+	w.view.Members = slices.Clone(w.view.Members)
+	w.view.Members[at] = view.Member{ID: id, Site: memberName(n.id)}
+	w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}})
+	w.printf("the view of epoch %d has %s in the place of %s", w.view.Epoch, memberName(id), n.name)
 	return nil
 }
 
@@ -97,7 +117,7 @@ func (w *world) crash(n *node) {
 }
 
 func (w *world) deliver(p packet) {
-	n := w.nodes[w.view.Index(p.to)]
+	n := w.nodes[p.to-1]
 	if n.member == nil {
 		w.printf("lost, %s is down: %s", n.name, p)
 		return
