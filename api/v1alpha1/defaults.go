@@ -18,10 +18,10 @@ const (
 	DefaultShards   = 4
 	DefaultMembers  = 1
 	DefaultInterval = 50 * time.Millisecond
-	// DefaultSize is the size of a member's volume.
-	DefaultSize = "10Gi"
-	// DefaultNodePoolKey is the label by which a node pool is found.
+	// DefaultNodePoolKey is the label by which cloud providers name a node's zone.
 	DefaultNodePoolKey = "topology.kubernetes.io/zone"
+	// DefaultStorageSize is the size of a member's volume.
+	DefaultStorageSize = "10Gi"
 )
 
 // Bounds of durations.
@@ -63,12 +63,12 @@ func (s Storage) SyncInterval() time.Duration {
 	return d
 }
 
-// SizeOrDefault is spec.storage.size or its default.
-func (s Storage) SizeOrDefault() resource.Quantity {
+// StorageSize is spec.storage.size or its default.
+func (s Storage) StorageSize() resource.Quantity {
 	if s.Size == nil {
-		return resource.MustParse(DefaultSize)
+		return resource.MustParse(DefaultStorageSize)
 	}
-	return *s.Size
+	return s.Size.DeepCopy()
 }
 
 // RetentionOrDefault is spec.storage.retention or its default.

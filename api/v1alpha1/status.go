@@ -4,111 +4,143 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // The types of conditions.
 const (
-	// ConditionAvailable says whether clients are served.
+	// ConditionAvailable is True while the cluster serves: a majority of the view's members vote and reach each other.
 	ConditionAvailable = "Available"
-	// ConditionProgressing says what is being changed, and what that waits for.
+	// ConditionProgressing is True while the operator has work under way or waits to begin it; the reason names the step.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded names what is not as it should be.
+	// ConditionDegraded is True while something is less than asked for: a member that does not serve, for example.
 	ConditionDegraded = "Degraded"
-	// ConditionQuorumHealthy says whether the members reach a majority of each other.
+	// ConditionQuorumHealthy is True while every member of the view votes and reaches the others. False says how many
+	// more may be lost, or that quorum is lost.
 	ConditionQuorumHealthy = "QuorumHealthy"
-	// ConditionViewKnown says whether the operator knows who the members are.
+	// ConditionViewKnown is False while neither the record nor a majority of members tell the view: nothing that needs
+	// it is done then.
 	ConditionViewKnown = "ViewKnown"
-	// ConditionToleratesZoneLoss says whether a quorum is left when any one zone is lost.
+	// ConditionToleratesZoneLoss is True when the loss of any one zone leaves a majority. False names the zone; Unknown
+	// means that the operator may not read nodes.
 	ConditionToleratesZoneLoss = "ToleratesZoneLoss"
-	// ConditionPaused says whether the operator keeps its hands off.
+	// ConditionPaused is True while spec.paused keeps the operator from changing anything.
 	ConditionPaused = "Paused"
-	// ConditionMonitoringReady says whether the objects of the Prometheus operator are there.
+	// ConditionMonitoringReady says whether the objects that spec.monitoring asks for are there.
 	ConditionMonitoringReady = "MonitoringReady"
 )
 
-// GeoRegisterClusterStatus is a projection of what the operator saw last: it may be lost without harm.
+// GeoRegisterClusterStatus is what the operator saw last.
 type GeoRegisterClusterStatus struct {
-	// ObservedGeneration is the generation of the spec that the status speaks of.
+	// ObservedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions in words.
+	// Conditions are Available, Progressing, Degraded, QuorumHealthy, ViewKnown, ToleratesZoneLoss, Paused and
+	// MonitoringReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// SiteCount is the number of sites.
+	// SitesReady is the number of sites all of whose members serve, of the sites there are, such as 3/3.
 	// +optional
-	SiteCount int32 `json:"siteCount,omitempty"`
+	SitesReady string `json:"sitesReady,omitempty"`
 
-	// Ready is how many members serve, of how many: 3/3.
+	// Ready is the number of members that serve, of those asked for, such as 3/3.
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
-	// Quorum is how many voters reach a majority, and how many are needed: 3/2.
+	// Quorum is the number of voters that answer, and how many make a majority of the view, such as 3/2. With
+	// fewer than a majority nothing can be read or written.
 	// +optional
 	Quorum string `json:"quorum,omitempty"`
 
-	// View is the membership that the operator has recorded.
+	// View is the membership that is in force. It is absent while it isn't known.
 	// +optional
 	View *ViewStatus `json:"view,omitempty"`
 
-	// Sites tells where clients find each site.
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	Sites []SiteStatus `json:"sites,omitempty"`
-
-	// Members are the members of the view, and those that leave it.
+	// Members are the members of the view, and those that are about to join or to leave it, by id.
 	// +optional
 	// +listType=map
 	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=32
 	Members []MemberStatus `json:"members,omitempty"`
-}
 
-// ViewStatus is the membership that the operator has recorded.
-type ViewStatus struct {
-	// ClusterID is the identity of the stored data.
-	ClusterID string `json:"clusterID"`
-	// Epoch grows with every change of membership.
-	Epoch int64 `json:"epoch"`
-	// Digest tells views of the same epoch apart.
-	Digest string `json:"digest"`
-	// Members is how many there are.
-	Members int32 `json:"members"`
-	// Majority is how many of them make a quorum.
-	Majority int32 `json:"majority"`
-	// FastQuorum is how many of them must agree for an rmw in one round trip; 0 where the protocol has none.
+	// Sites are where clients reach the members of each site.
 	// +optional
-	FastQuorum int32 `json:"fastQuorum,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=7
+	Sites []SiteStatus `json:"sites,omitempty"`
 }
 
-// SiteStatus tells where clients find a site.
-type SiteStatus struct {
-	Name string `json:"name"`
-	// Ready is how many of the site's members serve, of how many: 1/1.
-	Ready string `json:"ready"`
-	// Redis is the address of the Redis port.
-	Redis string `json:"redis"`
-	// GRPC is the address of the gRPC port.
-	GRPC string `json:"grpc"`
+// ViewStatus is the membership that is in force.
+type ViewStatus struct {
+	// ClusterID is the identity of the stored data, made once and kept for as long as its volumes are.
+	ClusterID string `json:"clusterID"`
+
+	// Epoch counts the changes of membership, from 1.
+	Epoch int64 `json:"epoch"`
+
+	// Digest is the fingerprint of the view: members with the same digest hold the same view.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+
+	// Members is the number of members.
+	Members int32 `json:"members"`
+
+	// Majority is how many of them must answer an operation.
+	Majority int32 `json:"majority"`
+
+	// FastQuorum is how many of them must agree for an rmw to commit in one round trip. It is absent with
+	// protocols that have no rmws.
+	// +optional
+	FastQuorum *int32 `json:"fastQuorum,omitempty"`
 }
 
-// MemberStatus is what the operator saw of a member.
+// MemberStatus is one member. A field is absent while it isn't known.
 type MemberStatus struct {
-	ID   int64  `json:"id"`
+	// ID is the member's number in the view. The number of a lost member is never given again.
+	ID int64 `json:"id"`
+
+	// Site is where it lives.
 	Site string `json:"site"`
-	// Pod is the name of the member's pod.
+
+	// Pod is the name of its pod.
 	Pod string `json:"pod"`
+
 	// Node is where the pod runs.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// Incarnation counts the disks that the member has had.
+
+	// Incarnation counts the starts of the member's disk that could have forgotten something.
 	// +optional
 	Incarnation int64 `json:"incarnation,omitempty"`
-	// Role is Waiting, Learner, Voter or Removed; empty while the member is silent.
+
+	// Role is Waiting, Learner, Voter or Removed.
 	// +optional
 	Role string `json:"role,omitempty"`
-	// State says in words how the member is.
-	State string `json:"state"`
-	// Version of the binary that it runs.
+
+	// State says in words what the member does or waits for.
+	// +optional
+	State string `json:"state,omitempty"`
+
+	// Version is the version that it runs.
 	// +optional
 	Version string `json:"version,omitempty"`
+
+	// Ready is whether it serves.
+	Ready bool `json:"ready"`
+}
+
+// SiteStatus is one site.
+type SiteStatus struct {
+	// Name is the site's name.
+	Name string `json:"name"`
+
+	// Redis is the address of the Redis port, as host:port.
+	Redis string `json:"redis"`
+
+	// GRPC is the address of the gRPC port, as host:port.
+	GRPC string `json:"grpc"`
+
+	// Ready is the number of the site's members that serve, of those asked for, such as 1/1.
+	Ready string `json:"ready"`
 }

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -17,10 +18,10 @@ const (
 
 // GeoRegisterCluster is a replicated store whose members live at several sites.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=grc,categories={all,georegister}
-// +kubebuilder:printcolumn:name=Protocol,type=string,JSONPath=`.spec.protocol`
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name=Sites,type=integer,JSONPath=`.status.siteCount`
+// +kubebuilder:resource:shortName=grc,categories=all;georegister
+// +kubebuilder:printcolumn:name=Protocol,type=string,JSONPath=`.spec.protocol`
+// +kubebuilder:printcolumn:name=Sites,type=string,JSONPath=`.status.sitesReady`
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
@@ -31,12 +32,12 @@ type GeoRegisterCluster struct {
 
 	Spec GeoRegisterClusterSpec `json:"spec"`
 
-	// Status is what the operator saw last. Nothing is decided from it.
+	// Status is what the operator saw last. It is a projection: nothing is decided by it, and it may be lost.
 	// +optional
-	Status GeoRegisterClusterStatus `json:"status,omitzero"`
+	Status GeoRegisterClusterStatus `json:"status,omitempty"`
 }
 
-// GeoRegisterClusterList is a list of clusters.
+// GeoRegisterClusterList is a list of GeoRegisterClusters.
 // +kubebuilder:object:root=true
 type GeoRegisterClusterList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -75,24 +76,35 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Limits Limits `json:"limits,omitempty"`
 
-	PodSpec `json:",inline"`
+	// WAN is the network between the sites, to be emulated. Without it nothing is delayed.
+	// +optional
+	WAN *WAN `json:"wan,omitempty"`
+
+	// Image is the container image of the members. Default: the image that they run, else that of the operator.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// Resources are what each member requests of its node, and its limits.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// PodTemplate changes the members' pods.
+	// +optional
+	PodTemplate PodTemplate `json:"podTemplate,omitempty"`
 
 	// Monitoring asks for objects of the Prometheus operator.
 	// +optional
 	Monitoring Monitoring `json:"monitoring,omitempty"`
 
-	// Paused stops the operator from changing anything of this cluster: nothing is created, updated, repaired
-	// or replaced. The members serve on, and the status goes on telling how they are.
+	// Paused stops the operator from changing anything of this cluster: no update, no repair and no
+	// replacement of lost members. The members keep serving, and the status is kept up to date.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
 	// DeletionProtection refuses the deletion of this resource until it is set to false.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
-
-	// WAN is the network between the sites, to be emulated. Without it nothing is delayed.
-	// +optional
-	WAN *WAN `json:"wan,omitempty"`
 }
 
 // Site is a place where members live: a region or a zone.
@@ -108,23 +120,71 @@ type Site struct {
 	// +kubebuilder:validation:Maximum=7
 	Members *int32 `json:"members,omitempty"`
 
-	// NodePool names the nodes where the site's members may run. Without it they may run anywhere, which
-	// emulates a site on whatever nodes there are.
+	// NodePool is the nodes that the site's members may run on. Without it they may run anywhere.
 	// +optional
 	NodePool *NodePool `json:"nodePool,omitempty"`
 }
 
-// NodePool is the nodes that bear a label.
+// NodePool is the nodes with a label.
 type NodePool struct {
-	// Key of the label. Default: topology.kubernetes.io/zone.
+	// Key is the label's key. Default: topology.kubernetes.io/zone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
 	Key string `json:"key,omitempty"`
 
-	// Value of the label.
-	// +kubebuilder:validation:MinLength=1
+	// Value is the label's value.
 	// +kubebuilder:validation:MaxLength=63
 	Value string `json:"value"`
+}
+
+// PodTemplate changes the members' pods.
+type PodTemplate struct {
+	// Affinity replaces the preference for spreading the members of a site over its nodes. The node pool of
+	// a site is required beside it.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// Tolerations let the pods run on tainted nodes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// PriorityClassName is the priority class of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// Annotations are added to the pods. Those of georegister.io are the operator's.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// Labels are added to the pods. Those of georegister.io and app.kubernetes.io are the operator's.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// Env is added to the environment of the member's container. Names that begin with GEOREGISTER_ are the
+	// operator's.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Env []corev1.EnvVar `json:"env,omitempty"`
+}
+
+// Monitoring asks for objects of the Prometheus operator.
+type Monitoring struct {
+	// Enabled asks for a PodMonitor and a PrometheusRule. Where the apiserver lacks these kinds, the condition
+	// MonitoringReady says so and nothing else is held up.
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// Labels are added to both objects: a Prometheus chooses by them what it reads.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Durability says when an operation is acknowledged.

@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the group and version of the kinds in this package.
+// GroupVersion is the group and version of the resource.
 var GroupVersion = schema.GroupVersion{Group: "georegister.io", Version: "v1alpha1"}
 
-// AddToScheme makes the kinds known to a client's scheme.
+// AddToScheme makes the kinds of this package known to a scheme, under GroupVersion.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &GeoRegisterCluster{}, &GeoRegisterClusterList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
