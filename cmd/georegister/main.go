@@ -32,6 +32,6 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newDevCommand(), newReplicaCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand())
+	command.AddCommand(newDevCommand(), newReplicaCommand(), newOperatorCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand())
 	return command
 }

@@ -55,6 +55,8 @@ var rooms = []struct {
 	{"controllers/world", []string{"api", "replica/view"}},
 	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
 	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "replica/view", "replica/capability"}},
+	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view"}},
+	{"controllers/apply", []string{"api/v1alpha1"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
 	{"witness", []string{"api/witness", "replica/register"}},
 }

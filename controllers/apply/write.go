@@ -1,0 +1,106 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
+
+// ErrStale says that something is not any more as it was when it was decided on: look again.
+var ErrStale = errors.New("it was changed since it was looked at")
+
+// Record writes the record of a view by compare-and-swap: it replaces the object with the given UID and resource
+// version, or, without a UID, creates it. ErrStale says that the record is another one by now.
+func (a *Applier) Record(ctx context.Context, record *corev1.ConfigMap, uid types.UID, resourceVersion string) error {
+	var err error
+	if uid == "" {
+		err = a.client.Create(ctx, record, Owner)
+	} else {
+		record.UID, record.ResourceVersion = uid, resourceVersion
+		err = a.client.Update(ctx, record, Owner)
+	}
+	return explain("write record "+record.Name, err)
+}
+
+// Delete deletes objects, each only if it is still the one that was looked at: its UID and resource version are
+// preconditions. One that is gone already is fine.
+func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
+	var errs []error
+	for _, object := range objects {
+		uid, revision := object.GetUID(), object.GetResourceVersion()
+		if uid == "" || revision == "" {
+			return fmt.Errorf("delete %T %s: it was never looked at", object, object.GetName())
+		}
+		err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &revision},
+			client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if !apierrors.IsNotFound(err) {
+			errs = append(errs, explain("delete "+object.GetName(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Prune deletes those of the objects that exist and belong to a cluster. They are named by kind and name.
+func (a *Applier) Prune(ctx context.Context, owner types.UID, objects []client.Object) error {
+	var errs []error
+	for _, object := range objects {
+		live, err := a.live(ctx, object)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("look for %s: %w", object.GetName(), err))
+			continue
+		}
+		if live == nil || !live.GetDeletionTimestamp().IsZero() || !ownedBy(live, owner) {
+			continue
+		}
+		errs = append(errs, a.Delete(ctx, live))
+	}
+	return errors.Join(errs...)
+}
+
+func ownedBy(object client.Object, owner types.UID) bool {
+	controller := metav1.GetControllerOfNoCopy(object)
+	return controller != nil && controller.UID == owner
+}
+
+// Status writes the status of a cluster, if it says something new. The times of conditions whose status is
+// unchanged are kept. Nothing else of the resource is ever written.
+func (a *Applier) Status(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, status v1alpha1.GeoRegisterClusterStatus) error {
+	keepTimes(status.Conditions, cluster.Status.Conditions)
+	if equality.Semantic.DeepEqual(status, cluster.Status) {
+		return nil
+	}
+	update := cluster.DeepCopy()
+	update.Status = status
+	return explain("write status of "+cluster.Name, a.client.Status().Update(ctx, update, Owner))
+}
+
+// keepTimes gives conditions the time of the last change of their status, which may have been before.
+func keepTimes(now, before []metav1.Condition) {
+	for i := range now {
+		old := meta.FindStatusCondition(before, now[i].Type)
+		if old != nil && old.Status == now[i].Status {
+			now[i].LastTransitionTime = old.LastTransitionTime
+		}
+	}
+}
+
+// explain names what failed, and tells a lost race from other failures.
+func explain(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("%s: %w: %w", what, ErrStale, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,222 @@
+// Package members talks to the members of clusters through their admin ports (api/admin/v1).
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/wire"
+)
+
+// Target is a member as it can be called.
+type Target struct {
+	ID        view.MemberID
+	ClusterID string // the identity of its data: a member of another cluster refuses the call
+	Address   string // of its admin port, host:port
+}
+
+// Answer is a member's word, or why there is none.
+type Answer struct {
+	Report *world.Report
+	Err    error
+}
+
+// Members talks to the members of clusters. A cluster is named by its resource, namespace/name; the names tell
+// connections apart and nothing else.
+type Members interface {
+	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A
+	// member that says nothing within about a second counts as silent. Connections of the cluster to other
+	// addresses than those of the targets are closed: their pods are gone.
+	Ask(ctx context.Context, cluster string, targets []Target) []Answer
+	// Configure gives members a view, all at the same time. The error joins those of the members that did
+	// not take it.
+	Configure(ctx context.Context, cluster string, targets []Target, v view.View) error
+	// Forget closes what is open to a cluster.
+	Forget(cluster string)
+}
+
+// Bounds of a call. A view is written to disk before it is answered.
+const (
+	askWithin       = time.Second
+	configureWithin = 5 * time.Second
+)
+
+// Client is Members over gRPC. Its connections are used again from one call to the next.
+type Client struct {
+	mu    sync.Mutex
+	conns map[string]map[string]*grpc.ClientConn // by cluster and address
+}
+
+// NewClient returns a client without connections. Close it.
+func NewClient() *Client {
+	return &Client{conns: map[string]map[string]*grpc.ClientConn{}}
+}
+
+// Ask implements Members.
+func (c *Client) Ask(ctx context.Context, cluster string, targets []Target) []Answer {
+	c.keep(cluster, targets)
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answers := make([]Answer, len(targets))
+	var asking errgroup.Group
+	for i, target := range targets {
+		asking.Go(func() error {
+			answers[i].Report, answers[i].Err = c.ask(ctx, cluster, target)
+			return nil
+		})
+	}
+	_ = asking.Wait() // the errors are in the answers
+	return answers
+}
+
+func (c *Client) ask(ctx context.Context, cluster string, target Target) (*world.Report, error) {
+	admin, err := c.dial(cluster, target.Address)
+	if err != nil {
+		return nil, err
+	}
+	response, err := admin.Status(ctx, &adminv1.StatusRequest{Cluster: target.ClusterID, Member: uint32(target.ID)})
+	if err != nil {
+		return nil, err
+	}
+	return report(response)
+}
+
+// Configure implements Members.
+func (c *Client) Configure(ctx context.Context, cluster string, targets []Target, v view.View) error {
+	ctx, cancel := context.WithTimeout(ctx, configureWithin)
+	defer cancel()
+	errs := make([]error, len(targets))
+	var telling errgroup.Group
+	for i, target := range targets {
+		telling.Go(func() error {
+			if err := c.configure(ctx, cluster, target, v); err != nil {
+				errs[i] = fmt.Errorf("member %d: %w", target.ID, err)
+			}
+			return nil
+		})
+	}
+	_ = telling.Wait() // joined below
+	return errors.Join(errs...)
+}
+
+func (c *Client) configure(ctx context.Context, cluster string, target Target, v view.View) error {
+	admin, err := c.dial(cluster, target.Address)
+	if err != nil {
+		return err
+	}
+	_, err = admin.Configure(ctx, &adminv1.ConfigureRequest{
+		Cluster: target.ClusterID, Member: uint32(target.ID), View: wire.ToProto(v),
+	})
+	return err
+}
+
+// Forget implements Members.
+func (c *Client) Forget(cluster string) { c.keep(cluster, nil) }
+
+// Close closes all connections. Calls that are under way fail.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conns := range c.conns { // order is irrelevant: all are closed
+		for _, conn := range conns { // order is irrelevant: all are closed
+			_ = conn.Close() // fails only when it is closed already
+		}
+	}
+	c.conns = map[string]map[string]*grpc.ClientConn{}
+}
+
+// dial returns the admin port at an address. Nothing is sent before the first call.
+func (c *Client) dial(cluster, address string) (adminv1.AdminClient, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn, ok := c.conns[cluster][address]; ok {
+		return adminv1.NewAdminClient(conn), nil
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// A member that restarts is asked again soon; gRPC's own bound is two minutes.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: askWithin,
+		}),
+		// A report is small, and an operator may have a thousand connections.
+		grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithNoProxy(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("admin port %s: %w", address, err)
+	}
+	if c.conns[cluster] == nil {
+		c.conns[cluster] = map[string]*grpc.ClientConn{}
+	}
+	c.conns[cluster][address] = conn
+	return adminv1.NewAdminClient(conn), nil
+}
+
+// keep closes the connections of a cluster to addresses other than the targets'.
+func (c *Client) keep(cluster string, targets []Target) {
+	wanted := map[string]bool{}
+	for _, target := range targets {
+		wanted[target.Address] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for address, conn := range c.conns[cluster] { // order is irrelevant: each is judged alone
+		if !wanted[address] {
+			_ = conn.Close() // fails only when it is closed already
+			delete(c.conns[cluster], address)
+		}
+	}
+	if len(c.conns[cluster]) == 0 {
+		delete(c.conns, cluster)
+	}
+}
+
+// report is the snapshot's form of a member's status.
+func report(s *adminv1.StatusResponse) (*world.Report, error) {
+	role, err := roleOf(s.Role)
+	if err != nil {
+		return nil, err
+	}
+	r := &world.Report{
+		ClusterID: s.Cluster, Role: role, View: wire.FromProto(s.View), Digest: s.Digest, Disk: s.Disk,
+		Incarnation: view.Incarnation(s.Incarnation), Version: s.Version, Quorum: s.Quorum,
+		Shards: int(s.Shards), Voting: int(s.VotingShards),
+	}
+	if r.View.Epoch > 0 {
+		if err := r.View.Validate(); err != nil {
+			return nil, fmt.Errorf("it told a view that can't be: %w", err)
+		}
+	}
+	for _, p := range s.Peers {
+		r.Peers = append(r.Peers, world.Peer{
+			ID: view.MemberID(p.Member), Reachable: p.Reachable, RTT: time.Duration(p.RttMicroseconds) * time.Microsecond,
+		})
+	}
+	return r, nil
+}
+
+func roleOf(r adminv1.Role) (world.Role, error) {
+	switch r {
+	case adminv1.Role_WAITING:
+		return world.Waiting, nil
+	case adminv1.Role_LEARNER:
+		return world.Learner, nil
+	case adminv1.Role_VOTER:
+		return world.Voter, nil
+	case adminv1.Role_REMOVED:
+		return world.Removed, nil
+	}
+	return 0, fmt.Errorf("it told the role %v, which this operator does not know: upgrade the operator", r)
+}

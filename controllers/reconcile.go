@@ -1,0 +1,124 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/apply"
+	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/world"
+)
+
+// atOnce is the pause before a cluster is looked at again after a step: its effect is about to be seen.
+const atOnce = 250 * time.Millisecond
+
+// Reconciler brings one cluster at a time closer to what its resource asks for.
+type Reconciler struct {
+	options    Options
+	client     client.Client // reads from the cache
+	live       client.Reader // reads from the apiserver
+	applier    *apply.Applier
+	events     recorder.EventRecorder
+	monitoring *monitoring
+	metrics    *metrics
+	places     bool // nodes and volumes may be read
+	now        func() time.Time
+}
+
+// Reconcile observes a cluster, has the next plan decided, and carries it out: objects, one step, status, events.
+// What failed is said in the status too.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cluster := &v1alpha1.GeoRegisterCluster{}
+	if err := r.client.Get(ctx, request.NamespacedName, cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(request)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read the resource: %w", err)
+	}
+	snapshot, err := r.observe(ctx, cluster)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("observe: %w", err)
+	}
+	r.metrics.observe(request.NamespacedName, snapshot.Members)
+	plan := decide.Next(snapshot)
+
+	failure := r.carryOut(ctx, snapshot, plan)
+	if failure != nil {
+		degrade(&plan.Status, cluster.Generation, failure)
+	}
+	failure = errors.Join(failure, r.applier.Status(ctx, cluster, plan.Status))
+	switch {
+	case errors.Is(failure, apply.ErrStale):
+		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", failure.Error())
+		return reconcile.Result{RequeueAfter: atOnce}, nil
+	case failure != nil:
+		return reconcile.Result{}, failure
+	case plan.Step != nil:
+		return reconcile.Result{RequeueAfter: min(atOnce, plan.Again)}, nil
+	}
+	return reconcile.Result{RequeueAfter: plan.Again}, nil
+}
+
+// carryOut does what a plan says, but for the status. An object that can't be applied does not keep a member from
+// being repaired.
+func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide.Plan) error {
+	cluster := client.ObjectKeyFromObject(s.Cluster)
+	err := errors.Join(
+		r.applier.Apply(ctx, cluster, plan.Apply),
+		r.applier.Prune(ctx, s.Cluster.UID, plan.Prune),
+	)
+	if plan.Step != nil {
+		stepped := r.take(ctx, s, plan.Step)
+		if stepped != nil {
+			return errors.Join(err, stepped)
+		}
+	}
+	for _, e := range plan.Events {
+		r.events.Eventf(s.Cluster, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
+	}
+	return err
+}
+
+// forget drops what is kept of a cluster that is no more.
+func (r *Reconciler) forget(request reconcile.Request) {
+	r.applier.Forget(request.NamespacedName)
+	r.options.Members.Forget(request.String())
+	r.metrics.forget(request.NamespacedName)
+}
+
+// degrade has the status say what the operator could not do. A lost race is no failure.
+func degrade(to *v1alpha1.GeoRegisterClusterStatus, generation int64, failure error) {
+	if errors.Is(failure, apply.ErrStale) {
+		return
+	}
+	const most = 1024 // of the message: the apiserver takes no more than 32768 bytes, people less
+	message := "The operator tries again: " + reason(failure)
+	if len(message) > most {
+		message = message[:most] + "..."
+	}
+	meta.SetStatusCondition(&to.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason: "OperatorFailed", Message: message,
+	})
+}
+
+// reason is an error without the wrapping of gRPC.
+func reason(err error) string {
+	if s, ok := status.FromError(err); ok && err != nil {
+		return fmt.Sprintf("%s (%s)", s.Message(), s.Code())
+	}
+	return err.Error()
+}
