@@ -97,16 +97,13 @@ cgroups() {
 	local at
 	if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
 		echo "/sys/fs/cgroup/georegister-$1"
-		return
+	else
+		for at in /sys/fs/cgroup/*/; do echo "${at}georegister-$1"; done
 	fi
-	for at in /sys/fs/cgroup/*/; do
-		[ -f "$at/cgroup.controllers" ] || echo "${at}georegister-$1"
-	done
 }
 
 # alone SCRIPT ARGUMENTS... runs a script again under a lock that no daemon inherits, so that two never work at once.
 alone() {
 	[ -z "${GEOREGISTER_LOCKED:-}" ] || return 0
-	mkdir -p "$(dirname "$state")"
-	GEOREGISTER_LOCKED=1 exec flock --close "$state.lock" "$@"
+	GEOREGISTER_LOCKED=1 exec flock --close /run/lock/georegister-cluster "$@"
 }

@@ -9,7 +9,7 @@ if [ -e "$state/nodes.list" ]; then
 	bin=$("$repo/hack/kubernetes/build.sh" ctr | tail -1)
 	for node in $nodes; do
 		for image in "$@"; do
-			enter "${node%:*}" "$bin/ctr" --namespace k8s.io images import - <"$image" >/dev/null
+			said=$(enter "${node%:*}" "$bin/ctr" --namespace k8s.io images import - <"$image" 2>&1) || fail "$image: $said"
 			say "loaded ${image##*/} on ${node%:*}"
 		done
 	done

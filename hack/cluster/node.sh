@@ -88,7 +88,7 @@ for group in $(cgroups "$name"); do
 	for file in cpuset.cpus cpuset.mems; do
 		[ ! -f "$group/$file" ] || [ ! -f "$group/../$file" ] || cat "$group/../$file" >"$group/$file"
 	done
-	[ ! -f "$group/../cgroup.subtree_control" ] || echo "+cpu +cpuset +memory +pids" >"$group/../cgroup.subtree_control"
+	[ ! -f /sys/fs/cgroup/cgroup.controllers ] || echo "+cpu +cpuset +memory +pids" >/sys/fs/cgroup/cgroup.subtree_control
 done
 
 keep "$name-containerd" "$bin/containerd" --config "$at/etc/containerd.toml"

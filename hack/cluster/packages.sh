@@ -18,6 +18,7 @@ missing() {
 		openssl openssl
 		busybox-static /bin/busybox
 		redis-tools redis-cli
+		curl curl
 	END
 }
 
