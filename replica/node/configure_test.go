@@ -163,6 +163,24 @@ func TestALostDiskIsNotFoundedTwice(t *testing.T) {
 	}
 }
 
+// What was lost before the cluster was founded had no part in it.
+func TestADiskThatWasLostBeforeIsFoundedByItsName(t *testing.T) {
+	all := waitFor(t, storage.Memory, 1, 2, 3)
+	for i, r := range all {
+		before := r.status(t).Disk
+		all[i] = r.again(t)
+		if after := all[i].status(t).Disk; after == before {
+			t.Errorf("memory that is lost keeps the name %s", after)
+		}
+	}
+	founded(t, all)
+	for _, r := range all {
+		if got := r.status(t); got.Role != adminv1.Role_VOTER || got.Incarnation != 1 {
+			t.Errorf("status: %v", got)
+		}
+	}
+}
+
 // With durability Memory nothing but the process holds the state, so it has to outlive a change of the view.
 func TestAViewIsTakenOnInProcess(t *testing.T) {
 	for _, durability := range []storage.Durability{storage.Sync, storage.Interval, storage.Memory} {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,6 +30,10 @@ func latest(disk, file view.View, self view.MemberID) (view.View, error) {
 			return view.View{}, fmt.Errorf("members: the disk knows the members %d of epoch %d, the configuration names %d; "+
 				"a change of members needs another epoch", ids(disk), disk.Epoch, ids(file))
 		}
+		for i := range file.Members { // it may have been written by hand
+			file.Members[i].Disk = cmp.Or(file.Members[i].Disk, disk.Members[i].Disk)
+		}
+		file.Issued = max(file.Issued, disk.Issued)
 	case !named(file, self) && self > file.LastIssued():
 		return disk, nil // the configuration is older than this member
 	}

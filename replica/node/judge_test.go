@@ -22,8 +22,11 @@ func viewWith(epoch uint64, issued view.MemberID, ids ...view.MemberID) view.Vie
 
 func TestLatest(t *testing.T) {
 	none := view.View{}
-	moved := viewWith(2, 0, 1, 2, 3)
+	founded, moved := viewWith(2, 7, 1, 2, 3), viewWith(2, 0, 1, 2, 3)
+	founded.Members[0].Disk = "d1"
 	moved.Members[1].Address = "elsewhere:7000"
+	both := viewWith(2, 7, 1, 2, 3)
+	both.Members[0].Disk, both.Members[1].Address = "d1", "elsewhere:7000"
 	for name, test := range map[string]struct {
 		disk, file, want view.View
 		fails            string
@@ -33,7 +36,7 @@ func TestLatest(t *testing.T) {
 		"the disk alone":           {viewWith(2, 0, 1, 2, 3), none, viewWith(2, 0, 1, 2, 3), ""},
 		"a later disk":             {viewWith(3, 0, 1, 2, 4), viewWith(2, 0, 1, 2, 3), viewWith(3, 0, 1, 2, 4), ""},
 		"a later file":             {viewWith(2, 0, 1, 2, 3), viewWith(3, 0, 1, 2, 4), viewWith(3, 0, 1, 2, 4), ""},
-		"other addresses":          {viewWith(2, 0, 1, 2, 3), moved, moved, ""},
+		"other addresses":          {founded, moved, both, ""},
 		"other members":            {viewWith(2, 0, 1, 2, 3), viewWith(2, 0, 1, 2, 4), none, "needs another epoch"},
 		"removed by the file":      {viewWith(2, 0, 1, 2, 3), viewWith(3, 4, 4, 2, 3), viewWith(3, 4, 4, 2, 3), ""},
 		"removed, and named again": {viewWith(3, 4, 4, 2, 3), viewWith(5, 0, 1, 2, 3), viewWith(3, 4, 4, 2, 3), ""},

@@ -19,9 +19,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// drainForView bounds how long a change of the view waits for operations under way: with a quorum they end within a
-// round trip, and without one the change may be what brings it back.
-const drainForView = 250 * time.Millisecond
+// drainFor bounds how long the end of a replica waits for operations under way: with a quorum they end within a
+// round trip, and without one a change of the view may be what brings it back.
+const drainFor = 250 * time.Millisecond
 
 // membership is what the member is at one time. It is never changed, only replaced.
 type membership struct {
@@ -114,13 +114,13 @@ func (n *node) begin(ctx context.Context) error {
 }
 
 // end stops the replica, if there is one.
-func (n *node) end(drain time.Duration, role adminv1.Role, why string) error {
+func (n *node) end(role adminv1.Role, why string) error {
 	now := n.now.Load()
 	n.now.Store(&membership{view: n.store.View(), role: role, why: why})
 	if now.replica == nil {
 		return nil
 	}
-	return now.replica.CloseWithin(drain)
+	return now.replica.CloseWithin(drainFor)
 }
 
 // offer is a view that somebody offers.
@@ -170,7 +170,7 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 	}
 	ran := n.now.Load().replica != nil
 	why := fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)
-	if err := n.end(drainForView, adminv1.Role_LEARNER, why); err != nil {
+	if err := n.end(adminv1.Role_LEARNER, why); err != nil {
 		return nil, err
 	}
 	if ran {

@@ -26,7 +26,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// drainWithin bounds the orderly end of the front doors: a little more than the runtime's own drain.
+// drainWithin bounds the orderly end of the front doors.
 const drainWithin = 5 * time.Second
 
 // Options are what a member is given beside its configuration.
@@ -219,7 +219,7 @@ func (n *node) shutdown(failed bool) error {
 
 // stop ends the replica and closes the disk.
 func (n *node) stop() error {
-	if err := n.end(drainWithin, n.now.Load().role, "this member is stopping"); err != nil {
+	if err := n.end(n.now.Load().role, "this member is stopping"); err != nil {
 		return err // the disk can't be trusted to be in order
 	}
 	return n.store.Close()

@@ -152,6 +152,7 @@ var (
 	queueDesc    = describe("georegister_shard_queue", "Operations and messages that wait for the shard's loop.", "shard")
 	voterDesc    = describe("georegister_shard_voter", "1 if the shard votes, 0 while it is a newcomer.", "shard")
 	bytesDesc    = describe("georegister_storage_bytes", "Size of the state on disk, or in memory.")
+	epochDesc    = describe("georegister_view_epoch", "Epoch of the view that this member acts in.")
 	quorumDesc   = describe("georegister_quorum_reachable", "1 if this member reaches a quorum.")
 	sentDesc     = describe("georegister_peer_messages_sent_total", "Messages sent to a peer.", "peer")
 	receivedDesc = describe("georegister_peer_messages_received_total", "Messages received from a peer.", "peer")
@@ -166,7 +167,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, quorumDesc,
+	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
 		sentDesc, receivedDesc, droppedDesc, rttDesc, reachDesc} {
 		to <- d
 	}
@@ -189,6 +190,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		gauge(voterDesc, number(s.Voter), shard)
 	}
 	gauge(bytesDesc, float64(status.StorageBytes))
+	gauge(epochDesc, float64(status.Epoch))
 	gauge(quorumDesc, number(status.Quorum))
 	for _, p := range status.Peers {
 		peer := strconv.Itoa(int(p.ID))
