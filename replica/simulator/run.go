@@ -53,7 +53,7 @@ type Outcome struct {
 
 // checkTimeout bounds the check of one schedule's history, in real time. It is far above what one takes, so
 // that the outcome does not depend on the machine.
-const checkTimeout = 30 * time.Second
+const checkTimeout = 5 * time.Minute
 
 // Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.
 func (s Schedule) Run(start Start, count func(path string)) Outcome {
