@@ -15,9 +15,10 @@ DEMO      ?= config/samples/gryff-five-regions.yaml
 SCHEDULES ?= 100000
 FUZZTIME  ?= 20s
 BENCH     ?=
+DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz chart test-chart build-installer image clean
+.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +68,18 @@ test-chart: ## Render the chart and the kustomize bases and compare them (builds
 
 build-installer: ## Write dist/install.yaml, which installs the operator that runs IMAGE
 	@GO="$(GO)" hack/installer.sh $(IMAGE) $(BASE)
+
+cluster-up: ## Start a Kubernetes of three zones on this machine (Linux, root), with progress
+	@hack/cluster/up.sh
+
+cluster-down: ## Remove what cluster-up started
+	@hack/cluster/down.sh
+
+cluster-kind: ## Start a Kubernetes of three zones in Docker, with kind
+	@hack/cluster/kind.sh
+
+deploy: build ## Load this project's image into the cluster that is up, and install the operator
+	@IMAGE="$(IMAGE)" hack/cluster/deploy.sh bin/georegister $(DEPLOY)
 
 image: ## Build the container image IMAGE=georegister:dev
 	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
