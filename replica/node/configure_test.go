@@ -1,11 +1,14 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -187,17 +190,36 @@ func TestAViewIsTakenOnInProcess(t *testing.T) {
 		t.Run(durability.String(), func(t *testing.T) {
 			all := waitFor(t, durability, 1, 2, 3)
 			v := founded(t, all)
-			client := all[0].redis(t)
+			client := all[0].redis(t).Conn() // one connection, which is not made anew
+			defer client.Close()
 			if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
 			disk := all[0].status(t).Disk
 			v.Epoch = 2
+			watched := make(chan struct{})
+			var asking sync.WaitGroup
+			asking.Go(func() { // the admin port answers all along
+				for last := uint64(1); ; {
+					got := all[0].status(t)
+					if got.Epoch < last || got.Epoch == 2 != (got.Digest == v.Digest()) || got.Disk != disk {
+						t.Errorf("after epoch %d: %v", last, got)
+					}
+					last = got.Epoch
+					select {
+					case <-watched:
+						return
+					default:
+					}
+				}
+			})
 			for _, r := range all {
 				if err := r.configure(t, v); err != nil {
-					t.Fatal(err)
+					t.Error(err)
 				}
 			}
+			close(watched)
+			asking.Wait()
 			for _, r := range all {
 				await(t, "quorum", func() bool { return r.status(t).Quorum })
 			}
@@ -210,6 +232,54 @@ func TestAViewIsTakenOnInProcess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The addresses of a view may be names, which lead elsewhere after a restart.
+func TestPeersAreFoundByName(t *testing.T) {
+	var leads sync.Map // from a name to an address
+	options := Options{Dial: func(ctx context.Context, name string) (net.Conn, error) {
+		address, known := leads.Load(name)
+		if !known {
+			return nil, fmt.Errorf("no such host: %s", name)
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address.(string))
+	}}
+	name := func(r *running) string { return fmt.Sprintf("c-%d-0.c-peers:7000", r.config.Self) }
+	var all []*running
+	var founders []manager.Founder
+	for id := range view.MemberID(3) {
+		r := runWith(t, waiting(t, id+1, storage.Sync), options)
+		leads.Store(name(r), r.config.Listen.Peer)
+		founder := r.founder(t)
+		founder.Address = name(r)
+		all, founders = append(all, r), append(founders, founder)
+	}
+	v, err := manager.Found("c", founders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if err := r.configure(t, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reached := func(r *running) func() bool {
+		return func() bool {
+			got := r.status(t)
+			return got.Quorum && got.Peers[0].Reachable && got.Peers[1].Reachable
+		}
+	}
+	await(t, "all are reached", reached(all[0]))
+	third := all[2]
+	third.stop()
+	if <-third.ended; third.err != nil {
+		t.Fatal(third.err)
+	}
+	third.config.Listen.Peer = free(t)
+	leads.Store(name(third), third.config.Listen.Peer)
+	third = runWith(t, third.config, options)
+	await(t, "all are reached again", reached(all[0]))
+	await(t, "the one that moved reaches all", reached(third))
 }
 
 func TestViewsThatAreRefused(t *testing.T) {

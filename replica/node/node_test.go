@@ -62,11 +62,16 @@ type running struct {
 
 func run(t *testing.T, config Config) *running {
 	t.Helper()
+	return runWith(t, config, Options{Version: "test"})
+}
+
+func runWith(t *testing.T, config Config, options Options) *running {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{config: config, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.err = Run(ctx, config, Options{Version: "test"})
+		r.err = Run(ctx, config, options)
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -221,3 +221,34 @@ func TestReboot(t *testing.T) {
 		})
 	}
 }
+
+// FuzzReadView shows that whatever lies in the file is read as a valid view of the cluster, or refused.
+func FuzzReadView(f *testing.F) {
+	fs := vfs.NewMem()
+	if err := fs.MkdirAll(directory, 0o755); err != nil {
+		f.Fatal(err)
+	}
+	if err := writeView(fs, directory, viewOf(3)); err != nil {
+		f.Fatal(err)
+	}
+	good, err := readFile(fs, directory+"/"+viewFile)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		fs := vfs.NewMem()
+		if err := fs.MkdirAll(directory, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFile(fs, directory+"/"+viewFile, content); err != nil {
+			t.Fatal(err)
+		}
+		v, err := readView(fs, directory, "c")
+		if err == nil && (v.Validate() != nil || v.Cluster != "c") {
+			t.Errorf("read %+v", v)
+		}
+	})
+}
