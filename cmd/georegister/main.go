@@ -18,7 +18,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends in order; a second one, at once.
 	context.AfterFunc(ctx, stop)
-	if err := newCommand().ExecuteContext(ctx); err != nil {
+	root := newCommand
+	if isPlugin(os.Args[0]) {
+		root = newPluginCommand
+	}
+	if err := root().ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "georegister: %v\n", err)
 		os.Exit(1)
 	}
@@ -32,6 +36,6 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newDevCommand(), newReplicaCommand(), newOperatorCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand())
+	command.AddCommand(newDevCommand(), newReplicaCommand(), newOperatorCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerifyCommand(), newKubectlCommand())
 	return command
 }

@@ -1,0 +1,161 @@
+package plugin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/client"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload"
+	"github.com/georegister/georegister/workload/checked"
+)
+
+// VerifyOptions bound a verification.
+type VerifyOptions struct {
+	Duration time.Duration
+	Clients  int    // at each site
+	History  string // file for the recorded operations; empty: none
+}
+
+// verifySeed makes the operations; their interleaving is as real as the time.
+const verifySeed = 1
+
+// Verify loads a cluster from every site through its pods' gRPC ports, and decides whether what the clients saw is
+// linearizable: it returns an error unless it is. It touches keys of a prefix of its own alone, and deletes them in
+// the end.
+func (k *Kubernetes) Verify(ctx context.Context, out io.Writer, name string, o VerifyOptions) (err error) {
+	c, err := k.cluster(ctx, name)
+	if err != nil {
+		return err
+	}
+	spec, err := checked.Spec(c.Spec.Protocol)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", c.Name, err)
+	}
+	connected, err := k.dial(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, connected.close()) }()
+	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n",
+		o.Duration, o.Clients, len(connected.sites), connected.prefix)
+	recorder := history.NewRecorder(nil)
+	load := workload.Loop{
+		Spec: spec, Sites: connected.sites, Clients: o.Clients, Seed: verifySeed,
+		Duration: o.Duration, Operations: checked.MaxOperations, Recorder: recorder,
+	}
+	report, err := load.Run(ctx)
+	if err != nil {
+		return err
+	}
+	// Whatever comes next must not be cut off half-way: the keys are to be gone again.
+	ending := context.WithoutCancel(ctx)
+	read := checked.ReadBack(ending, connected.sites, recorder)
+	cleaned := connected.clean(ending, checked.Keys(recorder))
+	operations := recorder.Operations()
+	if o.History != "" {
+		if err := history.WriteFile(o.History, operations); err != nil {
+			return errors.Join(err, cleaned)
+		}
+	}
+	verdict := checked.Judge(operations, report)
+	if err := report.Table(out); err != nil {
+		return errors.Join(err, cleaned)
+	}
+	return errors.Join(verdict, read, ctx.Err(), cleaned)
+}
+
+// connections are those of a verification: a client for each site, through a pod of the site.
+type connections struct {
+	prefix  string // of the keys
+	sites   []workload.Site
+	clients []*client.Client
+	stops   []func()
+}
+
+// dial connects to a ready pod of every site. Each site's client knows the other sites' pods too, as its next ones.
+func (k *Kubernetes) dial(ctx context.Context, c *v1alpha1.GeoRegisterCluster) (all *connections, err error) {
+	all = &connections{prefix: "georegister-verify/" + rand.Text() + "/"}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, all.close())
+		}
+	}()
+	pods, err := k.memberPods(ctx, c.Name, "")
+	if err != nil {
+		return all, err
+	}
+	var endpoints []client.Endpoint
+	for _, site := range c.Spec.Sites {
+		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Labels[build.SiteLabel] == site.Name && ready(&p) })
+		if i < 0 {
+			return all, fmt.Errorf("site %s of cluster %s has no ready pod to connect to; see `kubectl georegister status %s`",
+				site.Name, c.Name, c.Name)
+		}
+		address, stop, err := k.Forward(ctx, pods[i].Name, build.GRPCPort)
+		if err != nil {
+			return all, err
+		}
+		all.stops = append(all.stops, stop)
+		endpoints = append(endpoints, client.Endpoint{Site: site.Name, Address: address})
+	}
+	for i, site := range c.Spec.Sites {
+		order := slices.Concat(endpoints[i:], endpoints[:i])
+		connected, err := client.Dial(ctx, client.Options{Endpoints: order, InOrder: true})
+		if err != nil {
+			return all, fmt.Errorf("connect to site %s: %w", site.Name, err)
+		}
+		all.clients = append(all.clients, connected)
+		all.sites = append(all.sites, workload.Site{
+			Name: site.Name,
+			Connect: func(context.Context, int) (workload.Doer, error) {
+				session, err := connected.NewSession()
+				return prefixed{checked.Doer(session), all.prefix}, err
+			},
+		})
+	}
+	return all, nil
+}
+
+// clean deletes keys from the store.
+func (c *connections) clean(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		if err := c.clients[0].Clear(ctx, c.prefix+key); err != nil {
+			return fmt.Errorf("delete the keys under %q again: %w", c.prefix, err)
+		}
+	}
+	return nil
+}
+
+func (c *connections) close() error {
+	var errs []error
+	for _, connected := range c.clients {
+		errs = append(errs, connected.Close())
+	}
+	for _, stop := range c.stops {
+		stop()
+	}
+	return errors.Join(errs...)
+}
+
+// prefixed keeps a workload apart from the keys of others. Its history has the short keys.
+type prefixed struct {
+	workload.Doer
+	prefix string
+}
+
+// Do implements workload.Doer.
+func (p prefixed) Do(ctx context.Context, op register.Operation) register.Result {
+	op.Key = p.prefix + op.Key
+	return p.Doer.Do(ctx, op)
+}
