@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,8 +33,17 @@ type endpoint struct {
 	until   time.Time        // the trouble lasts at least until then, whatever pings say
 }
 
+// target has a name resolved anew whenever it is dialled, unless the user chose a resolver: gRPC's own asks again
+// after half a minute only, and a pod that starts again has another address at once.
+func target(address string) string {
+	if strings.Contains(address, ":///") {
+		return address
+	}
+	return "passthrough:///" + address
+}
+
 func newEndpoint(e Endpoint, options []grpc.DialOption) (*endpoint, error) {
-	conn, err := grpc.NewClient(e.Address, append([]grpc.DialOption{
+	conn, err := grpc.NewClient(target(e.Address), append([]grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallRecvMsgSize(64<<20)),
 		grpc.WithInitialWindowSize(1 << 20),
 		grpc.WithInitialConnWindowSize(4 << 20),

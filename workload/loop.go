@@ -38,6 +38,8 @@ type Loop struct {
 	// of them must be given. Operations in flight at the end are waited for.
 	Operations int64
 	Duration   time.Duration
+	// Every is the least time between the beginnings of two operations of a client; 0 is none.
+	Every time.Duration
 	// Warmup leaves operations that begin earlier after the start out of the report; the history has them.
 	Warmup time.Duration
 	// Recorder takes the history; nil keeps none.
@@ -137,7 +139,17 @@ type loopRun struct {
 func (r *loopRun) client(ctx context.Context, c loopClient) {
 	rng := rand.New(rand.NewPCG(r.Seed, uint64(c.number)))
 	observer, _ := c.generator.(Observer)
+	pace := time.NewTimer(0)
+	defer pace.Stop()
 	for ctx.Err() == nil {
+		if r.Every > 0 {
+			select {
+			case <-pace.C:
+			case <-ctx.Done():
+				return
+			}
+			pace.Reset(r.Every)
+		}
 		elapsed := time.Since(r.start)
 		if r.Duration > 0 && elapsed >= r.Duration {
 			return

@@ -1,0 +1,118 @@
+package checked
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/georegister/georegister/client"
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload"
+)
+
+// seed makes the operations; their interleaving is as real as the time.
+const seed = 1
+
+// Verification loads a store that somebody else runs from each of its sites, and judges what the clients saw.
+type Verification struct {
+	Protocol string
+	// Sites are the stores' doors. The clients of a site use its address alone, so that the report tells what the
+	// clients of a site felt.
+	Sites    []client.Endpoint
+	Duration time.Duration
+	Clients  int           // at each site
+	Every    time.Duration // a client begins an operation at most as often; 0: at once
+	History  string        // file for the recorded operations; empty: none
+	Progress time.Duration // between two lines of progress
+}
+
+// Run carries the verification out and returns an error unless the history is linearizable. It uses keys of a prefix
+// of its own, which it leaves in the store: whoever doubts the verdict can look.
+func (v Verification) Run(ctx context.Context, out io.Writer) (err error) {
+	spec, err := Spec(v.Protocol)
+	if err != nil {
+		return err
+	}
+	prefix := "verify/" + rand.Text() + "/"
+	var sites []workload.Site
+	for _, endpoint := range v.Sites {
+		connected, err := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
+		if err != nil {
+			return fmt.Errorf("connect to site %s at %s: %w", endpoint.Site, endpoint.Address, err)
+		}
+		defer func() { err = errors.Join(err, connected.Close()) }()
+		sites = append(sites, workload.Site{Name: endpoint.Site, Connect: func(context.Context, int) (workload.Doer, error) {
+			session, err := connected.NewSession()
+			return Prefixed(Doer(session), prefix), err
+		}})
+	}
+	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients, len(sites), prefix)
+	recorder := history.NewRecorder(nil)
+	report, err := v.load(ctx, out, workload.Loop{
+		Spec: spec, Sites: sites, Clients: v.Clients, Seed: seed,
+		Duration: v.Duration, Every: v.Every, Operations: MaxOperations, Recorder: recorder,
+	})
+	if err != nil {
+		return err
+	}
+	read := ReadBack(context.WithoutCancel(ctx), sites, recorder)
+	operations := recorder.Operations()
+	if v.History != "" {
+		if err := history.WriteFile(v.History, operations); err != nil {
+			return err
+		}
+	}
+	verdict := Judge(operations, report)
+	gaps := history.LongestGaps(operations)
+	for _, site := range slices.Sorted(maps.Keys(gaps)) {
+		fmt.Fprintf(out, "longest time without a success at site %s: %s, from %s on\n", site,
+			gaps[site].Length().Round(time.Millisecond), gaps[site].From.Round(time.Millisecond))
+	}
+	return errors.Join(report.Table(out), verdict, read)
+}
+
+// load runs the workload and tells how it is doing.
+func (v Verification) load(ctx context.Context, out io.Writer, load workload.Loop) (*workload.Report, error) {
+	var ended atomic.Int64
+	load.Progress = func(n int64) { ended.Store(n) }
+	over := make(chan struct{})
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		ticker := time.NewTicker(v.Progress)
+		defer ticker.Stop()
+		for start := time.Now(); ; {
+			select {
+			case <-ticker.C:
+				fmt.Fprintf(out, "%4.0f s: %d operations\n", time.Since(start).Seconds(), ended.Load())
+			case <-over:
+				return
+			}
+		}
+	}()
+	report, err := load.Run(ctx)
+	close(over)
+	<-reported
+	return report, err
+}
+
+// Prefixed is a doer that keeps a workload's keys apart from those of others. Its history has the short keys.
+func Prefixed(doer workload.Doer, prefix string) workload.Doer { return prefixed{doer, prefix} }
+
+type prefixed struct {
+	workload.Doer
+	prefix string
+}
+
+// Do implements workload.Doer.
+func (p prefixed) Do(ctx context.Context, op register.Operation) register.Result {
+	op.Key = p.prefix + op.Key
+	return p.Doer.Do(ctx, op)
+}
