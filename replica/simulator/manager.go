@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // manager replaces members that are given up, one at a time, as the operator of a cluster does: it records the
@@ -19,7 +20,7 @@ type manager struct {
 	record, former view.View
 
 	// What does not.
-	holds map[view.MemberID]uint64 // epochs that members said they hold; never ranged over
+	holds map[view.MemberID]string // digests of the views that members said they hold; never ranged over
 	away  time.Duration            // until when it is down
 
 	// The replacement in progress.
@@ -51,7 +52,7 @@ func managerPaths() []string {
 func newManager(w *world, first view.View) *manager {
 	return &manager{
 		world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, record: first, former: first,
-		holds: map[view.MemberID]uint64{},
+		holds: map[view.MemberID]string{},
 	}
 }
 
@@ -112,20 +113,25 @@ func (m *manager) replace(nd *node, f *fault) {
 // successor is the view with a new member, whose node it prepares. Positions in the view mean nothing: the new
 // member is in the old one's or at the end.
 func (m *manager) successor(nd *node) view.View {
-	next := m.record
-	next.Epoch++
-	m.newcomer = nd
+	w := m.world
 	if m.wrong.sameID {
+		m.newcomer = nd
+		next := m.record
+		next.Epoch++
 		return next
 	}
-	next.Issued = next.LastIssued() + 1
-	m.newcomer = m.world.nodes[next.Issued-1]
-	m.world.place(m.newcomer, nd.site)
-	member := view.Member{ID: next.Issued, Site: m.world.env.network.Sites[nd.site], Address: m.world.env.network.Sites[nd.site]}
-	at := next.Index(nd.config.Self)
-	next.Members = slices.Clone(next.Members)
-	if next.Members[at] = member; m.draw.chance(500) {
-		next.Members = append(slices.Delete(next.Members, at, at+1), member)
+	site := w.env.network.Sites[nd.site]
+	next, err := decide.Replace(m.record, nd.config.Self, site, func(view.MemberID) string { return site })
+	if err != nil {
+		w.fail("replace member %d: %w", nd.index+1, err)
+		return m.record
+	}
+	m.newcomer = w.nodes[next.Issued-1]
+	w.place(m.newcomer, nd.site)
+	if m.draw.chance(500) {
+		at := next.Index(next.Issued)
+		newcomer := next.Members[at]
+		next.Members = append(slices.Delete(next.Members, at, at+1), newcomer)
 	}
 	return next
 }
@@ -152,7 +158,7 @@ func (nd *node) giveUp() {
 func (m *manager) crash() {
 	m.world.took("replace.crash")
 	m.world.trace.remark("the manager crashes")
-	m.holds = map[view.MemberID]uint64{}
+	m.holds = map[view.MemberID]string{}
 	m.away = m.world.now + m.draw.between(0, 6*m.pace.For)
 }
 
@@ -174,7 +180,7 @@ func (m *manager) round(number uint64) {
 		}
 	}
 	m.callAll(m.record.Members)
-	if nd := m.newcomer; nd != nil && (!nd.born || nd.gone) && (m.hasty || m.committed()) {
+	if nd := m.newcomer; nd != nil && (!nd.born || nd.gone) && (m.hasty || decide.Committed(m.former, m.record, m.holds)) {
 		m.start(nd)
 	}
 }
@@ -209,25 +215,9 @@ func (m *manager) tell(nd *node, about int) {
 }
 
 func (m *manager) hear(nd *node, epoch int) {
-	if m.world.settled || m.world.now >= m.away {
-		m.holds[nd.config.Self] = max(m.holds[nd.config.Self], uint64(epoch))
+	if uint64(epoch) == m.record.Epoch && (m.world.settled || m.world.now >= m.away) {
+		m.holds[nd.config.Self] = m.record.Digest()
 	}
-}
-
-// committed reports whether a majority of the recorded view and of the one before hold the recorded one.
-func (m *manager) committed() bool {
-	for _, v := range []view.View{m.former, m.record} {
-		count := 0
-		for _, member := range v.Members {
-			if m.holds[member.ID] >= m.record.Epoch {
-				count++
-			}
-		}
-		if count < v.Majority() {
-			return false
-		}
-	}
-	return true
 }
 
 // start starts the newcomer, on an empty disk.
