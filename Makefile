@@ -2,6 +2,7 @@
 
 GO          ?= go
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CONTROLLER_GEN = sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 IMAGE       ?= georegister:dev
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -18,7 +19,7 @@ BENCH     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy
+.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +60,11 @@ soak: build ## Search SCHEDULES=100000 random fault schedules per protocol, with
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+manifests: ## Regenerate the CRD, what the operator may do, and the chart's copies of them
+	$(GO) run $(CONTROLLER_GEN) crd paths=./api/v1alpha1 output:crd:dir=config/crd/bases
+	$(GO) run $(CONTROLLER_GEN) rbac:roleName=georegister-operator paths=./controllers output:rbac:dir=config/rbac
+	hack/chart.sh
 
 chart: ## Copy what the Helm chart shares with config/ into it
 	hack/chart.sh

@@ -3,6 +3,7 @@
 # the operator may do, and the admission policies. Templates read the copies as they are, so that nothing in them is
 # taken for a template. A test compares the two (test/chart).
 set -euo pipefail
+shopt -s nullglob
 cd "$(dirname "$0")/.."
 files=charts/georegister/files
 rm -rf "$files"
