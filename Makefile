@@ -19,7 +19,7 @@ BENCH     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy
+.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,12 @@ cluster-down: ## Remove what cluster-up started
 
 cluster-kind: ## Start a Kubernetes of three zones in Docker, with kind
 	@hack/cluster/kind.sh
+
+smoke: ## Run a store through its first minutes on a cluster of three zones (Linux, root)
+	@MAKE="$(MAKE)" GO="$(GO)" test/cluster/run.sh TestSmoke
+
+e2e: ## Also lose a volume, drain a node, cut off a zone (Linux, root)
+	@MAKE="$(MAKE)" GO="$(GO)" test/cluster/run.sh .
 
 deploy: build ## Load this project's image into the cluster that is up, and install the operator
 	@IMAGE="$(IMAGE)" hack/cluster/deploy.sh bin/georegister $(DEPLOY)
