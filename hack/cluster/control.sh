@@ -19,6 +19,7 @@ etcd=(
 )
 keep etcd inside control "$bin/etcd" "${etcd[@]}"
 
+# shellcheck disable=SC2054 # Node,RBAC is one word
 apiserver=(
 	--etcd-servers http://127.0.0.1:2379 --advertise-address "$control_ip" --secure-port 6443
 	--service-cluster-ip-range "$service_cidr" --allow-privileged

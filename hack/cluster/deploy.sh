@@ -26,7 +26,7 @@ was=$("$bin/kubectl" "${context[@]}" -n "$namespace" get deployments -o name 2>/
 	--namespace "$namespace" --create-namespace \
 	--set "image.repository=${image%:*}" --set "image.tag=${image##*:}" --set 'watchNamespaces={default}' "${@:2}"
 # The same tag holds another binary now, which a Deployment does not see.
-[ -z "$was" ] || "$bin/kubectl" "${context[@]}" -n "$namespace" rollout restart $was
+for deployment in $was; do "$bin/kubectl" "${context[@]}" -n "$namespace" rollout restart "$deployment"; done
 for deployment in $("$bin/kubectl" "${context[@]}" -n "$namespace" get deployments -o name); do
 	"$bin/kubectl" "${context[@]}" -n "$namespace" rollout status "$deployment" --timeout 90s
 done

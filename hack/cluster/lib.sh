@@ -67,6 +67,17 @@ start_machine() {
 	wait_for 10 "$name to start" machine "$name" || fail "$name did not start: see $state/log/$name.log"
 }
 
+# start_node NAME BINARIES starts a node's machine in its network namespace.
+start_node() {
+	local node number=0
+	for node in $nodes; do
+		number=$((number + 1))
+		[ "${node%:*}" = "$1" ] || continue
+		start_machine "$1" nsenter --net="/run/netns/$(netns "$1")" -- \
+			"$here/node.sh" "$1" "${node#*:}" "$number" "$2"
+	done
+}
+
 # stop_machine NAME ends a machine and everything in it.
 stop_machine() {
 	local pid

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Shows that the cluster is one: starts it, runs an application in its three zones, cuts a zone off and joins it again,
-# and removes it. Ends with an error at the first thing that is not so. Takes about a minute once Kubernetes is built.
+# and removes it. Ends with an error at the first thing that is not so. Takes about two minutes once Kubernetes is built.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 [ ! -e "$state/nodes.list" ] || fail "a cluster is up; this starts one of its own: run make cluster-down first"
@@ -17,8 +17,11 @@ traces() {
 }
 # processes NAMESPACE... prints the processes that are in one of these pid namespaces.
 processes() {
-	local p
-	for p in /proc/[0-9]*; do ! grep -qwF "$(readlink "$p/ns/pid")" <<<"$*" || echo "$p"; done
+	local p in
+	for p in /proc/[0-9]*; do
+		in=$(readlink "$p/ns/pid") || continue # it ended meanwhile
+		! grep -qxF "$in" <<<"$*" || echo "$p"
+	done
 }
 free_memory() { awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo; }
 
@@ -74,6 +77,14 @@ check "z2's node counts as lost" wait_for 60 "the loss" node_is n2 Unknown
 check "and comes back" wait_for 60 "the node" node_is n2 True
 check "z1 reaches z2 again" wait_for 30 "the pod" reaches "$one" "$two.app:8080"
 check "no cut is left" test -z "$("$here/zone.sh" list)"
+
+say "switching n3 off"
+"$here/power.sh" off n3
+check "z1 no longer reaches z3" unreachable "$one" "$three.app:8080"
+check "n3 counts as lost" wait_for 60 "the loss" node_is n3 Unknown
+"$here/power.sh" on n3
+check "it starts" wait_for 60 "the node" node_is n3 True
+check "and its pod with it" wait_for 60 "the pod" reaches "$one" "$three.app:8080"
 
 kubectl delete -f "$here/testdata/app.yaml" >/dev/null
 check "data stays as long as its claim" test "$(volumes)" = 3

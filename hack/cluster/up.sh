@@ -62,12 +62,7 @@ wait_for 60 "the apiserver" kubectl get --raw /readyz
 kubectl apply -f "$here/manifests" >/dev/null
 
 say "starting nodes: $nodes"
-number=0
-for node in $nodes; do
-	number=$((number + 1))
-	start_machine "${node%:*}" nsenter --net="/run/netns/$(netns "${node%:*}")" -- \
-		"$here/node.sh" "${node%:*}" "${node#*:}" "$number" "$bin"
-done
+for node in $nodes; do start_node "${node%:*}" "$bin"; done
 wait_for 60 "the nodes to register" answers
 kubectl wait --for condition=Ready nodes --all --timeout 60s >/dev/null
 say "nodes are ready; waiting for DNS"
