@@ -38,6 +38,7 @@ type managerMistakes struct {
 	anyEpoch bool // messages of one view are delivered in another
 	sameID   bool // the newcomer takes the ID of the member that it replaces, and votes with its empty disk
 	early    bool // it starts the newcomer as soon as anyone may hold the view
+	sameBoot bool // a member that is given a view starts its protocols under the boot that they had
 	forgets  bool // it gives a view to members before it is recorded, and makes another one of that epoch
 }
 

@@ -125,6 +125,9 @@ func (nd *node) configure(v view.View) {
 	nd.world.took("replace.view")
 	nd.stop(nd.draw.below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.below(3)])
 	nd.enter(v)
+	if nd.world.env.wrong.sameBoot {
+		nd.boots--
+	}
 	nd.boot()
 }
 

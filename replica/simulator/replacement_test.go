@@ -101,31 +101,72 @@ func drawStraggler(seed uint64) Schedule {
 	return s
 }
 
-func TestMembersOfTwoViewsAreKeptApart(t *testing.T) {
+// drawRestamp makes a schedule in which a member is given a view after one other has its write, before that is on
+// its own disk, and writes again where the other can't be heard. Only its boot keeps the two carstamps apart.
+func drawRestamp(seed uint64) Schedule {
+	const ms = time.Millisecond
+	draw := newStream(seed, forSchedule, 4)
+	network := profile.Profile{Name: "restamp", Sites: []string{"a", "b", "c", "d", "e"}}
+	for a := range 5 {
+		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{60 * ms}, 5))
+		network.RTT[a][a] = profile.Local
+	}
+	network.RTT[0][1], network.RTT[1][0] = 20*ms, 20*ms
+	s := Schedule{Seed: seed, env: environment{
+		network: network, shards: 1, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 5),
+		sealed: true, retry: 130 * ms, suspect: 400 * ms, clientRTT: profile.Local, patience: time.Second,
+	}}
+	s.env.disks[0] = window{30 * ms, 60 * ms}
+	s.plan(0, 300*ms, register.Operation{Kind: register.Write, Value: register.Value("first")})
+	told := 365*ms + draw.between(0, 25*ms)
+	cut := told + draw.between(5*ms, 15*ms)
+	s.plan(0, cut+10*ms, register.Operation{Kind: register.Write, Value: register.Value("second")})
+	end := cut + 600*ms
+	for i := range 6 {
+		s.plan(1+i%2, end+time.Duration(i)*150*ms, register.Operation{Kind: register.Read})
+	}
+	s.Faults = []Fault{
+		{Kind: Replace, Node: 4, At: told, For: 50 * ms},
+		{Kind: Partition, Node: -1, At: cut, For: end - cut, Side: 1 << 1},
+	}
+	s.Settle = end + 1000*ms
+	return s
+}
+
+// What random schedules come to too seldom.
+func TestRareMistakesOfReplacementsAreFound(t *testing.T) {
 	t.Parallel()
 	const seeds = 500
-	find := func(start Start, wrong managerMistakes) *Failure {
+	find := func(draw func(uint64) Schedule, start Start, wrong managerMistakes) *Failure {
 		for seed := range uint64(seeds) {
-			s := drawStraggler(seed)
+			s := draw(seed)
 			s.env.wrong = wrong
-			if o := s.Run(start, nil); o.Failure != nil && (o.Failure.Class == Violation || !wrong.anyEpoch) {
-				return o.Failure // with the mistake, members also stop, since they take positions in one view for another's
+			if o := s.Run(start, nil); o.Failure != nil && (o.Failure.Class == Violation || wrong == managerMistakes{}) {
+				return o.Failure // members of two views also stop, since they take positions in one for the other's
 			}
 		}
 		return nil
 	}
 	for _, c := range []struct {
-		name  string
-		inner member.Factory
-	}{{"ABD", abd.Factory}, {"Gryff", gryff.Factory}} {
-		if f := find(Member(c.inner), managerMistakes{}); f != nil {
-			t.Errorf("%s: %v\n%s", c.name, f, Explain(f))
+		name   string
+		draw   func(uint64) Schedule
+		member member.Mistakes
+		wrong  managerMistakes
+	}{
+		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}, managerMistakes{anyEpoch: true}},
+		{"a carstamp is issued in two views", drawRestamp, member.Mistakes{}, managerMistakes{sameBoot: true}},
+	} {
+		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				if f := find(c.draw, Member(inner), managerMistakes{}); f != nil {
+					t.Errorf("%v\n%s", f, Explain(f))
+				}
+				f := find(c.draw, MemberWith(inner, c.member), c.wrong)
+				if f == nil {
+					t.Fatalf("not found within %d seeds", seeds)
+				}
+				t.Logf("%v", f)
+			})
 		}
-		f := find(MemberWith(c.inner, member.Mistakes{AnyEpoch: true}), managerMistakes{anyEpoch: true})
-		if f == nil {
-			t.Errorf("%s: that answers of another view count is not found within %d seeds", c.name, seeds)
-			continue
-		}
-		t.Logf("%s: %v", c.name, f)
 	}
 }
