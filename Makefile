@@ -69,11 +69,12 @@ manifests: ## Regenerate the CRD, what the operator may do, and the chart's copi
 chart: ## Copy what the Helm chart shares with config/ into it
 	hack/chart.sh
 
-test-chart: ## Render the chart and the kustomize bases and compare them (builds helm at the first run)
-	HELM=$$(hack/kubernetes/build.sh helm | tail -1)/helm $(GO) test -tags chart -count 1 -timeout 10m ./test/chart
+test-chart: ## Render the chart and the kustomize bases and compare them (builds helm and kustomize at the first run)
+	bin=$$(hack/kubernetes/build.sh helm kustomize | tail -1) && \
+		HELM=$$bin/helm KUSTOMIZE=$$bin/kustomize $(GO) test -tags chart -count 1 -timeout 10m ./test/chart
 
 build-installer: ## Write dist/install.yaml, which installs the operator that runs IMAGE
-	@GO="$(GO)" hack/installer.sh $(IMAGE) $(BASE)
+	@hack/installer.sh $(IMAGE) $(BASE)
 
 cluster-up: ## Start a Kubernetes of three zones on this machine (Linux, root), with progress
 	@hack/cluster/up.sh

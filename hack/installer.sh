@@ -4,10 +4,10 @@
 #   hack/installer.sh IMAGE [BASE]    # BASE is a directory of config/, by default `default`
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go=${GO:-go}
 image=${1:?usage: installer.sh IMAGE [BASE]}
 base=${2:-default}
 mkdir -p dist
+kustomize=$(hack/kubernetes/build.sh kustomize | tail -1)/kustomize
 overlay=$(mktemp -d dist/.overlay-XXXXXX)
 trap 'rm -rf "$overlay"' EXIT
 cat >"$overlay/kustomization.yaml" <<END
@@ -20,6 +20,6 @@ patches:
     - {op: test, path: /spec/template/spec/containers/0/args/2, value: --default-image=georegister:dev}
     - {op: replace, path: /spec/template/spec/containers/0/args/2, value: "--default-image=$image"}
 END
-"$go" run sigs.k8s.io/kustomize/kustomize/v5@v5.8.1 build "$overlay" >"$overlay/install.yaml"
+"$kustomize" build "$overlay" >"$overlay/install.yaml"
 mv "$overlay/install.yaml" dist/install.yaml
 echo "dist/install.yaml: kubectl apply --server-side -f dist/install.yaml"

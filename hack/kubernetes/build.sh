@@ -23,6 +23,7 @@ pin() {
 	containerd | containerd-shim-runc-v2 | ctr) echo "$containerd/$1@v2.4.2" ;;
 	coredns) echo github.com/coredns/coredns@v1.15.0 ;;
 	helm) echo helm.sh/helm/v4/cmd/helm@v4.3.1 ;;
+	kustomize) echo sigs.k8s.io/kustomize/kustomize/v5@v5.8.1 ;;
 	*) return 1 ;;
 	esac
 }
@@ -66,7 +67,7 @@ for name in "$@"; do
 	assets) names+=" $assets" ;;
 	cluster) names+=" $assets $nodes" ;;
 	*)
-		pin "$name" >/dev/null || { echo "build.sh: no pin for $name; there are: assets, cluster, $assets $nodes helm" >&2 && exit 2; }
+		pin "$name" >/dev/null || { echo "build.sh: no pin for $name; there are: assets, cluster, $assets $nodes helm kustomize" >&2 && exit 2; }
 		names+=" $name"
 		;;
 	esac
