@@ -19,30 +19,37 @@ import (
 
 // take carries out a step. Every one is refused by whoever it is for if it was decided on an older state.
 func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Step) error {
-	logger := log.FromContext(ctx)
+	var done string
+	var what []any
+	var err error
 	switch step := step.(type) {
 	case decide.FoundCluster:
-		logger.Info("Founded the cluster", "id", step.View.Cluster, "members", step.View.Size())
-		return r.writeRecord(ctx, s, step.View, "", "")
+		done, what = "Founded the cluster", []any{"id", step.View.Cluster, "members", step.View.Size()}
+		err = r.writeRecord(ctx, s, step.View, "", "")
 	case decide.ChangeView:
-		logger.Info("Changed the view", "epoch", step.View.Epoch, "reason", step.Reason)
-		return r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+		done, what = "Changed the view", []any{"epoch", step.View.Epoch, "reason", step.Reason}
+		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
 	case decide.RebuildRecord:
-		logger.Info("Rebuilt the record of the view", "epoch", step.View.Epoch)
-		return r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+		done, what = "Rebuilt the record of the view", []any{"epoch", step.View.Epoch}
+		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
 	case decide.Tell:
-		logger.Info("Told members their view", "epoch", step.View.Epoch, "members", step.Members)
-		return r.tell(ctx, s, step)
+		done, what = "Told members their view", []any{"epoch", step.View.Epoch, "members", step.Members}
+		err = r.tell(ctx, s, step)
 	case decide.DeletePod:
-		logger.Info("Deleted a pod", "pod", step.Name, "reason", step.Reason)
-		return r.applier.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		done, what = "Deleted a pod", []any{"pod", step.Name, "reason", step.Reason}
+		err = r.applier.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Cluster.Namespace, Name: step.Name, UID: step.UID, ResourceVersion: step.ResourceVersion,
 		}})
 	case decide.Discard:
-		logger.Info("Discarded what was left of a member", "member", step.Member)
-		return r.applier.Delete(ctx, step.Objects...)
+		done, what = "Discarded what was left of a member", []any{"member", step.Member}
+		err = r.applier.Delete(ctx, step.Objects...)
+	default:
+		err = fmt.Errorf("step %T is not known", step)
 	}
-	return fmt.Errorf("step %T is not known", step)
+	if err == nil {
+		log.FromContext(ctx).Info(done, what...)
+	}
+	return err
 }
 
 // writeRecord replaces the record that was observed, or creates it if there was none.

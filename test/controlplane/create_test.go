@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -125,8 +126,8 @@ func TestACreatedClusterIsFoundedAndServes(t *testing.T) {
 	if c.Generation != 1 {
 		t.Errorf("the spec was written: generation %d", c.Generation)
 	}
-	if got, want := fmt.Sprint(c.Spec), fmt.Sprint(*asked); got != want {
-		t.Errorf("the spec was written: %s became %s", want, got)
+	if !equality.Semantic.DeepEqual(c.Spec, *asked) {
+		t.Errorf("the spec was written: %+v became %+v", *asked, c.Spec)
 	}
 	for _, kind := range []string{v1alpha1.ConditionQuorumHealthy, v1alpha1.ConditionViewKnown, v1alpha1.ConditionToleratesZoneLoss} {
 		w.condition(c, kind, metav1.ConditionTrue)

@@ -1,0 +1,146 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/client"
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload"
+	"github.com/georegister/georegister/workload/checked"
+)
+
+// Load is clients at every site of a cluster, whose history is judged in the end.
+type Load struct {
+	t        *testing.T
+	sites    []workload.Site
+	recorder *history.Recorder
+	answered atomic.Int64
+	stop     context.CancelFunc
+	done     chan error
+}
+
+// StartLoad runs clients against a cluster that serves, until Finish.
+func StartLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster) *Load {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	l := &Load{t: t, recorder: history.NewRecorder(nil), stop: stop, done: make(chan error, 1)}
+	spec, err := checked.Spec(cluster.Spec.Protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.KeyCount = 20
+	for _, site := range cluster.Spec.Sites {
+		l.sites = append(l.sites, l.site(k, cluster, site.Name))
+	}
+	loop := workload.Loop{
+		Spec: spec, Sites: l.sites, Clients: 2, Seed: 1, Recorder: l.recorder,
+		Duration: 10 * time.Minute, Every: 20 * time.Millisecond, // a bound that no test reaches; the rest of the machine works too
+	}
+	go func() {
+		_, err := loop.Run(ctx)
+		l.done <- err
+	}()
+	t.Cleanup(stop)
+	return l
+}
+
+// site is a site whose clients prefer its own members, found as by the site's Service.
+func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string) workload.Site {
+	endpoints := []client.Endpoint{{Site: name, Address: "passthrough:///" + name}}
+	for _, other := range cluster.Spec.Sites {
+		if other.Name != name {
+			endpoints = append(endpoints, client.Endpoint{Site: other.Name, Address: "passthrough:///" + other.Name})
+		}
+	}
+	dial := grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) {
+		return k.dialSite(ctx, cluster.Name, site)
+	})
+	connect := func(ctx context.Context, _ int) (workload.Doer, error) {
+		c, err := client.Dial(ctx, client.Options{
+			Endpoints: endpoints, InOrder: true, AttemptTimeout: time.Second, DialOptions: []grpc.DialOption{dial},
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.t.Cleanup(func() { _ = c.Close() }) // of a store that may be gone
+		return counted{checked.Doer(c.Session), &l.answered}, nil
+	}
+	return workload.Site{Name: name, Connect: connect}
+}
+
+// counted counts what was answered.
+type counted struct {
+	workload.Doer
+	answered *atomic.Int64
+}
+
+func (c counted) Do(ctx context.Context, op register.Operation) register.Result {
+	result := c.Doer.Do(ctx, op)
+	if result.Status == register.OK {
+		c.answered.Add(1)
+	}
+	return result
+}
+
+// Progress waits until so many more operations were answered: the store serves.
+func (l *Load) Progress(operations int64) {
+	l.t.Helper()
+	target := l.answered.Load() + operations
+	eventually(l.t, "clients are served", func() string {
+		if now := l.answered.Load(); now < target {
+			return fmt.Sprintf("%d of %d operations were answered", operations-(target-now), operations)
+		}
+		return ""
+	})
+}
+
+// Finish ends the load, reads every key back at every site, and judges the history.
+func (l *Load) Finish() {
+	l.t.Helper()
+	l.stop()
+	if err := <-l.done; err != nil {
+		l.t.Fatalf("the load: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if err := checked.ReadBack(ctx, l.sites, l.recorder); err != nil {
+		l.t.Fatal(err)
+	}
+	operations := l.recorder.Operations()
+	if err := checked.Judge(operations, workload.NewReport()); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Logf("linearizable: %d operations, %d answered", len(operations), l.answered.Load())
+}
+
+// dialSite connects to the gRPC door of a running member of a site.
+func (k *Kubelet) dialSite(ctx context.Context, cluster, site string) (net.Conn, error) {
+	k.mu.Lock()
+	var addresses []string
+	for name, p := range k.running { // order is irrelevant: any member of the site serves
+		if strings.HasPrefix(name, cluster+"-"+site+"-") {
+			addresses = append(addresses, p.address)
+		}
+	}
+	k.mu.Unlock()
+	err := fmt.Errorf("no such host: %s", site)
+	for _, address := range addresses {
+		var conn net.Conn
+		if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, "7001")); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}

@@ -1,0 +1,110 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// update repeats a change until nobody else changes the object at the same time.
+func (w *World) update(change func() error) {
+	w.t.Helper()
+	eventually(w.t, "an update", func() string {
+		err := change()
+		if err != nil && !apierrors.IsConflict(err) {
+			w.t.Fatal(err)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// loseVolume deletes a member's volume and its pod, as an administrator may do after a disk broke.
+func (w *World) loseVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
+	w.t.Helper()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PodName(c.Name, m)}}
+	for _, object := range []client.Object{claim, pod} {
+		if err := client.IgnoreNotFound(w.api.Delete(w.ctx, object)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// replaced waits until a later view is recorded and all of its members vote, and returns it.
+func (w *World) replaced(c *v1alpha1.GeoRegisterCluster, epoch uint64) view.View {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("view %d is recorded", epoch), func() string {
+		if v := w.record(c); v.Epoch < epoch {
+			w.get(c)
+			return fmt.Sprintf("the record is at epoch %d: %s", v.Epoch, conditions(c))
+		}
+		return ""
+	})
+	v := w.record(c)
+	eventually(w.t, fmt.Sprintf("all members of view %d vote", v.Epoch), func() string {
+		w.get(c)
+		if c.Status.View == nil || c.Status.View.Epoch != int64(v.Epoch) || len(c.Status.Members) != v.Size() {
+			return fmt.Sprintf("the status tells view %+v and members %+v: %s", c.Status.View, c.Status.Members, conditions(c))
+		}
+		for _, m := range c.Status.Members {
+			if m.Role != "Voter" {
+				return fmt.Sprintf("member %d is %s: %s: %s", m.ID, m.Role, m.State, conditions(c))
+			}
+		}
+		return ""
+	})
+	w.serving(c)
+	return v
+}
+
+func conditions(c *v1alpha1.GeoRegisterCluster) string {
+	text := ""
+	for _, condition := range c.Status.Conditions {
+		text += fmt.Sprintf("\n  %s=%s %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message)
+	}
+	return text
+}
+
+func TestALostVolumeIsReplaced(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	before := w.record(c)
+	lost := before.Members[1]
+	w.loseVolume(c, lost)
+	after := w.replaced(c, 2)
+	if after.Index(lost.ID) >= 0 || after.Index(4) < 0 || after.Size() != 3 {
+		t.Errorf("after member %d was lost the view is %+v", lost.ID, after)
+	}
+	if after.Epoch != 2 {
+		t.Errorf("one replacement led to epoch %d", after.Epoch)
+	}
+	w.gone(c, lost)
+	load.Progress(50)
+	load.Finish()
+}
+
+// gone waits until nothing runs of a member.
+func (w *World) gone(c *v1alpha1.GeoRegisterCluster, m view.Member) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("what is left of member %d is removed", m.ID), func() string {
+		pod := &corev1.Pod{}
+		err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: build.PodName(c.Name, m)}, pod)
+		if !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("its pod is there, or: %v", err)
+		}
+		return ""
+	})
+}

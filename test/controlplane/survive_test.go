@@ -1,0 +1,139 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// founded is a cluster that serves clients, with an operator.
+func founded(t *testing.T) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
+	t.Helper()
+	w := newWorld(t)
+	operator := StartOperator(t, environment.Config, settings(w.namespace))
+	c := w.create("store", nil)
+	w.serving(c)
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+	return w, c, operator, load
+}
+
+// holds waits until the record and every member hold a view.
+func (w *World) holds(c *v1alpha1.GeoRegisterCluster, want view.View) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("view %d is recorded and held", want.Epoch), func() string {
+		if got := w.record(c); got.Epoch != want.Epoch || got.Digest() != want.Digest() {
+			return fmt.Sprintf("the record holds %+v", got)
+		}
+		return ""
+	})
+	w.serving(c)
+	if c.Status.View == nil || c.Status.View.Digest != want.Digest() {
+		w.t.Errorf("the status tells the view %+v, want %s", c.Status.View, want.Digest())
+	}
+}
+
+func (w *World) recordObject(c *v1alpha1.GeoRegisterCluster) *corev1.ConfigMap {
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.RecordName(c.Name)}}
+	w.get(record)
+	return record
+}
+
+func TestTheViewSurvivesAWipedStatus(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	before := w.record(c)
+	c.Status = v1alpha1.GeoRegisterClusterStatus{}
+	w.update(func() error {
+		w.get(c)
+		c.Status = v1alpha1.GeoRegisterClusterStatus{}
+		return w.api.Status().Update(w.ctx, c)
+	})
+	w.holds(c, before)
+	load.Progress(50)
+	load.Finish()
+}
+
+func TestTheViewSurvivesADeletedRecord(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	before, object := w.record(c), w.recordObject(c)
+	if err := w.api.Delete(w.ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	w.holds(c, before)
+	if w.recordObject(c).UID == object.UID {
+		t.Error("the record was not deleted")
+	}
+	load.Progress(50)
+	load.Finish()
+}
+
+func TestTheViewSurvivesARecordOfThePast(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	past := w.recordObject(c)
+	w.loseVolume(c, w.record(c).Members[0])
+	now := w.replaced(c, 2)
+	w.update(func() error {
+		object := w.recordObject(c)
+		object.Data = past.Data
+		return w.api.Update(w.ctx, object)
+	})
+	w.holds(c, now)
+	load.Progress(50)
+	load.Finish()
+}
+
+func TestARecreatedResourceAdoptsRetainedVolumes(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	before := w.record(c)
+	if err := w.api.Delete(w.ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the members end", func() string {
+		var pods corev1.PodList
+		if err := w.api.List(w.ctx, &pods, client.InNamespace(w.namespace)); err != nil {
+			return err.Error()
+		}
+		if len(pods.Items) > 0 {
+			return fmt.Sprintf("there are %d pods", len(pods.Items))
+		}
+		return ""
+	})
+	again := w.create(c.Name, nil)
+	w.holds(again, before)
+	load.Progress(50)
+	load.Finish()
+}
+
+func TestMembersRestartWithoutAnOperator(t *testing.T) {
+	t.Parallel()
+	w, c, operator, load := founded(t)
+	before := w.record(c)
+	operator.Stop()
+	var pods []string
+	for _, m := range before.Members {
+		pods = append(pods, build.PodName(c.Name, m))
+	}
+	for _, pod := range pods { // all are gone at the same time
+		w.kubelet.Hold(pod)
+	}
+	for _, pod := range pods {
+		w.kubelet.Release(pod)
+	}
+	load.Progress(50)
+	StartOperator(t, environment.Config, settings(w.namespace))
+	w.holds(c, before)
+	load.Finish()
+}
