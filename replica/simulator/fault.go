@@ -87,11 +87,10 @@ func (f Fault) String() string {
 	case Slow, Skew:
 		text += fmt.Sprintf(", by %v", f.Size)
 	case Replace:
-		text = fmt.Sprintf("%s at %v", where, f.At)
+		text = fmt.Sprintf("replacement of %s at %v, a round of calls every %v", where, f.At, f.For)
 		if f.Alive {
-			text += ", whose process lives on,"
+			text += "; its process lives on"
 		}
-		text = fmt.Sprintf("replacement of %s, a round of calls every %v", text, f.For)
 	}
 	return text
 }
