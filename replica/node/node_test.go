@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,14 +38,21 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
+// given holds the addresses that free returned: whoever got one may not listen there yet.
+var given sync.Map
+
 // free is an address that nobody listens at, with a port from below the range of outgoing connections' own.
 func free(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
+		address := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		if _, taken := given.LoadOrStore(address, true); !taken {
+			return address
 		}
 	}
 	t.Fatal("no free port")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -78,14 +79,22 @@ func newMember(t *testing.T, id view.MemberID) *member {
 	return m
 }
 
-// free is an address that nobody listens at, with a port from below the range of outgoing connections' own.
+// given holds the addresses that free returned: whoever got one may not listen there yet.
+var given sync.Map
+
+// free is an address that nobody listens at, with a port from below the range of outgoing connections' own, and
+// below those that dev takes.
 func free(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(6000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
+		address := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(6000))
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		if _, taken := given.LoadOrStore(address, true); !taken {
+			return address
 		}
 	}
 	t.Fatal("no free port")
@@ -151,6 +160,11 @@ func (m *member) await(t *testing.T, what string, condition func(*adminv1.Status
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
 		if last = m.status(t); last != nil && condition(last) {
 			return last
+		}
+		select {
+		case <-m.ended:
+			t.Fatalf("waiting until member %d %s: it ended", m.id, what)
+		default:
 		}
 	}
 	t.Fatalf("waiting until member %d %s: after %s: %v", m.id, what, patience, last)
