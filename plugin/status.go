@@ -100,8 +100,8 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	}
 	if v := s.View; v != nil {
 		fmt.Fprintf(w, "view: epoch %d, %d members, %d are a majority", v.Epoch, v.Members, v.Majority)
-		if v.FastQuorum > 0 {
-			fmt.Fprintf(w, ", %d a fast quorum", v.FastQuorum)
+		if v.FastQuorum != nil {
+			fmt.Fprintf(w, ", %d a fast quorum", *v.FastQuorum)
 		}
 		fmt.Fprintf(w, "; data %s\n", v.ClusterID)
 	}
