@@ -1,8 +1,8 @@
 package transport
 
 import (
-	"context"
 	"fmt"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -16,7 +16,7 @@ import (
 type acceptor struct {
 	peerv1.UnimplementedPeersServer
 	transport *Transport
-	ctx       context.Context // of the transport
+	refused   atomic.Pointer[string] // the latest refusal
 }
 
 // Stream receives what one peer sends, until the stream or the transport ends.
@@ -27,8 +27,11 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	}
 	p, err := a.check(first.Hello)
 	if err != nil {
-		a.transport.options.Logger.Warn("peer refused", zap.Error(err))
-		return status.Error(codes.FailedPrecondition, err.Error())
+		reason := err.Error()
+		if earlier := a.refused.Swap(&reason); earlier == nil || *earlier != reason { // it calls again and again
+			a.transport.options.Logger.Warn("peer refused", zap.Error(err))
+		}
+		return status.Error(codes.FailedPrecondition, reason)
 	}
 	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.member.ID)}); err != nil {
 		return err

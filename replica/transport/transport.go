@@ -111,7 +111,7 @@ func Start(o Options) (*Transport, error) {
 		grpc.InitialConnWindowSize(4<<20),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),
 	)
-	peerv1.RegisterPeersServer(t.server, &acceptor{transport: t, ctx: ctx})
+	peerv1.RegisterPeersServer(t.server, &acceptor{transport: t})
 	t.tasks.Go(func() {
 		if err := t.server.Serve(o.Listener); err != nil && ctx.Err() == nil {
 			o.Logger.Error("peer listener ended", zap.Error(err))
