@@ -116,7 +116,8 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 	if quorum == nil {
 		return fmt.Sprintf("cluster %s has no condition QuorumHealthy; is its operator running?", name), nil
 	}
-	if quorum.Status != metav1.ConditionTrue {
+	// A member that is down itself takes nothing away by leaving.
+	if quorum.Status != metav1.ConditionTrue && ready(leaving) {
 		return fmt.Sprintf("QuorumHealthy of cluster %s is %s: %s", name, quorum.Status, quorum.Message), nil
 	}
 	for _, m := range c.Status.Members {
