@@ -11,13 +11,7 @@ for name in $names; do stop_machine "$name" & done # the apiserver may take its 
 wait
 say "stopped: $names"
 
-for node in $nodes; do
-	for group in $(cgroups "${node%:*}"); do
-		# A cgroup stays busy for a moment after its last process.
-		[ ! -d "$group" ] || wait_for 10 "$group to be empty" find "$group" -depth -type d -exec rmdir {} + ||
-			fail "$group can't be removed: its processes are in $group/cgroup.procs"
-	done
-done
+for node in $nodes; do remove_cgroups "${node%:*}"; done
 for name in router $names; do
 	[ ! -e "/run/netns/$(netns "$name")" ] || ip netns delete "$(netns "$name")"
 done

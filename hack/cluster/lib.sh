@@ -113,6 +113,16 @@ cgroups() {
 	fi
 }
 
+# remove_cgroups NODE removes what a node that was stopped leaves in them.
+remove_cgroups() {
+	local group
+	for group in $(cgroups "$1"); do
+		# A cgroup stays busy for a moment after its last process.
+		[ ! -d "$group" ] || wait_for 10 "$group to be empty" find "$group" -depth -type d -exec rmdir {} + ||
+			fail "$group can't be removed: its processes are in cgroup.procs below it"
+	done
+}
+
 # alone SCRIPT ARGUMENTS... runs a script again under a lock that no daemon inherits, so that two never work at once.
 alone() {
 	[ -z "${GEOREGISTER_LOCKED:-}" ] || return 0

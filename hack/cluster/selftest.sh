@@ -47,7 +47,7 @@ kubectl apply -f "$here/testdata/app.yaml" >/dev/null
 check "three pods with volumes of their own run" kubectl rollout status statefulset/app --timeout 60s
 spread=$(kubectl get pods -l app=app -o jsonpath='{range .items[*]}{.spec.nodeName} {end}' | tr ' ' '\n' | grep . | sort -u | wc -l)
 check "they run on three nodes" test "$spread" = 3
-say "$((memory - $(free_memory))) MiB of memory are taken by the cluster with this application"
+say "$((memory - $(free_memory))) MiB less memory is available than before the cluster"
 pod() { kubectl get pods -l app=app --field-selector "spec.nodeName=$1" -o jsonpath='{.items[0].metadata.name}'; }
 one=$(pod n1) two=$(pod n2) three=$(pod n3)
 for from in "$one" "$two" "$three"; do
