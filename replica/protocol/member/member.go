@@ -166,7 +166,8 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		return // quorums of two views need not meet
 	}
 	incarnation := view.Incarnation(max(msg.Incarnation, 1))
-	if incarnation < m.roster.Of(from) {
+	// Who joins does not know yet how many disks it has had: it asks for that.
+	if incarnation < m.roster.Of(from) && msg.Kind != peerv1.Kind_JOIN_QUERY {
 		m.config.Took("member.dead-incarnation")
 		return // a disk that is gone speaks
 	}
