@@ -36,6 +36,6 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newDevCommand(), newReplicaCommand(), newOperatorCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerifyCommand(), newKubectlCommand())
+	command.AddCommand(newDevCommand(), newReplicaCommand(), newOperatorCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand(), newKubectlCommand())
 	return command
 }

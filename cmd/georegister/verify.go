@@ -20,7 +20,7 @@ linearizable and complete.`
 
 const verifyExample = `  georegister verify --protocol Gryff --site ca=shop-ca:7001 --site va=shop-va:7001 --site ir=shop-ir:7001`
 
-func newVerifyCommand() *cobra.Command {
+func newVerificationCommand() *cobra.Command {
 	v := checked.Verification{Progress: 5 * time.Second}
 	var sites []string
 	c := &cobra.Command{
