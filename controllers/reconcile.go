@@ -59,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if failure != nil {
 		degrade(&plan.Status, cluster.Generation, failure)
 	}
-	failure = errors.Join(failure, r.applier.Status(ctx, cluster, plan.Status))
+	failure = errors.Join(failure, r.applier.Status(ctx, cluster, plan.Status, snapshot.Now))
 	switch {
 	case errors.Is(failure, apply.ErrStale):
 		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", failure.Error())

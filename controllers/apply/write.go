@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -72,10 +73,10 @@ func ownedBy(object client.Object, owner types.UID) bool {
 	return controller != nil && controller.UID == owner
 }
 
-// Status writes the status of a cluster, if it says something new. The times of conditions whose status is
-// unchanged are kept. Nothing else of the resource is ever written.
-func (a *Applier) Status(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, status v1alpha1.GeoRegisterClusterStatus) error {
-	keepTimes(status.Conditions, cluster.Status.Conditions)
+// Status writes the status of a cluster, if it says something new. Conditions whose status is unchanged keep their
+// time, the others get the one given. Nothing else of the resource is ever written.
+func (a *Applier) Status(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, status v1alpha1.GeoRegisterClusterStatus, now time.Time) error {
+	stampTimes(status.Conditions, cluster.Status.Conditions, metav1.NewTime(now))
 	if equality.Semantic.DeepEqual(status, cluster.Status) {
 		return nil
 	}
@@ -84,12 +85,13 @@ func (a *Applier) Status(ctx context.Context, cluster *v1alpha1.GeoRegisterClust
 	return explain("write status of "+cluster.Name, a.client.Status().Update(ctx, update, Owner))
 }
 
-// keepTimes gives conditions the time of the last change of their status, which may have been before.
-func keepTimes(now, before []metav1.Condition) {
-	for i := range now {
-		old := meta.FindStatusCondition(before, now[i].Type)
-		if old != nil && old.Status == now[i].Status {
-			now[i].LastTransitionTime = old.LastTransitionTime
+// stampTimes gives conditions the time of the last change of their status.
+func stampTimes(conditions, before []metav1.Condition, now metav1.Time) {
+	for i := range conditions {
+		conditions[i].LastTransitionTime = now
+		old := meta.FindStatusCondition(before, conditions[i].Type)
+		if old != nil && old.Status == conditions[i].Status {
+			conditions[i].LastTransitionTime = old.LastTransitionTime
 		}
 	}
 }

@@ -30,7 +30,7 @@ import (
 )
 
 // within bounds every wait. It is generous: it only decides when to give up.
-const within = 60 * time.Second
+const within = 40 * time.Second
 
 // auditPolicy writes down who asked for what, once per request.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
