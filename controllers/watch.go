@@ -34,12 +34,20 @@ func meant() predicate.Predicate {
 	)
 }
 
+// outdated lets a change through if the status does not speak of the spec any more, such as when it was wiped.
+func outdated() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(object client.Object) bool {
+		cluster, ok := object.(*v1alpha1.GeoRegisterCluster)
+		return ok && cluster.Status.ObservedGeneration != cluster.Generation
+	})
+}
+
 // watch has changes of resources and of their objects lead to Reconcile. Objects are matched by the cluster label:
 // those that outlive the resource have no owner.
 func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 	unique, warm := true, true
 	b := builder.ControllerManagedBy(m).Named("georegistercluster").
-		For(&v1alpha1.GeoRegisterCluster{}, builder.WithPredicates(meant())).
+		For(&v1alpha1.GeoRegisterCluster{}, builder.WithPredicates(predicate.Or[client.Object](meant(), outdated()))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.options.MaxConcurrent,
 			ReconciliationTimeout:   reconcileWithin,

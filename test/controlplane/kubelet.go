@@ -43,6 +43,7 @@ type Kubelet struct {
 	running   map[string]*process // by the pod's name
 	addresses int                 // given so far
 	held      map[string]bool     // names of pods that are not started
+	least     int                 // members that ran at the worst moment since three did
 }
 
 // process is a member that runs.
@@ -224,6 +225,9 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) 
 	}()
 	k.mu.Lock()
 	k.running[pod.Name] = p
+	if k.least == 0 && len(k.running) == 3 {
+		k.least = 3
+	}
 	k.mu.Unlock()
 	return p, nil
 }
@@ -334,6 +338,7 @@ func (k *Kubelet) Stop(name string) {
 	k.mu.Lock()
 	p := k.running[name]
 	delete(k.running, name)
+	k.least = min(k.least, len(k.running))
 	k.mu.Unlock()
 	if p != nil {
 		p.stop()
@@ -353,4 +358,11 @@ func (k *Kubelet) Release(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.held, name)
+}
+
+// LeastRunning is how many members ran at the worst moment, after all three did.
+func (k *Kubelet) LeastRunning() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.least
 }

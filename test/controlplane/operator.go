@@ -4,6 +4,7 @@ package controlplane
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -36,11 +37,23 @@ func settings(namespace string) world.Settings {
 // StartOperator runs an operator for one namespace until Stop, or until the test ends.
 func StartOperator(t *testing.T, config *rest.Config, s world.Settings) *Operator {
 	t.Helper()
+	return StartGatedOperator(t, config, s, nil)
+}
+
+// StartGatedOperator runs an operator whose writes, to the apiserver and to members, wait while the gate is closed.
+func StartGatedOperator(t *testing.T, config *rest.Config, s world.Settings, gate *Gate) *Operator {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Operator{cancel: cancel, client: members.NewClient()}
+	var talk members.Members = o.client
+	if gate != nil {
+		config = rest.CopyConfig(config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return gated{gate, next} })
+		talk = gatedMembers{talk, gate}
+	}
 	manager, err := controllers.New(ctx, config, controllers.Options{
 		Settings: s, Namespaces: []string{s.Namespace}, MaxConcurrent: 2,
-		MetricsAddress: "0", HealthAddress: "0", Members: o.client, Registry: prometheus.NewRegistry(),
+		MetricsAddress: "0", HealthAddress: "0", Members: talk, Registry: prometheus.NewRegistry(),
 		Log: zapr.NewLogger(zaptest.NewLogger(t)),
 	})
 	if err != nil {

@@ -137,3 +137,40 @@ func TestMembersRestartWithoutAnOperator(t *testing.T) {
 	w.holds(c, before)
 	load.Finish()
 }
+
+func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gate := NewGate()
+	StartGatedOperator(t, environment.Config, settings(w.namespace), gate)
+	c := w.create("store", nil)
+	w.serving(c)
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+
+	gate.Close()
+	w.loseVolume(c, w.record(c).Members[2])
+	eventually(t, "the stopped operator is about to act", func() string {
+		if gate.Waiting() == 0 {
+			return "it holds no write back"
+		}
+		return ""
+	})
+	StartOperator(t, environment.Config, settings(w.namespace))
+	w.replaced(c, 2)
+	w.loseVolume(c, w.record(c).Members[0]) // so that there is more than one view between them
+	after := w.replaced(c, 3)
+	gate.Open()
+	eventually(t, "the stopped operator goes on", func() string {
+		if n := gate.Waiting(); n > 0 {
+			return fmt.Sprintf("%d writes are held back", n)
+		}
+		return ""
+	})
+	load.Progress(200)
+	w.holds(c, after)
+	if got := w.record(c); got.Epoch != 3 {
+		t.Errorf("the record is at epoch %d: the stopped operator replaced somebody", got.Epoch)
+	}
+	load.Finish()
+}

@@ -1,0 +1,158 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+)
+
+// pods are the UIDs of a cluster's pods by name.
+func (w *World) pods() map[string]types.UID {
+	w.t.Helper()
+	var pods corev1.PodList
+	if err := w.api.List(w.ctx, &pods, client.InNamespace(w.namespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	uids := map[string]types.UID{}
+	for _, pod := range pods.Items {
+		uids[pod.Name] = pod.UID
+	}
+	return uids
+}
+
+// change edits the spec.
+func (w *World) change(c *v1alpha1.GeoRegisterCluster, edit func(*v1alpha1.GeoRegisterClusterSpec)) {
+	w.t.Helper()
+	w.update(func() error {
+		w.get(c)
+		edit(&c.Spec)
+		return w.api.Update(w.ctx, c)
+	})
+}
+
+// updated waits until every pod runs an image.
+func (w *World) updated(c *v1alpha1.GeoRegisterCluster, image string) {
+	w.t.Helper()
+	eventually(w.t, "all members run "+image, func() string {
+		var pods corev1.PodList
+		if err := w.api.List(w.ctx, &pods, client.InNamespace(w.namespace)); err != nil {
+			return err.Error()
+		}
+		for _, pod := range pods.Items {
+			if got := pod.Spec.Containers[0].Image; got != image {
+				w.get(c)
+				return fmt.Sprintf("%s runs %s: %s", pod.Name, got, conditions(c))
+			}
+		}
+		return ""
+	})
+}
+
+func TestMembersAreUpdatedOneAtATime(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	before := w.record(c)
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	w.updated(c, "georegister:next")
+	w.holds(c, before)
+	load.Progress(50)
+	load.Finish()
+	if least := w.kubelet.LeastRunning(); least < 2 {
+		t.Errorf("%d members ran at a moment of the update", least)
+	}
+}
+
+func TestAnUpdateWaitsForAMemberThatIsDown(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	down := build.PodName(c.Name, w.record(c).Members[2])
+	w.kubelet.Hold(down)
+	w.condition(c, v1alpha1.ConditionDegraded, metav1.ConditionTrue)
+	before := w.pods()
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	progressing := w.condition(c, v1alpha1.ConditionProgressing, metav1.ConditionTrue)
+	if progressing.Message == "" {
+		t.Error("the condition does not say what the update waits for")
+	}
+	t.Logf("%s: %s", progressing.Reason, progressing.Message)
+	load.Progress(200)
+	for name, uid := range w.pods() {
+		if name != down && before[name] != uid {
+			t.Errorf("%s was restarted while another member was down", name)
+		}
+	}
+	w.kubelet.Release(down)
+	w.updated(c, "georegister:next")
+	w.serving(c)
+	load.Finish()
+}
+
+func TestAnOperatorUpgradeRestartsNothing(t *testing.T) {
+	t.Parallel()
+	w, c, operator, load := founded(t)
+	before := w.pods()
+	operator.Stop()
+	next := settings(w.namespace)
+	next.DefaultImage, next.Version = "georegister:next", "next"
+	StartOperator(t, environment.Config, next)
+	// A change that the new operator must have seen, and that reaches no pod.
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.DeletionProtection = true })
+	w.serving(c)
+	if after := w.pods(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("pods %v became %v", before, after)
+	}
+	load.Finish()
+}
+
+func TestDriftIsCorrected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	StartOperator(t, environment.Config, settings(w.namespace))
+	c := w.create("store", nil)
+	w.serving(c)
+
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PeersName(c.Name)}}
+	w.update(func() error {
+		w.get(service)
+		service.Spec.PublishNotReadyAddresses = false
+		return w.api.Update(w.ctx, service)
+	})
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: c.Name}}
+	w.get(budget)
+	uid := budget.UID
+	if err := w.api.Delete(w.ctx, budget); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Service is as it was", func() string {
+		w.get(service)
+		if !service.Spec.PublishNotReadyAddresses {
+			return "it does not publish addresses that are not ready"
+		}
+		return ""
+	})
+	eventually(t, "the disruption budget is back", func() string {
+		err := w.api.Get(w.ctx, client.ObjectKeyFromObject(budget), budget)
+		if apierrors.IsNotFound(err) || budget.UID == uid {
+			return "it is not there"
+		}
+		return ""
+	})
+	owned := false
+	for _, m := range service.ManagedFields {
+		owned = owned || m.Manager == "georegister" && m.Operation == metav1.ManagedFieldsOperationApply
+	}
+	if !owned {
+		t.Errorf("nobody called georegister applied the Service: %+v", service.ManagedFields)
+	}
+}
