@@ -72,6 +72,8 @@ type Member struct {
 	// VolumeNode is the node that the bound volume is tied to, or empty; with NodeGone that node is no more.
 	VolumeNode string
 	NodeGone   bool
+	// Refused is why the apiserver refused the volume as it was asked for last, or empty.
+	Refused string
 	// Report is the member's own word, nil while it is silent; Silence then says why.
 	Report  *Report
 	Silence string

@@ -1,0 +1,192 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func isTrue(conditions []metav1.Condition, kind string) bool {
+	return meta.IsStatusConditionTrue(conditions, kind)
+}
+
+func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condition {
+	all := []metav1.Condition{
+		s.available(), s.progressing(o, members), s.degraded(members), s.quorumHealthy(), s.viewKnown(o),
+		s.toleratesZoneLoss(), s.paused(),
+	}
+	if s.Cluster.Spec.Monitoring.Enabled {
+		all = append(all, s.monitoringReady())
+	}
+	return all
+}
+
+// quorate are the voters that say that a majority is in their reach.
+func (s *situation) quorate() (n int) {
+	for _, m := range s.voters() {
+		if s.report(m.ID).Quorum {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *situation) available() metav1.Condition {
+	serving := 0
+	for _, m := range s.view.Members {
+		if s.ready(m) && s.report(m.ID).Quorum {
+			serving++
+		}
+	}
+	switch {
+	case s.view.Epoch == 0:
+		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, s.doubt.reason, "%s", s.doubt.message)
+	case s.quorate() < s.view.Majority():
+		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
+	case serving == 0:
+		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NoMemberReady",
+			"A majority votes, but no member's pod is ready to take clients")
+	}
+	return condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "%d of %d members serve clients",
+		serving, s.view.Size())
+}
+
+// quorumLost says that nothing can be read or written, and who would have to come back.
+func (s *situation) quorumLost() string {
+	var missing []string
+	for _, m := range s.view.Members {
+		if r := s.report(m.ID); !s.serves(m.ID) || !r.Quorum {
+			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		}
+	}
+	return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a majority, which is %d; missing: %s",
+		s.quorate(), s.view.Size(), s.view.Majority(), list(missing))
+}
+
+func (s *situation) quorumHealthy() metav1.Condition {
+	switch {
+	case s.view.Epoch == 0:
+		return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionUnknown, s.doubt.reason, "%s", s.doubt.message)
+	case s.quorate() < s.view.Majority():
+		return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
+	case s.quorate() == s.view.Size():
+		return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionTrue, "EveryoneVotes",
+			"All %d members vote; %d of them may be lost", s.view.Size(), s.view.Faults())
+	}
+	var missing []string
+	for _, m := range s.view.Members {
+		if r := s.report(m.ID); !s.serves(m.ID) || !r.Quorum {
+			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		}
+	}
+	return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "MembersMissing",
+		"%d of %d members vote, a majority is %d, so %d more may be lost; missing: %s",
+		s.quorate(), s.view.Size(), s.view.Majority(), s.quorate()-s.view.Majority(), list(missing))
+}
+
+func (s *situation) viewKnown(o *outcome) metav1.Condition {
+	switch {
+	case s.doubt == nil:
+		return condition(v1alpha1.ConditionViewKnown, metav1.ConditionTrue, "Recorded", "View %d with %d members is recorded",
+			s.view.Epoch, s.view.Size())
+	case o != nil && o.wait != nil:
+		return condition(v1alpha1.ConditionViewKnown, metav1.ConditionFalse, o.wait.reason, "%s", o.wait.message)
+	}
+	return condition(v1alpha1.ConditionViewKnown, metav1.ConditionFalse, s.doubt.reason, "%s", s.doubt.message)
+}
+
+// progressing names the step that is taken, or exactly what the next one waits for.
+func (s *situation) progressing(o *outcome, members []view.Member) metav1.Condition {
+	yes := func(reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "%s", message)
+	}
+	if s.Cluster.Spec.Paused {
+		return condition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Paused", "Nothing is changed while spec.paused is set")
+	}
+	if o != nil && o.wait != nil {
+		return yes(o.wait.reason, o.wait.message)
+	}
+	if o != nil {
+		return yes(describe(o.step))
+	}
+	for _, m := range s.view.Members {
+		if why := s.growing(m); why != "" {
+			return yes("VolumeGrows", sentence(name(m))+" "+why)
+		}
+	}
+	for _, m := range members {
+		if !s.serves(m.ID) {
+			return yes("WaitingForMember", sentence(name(m))+" "+s.silence(m))
+		}
+	}
+	return condition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Settled", "There is nothing to do")
+}
+
+// describe says what a step does.
+func describe(step Step) (reason, message string) {
+	switch step := step.(type) {
+	case FoundCluster:
+		return "Founding", fmt.Sprintf("Founds the cluster with %d members", step.View.Size())
+	case RebuildRecord:
+		return "RebuildingRecord", fmt.Sprintf("Rebuilds the record of view %d from what the members hold", step.View.Epoch)
+	case Tell:
+		var ids []string
+		for _, id := range step.Members {
+			ids = append(ids, fmt.Sprint(id))
+		}
+		return "TellingView", fmt.Sprintf("Gives view %d to the members that lack it: %s", step.View.Epoch, strings.Join(ids, ", "))
+	case Discard:
+		return "RemovingMember", fmt.Sprintf("Removes what is left of member %d, which is not in the view", step.Member)
+	case ChangeView:
+		return "ReplacingMember", step.Reason
+	case DeletePod:
+		return "RestartingMember", fmt.Sprintf("Restarts member %d: %s", step.Member, step.Reason)
+	}
+	return "Working", "Takes a step"
+}
+
+func (s *situation) degraded(members []view.Member) metav1.Condition {
+	problems := s.problems(members)
+	if len(problems) == 0 {
+		return condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsAsked", "Nothing is less than asked for")
+	}
+	var all []string
+	for _, p := range problems {
+		all = append(all, p.message)
+	}
+	return condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].reason, "%s", list(all))
+}
+
+func (s *situation) paused() metav1.Condition {
+	if s.Cluster.Spec.Paused {
+		return condition(v1alpha1.ConditionPaused, metav1.ConditionTrue, "Paused",
+			"Members serve on, but none is updated, repaired or replaced, until spec.paused is removed")
+	}
+	return condition(v1alpha1.ConditionPaused, metav1.ConditionFalse, "NotPaused", "The operator keeps the cluster as asked")
+}
+
+func (s *situation) monitoringReady() metav1.Condition {
+	var missing []string
+	if !s.Monitoring.PodMonitor {
+		missing = append(missing, "PodMonitor")
+	}
+	if !s.Monitoring.PrometheusRule {
+		missing = append(missing, "PrometheusRule")
+	}
+	if len(missing) > 0 {
+		return condition(v1alpha1.ConditionMonitoringReady, metav1.ConditionFalse, "KindsMissing",
+			"The apiserver has no %s; install the Prometheus operator, or set spec.monitoring.enabled to false",
+			strings.Join(missing, " and no "))
+	}
+	return condition(v1alpha1.ConditionMonitoringReady, metav1.ConditionTrue, "Applied",
+		"A PodMonitor and a PrometheusRule are kept")
+}

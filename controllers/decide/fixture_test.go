@@ -1,0 +1,150 @@
+package decide
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+)
+
+var (
+	epoch    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	settings = world.Settings{DefaultImage: "georegister:1", ClusterDomain: "cluster.local", Namespace: "operator",
+		LostAfter: 30 * time.Second}
+)
+
+func testCluster(sites int) *v1alpha1.GeoRegisterCluster {
+	c := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "u", Generation: 7},
+		Spec: v1alpha1.GeoRegisterClusterSpec{Protocol: "Gryff"}}
+	for i := range sites {
+		c.Spec.Sites = append(c.Spec.Sites, v1alpha1.Site{Name: string(rune('a' + i))})
+	}
+	return c
+}
+
+// healthy is a cluster at rest: a member in each zone, and all of them vote.
+func healthy(sites int) *world.Snapshot {
+	c := testCluster(sites)
+	v := view.View{Cluster: "demo.1", Epoch: 1, Members: build.FirstMembers(c, settings), Issued: view.MemberID(sites)}
+	for i := range v.Members {
+		v.Members[i].Disk = fmt.Sprintf("disk-%d", i+1)
+	}
+	s := &world.Snapshot{Cluster: c, Now: epoch.Add(time.Hour), ClusterID: "demo.1", Settings: settings, ZonesKnown: true,
+		Zones:  map[string]world.Zone{},
+		Record: world.Record{Exists: true, View: v, UID: "record", ResourceVersion: "1"}}
+	hash := build.SpecHash(c)
+	for _, m := range v.Members {
+		s.Zones["node-"+m.Site] = world.Zone{Name: "zone-" + m.Site, Ready: true}
+		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(), Disk: m.Disk, Incarnation: 1,
+			Version: "1", Quorum: true, Shards: 4, Voting: 4}
+		for _, o := range v.Members {
+			if o.ID != m.ID {
+				r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: true})
+			}
+		}
+		s.Members = append(s.Members, world.Member{ID: m.ID, Site: m.Site, StatefulSet: statefulSetOf(m, hash),
+			Pod: podOf(m, hash, true, metav1.NewTime(epoch)), Volume: volumeOf(m), Report: r})
+	}
+	return s
+}
+
+func statefulSetOf(m view.Member, hash string) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: build.StatefulSetName("demo", m), UID: "set", ResourceVersion: "1"}}
+	set.Spec.Template.Annotations = map[string]string{build.SpecHashAnnotation: hash}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: build.Container, Image: "georegister:0"}}
+	return set
+}
+
+func podOf(m view.Member, hash string, runs bool, since metav1.Time) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: build.PodName("demo", m), UID: "pod", ResourceVersion: "1",
+		CreationTimestamp: metav1.NewTime(epoch), Annotations: map[string]string{build.SpecHashAnnotation: hash}}}
+	pod.Status.Phase = corev1.PodPending
+	ready := corev1.ConditionFalse
+	if runs {
+		pod.Status.Phase, ready = corev1.PodRunning, corev1.ConditionTrue
+		pod.Spec.NodeName = "node-" + m.Site
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: since}}
+	return pod
+}
+
+func volumeOf(m view.Member) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: build.VolumeName("demo", m), UID: "volume", ResourceVersion: "1"}}
+}
+
+// silent makes a member's pod a running one that says nothing, and that the others can't reach.
+func silent(s *world.Snapshot, id view.MemberID) {
+	s.Member(id).Report, s.Member(id).Silence = nil, "connection refused"
+	s.Member(id).Pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	for _, m := range s.Members {
+		if m.Report == nil {
+			continue
+		}
+		for i := range m.Report.Peers {
+			if m.Report.Peers[i].ID == id {
+				m.Report.Peers[i].Reachable = false
+			}
+		}
+	}
+}
+
+// gone takes a member's volume, and its pod waits for it.
+func gone(s *world.Snapshot, id view.MemberID) {
+	silent(s, id)
+	s.Member(id).Volume = nil
+	s.Member(id).Pod.Status.Phase = corev1.PodPending
+}
+
+// empty is a cluster whose members wait for their first view.
+func empty(s *world.Snapshot) {
+	s.Record = world.Record{}
+	for i, m := range s.Members {
+		s.Members[i].Report = &world.Report{Disk: fmt.Sprintf("disk-%d", m.ID)}
+	}
+}
+
+// hold gives a member a view.
+func hold(s *world.Snapshot, id view.MemberID, v view.View) {
+	r := s.Member(id).Report
+	r.View, r.Digest = v, v.Digest()
+}
+
+// next is the view after a replacement of a member.
+func after(v view.View, lost view.MemberID) view.View {
+	members := append([]view.Member(nil), v.Members...)
+	i := v.Index(lost)
+	v.Epoch, v.Issued = v.Epoch+1, v.LastIssued()+1
+	m := view.Member{ID: v.Issued, Site: members[i].Site}
+	m.Address = build.Address(testCluster(3), settings, m)
+	members[i], v.Members = m, members
+	return v
+}
+
+func owner(object client.Object) (view.MemberID, string, bool) {
+	id, err := strconv.Atoi(object.GetLabels()[build.MemberLabel])
+	return view.MemberID(id), object.GetLabels()[build.SiteLabel], err == nil
+}
+
+func conditionOf(p Plan, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func summary(p Plan) (all []string) {
+	for _, c := range p.Status.Conditions {
+		all = append(all, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return all
+}

@@ -1,0 +1,94 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+)
+
+// Members are asked, not watched, so a cluster is looked at again after these times.
+const (
+	soon = 2 * time.Second  // while something happens or is wrong
+	late = 20 * time.Second // at rest
+)
+
+// rules decide the step, in the order of what matters most. The first that has something to do, or to wait
+// for, has the last word.
+var rules = []func(*situation) *outcome{
+	unstick,
+	found,
+	rebuild,
+	trust,
+	tell,
+	discard,
+	replace,
+	update,
+}
+
+// outcome is what a rule says: a step with its events, or what it waits for.
+type outcome struct {
+	step   Step
+	events []Event
+	wait   *cause
+}
+
+func act(step Step, events ...Event) *outcome { return &outcome{step: step, events: events} }
+
+func waitFor(reason, format string, args ...any) *outcome {
+	return &outcome{wait: &cause{reason, fmt.Sprintf(format, args...)}}
+}
+
+// Next says what to do now for the cluster of a snapshot. It is a pure function.
+//
+// A resource that is being deleted is left alone: its objects go with it. A paused one is only looked at: its
+// members serve on, but nothing is repaired or updated.
+func Next(snapshot world.Snapshot) Plan {
+	if !snapshot.Cluster.DeletionTimestamp.IsZero() {
+		return Plan{Status: *snapshot.Cluster.Status.DeepCopy()}
+	}
+	s := understand(snapshot)
+	if s.Cluster.Spec.Paused {
+		return s.plan(nil)
+	}
+	for _, rule := range rules {
+		if o := rule(s); o != nil {
+			return s.plan(o)
+		}
+	}
+	return s.plan(nil)
+}
+
+// plan makes the plan with a rule's outcome, which is nil if none had anything to do.
+func (s *situation) plan(o *outcome) Plan {
+	p := Plan{Again: soon}
+	if o != nil {
+		p.Step, p.Events = o.step, o.events
+	}
+	p.Status = s.status(o)
+	if o == nil && s.resting(p.Status) {
+		p.Again = late
+	}
+	if s.Cluster.Spec.Paused {
+		return p
+	}
+	in := s.input()
+	p.Apply = build.Objects(in)
+	for _, m := range s.members() {
+		for _, object := range build.Member(in, m) {
+			if s.wants(m, object) {
+				p.Apply = append(p.Apply, object)
+			}
+		}
+	}
+	p.Prune = build.Unwanted(in)
+	return p
+}
+
+// resting reports whether nothing is wrong or under way.
+func (s *situation) resting(status v1alpha1.GeoRegisterClusterStatus) bool {
+	return !isTrue(status.Conditions, v1alpha1.ConditionProgressing) &&
+		!isTrue(status.Conditions, v1alpha1.ConditionDegraded)
+}

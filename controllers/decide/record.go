@@ -1,0 +1,135 @@
+package decide
+
+import (
+	"fmt"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// doubtRecord says why the record can't be acted on, or nil.
+func (s *situation) doubtRecord() *cause {
+	record := build.RecordName(s.Cluster.Name)
+	switch held, beyond := s.highestHeld(), s.beyond(s.Record.View); {
+	case !s.Record.Exists && s.mayBeNew():
+		return &cause{"NotFounded", "The cluster has no view yet"}
+	case !s.Record.Exists:
+		return &cause{"RecordMissing", fmt.Sprintf("The record of the view, ConfigMap %s, is missing", record)}
+	case s.Record.Problem != "":
+		return &cause{"RecordDamaged", fmt.Sprintf("The record of the view, ConfigMap %s, can't be read: %s",
+			record, s.Record.Problem)}
+	case held.Epoch > s.Record.View.Epoch:
+		return &cause{"RecordBehind", fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d, but a member "+
+			"holds epoch %d", record, s.Record.View.Epoch, held.Epoch)}
+	case beyond != 0:
+		return &cause{"RecordBehind", fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d and knows "+
+			"members up to %d, but member %d exists", record, s.Record.View.Epoch, s.Record.View.LastIssued(), beyond)}
+	}
+	for _, m := range s.Record.View.Members {
+		r := s.report(m.ID)
+		if r != nil && r.View.Epoch == s.Record.View.Epoch && r.Digest != s.Record.View.Digest() {
+			return &cause{"ViewsDiffer", fmt.Sprintf("The record of the view, ConfigMap %s, and %s hold different views "+
+				"of epoch %d (%s and %s); if the record was edited, delete it: it is rebuilt from what the members hold",
+				record, name(m), r.View.Epoch, s.Record.View.Digest(), r.Digest)}
+		}
+	}
+	return nil
+}
+
+// highestHeld is the view of the highest epoch that anybody holds, or none. A member that a committed change
+// left out tells only of a past that the record knows better.
+func (s *situation) highestHeld() view.View {
+	var highest view.View
+	for _, m := range s.Members {
+		if r := m.Report; r != nil && r.View.Cluster == s.ClusterID && r.View.Epoch > highest.Epoch {
+			highest = m.Report.View
+		}
+	}
+	return highest
+}
+
+// beyond is a member that a view does not know of yet, or 0. Objects of a member are made only once its view
+// is committed, so it proves that the view is not the last.
+func (s *situation) beyond(v view.View) view.MemberID {
+	for _, m := range s.Members {
+		if m.ID > v.LastIssued() {
+			return m.ID
+		}
+	}
+	return 0
+}
+
+// rebuild writes a record that is missing, damaged or behind, from what the members hold: the highest view,
+// once a majority of its members answered. A view that was committed is held by a majority of the one before
+// it, so a later one can't be missed. No majority: wait. A cluster that may hold data is never founded again.
+func rebuild(s *situation) *outcome {
+	if s.doubt == nil || s.doubt.reason == "ViewsDiffer" {
+		return nil
+	}
+	v := s.highestHeld()
+	if v.Epoch == 0 {
+		var silent []string
+		for _, m := range s.members() {
+			silent = append(silent, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		}
+		return waitFor(s.doubt.reason, "%s; it is rebuilt from what the members hold, and none tells a view: %s",
+			s.doubt.message, list(silent))
+	}
+	if other := s.holderOfAnother(v); other != nil {
+		return waitFor("ViewsDiffer", "%s; it can't be rebuilt, since members hold different views of epoch %d: %s holds %s, "+
+			"others hold %s", s.doubt.message, v.Epoch, name(view.Member{ID: other.ID, Site: other.Site}),
+			other.Report.Digest, v.Digest())
+	}
+	if id := s.beyond(v); id != 0 {
+		return waitFor(s.doubt.reason, "%s; it is rebuilt once a member tells a view that knows member %d: "+
+			"the highest that is told, epoch %d, is older", s.doubt.message, id, v.Epoch)
+	}
+	var answered []manager.Report
+	var missing []string
+	for _, m := range v.Members {
+		switch r := s.report(m.ID); {
+		case !s.vouches(m):
+			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		case r.Role == world.Waiting: // the disk that the view names holds nothing but its name
+			answered = append(answered, manager.Report{Member: m.ID, View: v})
+		default:
+			answered = append(answered, manager.Report{Member: m.ID, View: r.View})
+		}
+	}
+	rebuilt, known, err := manager.Rebuild(answered)
+	if err != nil || !known || rebuilt.Epoch != v.Epoch {
+		return waitFor(s.doubt.reason, "%s; it is rebuilt once %d of the %d members of view %d tell what their disks hold, "+
+			"and %d do; missing: %s", s.doubt.message, v.Majority(), v.Size(), v.Epoch, len(answered), list(missing))
+	}
+	return act(RebuildRecord{View: v, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion},
+		Warning("RecordRebuilt", "RebuildRecord", fmt.Sprintf("%s; rebuilt it at epoch %d from what %d of %d members hold",
+			s.doubt.message, v.Epoch, len(answered), v.Size())))
+}
+
+// vouches reports whether a member's word on what it holds is that of a disk that was never lost: a voter's, or
+// that of the very disk that the cluster was founded on and that was told nothing yet. Another empty disk may
+// stand in for one that held a later view.
+func (s *situation) vouches(m view.Member) bool {
+	r := s.report(m.ID)
+	return r != nil && (r.Role == world.Voter || r.Role == world.Waiting && r.Disk != "" && r.Disk == m.Disk)
+}
+
+// holderOfAnother is a member that holds another view of the same epoch, or nil.
+func (s *situation) holderOfAnother(v view.View) *world.Member {
+	for i, m := range s.Members {
+		if m.Report != nil && m.Report.View.Epoch == v.Epoch && m.Report.Digest != v.Digest() {
+			return &s.Members[i]
+		}
+	}
+	return nil
+}
+
+// trust ends the chain while the record can't be acted on.
+func trust(s *situation) *outcome {
+	if s.doubt == nil {
+		return nil
+	}
+	return waitFor(s.doubt.reason, "%s", s.doubt.message)
+}

@@ -1,0 +1,186 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// situation is a snapshot with what every rule asks of it, worked out once.
+type situation struct {
+	world.Snapshot
+	// view is the recorded view where it can be trusted, else the highest that a member reports; epoch 0
+	// where there is none. Steps rest on it only when doubt is nil; the status shows it in any case.
+	view view.View
+	// doubt says why the recorded view can't be acted on, or is nil.
+	doubt *cause
+}
+
+// cause is why something is as it is, for a condition: a word for machines and a sentence for people.
+type cause struct{ reason, message string }
+
+func understand(s world.Snapshot) *situation {
+	slices.SortFunc(s.Members, func(a, b world.Member) int { return cmp.Compare(a.ID, b.ID) })
+	of := &situation{Snapshot: s}
+	of.doubt = of.doubtRecord()
+	of.view = s.Record.View
+	if of.doubt != nil {
+		if held := of.highestHeld(); held.Epoch > 0 {
+			of.view = held
+		}
+	}
+	return of
+}
+
+// members are the members to keep objects of: those of the view; with the view in doubt, those of whom
+// something is there; before anything is there, the first ones.
+func (s *situation) members() []view.Member {
+	if s.doubt == nil {
+		return slices.DeleteFunc(slices.Clone(s.view.Members), func(m view.Member) bool {
+			// Made only once nobody who could form a quorum acts on the view without it.
+			return m.ID == s.newcomer() && !s.settled() && s.statefulSet(m.ID) == nil
+		})
+	}
+	first := build.FirstMembers(s.Cluster, s.Settings)
+	if s.mayBeNew() {
+		return first
+	}
+	var seen []view.Member
+	for _, m := range s.Members {
+		if m.StatefulSet == nil && m.Volume == nil && m.Pod == nil {
+			continue
+		}
+		known := view.Member{ID: m.ID, Site: m.Site}
+		known.Address = build.Address(s.Cluster, s.Settings, known)
+		seen = append(seen, known)
+	}
+	return seen
+}
+
+// input is what objects are built from.
+func (s *situation) input() build.Input {
+	in := build.Input{
+		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Settings: s.Settings, Monitoring: s.Monitoring,
+		Image: build.Image(s.Cluster, s.runningImage(), s.Settings),
+	}
+	if in.View.Epoch == 0 {
+		in.View = view.View{Cluster: s.ClusterID, Members: s.members()}
+	}
+	return in
+}
+
+// runningImage is what the cluster's StatefulSets run already, or empty.
+func (s *situation) runningImage() string {
+	for _, m := range s.Members {
+		if m.StatefulSet == nil {
+			continue
+		}
+		for _, c := range m.StatefulSet.Spec.Template.Spec.Containers {
+			if c.Name == build.Container {
+				return c.Image
+			}
+		}
+	}
+	return ""
+}
+
+// newcomer is the member that the last change of the view brought in, or 0 in a view as it was founded.
+func (s *situation) newcomer() view.MemberID {
+	for _, m := range s.view.Members {
+		if m.Disk == "" && m.ID == s.view.LastIssued() {
+			return m.ID
+		}
+	}
+	return 0
+}
+
+// holds reports whether a member says that it holds the view.
+func (s *situation) holds(id view.MemberID) bool {
+	r := s.report(id)
+	return r != nil && r.View.Epoch == s.view.Epoch && r.Digest == s.view.Digest()
+}
+
+// holders are the members of the view before its last change that hold the view now.
+func (s *situation) holders() (ids []view.MemberID) {
+	for _, m := range s.view.Members {
+		if m.ID != s.newcomer() && s.holds(m.ID) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// settled reports whether the view is committed: a majority of the former one holds it, so that nobody gets a
+// quorum of the former one any more. A newcomer is told only after that, so its word is enough.
+func (s *situation) settled() bool {
+	return len(s.holders()) >= s.view.Majority() || s.newcomer() != 0 && s.holds(s.newcomer())
+}
+
+// serves reports whether a member votes in the view.
+func (s *situation) serves(id view.MemberID) bool {
+	return s.view.Epoch > 0 && s.Member(id).Serves(s.view.Epoch)
+}
+
+// voters are the members that vote in the view.
+func (s *situation) voters() (voters []view.Member) {
+	for _, m := range s.view.Members {
+		if s.serves(m.ID) {
+			voters = append(voters, m)
+		}
+	}
+	return voters
+}
+
+// others are the members of the view but one.
+func (s *situation) others(than view.MemberID) []view.Member {
+	return slices.DeleteFunc(slices.Clone(s.view.Members), func(m view.Member) bool { return m.ID == than })
+}
+
+func (s *situation) report(id view.MemberID) *world.Report {
+	if m := s.Member(id); m != nil {
+		return m.Report
+	}
+	return nil
+}
+
+func (s *situation) pod(id view.MemberID) *corev1.Pod {
+	if m := s.Member(id); m != nil {
+		return m.Pod
+	}
+	return nil
+}
+
+func (s *situation) statefulSet(id view.MemberID) *appsv1.StatefulSet {
+	if m := s.Member(id); m != nil {
+		return m.StatefulSet
+	}
+	return nil
+}
+
+// name names a member for people.
+func name(m view.Member) string { return fmt.Sprintf("member %d (site %s)", m.ID, m.Site) }
+
+// list joins parts of a sentence, at most five of them.
+func list(parts []string) string {
+	const most = 5
+	if more := len(parts) - most; more > 0 {
+		parts = append(slices.Clone(parts[:most]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// sentence makes a sentence of a message that may begin with a member's name.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}

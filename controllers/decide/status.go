@@ -1,0 +1,154 @@
+package decide
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// status is the projection of what was seen, and of what the rules said of it.
+func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
+	out := v1alpha1.GeoRegisterClusterStatus{ObservedGeneration: s.Cluster.Generation}
+	members := s.view.Members
+	if s.view.Epoch == 0 {
+		members = s.members()
+	}
+	s.projectView(&out)
+	s.projectMembers(&out, members)
+	s.projectSites(&out, members)
+	for _, c := range s.conditions(o, members) {
+		c.ObservedGeneration = s.Cluster.Generation
+		out.Conditions = append(out.Conditions, c)
+	}
+	return out
+}
+
+func (s *situation) projectView(out *v1alpha1.GeoRegisterClusterStatus) {
+	if s.view.Epoch == 0 {
+		return
+	}
+	out.Quorum = fmt.Sprintf("%d/%d", len(s.voters()), s.view.Majority())
+	out.View = &v1alpha1.ViewStatus{
+		ClusterID: s.ClusterID, Epoch: int64(s.view.Epoch), Digest: s.view.Digest(),
+		Members: int32(s.view.Size()), Majority: int32(s.view.Majority()),
+	}
+	if hasFastPath(s.Cluster.Spec.Protocol) {
+		fast := int32(s.view.FastQuorum())
+		out.View.FastQuorum = &fast
+	}
+}
+
+// hasFastPath reports whether a protocol's rmws may take one round trip to a fast quorum.
+func hasFastPath(protocol string) bool {
+	for _, row := range capability.Table() {
+		for _, op := range row.Operations {
+			if row.Name == protocol && op.Kind == register.RMW {
+				return op.Refusal == ""
+			}
+		}
+	}
+	return false
+}
+
+func (s *situation) projectMembers(out *v1alpha1.GeoRegisterClusterStatus, members []view.Member) {
+	serving := 0
+	for _, m := range members {
+		if s.ready(m) {
+			serving++
+		}
+		out.Members = append(out.Members, s.member(m))
+	}
+	for _, m := range s.Members { // those that leave
+		if !slices.ContainsFunc(members, func(o view.Member) bool { return o.ID == m.ID }) && (m.StatefulSet != nil || m.Pod != nil) {
+			left := s.member(view.Member{ID: m.ID, Site: m.Site})
+			left.State = "is being removed"
+			out.Members = append(out.Members, left)
+		}
+	}
+	slices.SortFunc(out.Members, func(a, b v1alpha1.MemberStatus) int { return int(a.ID - b.ID) })
+	out.Ready = fmt.Sprintf("%d/%d", serving, s.Cluster.Spec.MemberCount())
+}
+
+func (s *situation) member(m view.Member) v1alpha1.MemberStatus {
+	out := v1alpha1.MemberStatus{ID: int64(m.ID), Site: m.Site, Pod: build.PodName(s.Cluster.Name, m),
+		State: s.silence(m), Ready: s.ready(m)}
+	if pod := s.pod(m.ID); pod != nil {
+		out.Node = pod.Spec.NodeName
+	}
+	if r := s.report(m.ID); r != nil {
+		out.Incarnation, out.Role, out.Version = int64(r.Incarnation), r.Role.String(), r.Version
+	}
+	return out
+}
+
+func (s *situation) projectSites(out *v1alpha1.GeoRegisterClusterStatus, members []view.Member) {
+	whole := 0
+	for _, site := range s.Cluster.Spec.Sites {
+		serving := 0
+		for _, m := range members {
+			if m.Site == site.Name && s.ready(m) {
+				serving++
+			}
+		}
+		if serving >= site.MemberCount() {
+			whole++
+		}
+		host := build.Endpoint(s.Cluster, s.Settings, site.Name)
+		out.Sites = append(out.Sites, v1alpha1.SiteStatus{
+			Name: site.Name, Ready: fmt.Sprintf("%d/%d", serving, site.MemberCount()),
+			Redis: net.JoinHostPort(host, strconv.Itoa(build.RedisPort)), GRPC: net.JoinHostPort(host, strconv.Itoa(build.GRPCPort)),
+		})
+	}
+	out.SitesReady = fmt.Sprintf("%d/%d", whole, len(s.Cluster.Spec.Sites))
+}
+
+// ready reports whether a member serves clients: it votes and its pod is in its site's Service.
+func (s *situation) ready(m view.Member) bool { return s.serves(m.ID) && ready(s.pod(m.ID)) }
+
+// problems are what is less than asked for, member by member.
+func (s *situation) problems(members []view.Member) (all []cause) {
+	if s.doubt != nil && s.doubt.reason != "NotFounded" {
+		all = append(all, *s.doubt)
+	}
+	for _, m := range members {
+		add := func(reason, what string) { all = append(all, cause{reason, sentence(name(m)) + " " + what}) }
+		if why := s.lost(m); why != "" {
+			add("MemberLost", why)
+		} else if s.view.Epoch > 0 && !s.serves(m.ID) {
+			add("MemberDown", s.silence(m))
+		} else if by := s.unreachedBy(m.ID); s.serves(m.ID) && len(by) > 0 {
+			add("MemberUnreachable", "votes, but can't be reached by "+strings.Join(by, ", "))
+		} else if pod := s.pod(m.ID); s.view.Epoch > 0 && !ready(pod) {
+			add("MemberNotReady", "votes, but its pod is not ready")
+		} else if pod := s.pod(m.ID); s.view.Epoch == 0 && pod != nil && podTrouble(pod) != "" {
+			add("MemberDown", podTrouble(pod))
+		}
+		if why := s.stunted(m); why != "" {
+			add("VolumeCannotGrow", why)
+		}
+		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil && seen.Volume.DeletionTimestamp != nil && runs(seen.Pod) {
+			add("VolumeLeaving", fmt.Sprintf("uses volume %s, which is being deleted once its pod ends", seen.Volume.Name))
+		}
+	}
+	return all
+}
+
+// unreachedBy names the voters that say that they can't reach a member.
+func (s *situation) unreachedBy(id view.MemberID) (names []string) {
+	for _, m := range s.voters() {
+		for _, p := range s.report(m.ID).Peers {
+			if p.ID == id && !p.Reachable {
+				names = append(names, name(m))
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,72 @@
+package decide
+
+import (
+	"fmt"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// beforeRestart is what must hold before a pod is ended: the cluster serves without it, and every member that
+// goes does so alone.
+var beforeRestart = []predicate{
+	itsStatefulSetIsUpToDate,
+	nobodyElseLeaves,
+	everyoneElseVotes,
+	everyoneElseIsReady,
+	everyoneElseHasQuorum,
+	majorityRemains,
+	majorityInReachWithoutIt,
+}
+
+// update ends a pod that was made for another spec; its StatefulSet makes the next. Members that do not serve
+// anyway come first.
+func update(s *situation) *outcome {
+	m, found := s.nextToUpdate()
+	if !found {
+		return nil
+	}
+	if c := first(beforeRestart, s, m); c != nil {
+		return waitFor(c.reason, "%s is to be restarted with the changed spec, and waits: %s", sentence(name(m)), c.message)
+	}
+	return s.restart(m, "the spec changed")
+}
+
+// unstick ends a pod of a former spec that can't start: the present one may help. It serves nobody, so nothing
+// is lost with it, whatever the others do.
+func unstick(s *situation) *outcome {
+	for _, m := range s.members() {
+		if !s.outdated(m.ID) || s.report(m.ID) != nil || itsStatefulSetIsUpToDate.violated(s, m) != "" {
+			continue
+		}
+		if trouble := podTrouble(s.pod(m.ID)); trouble != "" {
+			return s.restart(m, "the spec changed, and with the former one it "+trouble)
+		}
+	}
+	return nil
+}
+
+func (s *situation) nextToUpdate() (next view.Member, found bool) {
+	for _, m := range s.view.Members {
+		if s.outdated(m.ID) && (!found || s.serves(next.ID) && !s.serves(m.ID)) {
+			next, found = m, true
+		}
+	}
+	return next, found
+}
+
+// outdated reports whether a member's pod was made for another spec and does not end already.
+func (s *situation) outdated(id view.MemberID) bool {
+	pod := s.pod(id)
+	return pod != nil && pod.DeletionTimestamp == nil && hashOf(pod.Annotations) != s.wanted()
+}
+
+func (s *situation) wanted() string { return build.SpecHash(s.Cluster) }
+
+func hashOf(annotations map[string]string) string { return annotations[build.SpecHashAnnotation] }
+
+func (s *situation) restart(m view.Member, why string) *outcome {
+	pod := s.pod(m.ID)
+	return act(DeletePod{Member: m.ID, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Reason: why},
+		Normal("MemberRestarted", "DeletePod", fmt.Sprintf("Restarted %s: %s", name(m), why)))
+}

@@ -1,0 +1,50 @@
+package decide
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
+
+// toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view. Members that
+// do not vote now help nobody, wherever they are.
+func (s *situation) toleratesZoneLoss() metav1.Condition {
+	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
+		return condition(v1alpha1.ConditionToleratesZoneLoss, status, reason, format, args...)
+	}
+	switch {
+	case s.view.Epoch == 0:
+		return say(metav1.ConditionUnknown, "ViewUnknown", "Which members vote is not known yet")
+	case !s.ZonesKnown:
+		return say(metav1.ConditionUnknown, "NodesNotReadable",
+			"The operator may not read nodes, so it does not know their zones; allow it to get, list and watch nodes")
+	}
+	count := map[string]int{}
+	var zones []string
+	for _, m := range s.voters() {
+		node := s.pod(m.ID)
+		if node == nil || s.Zones[node.Spec.NodeName].Name == "" {
+			return say(metav1.ConditionUnknown, "ZoneUnknown", "The zone of %s is not known; label its node with "+
+				"topology.kubernetes.io/zone", name(m))
+		}
+		zone := s.Zones[node.Spec.NodeName].Name
+		if count[zone]++; count[zone] == 1 {
+			zones = append(zones, zone)
+		}
+	}
+	slices.Sort(zones)
+	voters := len(s.voters())
+	for _, zone := range zones {
+		if left := voters - count[zone]; left < s.view.Majority() {
+			return say(metav1.ConditionFalse, "ZoneHoldsMajority", "Without zone %s, %d of %d members vote, and a majority is %d",
+				zone, left, s.view.Size(), s.view.Majority())
+		}
+	}
+	if voters < s.view.Majority() {
+		return say(metav1.ConditionFalse, "QuorumLost", "There is no majority even with every zone")
+	}
+	return say(metav1.ConditionTrue, "ZonesSpread", "The loss of any one of %d zones leaves a majority of %d",
+		len(zones), s.view.Majority())
+}
