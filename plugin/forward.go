@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // Forwarder opens an address on the loopback interface that leads to a port of a pod, until stop is called or the
@@ -30,7 +30,7 @@ func forwarder(config *rest.Config, core kubernetes.Interface, namespace string)
 		life, stop := context.WithCancel(context.WithoutCancel(ctx))
 		ready := make(chan struct{})
 		ports := []string{fmt.Sprintf("0:%d", port)}
-		forward, err := portforward.NewOnAddressesWithContext(life, dialer, []string{"127.0.0.1"}, ports, ready, io.Discard, io.Discard)
+		forward, err := portforward.NewOnAddressesForStreamingWithContext(life, dialer, []string{"127.0.0.1"}, ports, ready, io.Discard, io.Discard)
 		if err != nil {
 			stop()
 			return "", nil, fmt.Errorf("forward to pod %s: %w", pod, err)
@@ -66,12 +66,12 @@ func newDialer(config *rest.Config, core kubernetes.Interface, namespace, pod st
 	if err != nil {
 		return nil, err
 	}
-	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, config)
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
 		return nil, err
 	}
-	return portforward.NewFallbackDialer(tunnel, old, func(err error) bool {
+	return portforward.NewFallbackDialerForStreaming(tunnel, old, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}), nil
 }
