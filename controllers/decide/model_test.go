@@ -424,7 +424,7 @@ func (w *model) disturb() {
 
 func TestRandomFaults(t *testing.T) {
 	for _, sites := range []int{3, 5} {
-		for seed := range uint64(200) {
+		for seed := range uint64(40) {
 			t.Run(fmt.Sprintf("%d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites) })
 		}
 	}

@@ -1,0 +1,328 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// told says a step in a line.
+func told(step Step) string {
+	switch step := step.(type) {
+	case FoundCluster:
+		return fmt.Sprintf("found %d", step.View.Size())
+	case ChangeView:
+		return fmt.Sprintf("change to %d with %d", step.View.Epoch, step.View.Issued)
+	case RebuildRecord:
+		return fmt.Sprintf("rebuild %d over %q", step.View.Epoch, step.ResourceVersion)
+	case Tell:
+		return fmt.Sprintf("tell %d to %v", step.View.Epoch, step.Members)
+	case DeletePod:
+		return fmt.Sprintf("restart %d", step.Member)
+	case Discard:
+		return fmt.Sprintf("discard %d, %d objects", step.Member, len(step.Objects))
+	}
+	return ""
+}
+
+type situationCase struct {
+	name   string
+	change func(*world.Snapshot)
+	step   string
+	// condition is one of the plan's, as Type=Status Reason: Message.
+	condition string
+}
+
+func (c situationCase) run(t *testing.T) {
+	t.Run(c.name, func(t *testing.T) {
+		s := healthy(3)
+		c.change(s)
+		p := Next(*s)
+		if got := told(p.Step); got != c.step {
+			t.Errorf("step %q, want %q", got, c.step)
+		}
+		if all := strings.Join(summary(p), "\n"); !strings.Contains("\n"+all+"\n", "\n"+c.condition+"\n") {
+			t.Errorf("got\n%s\nwant\n%s", all, c.condition)
+		}
+		for _, have := range p.Status.Conditions {
+			if have.ObservedGeneration != 7 {
+				t.Errorf("%s is of generation %d", have.Type, have.ObservedGeneration)
+			}
+		}
+	})
+}
+
+func newImage(s *world.Snapshot) { // the StatefulSets are updated, the pods are not
+	s.Cluster.Spec.Image = "georegister:2"
+	wanted := understand(*s).wanted()
+	for _, m := range s.Members {
+		m.StatefulSet.Spec.Template.Annotations = map[string]string{"georegister.io/spec-hash": wanted}
+	}
+}
+
+func TestFirstView(t *testing.T) {
+	for _, c := range []situationCase{
+		{"every disk is named", empty, "found 3", "ViewKnown=False NotFounded: The cluster has no view yet"},
+		{"nothing is there", func(s *world.Snapshot) { empty(s); s.Members = nil }, "",
+			"Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; " +
+				"missing: member 1 (site a) is not made yet; member 2 (site b) is not made yet; member 3 (site c) is not made yet"},
+		{"a majority is not enough", func(s *world.Snapshot) { empty(s); silent(s, 2) }, "",
+			"ViewKnown=False WaitingForMembers: The cluster is founded once every first member tells what its disk holds; " +
+				"missing: member 2 (site b) does not answer: connection refused"},
+		{"an image that is not there", func(s *world.Snapshot) {
+			empty(s)
+			silent(s, 2)
+			s.Member(2).Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "georegister",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+		}, "", "Degraded=True MemberDown: Member 2 (site b) can't start its container: ImagePullBackOff: no such image"},
+		{"a member of another view is there", func(s *world.Snapshot) {
+			empty(s)
+			s.Members = append(s.Members, world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})
+		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt from what the " +
+			"members hold, and none tells a view: member 1 (site a) has an empty disk and waits for its view; member 2 (site b) has an " +
+			"empty disk and waits for its view; member 3 (site c) has an empty disk and waits for its view; member 4 (site a) is not made yet"},
+	} {
+		c.run(t)
+	}
+}
+
+func TestRecord(t *testing.T) {
+	lose := func(s *world.Snapshot) { s.Record = world.Record{} }
+	for _, c := range []situationCase{
+		{"missing", lose, `rebuild 1 over ""`,
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
+		{"damaged", func(s *world.Snapshot) { s.Record.Problem, s.Record.View = "no view", view.View{} }, `rebuild 1 over "1"`,
+			"Available=True Serving: 3 of 3 members serve clients"},
+		{"missing, and one answers", func(s *world.Snapshot) { lose(s); silent(s, 2); silent(s, 3) }, "",
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt once 2 of the 3 " +
+				"members of view 1 tell what their disks hold, and 1 do; missing: member 2 (site b) does not answer: connection refused; " +
+				"member 3 (site c) does not answer: connection refused"},
+		{"missing, and a lost disk vouches for nothing", func(s *world.Snapshot) {
+			lose(s)
+			silent(s, 2)
+			s.Member(3).Report = &world.Report{Disk: "disk-9"}
+		}, "", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
+			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) has an empty disk and waits for its view"},
+		{"missing, and the disks that it named are empty", func(s *world.Snapshot) {
+			lose(s)
+			silent(s, 2)
+			s.Member(3).Report = &world.Report{Disk: "disk-3"}
+		}, `rebuild 1 over ""`, "Progressing=True RebuildingRecord: Rebuilds the record of view 1 from what the members hold"},
+		{"behind", func(s *world.Snapshot) { hold(s, 1, after(s.Record.View, 3)) }, `rebuild 2 over "1"`,
+			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 2"},
+		{"a later member exists", func(s *world.Snapshot) {
+			s.Members = append(s.Members, world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})
+		}, "", "ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1 and knows members up to 3, but " +
+			"member 4 exists; it is rebuilt once a member tells a view that knows member 4: the highest that is told, epoch 1, is older"},
+		{"another view of the same epoch", func(s *world.Snapshot) {
+			other := s.Record.View
+			other.Issued = 9
+			hold(s, 2, other)
+		}, "", "ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo-view, and member 2 (site b) hold different views " +
+			"of epoch 1 (43b54f4d57dd3ca0 and 30c7f592305d2fc8); if the record was edited, delete it: it is rebuilt from what the members hold"},
+	} {
+		c.run(t)
+	}
+}
+
+// replaced is the cluster with member 3 replaced by 4 in the record, and nobody told.
+func replaced(s *world.Snapshot) {
+	gone(s, 3)
+	s.Record.View = after(s.Record.View, 3)
+}
+
+func TestReplacement(t *testing.T) {
+	for _, c := range []situationCase{
+		{"a volume is lost", func(s *world.Snapshot) { gone(s, 3) }, "change to 2 with 4",
+			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
+		{"a node is lost", func(s *world.Snapshot) {
+			silent(s, 3)
+			s.Member(3).Pod.Status.Phase = corev1.PodPending
+			s.Member(3).VolumeNode, s.Member(3).NodeGone = "n3", true
+		}, "change to 2 with 4", "Degraded=True MemberLost: Member 3 (site c) lost node n3, which its volume data-demo-c-3 is tied to"},
+		{"not for long enough", func(s *world.Snapshot) {
+			gone(s, 3)
+			s.Member(3).Pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(s.Now.Add(-settings.LostAfter + time.Second))
+		}, "", "Progressing=True WaitingForMember: Member 3 (site c) does not answer: connection refused"},
+		{"only the operator can't reach it", func(s *world.Snapshot) {
+			gone(s, 3)
+			s.Member(1).Report.Peers[1].Reachable = true
+		}, "", "Progressing=True TooFewSuspectIt: Member 3 (site c) lost its volume data-demo-c-3; it is not replaced yet: " +
+			"1 members can't reach it, and a majority of 2 must say so"},
+		{"another joins", func(s *world.Snapshot) {
+			gone(s, 3)
+			s.Member(2).Report.Role, s.Member(2).Report.Voting = world.Learner, 1
+		}, "", "Progressing=True AnotherMemberJoins: Member 3 (site c) lost its volume data-demo-c-3; it is not replaced yet: " +
+			"member 2 (site b) takes a state transfer: 1 of 4 shards vote"},
+		{"an intact volume is waited for", func(s *world.Snapshot) { silent(s, 3) }, "",
+			"Degraded=True MemberDown: Member 3 (site c) does not answer: connection refused"},
+		{"old members are told first", replaced, "tell 2 to [1 2]",
+			"Progressing=True TellingView: Gives view 2 to the members that lack it: 1, 2"},
+		{"not by one alone", func(s *world.Snapshot) { replaced(s); hold(s, 1, s.Record.View); silent(s, 2) }, "",
+			"Progressing=True ViewNotConfirmed: View 2 counts once 2 members say that they hold it, and 1 do; missing: " +
+				"member 2 (site b) does not answer: connection refused"},
+		{"then the lost one is removed", func(s *world.Snapshot) { replaced(s); hold(s, 1, s.Record.View); hold(s, 2, s.Record.View) },
+			"discard 3, 1 objects", "Progressing=True RemovingMember: Removes what is left of member 3, which is not in the view"},
+		{"a disk lost in place joins again", func(s *world.Snapshot) { s.Member(2).Report = &world.Report{Disk: "disk-9"} },
+			"tell 1 to [2]", "Degraded=True MemberDown: Member 2 (site b) has an empty disk and waits for its view"},
+	} {
+		c.run(t)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	const waits = "Member 1 (site a) is to be restarted with the changed spec, and waits: "
+	for _, c := range []situationCase{
+		{"at rest", func(*world.Snapshot) {}, "", "Progressing=False Settled: There is nothing to do"},
+		{"one at a time", newImage, "restart 1", "Progressing=True RestartingMember: Restarts member 1: the spec changed"},
+		{"who does not serve goes first", func(s *world.Snapshot) { newImage(s); silent(s, 2) }, "restart 2",
+			"QuorumHealthy=False MembersMissing: 2 of 3 members vote, a majority is 2, so 0 more may be lost; missing: " +
+				"member 2 (site b) does not answer: connection refused"},
+		{"another leaves", func(s *world.Snapshot) { newImage(s); s.Member(2).Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, "",
+			"Progressing=True AnotherMemberRestarts: " + waits + "member 2 (site b) has no pod that stays"},
+		{"another is not ready", func(s *world.Snapshot) { newImage(s); s.Member(2).Pod.Status.Conditions = nil }, "",
+			"Progressing=True AnotherMemberIsNotReady: " + waits + "the pod of member 2 (site b) is not ready"},
+		{"another has no quorum", func(s *world.Snapshot) { newImage(s); s.Member(2).Report.Quorum = false }, "",
+			"Progressing=True AnotherMemberHasNoQuorum: " + waits + "member 2 (site b) reaches no majority"},
+		{"another has its quorum through it", func(s *world.Snapshot) { newImage(s); s.Member(2).Report.Peers[1].Reachable = false }, "",
+			"Progressing=True NoQuorumWithoutIt: " + waits + "without it member 2 (site b) reaches 1 members, itself included, and a majority is 2"},
+		{"the StatefulSet lags", func(s *world.Snapshot) { newImage(s); s.Member(1).StatefulSet.Generation = 2 }, "",
+			"Progressing=True StatefulSetNotUpdated: " + waits + "its StatefulSet would make the former pod again"},
+		{"a pod that can't start goes whatever the others do", func(s *world.Snapshot) {
+			newImage(s)
+			silent(s, 2)
+			silent(s, 3)
+			s.Member(3).Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "georegister",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}}
+		}, "restart 3", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
+			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) can't start its container: CrashLoopBackOff: back-off"},
+		{"paused", func(s *world.Snapshot) { newImage(s); s.Cluster.Spec.Paused = true }, "",
+			"Paused=True Paused: Members serve on, but none is updated, repaired or replaced, until spec.paused is removed"},
+	} {
+		c.run(t)
+	}
+}
+
+func TestOtherConditions(t *testing.T) {
+	for _, c := range []situationCase{
+		{"spread", func(*world.Snapshot) {}, "", "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 3 zones leaves a majority of 2"},
+		{"two in a zone", func(s *world.Snapshot) { s.Zones["node-b"] = s.Zones["node-a"] }, "",
+			"ToleratesZoneLoss=False ZoneHoldsMajority: Without zone zone-a, 1 of 3 members vote, and a majority is 2"},
+		{"nodes are not read", func(s *world.Snapshot) { s.ZonesKnown = false }, "",
+			"ToleratesZoneLoss=Unknown NodesNotReadable: The operator may not read nodes, so it does not know their zones; " +
+				"allow it to get, list and watch nodes"},
+		{"no Prometheus operator", func(s *world.Snapshot) { s.Cluster.Spec.Monitoring.Enabled = true }, "",
+			"MonitoringReady=False KindsMissing: The apiserver has no PodMonitor and no PrometheusRule; " +
+				"install the Prometheus operator, or set spec.monitoring.enabled to false"},
+		{"a volume grows", func(s *world.Snapshot) {
+			s.Member(1).Volume.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+				{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue}}
+		}, "", "Progressing=True VolumeGrows: Member 1 (site a) grows its volume data-demo-a-1 to 0"},
+		{"a volume can't grow", func(s *world.Snapshot) { s.Member(1).Refused = "forbidden" }, "",
+			"Degraded=True VolumeCannotGrow: Member 1 (site a) can't be given its volume data-demo-a-1 as asked: forbidden; " +
+				"set spec.storage.size back, or use a storage class with allowVolumeExpansion"},
+	} {
+		c.run(t)
+	}
+}
+
+// With five members two may be lost at once; they are replaced one after the other.
+func TestTwoLost(t *testing.T) {
+	s := healthy(5)
+	gone(s, 2)
+	gone(s, 4)
+	if got := told(Next(*s).Step); got != "change to 2 with 6" {
+		t.Errorf("step %q", got)
+	}
+	gone(s, 5)
+	if got := told(Next(*s).Step); got != "" {
+		t.Errorf("step %q with a majority lost", got)
+	}
+}
+
+func TestDeletedAndPausedAreLeftAlone(t *testing.T) {
+	s := healthy(3)
+	s.Cluster.Status.Ready = "3/3"
+	s.Cluster.DeletionTimestamp = &metav1.Time{Time: epoch}
+	if p := Next(*s); p.Apply != nil || p.Prune != nil || p.Step != nil || p.Status.Ready != "3/3" {
+		t.Errorf("a deleted resource has the plan %+v", p)
+	}
+	s = healthy(3)
+	gone(s, 3)
+	s.Cluster.Spec.Paused = true
+	if p := Next(*s); p.Apply != nil || p.Prune != nil || p.Step != nil || p.Status.Ready != "2/3" {
+		t.Errorf("a paused resource has the plan %+v", p)
+	}
+}
+
+func kindsOf(p Plan, id view.MemberID) (kinds string) {
+	for _, object := range p.Apply {
+		if of, _, ok := owner(object); ok && of == id {
+			kinds += object.GetObjectKind().GroupVersionKind().Kind + " "
+		}
+	}
+	return strings.TrimSpace(kinds)
+}
+
+// A lost volume is not made again, and a newcomer's objects only once the change is settled.
+func TestObjectsOfMembers(t *testing.T) {
+	s := healthy(3)
+	gone(s, 3)
+	if p := Next(*s); kindsOf(p, 3) != "StatefulSet" || kindsOf(p, 1) != "PersistentVolumeClaim StatefulSet" {
+		t.Errorf("member 3 has %q, member 1 %q", kindsOf(p, 3), kindsOf(p, 1))
+	}
+	replaced(s)
+	if p := Next(*s); kindsOf(p, 4) != "" || kindsOf(p, 3) != "" {
+		t.Errorf("before the change took place: %q, %q", kindsOf(p, 4), kindsOf(p, 3))
+	}
+	hold(s, 1, s.Record.View)
+	hold(s, 2, s.Record.View)
+	if p := Next(*s); kindsOf(p, 4) != "PersistentVolumeClaim" {
+		t.Errorf("the newcomer has %q; its StatefulSet waits for its volume", kindsOf(p, 4))
+	}
+	s.Members = append(s.Members, world.Member{ID: 4, Site: "c", Volume: volumeOf(view.Member{ID: 4, Site: "c"})})
+	if p := Next(*s); kindsOf(p, 4) != "PersistentVolumeClaim StatefulSet" {
+		t.Errorf("the newcomer with a volume has %q", kindsOf(p, 4))
+	}
+}
+
+func TestRetention(t *testing.T) {
+	s := healthy(3)
+	volume := s.Member(3).Volume
+	replaced(s)
+	hold(s, 1, s.Record.View)
+	hold(s, 2, s.Record.View)
+	s.Member(3).Volume = volume
+	p := Next(*s)
+	const kept = "Removed what was left of member 3 (site c); its volume data-demo-c-3 is retained: delete it when nobody wants its data"
+	if told(p.Step) != "discard 3, 1 objects" || p.Events[0].Message != kept {
+		t.Errorf("with Retain: %s, %v", told(p.Step), p.Events)
+	}
+	s.Cluster.Spec.Storage.Retention = v1alpha1.Delete
+	if p := Next(*s); told(p.Step) != "discard 3, 2 objects" {
+		t.Errorf("with Delete: %s", told(p.Step))
+	}
+}
+
+func TestStatusIsTheProjection(t *testing.T) {
+	got := Next(*healthy(3)).Status
+	if got.Ready != "3/3" || got.SitesReady != "3/3" || got.Quorum != "3/2" || got.View.Epoch != 1 || *got.View.FastQuorum != 2 ||
+		got.ObservedGeneration != 7 {
+		t.Errorf("status %+v", got)
+	}
+	if m := got.Members[1]; m != (v1alpha1.MemberStatus{ID: 2, Site: "b", Pod: "demo-b-2-0", Node: "node-b", Incarnation: 1,
+		Role: "Voter", State: "votes", Version: "1", Ready: true}) {
+		t.Errorf("member %+v", m)
+	}
+	if site := got.Sites[2]; site.Redis != "demo-c.default.svc.cluster.local:6379" || site.Ready != "1/1" {
+		t.Errorf("site %+v", site)
+	}
+}
