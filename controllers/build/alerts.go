@@ -68,7 +68,7 @@ func alerts(in Input) []alert {
 		},
 	}
 	if OnDisk(in.Cluster) {
-		size := in.Cluster.Spec.Storage.SizeOrDefault()
+		size := in.Cluster.Spec.Storage.StorageSize()
 		all = append(all, alert{
 			name: "GeoRegisterDiskFilling", severity: "warning", lasting: "10m",
 			expression: fmt.Sprintf(`max by (member, site) (georegister_storage_bytes{}) > %.0f`, fullAt*size.AsApproximateFloat64()),

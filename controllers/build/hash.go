@@ -15,12 +15,10 @@ import (
 // life, and the WAN and the monitoring, which reach none.
 func SpecHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	spec := cluster.Spec
-	written := struct {
-		v1alpha1.PodSpec
-		Durability v1alpha1.Durability `json:"durability,omitempty"`
-		Interval   v1alpha1.Duration   `json:"interval,omitempty"`
-		Limits     v1alpha1.Limits     `json:"limits"`
-	}{spec.PodSpec, spec.Storage.Durability, spec.Storage.Interval, spec.Limits}
+	written := map[string]any{ // its JSON is sorted by key
+		"image": spec.Image, "resources": spec.Resources, "podTemplate": spec.PodTemplate,
+		"durability": spec.Storage.Durability, "interval": spec.Storage.Interval, "limits": spec.Limits,
+	}
 	text, err := json.Marshal(written)
 	if err != nil {
 		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))

@@ -1,11 +1,21 @@
 package build
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 )
+
+// joined is a user's labels or annotations and ours; ours count where both name one.
+func joined(users, ours map[string]string) map[string]string {
+	all := make(map[string]string, len(users)+len(ours))
+	maps.Copy(all, users)
+	maps.Copy(all, ours)
+	return all
+}
 
 func kind(version, name string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: version, Kind: name}

@@ -50,7 +50,7 @@ func podMonitor(in Input) *monitoringv1.PodMonitor {
 	port := HTTPPortName
 	return &monitoringv1.PodMonitor{
 		TypeMeta:   kind(monitoringVersion, monitoringv1.PodMonitorsKind),
-		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
 		Spec: monitoringv1.PodMonitorSpec{
 			Selector: metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
 			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{{
@@ -81,7 +81,7 @@ func prometheusRule(in Input) *monitoringv1.PrometheusRule {
 	}
 	return &monitoringv1.PrometheusRule{
 		TypeMeta:   kind(monitoringVersion, monitoringv1.PrometheusRuleKind),
-		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
 		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}},
 	}
 }

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -53,13 +52,11 @@ func statefulSet(in Input, m view.Member) *appsv1.StatefulSet {
 }
 
 func template(in Input, m view.Member) corev1.PodTemplateSpec {
-	user := in.Cluster.Spec.PodTemplate
-	annotations := map[string]string{}
-	maps.Copy(annotations, user.Annotations)
-	annotations[SpecHashAnnotation] = SpecHash(in.Cluster)
+	user := in.Cluster.Spec.PodTemplate.DeepCopy() // the objects share nothing with the resource
+	annotations := joined(user.Annotations, map[string]string{SpecHashAnnotation: SpecHash(in.Cluster)})
 	grace, no := int64(graceSeconds), false
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: MemberLabels(in.Cluster.Name, m), Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Labels: joined(user.Labels, MemberLabels(in.Cluster.Name, m)), Annotations: annotations},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:           ServiceAccountName(in.Cluster.Name),
 			AutomountServiceAccountToken: &no,
@@ -88,7 +85,7 @@ func container(in Input, m view.Member) corev1.Container {
 		Name:            Container,
 		Image:           in.Image,
 		Args:            arguments(m),
-		Env:             in.Cluster.Spec.PodTemplate.Env,
+		Env:             in.Cluster.Spec.PodTemplate.DeepCopy().Env,
 		Resources:       resources(in.Cluster),
 		SecurityContext: containerSecurity(),
 		Ports: []corev1.ContainerPort{

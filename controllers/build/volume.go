@@ -29,12 +29,12 @@ func volume(in Input, m view.Member) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: storage.SizeOrDefault().DeepCopy()},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: storage.StorageSize()},
 			},
 		},
 	}
 	if storage.Class != "" {
-		claim.Spec.StorageClassName = &storage.Class
+		claim.Spec.StorageClassName = &storage.Class // of the copy above
 	}
 	return claim
 }
