@@ -85,7 +85,7 @@ func template(t *testing.T, values ...string) map[string]*unstructured.Unstructu
 
 // The objects of the default values; the value sets below say what they add and leave out.
 var usual = []string{
-	"ClusterRole/r-georegister-home-places", "ClusterRoleBinding/r-georegister-home-places",
+	"ClusterRole/r-georegister-home-nodes", "ClusterRoleBinding/r-georegister-home-nodes",
 	"CustomResourceDefinition/georegisterclusters.georegister.io", "Deployment/r-georegister",
 	"NetworkPolicy/r-georegister", "Pod/r-georegister-test", "PodDisruptionBudget/r-georegister",
 	"Role/r-georegister-leader-election@home", "Role/r-georegister-test@home", "Role/r-georegister@home",
@@ -113,7 +113,7 @@ func TestValueSets(t *testing.T) {
 		},
 		{
 			name: "a further release", namespaces: "home",
-			values:  []string{"crds.install=false", "admission.install=false", "places.read=false"},
+			values:  []string{"crds.install=false", "admission.install=false", "nodes.read=false"},
 			without: []string{"CustomResourceDefinition/", "ClusterRole/", "ClusterRoleBinding/", "ValidatingAdmission"},
 		},
 		{
@@ -207,7 +207,7 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 			}
 			for ours, theirs := range map[string]string{ // order is irrelevant: each is compared for itself
 				own:                                     "ClusterRole/georegister-operator",
-				"ClusterRole/r-georegister-home-places": "ClusterRole/georegister-operator-places",
+				"ClusterRole/r-georegister-home-nodes": "ClusterRole/georegister-operator-nodes",
 				"Role/r-georegister-leader-election@home": "Role/georegister-operator-leader-election@georegister",
 			} {
 				if a, b := rules(t, chart[ours]), rules(t, bases[theirs]); !reflect.DeepEqual(a, b) {
@@ -218,7 +218,7 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 			if tt.base == "cluster-wide" {
 				binding = "ClusterRoleBinding/georegister-operator"
 			}
-			for _, want := range []string{binding, "ClusterRoleBinding/georegister-operator-places", "NetworkPolicy/georegister-operator",
+			for _, want := range []string{binding, "ClusterRoleBinding/georegister-operator-nodes", "NetworkPolicy/georegister-operator",
 				"CustomResourceDefinition/georegisterclusters.georegister.io"} {
 				if bases[want] == nil {
 					t.Errorf("config/%s lacks %s", tt.base, want)
