@@ -111,6 +111,12 @@ func TestRecord(t *testing.T) {
 			s.Member(3).Report = &world.Report{Disk: "disk-9"}
 		}, "", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
 			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) has an empty disk and waits for its view"},
+		{"missing, and a member that joins vouches for nothing", func(s *world.Snapshot) {
+			lose(s)
+			silent(s, 2)
+			s.Member(3).Report.Role, s.Member(3).Report.Disk = world.Learner, "disk-9"
+		}, "", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
+			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) takes a state transfer: 4 of 4 shards vote"},
 		{"missing, and the disks that it named are empty", func(s *world.Snapshot) {
 			lose(s)
 			silent(s, 2)
