@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -119,7 +118,7 @@ func hold(s *world.Snapshot, id view.MemberID, v view.View) {
 	r.View, r.Digest = v, v.Digest()
 }
 
-// next is the view after a replacement of a member.
+// after is the view after a replacement of a member.
 func after(v view.View, lost view.MemberID) view.View {
 	members := append([]view.Member(nil), v.Members...)
 	i := v.Index(lost)
@@ -133,13 +132,6 @@ func after(v view.View, lost view.MemberID) view.View {
 func owner(object client.Object) (view.MemberID, string, bool) {
 	id, err := strconv.Atoi(object.GetLabels()[build.MemberLabel])
 	return view.MemberID(id), object.GetLabels()[build.SiteLabel], err == nil
-}
-
-func conditionOf(p Plan, kind string) metav1.Condition {
-	if c := meta.FindStatusCondition(p.Status.Conditions, kind); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
 }
 
 func summary(p Plan) (all []string) {

@@ -2,15 +2,12 @@ package decide
 
 import (
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/replica/capability"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -46,12 +43,12 @@ func (s *situation) projectView(out *v1alpha1.GeoRegisterClusterStatus) {
 	}
 }
 
-// hasFastPath reports whether a protocol's rmws may take one round trip to a fast quorum.
+// hasFastPath reports whether some operation of a protocol is fastest with a fast quorum.
 func hasFastPath(protocol string) bool {
 	for _, row := range capability.Table() {
 		for _, op := range row.Operations {
-			if row.Name == protocol && op.Kind == register.RMW {
-				return op.Refusal == ""
+			if row.Name == protocol && op.Best.Quorum == capability.AllButOne {
+				return true
 			}
 		}
 	}
@@ -104,7 +101,7 @@ func (s *situation) projectSites(out *v1alpha1.GeoRegisterClusterStatus, members
 		host := build.Endpoint(s.Cluster, s.Settings, site.Name)
 		out.Sites = append(out.Sites, v1alpha1.SiteStatus{
 			Name: site.Name, Ready: fmt.Sprintf("%d/%d", serving, site.MemberCount()),
-			Redis: net.JoinHostPort(host, strconv.Itoa(build.RedisPort)), GRPC: net.JoinHostPort(host, strconv.Itoa(build.GRPCPort)),
+			Redis: fmt.Sprintf("%s:%d", host, build.RedisPort), GRPC: fmt.Sprintf("%s:%d", host, build.GRPCPort),
 		})
 	}
 	out.SitesReady = fmt.Sprintf("%d/%d", whole, len(s.Cluster.Spec.Sites))
