@@ -33,7 +33,7 @@ if [ -e "$state/nodes.list" ]; then
 	if whole; then next_steps && exit 0; fi
 	say "removing a cluster that is not whole: $state"
 	"$here/down.sh"
-	unset GEOREGISTER_LOCKED && exec "$0" "$@" # its nodes are no longer the ones to start
+	exec "$0" "$@" # its list of nodes is gone: the environment's counts again
 fi
 ! ip netns list | grep -q "^$(netns router)\b" ||
 	fail "a cluster of another state directory runs: name it by GEOREGISTER_CLUSTER and run make cluster-down"
