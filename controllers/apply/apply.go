@@ -86,19 +86,24 @@ func (a *Applier) apply(ctx context.Context, object client.Object, last applicat
 	if err != nil {
 		return last, err
 	}
-	if hash == last.desired {
-		live, err := a.live(ctx, object)
-		if err != nil {
-			return last, err
-		}
-		if live != nil && last.result.covers(stampOf(live)) {
+	live, err := a.live(ctx, object)
+	if err != nil {
+		return last, err
+	}
+	if live != nil {
+		if hash == last.desired && last.result.covers(stampOf(live)) || !live.GetDeletionTimestamp().IsZero() {
 			return last, nil
 		}
+		// If it is gone by now, it is not to be made again before that was looked at: a volume may be lost.
+		desired.SetUID(live.GetUID())
 	}
 	// Reads are of typed objects or of metadata alone, and these writes are neither: waiting for a cache of
 	// untyped objects would be waiting for one more cache.
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
 		client.DisableReadYourWritesConsistency)
+	if apierrors.IsConflict(err) {
+		return last, fmt.Errorf("%w: %w", ErrStale, err)
+	}
 	if err != nil {
 		return last, err
 	}

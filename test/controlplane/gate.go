@@ -5,6 +5,7 @@ package controlplane
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/georegister/georegister/controllers/members"
@@ -13,14 +14,16 @@ import (
 
 // Gate holds back the writes of an operator, as if its process were stopped between deciding and acting.
 type Gate struct {
+	only    string // what the path of a request that is held back ends with; empty: every write
 	mu      sync.Mutex
 	open    chan struct{} // closed while writes may pass
 	waiting int           // writes that are held back
 }
 
-// NewGate returns an open gate.
-func NewGate() *Gate {
-	g := &Gate{open: make(chan struct{})}
+// NewGate returns an open gate for writes to paths that end so; everything else always passes. Views that members are
+// told are held back too.
+func NewGate(only string) *Gate {
+	g := &Gate{only: only, open: make(chan struct{})}
 	close(g.open)
 	return g
 }
@@ -32,11 +35,15 @@ func (g *Gate) Close() {
 	g.open = make(chan struct{})
 }
 
-// Open lets everything pass, what was held back first.
+// Open lets everything pass.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	close(g.open)
+	select {
+	case <-g.open: // already
+	default:
+		close(g.open)
+	}
 }
 
 // Waiting is how many writes are held back.
@@ -66,7 +73,7 @@ type gated struct {
 // RoundTrip implements http.RoundTripper. A request that was held back goes out although its sender gave up: it may
 // have left the process already when that was stopped.
 func (g gated) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, g.gate.only) {
 		g.gate.pass()
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}

@@ -125,6 +125,10 @@ func (k *Kubelet) statefulSets(ctx context.Context) error {
 		if !set.DeletionTimestamp.IsZero() {
 			continue
 		}
+		if set.Status.ObservedGeneration != set.Generation {
+			set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, 1
+			errs = append(errs, k.api.Status().Update(ctx, set))
+		}
 		pod := &corev1.Pod{}
 		key := client.ObjectKey{Namespace: k.namespace, Name: set.Name + "-0"}
 		if err := k.api.Get(ctx, key, pod); err == nil || client.IgnoreNotFound(err) != nil {

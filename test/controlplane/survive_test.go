@@ -141,8 +141,9 @@ func TestMembersRestartWithoutAnOperator(t *testing.T) {
 func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	gate := NewGate()
+	gate := NewGate("/configmaps/" + build.RecordName("store"))
 	StartGatedOperator(t, environment.Config, settings(w.namespace), gate)
+	t.Cleanup(gate.Open) // before the operator is ended
 	c := w.create("store", nil)
 	w.serving(c)
 	load := StartLoad(t, w.kubelet, c)
@@ -150,7 +151,7 @@ func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
 
 	gate.Close()
 	w.loseVolume(c, w.record(c).Members[2])
-	eventually(t, "the stopped operator is about to act", func() string {
+	eventually(t, "the stopped operator is about to change the view", func() string {
 		if gate.Waiting() == 0 {
 			return "it holds no write back"
 		}

@@ -1,0 +1,212 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
+
+// request is one line of the audit log.
+type request struct {
+	Stage          string
+	Verb           string
+	UserAgent      string
+	User           struct{ Username string }
+	ObjectRef      struct{ APIGroup, Resource, Subresource, Namespace, Name string }
+	ResponseStatus struct{ Code int }
+}
+
+// requests are those of a user that the apiserver answered, in order. Watches are listed when they end.
+func requests(t *testing.T, user string) (all []request) {
+	t.Helper()
+	file, err := os.Open(auditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }() // only read
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r request
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			continue // its end is being written
+		}
+		if r.User.Username == user && (r.Stage == "ResponseComplete" || r.Verb == "watch" && r.Stage == "ResponseStarted") {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// roleOf reads the generated role of the operator.
+func operatorRole(t *testing.T) *rbacv1.ClusterRole {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.Unmarshal([]byte(document), role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Name == "georegister-operator" {
+			return role
+		}
+	}
+	t.Fatal("config/rbac/role.yaml has no role georegister-operator")
+	return nil
+}
+
+// boundOperator is how to reach the apiserver as a user that may do what the generated role says, in one namespace.
+func boundOperator(t *testing.T, w *World, user string) *rest.Config {
+	t.Helper()
+	authenticated, err := environment.AddUser(envtest.User{Name: user}, environment.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := operatorRole(t)
+	role.Name = "operator-" + w.namespace
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "operator"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+	}
+	if err := w.api.Create(w.ctx, role); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.api.Create(w.ctx, binding); err != nil {
+		t.Fatal(err)
+	}
+	return authenticated.Config()
+}
+
+// The role is all that is needed, and all of it is: but for the kinds of the Prometheus operator, which are not here.
+func TestTheGeneratedRoleIsWhatIsUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const user = "bound-operator"
+	StartOperator(t, boundOperator(t, w, user), settings(w.namespace))
+	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Retention = v1alpha1.Delete })
+	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
+	w.condition(c, v1alpha1.ConditionToleratesZoneLoss, metav1.ConditionUnknown)
+	before := w.record(c)
+	for range 2 { // the second event of a kind changes the first
+		if err := w.api.Delete(w.ctx, w.recordObject(c)); err != nil {
+			t.Fatal(err)
+		}
+		w.holds(c, before)
+	}
+	w.loseVolume(c, before.Members[0])
+	w.replaced(c, 2)
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	w.updated(c, "georegister:next")
+	w.serving(c)
+
+	granted, used := map[string]bool{}, map[string]bool{}
+	for _, rule := range operatorRole(t).Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					// A list is what a watch begins with where the apiserver can't stream what is there.
+					if group != "monitoring.coreos.com" && verb != "list" {
+						granted[verb+" "+resource+"."+group] = true
+					}
+				}
+			}
+		}
+	}
+	eventually(t, "the requests are what the role grants", func() string {
+		for _, r := range requests(t, user) {
+			if r.ObjectRef.Resource == "" || r.ResponseStatus.Code == 403 || r.Verb == "list" {
+				continue
+			}
+			resource := r.ObjectRef.Resource
+			if r.ObjectRef.Subresource != "" {
+				resource += "/" + r.ObjectRef.Subresource
+			}
+			used[r.Verb+" "+resource+"."+r.ObjectRef.APIGroup] = true
+			if r.Verb == "patch" && r.ResponseStatus.Code == 201 { // an apply that made the object
+				used["create "+resource+"."+r.ObjectRef.APIGroup] = true
+			}
+		}
+		return difference(granted, used)
+	})
+	for _, r := range requests(t, user) {
+		if r.ResponseStatus.Code == 403 && r.ObjectRef.Resource != "nodes" && r.ObjectRef.Resource != "persistentvolumes" {
+			t.Errorf("the operator was refused: %+v", r)
+		}
+	}
+}
+
+func difference(granted, used map[string]bool) string {
+	var all []string
+	for pair := range granted { // sorted below
+		if !used[pair] {
+			all = append(all, "granted and not used: "+pair)
+		}
+	}
+	for pair := range used { // sorted below
+		if !granted[pair] {
+			all = append(all, "used and not granted: "+pair)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
+}
+
+func TestAtRestNothingIsAskedOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const user = "resting-operator"
+	StartOperator(t, boundOperator(t, w, user), settings(w.namespace))
+	c := w.create("store", nil)
+	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
+	w.condition(c, v1alpha1.ConditionProgressing, metav1.ConditionFalse)
+	// Rounds without a change: an object that nobody asks for has the cluster looked at.
+	nudge := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.namespace, Name: "nudge", Labels: map[string]string{
+			"georegister.io/cluster": c.Name, "app.kubernetes.io/managed-by": "georegister",
+		},
+	}}
+	if err := w.api.Create(w.ctx, nudge); err != nil {
+		t.Fatal(err)
+	}
+	settled := len(requests(t, user))
+	eventually(t, "the last writes of the start are over", func() string {
+		before := settled
+		time.Sleep(2 * time.Second) // a window in which nothing may happen
+		if settled = len(requests(t, user)); settled != before {
+			return "there were more requests"
+		}
+		return ""
+	})
+	for i := range 5 {
+		nudge.Data = map[string]string{"round": strings.Repeat("x", i+1)}
+		if err := w.api.Update(w.ctx, nudge); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond) // a round of its own
+	}
+	for _, r := range requests(t, user)[settled:] {
+		if r.Verb != "watch" {
+			t.Errorf("at rest the operator asked: %+v", r)
+		}
+	}
+}
