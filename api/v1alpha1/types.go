@@ -26,6 +26,7 @@ const (
 // +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name must have at most 20 characters: names of objects are made from it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter, such as store: Services are named after it"
 type GeoRegisterCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -47,6 +48,17 @@ type GeoRegisterClusterList struct {
 }
 
 // GeoRegisterClusterSpec is what the user asks for.
+// +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in [3, 5, 7]",message="all sites together must have 3, 5 or 7 members: add or remove sites or members",fieldPath=".sites"
+// +kubebuilder:validation:XValidation:rule="self.sites.size() == oldSelf.sites.size() && self.sites.all(s, oldSelf.sites.exists(o, o.name == s.name && o.?members.orValue(1) == s.?members.orValue(1)))",message="spec.sites can't be changed yet, only their nodePool: restore the names and members, or create a new cluster",fieldPath=".sites"
+// +kubebuilder:validation:XValidation:rule="self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="(self.?storage.?durability.orValue('Sync') == 'Memory') == (oldSelf.?storage.?durability.orValue('Sync') == 'Memory')",message="spec.storage.durability can't be changed to or from Memory, which has no volumes: restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.class) ? self.storage.class : '-') == (has(oldSelf.storage) && has(oldSelf.storage.class) ? oldSelf.storage.class : '-')",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="quantity(has(self.storage) && has(self.storage.size) ? string(self.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.storage) && has(oldSelf.storage.size) ? string(oldSelf.storage.size) : '10Gi')) >= 0",message="spec.storage.size can't shrink (absent, it is 10Gi): ask for at least the former size"
+// +kubebuilder:validation:XValidation:rule="self.?limits.?keyBytes.orValue(4096) >= oldSelf.?limits.?keyBytes.orValue(4096) && self.?limits.?valueBytes.orValue(1048576) >= oldSelf.?limits.?valueBytes.orValue(1048576)",message="spec.limits can't shrink (absent, keyBytes is 4096 and valueBytes 1048576): longer ones may be stored; ask for at least the former limits"
+// +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.profile) || self.wan.profile != 'gryff' || self.sites.all(s, s.name in ['ca', 'va', 'ir', 'or', 'jp'])",message="profile gryff has the sites ca, va, ir, or, jp alone: rename the sites, or give wan.links instead of the profile",fieldPath=".wan.profile"
+// +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.profile) || self.wan.profile != 'rss' || self.sites.all(s, s.name in ['ca', 'va', 'ir'])",message="profile rss has the sites ca, va, ir alone: rename the sites, or give wan.links instead of the profile",fieldPath=".wan.profile"
+// +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.links) || self.wan.links.all(l, l.between.all(end, self.sites.exists(s, s.name == end)))",message="a link joins a site that is not in spec.sites: add the site there or correct the name",fieldPath=".wan.links"
+// +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.links) || self.sites.all(a, self.sites.all(b, a.name == b.name || self.wan.links.exists_one(l, a.name in l.between && b.name in l.between)))",message="every pair of sites must have one link: add {between: [a, b], rtt: ...} for each pair that has none, and remove what is there twice",fieldPath=".wan.links"
 type GeoRegisterClusterSpec struct {
 	// Protocol is the replication protocol. It can't be changed later.
 	// +kubebuilder:validation:Enum=ABD;Gryff
@@ -65,7 +77,6 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.shards can't be changed: create a new cluster"
 	Shards *int32 `json:"shards,omitempty"`
 
 	// Storage says what survives.
@@ -83,10 +94,12 @@ type GeoRegisterClusterSpec struct {
 	// Image is the container image of the members. Default: the image that they run, else that of the operator.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[^\s]+$`
 	Image string `json:"image,omitempty"`
 
-	// Resources are what each member requests of its node, and its limits.
+	// Resources are what each member requests of its node, and its limits. Claims can't be made.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="claims are of no use to members: remove them"
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// PodTemplate changes the members' pods.
@@ -109,8 +122,9 @@ type GeoRegisterClusterSpec struct {
 
 // Site is a place where members live: a region or a zone.
 type Site struct {
-	// Name is a DNS label.
+	// Name is a DNS label, but not "peers".
 	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule="self != 'peers'",message="a site can't be called peers: the Service of that name is for the members among themselves; choose another name"
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
@@ -130,10 +144,12 @@ type NodePool struct {
 	// Key is the label's key. Default: topology.kubernetes.io/zone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key,omitempty"`
 
 	// Value is the label's value.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	Value string `json:"value"`
 }
 
@@ -158,11 +174,13 @@ type PodTemplate struct {
 	// Annotations are added to the pods. Those of georegister.io are the operator's.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('georegister.io/'))",message="annotations of georegister.io/ are the operator's: remove them"
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// Labels are added to the pods. Those of georegister.io and app.kubernetes.io are the operator's.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('georegister.io/') && !k.startsWith('app.kubernetes.io/'))",message="labels of georegister.io/ and app.kubernetes.io/ are the operator's: remove them"
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// Env is added to the environment of the member's container. Names that begin with GEOREGISTER_ are the
@@ -171,6 +189,7 @@ type PodTemplate struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(e, !e.name.startsWith('GEOREGISTER_'))",message="variables that begin with GEOREGISTER_ are the operator's: remove them"
 	Env []corev1.EnvVar `json:"env,omitempty"`
 }
 
@@ -184,6 +203,7 @@ type Monitoring struct {
 	// Labels are added to both objects: a Prometheus chooses by them what it reads.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('georegister.io/') && !k.startsWith('app.kubernetes.io/'))",message="labels of georegister.io/ and app.kubernetes.io/ are the operator's: remove them"
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
@@ -204,10 +224,11 @@ const (
 
 // Duration is a time span in Go's notation, such as 72ms or 1.5s.
 // +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$')",message="not a duration: write it like 72ms or 1.5s"
 type Duration string
 
 // Storage says what survives.
-// +kubebuilder:validation:XValidation:rule="!has(self.interval) || (has(self.durability) && self.durability == 'Interval')",message="interval needs durability: Interval"
+// +kubebuilder:validation:XValidation:rule="!has(self.interval) || (has(self.durability) && self.durability == 'Interval')",message="interval needs durability: Interval; remove it, or set durability"
 type Storage struct {
 	// Durability says when an operation is acknowledged. Default: Sync.
 	// +optional
@@ -215,10 +236,12 @@ type Storage struct {
 
 	// Interval is the time between syncs with durability Interval, up to 1m. Default: 50ms.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('1ms') && duration(self) <= duration('1m')",message="interval must be between 1ms and 1m"
 	Interval Duration `json:"interval,omitempty"`
 
 	// Size of each member's volume. It may grow. Without meaning with durability Memory. Default: 10Gi.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than nothing, such as 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
 	// Class is the StorageClass of the volumes. It can't be changed later. Default: the cluster's default class.
@@ -260,7 +283,7 @@ type Limits struct {
 }
 
 // WAN is the network between the sites: a profile by name, or a link for every pair of sites.
-// +kubebuilder:validation:XValidation:rule="has(self.profile) != has(self.links)",message="give either profile or links"
+// +kubebuilder:validation:XValidation:rule="has(self.profile) != has(self.links)",message="give either profile or links, or remove wan for a network without delay"
 type WAN struct {
 	// Profile is the topology of a paper, whose sites it names: gryff (ca, va, ir, or, jp: California,
 	// Virginia, Ireland, Oregon, Japan) or rss (ca, va, ir).
@@ -286,9 +309,11 @@ type Link struct {
 	Between []string `json:"between"`
 
 	// RTT is the round-trip time, up to 10s; each direction takes half of it.
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="rtt must be between 0s and 10s"
 	RTT Duration `json:"rtt"`
 
 	// Jitter is how much longer a message may take, at random, in each direction. Default: 0s.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="jitter must be between 0s and 10s"
 	Jitter Duration `json:"jitter,omitempty"`
 }
