@@ -12,7 +12,7 @@ package controllers
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch;create;patch,roleName=georegister-operator
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;create;patch;delete,roleName=georegister-operator
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;create;patch,roleName=georegister-operator
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;prometheusrules,verbs=list;watch;create;patch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=georegister-operator
 //

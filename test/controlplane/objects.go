@@ -110,6 +110,9 @@ func (k *Kubelet) volume(ctx context.Context, claim *corev1.PersistentVolumeClai
 		claim.Finalizers = nil
 		return errors.Join(client.IgnoreNotFound(k.api.Update(ctx, claim)), os.RemoveAll(k.directoryOf(claim)))
 	}
+	if claim.Status.Phase == corev1.ClaimLost {
+		return nil
+	}
 	if claim.Status.Phase != corev1.ClaimBound {
 		if err := os.MkdirAll(k.directoryOf(claim), 0o700); err != nil {
 			return err

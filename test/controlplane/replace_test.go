@@ -43,6 +43,18 @@ func (w *World) loseVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 	}
 }
 
+// breakVolume has a member's volume be lost though its claim is there, as the volume controller finds it.
+func (w *World) breakVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
+	w.t.Helper()
+	w.kubelet.Hold(build.PodName(c.Name, m))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+	w.update(func() error {
+		w.get(claim)
+		claim.Status.Phase = corev1.ClaimLost
+		return w.api.Status().Update(w.ctx, claim)
+	})
+}
+
 // replaced waits until a later view is recorded and all of its members vote, and returns it.
 func (w *World) replaced(c *v1alpha1.GeoRegisterCluster, epoch uint64) view.View {
 	w.t.Helper()

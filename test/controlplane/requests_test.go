@@ -107,19 +107,19 @@ func TestTheGeneratedRoleIsWhatIsUsed(t *testing.T) {
 	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
 	w.condition(c, v1alpha1.ConditionToleratesZoneLoss, metav1.ConditionUnknown)
 	before := w.record(c)
-	for range 2 { // the second event of a kind changes the first
-		if err := w.api.Delete(w.ctx, w.recordObject(c)); err != nil {
-			t.Fatal(err)
-		}
-		w.holds(c, before)
+	if err := w.api.Delete(w.ctx, w.recordObject(c)); err != nil {
+		t.Fatal(err)
 	}
-	w.loseVolume(c, before.Members[0])
+	w.holds(c, before)
+	w.breakVolume(c, before.Members[0])
 	w.replaced(c, 2)
 	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
 	w.updated(c, "georegister:next")
 	w.serving(c)
 
-	granted, used := map[string]bool{}, map[string]bool{}
+	granted, used := map[string]bool{}, map[string]bool{
+		"patch events.events.k8s.io": true, // client-go does so for an event that comes twice in the same second or so
+	}
 	for _, rule := range operatorRole(t).Rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
