@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -47,6 +48,15 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	}
 }
 
+// ids lists who is in a view, in its order.
+func ids(v view.View) []uint32 {
+	var all []uint32
+	for _, m := range v.Members {
+		all = append(all, uint32(m.ID))
+	}
+	return all
+}
+
 // check refuses a peer that is not the one it should be, and says why.
 func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 	o := &a.transport.options
@@ -75,6 +85,9 @@ func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 	case h.Epoch > o.View.Epoch:
 		return nil, fmt.Errorf("member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
 			o.Self, o.View.Epoch, h.Epoch, h.Member)
+	case !slices.Equal(h.Members, ids(o.View)):
+		return nil, fmt.Errorf("member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
+			h.Member, h.Members, h.Epoch, o.Self, ids(o.View))
 	}
 	return p, nil
 }

@@ -196,7 +196,7 @@ func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
 	o := &t.options
 	return &peerv1.Hello{
 		Cluster: o.View.Cluster, Member: uint32(o.Self), To: uint32(to), WireVersion: WireVersion,
-		Protocol: o.Protocol, Shards: uint32(o.Shards), Epoch: o.View.Epoch,
+		Protocol: o.Protocol, Shards: uint32(o.Shards), Epoch: o.View.Epoch, Members: ids(o.View),
 	}
 }
 

@@ -275,6 +275,7 @@ type Hello struct {
 	Protocol      string                 `protobuf:"bytes,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Shards        uint32                 `protobuf:"varint,6,opt,name=shards,proto3" json:"shards,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Members       []uint32               `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"` // ids of the view, in its order: a record that was lost and made again can give an epoch a second view
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +357,13 @@ func (x *Hello) GetEpoch() uint64 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *Hello) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
 }
 
 // Message is one protocol message. It is flat because most of them are a key, a carstamp and a value;
@@ -1417,7 +1425,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
 	"\x04ping\x18\x03 \x01(\x04R\x04ping\x12\x12\n" +
-	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\xb6\x01\n" +
+	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\xd0\x01\n" +
 	"\x05Hello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x0e\n" +
@@ -1425,7 +1433,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\x12\x1a\n" +
 	"\bprotocol\x18\x05 \x01(\tR\bprotocol\x12\x16\n" +
 	"\x06shards\x18\x06 \x01(\rR\x06shards\x12\x14\n" +
-	"\x05epoch\x18\a \x01(\x04R\x05epoch\"\xc2\x03\n" +
+	"\x05epoch\x18\a \x01(\x04R\x05epoch\x12\x18\n" +
+	"\amembers\x18\b \x03(\rR\amembers\"\xc2\x03\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
