@@ -100,6 +100,7 @@ var impure = []string{
 var timeVocabulary = []string{
 	"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour",
 	"ParseDuration",
+	"Time", // of a snapshot that was taken elsewhere; only functions read clocks
 }
 
 func isPure(s source) bool {
