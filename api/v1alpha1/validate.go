@@ -16,6 +16,7 @@ import (
 const (
 	maxNameLength     = 20 // names of StatefulSets and of chaos objects are made from it
 	maxSiteNameLength = 15
+	peersSite         = "peers" // its Service would be that of the members among themselves
 	maxShards         = 256
 	maxKeyBytes       = 64 << 10
 	maxValueBytes     = 16 << 20
@@ -31,7 +32,12 @@ func (c *GeoRegisterCluster) Validate() field.ErrorList {
 	if c.Kind != Kind {
 		errs = append(errs, field.NotSupported(field.NewPath("kind"), c.Kind, []string{Kind}))
 	}
-	errs = append(errs, validateLabel(field.NewPath("metadata", "name"), c.Name, maxNameLength)...)
+	name := field.NewPath("metadata", "name")
+	nameErrs := validateLabel(name, c.Name, maxNameLength)
+	if len(nameErrs) == 0 && (c.Name[0] < 'a' || c.Name[0] > 'z') {
+		nameErrs = append(nameErrs, field.Invalid(name, c.Name, "must begin with a letter: Services are named after it"))
+	}
+	errs = append(errs, nameErrs...)
 	return append(errs, c.Spec.Validate(field.NewPath("spec"))...)
 }
 
@@ -64,6 +70,7 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	if s.WAN != nil {
 		add(validateWAN(path, s)...)
 	}
+	add(validatePods(path, s)...)
 	return errs
 }
 
@@ -80,9 +87,16 @@ func validateSites(path *field.Path, sites []Site) field.ErrorList {
 			twice.Detail = "give every site a name of its own, or set members of the first one"
 			errs = append(errs, twice)
 		}
+		if site.Name == peersSite {
+			errs = append(errs, field.Invalid(at.Child("name"), site.Name,
+				"the Service of that name is for the members among themselves; choose another name"))
+		}
 		if site.Members != nil && *site.Members < 1 {
 			errs = append(errs, field.Invalid(at.Child("members"), *site.Members,
 				"must be at least 1; leave the site out if it has no members"))
+		}
+		if site.NodePool != nil {
+			errs = append(errs, validateNodePool(at.Child("nodePool"), *site.NodePool)...)
 		}
 	}
 	return errs
@@ -93,15 +107,16 @@ func validateStorage(path *field.Path, s Storage) field.ErrorList {
 	if s.Durability != "" && !slices.Contains(durabilities, s.Durability) {
 		return field.ErrorList{field.NotSupported(path.Child("durability"), s.Durability, durabilities)}
 	}
+	errs := validateVolumes(path, s)
 	if s.Interval == "" {
-		return nil
+		return errs
 	}
 	at := path.Child("interval")
 	if s.DurabilityOrDefault() != Interval {
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf(
-			"durability %s has no interval; remove it or set durability: Interval", s.DurabilityOrDefault()))}
+		return append(errs, field.Forbidden(at, fmt.Sprintf(
+			"durability %s has no interval; remove it or set durability: Interval", s.DurabilityOrDefault())))
 	}
-	return validateDuration(at, s.Interval, time.Millisecond, maxInterval)
+	return append(errs, validateDuration(at, s.Interval, time.Millisecond, maxInterval)...)
 }
 
 // validateWAN is told the whole spec: links and profiles must fit the sites.

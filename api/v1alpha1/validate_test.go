@@ -196,6 +196,9 @@ func TestSamplesAreValid(t *testing.T) {
 		t.Fatalf("no samples: %v", err)
 	}
 	for _, path := range samples {
+		if filepath.Base(path) == "kustomization.yaml" {
+			continue // lists the others
+		}
 		if _, err := Load(path); err != nil {
 			t.Error(err)
 		}

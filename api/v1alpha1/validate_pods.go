@@ -1,0 +1,124 @@
+package v1alpha1
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// What the operator keeps for itself in pods.
+const (
+	reservedLabels      = "georegister.io/"
+	reservedApplication = "app.kubernetes.io/"
+	reservedEnv         = "GEOREGISTER_"
+)
+
+// Bounds of lists and texts. They keep the rules of the CRD affordable for the API server.
+const (
+	maxImage            = 512
+	maxPodMetadata      = 32
+	maxMonitoringLabels = 16
+	maxTolerations      = 32
+	maxEnv              = 64
+	maxObjectName       = 253
+)
+
+// validatePods checks what reaches pods and their volumes as it stands. What remains is said by the API server
+// when the pods are made.
+func validatePods(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	var errs field.ErrorList
+	add := func(more ...*field.Error) { errs = append(errs, more...) }
+
+	if strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' }) {
+		add(field.Invalid(path.Child("image"), s.Image, "must have no white space"))
+	}
+	add(validateLength(path.Child("image"), s.Image, maxImage)...)
+	if len(s.Resources.Claims) > 0 {
+		add(field.Forbidden(path.Child("resources", "claims"), "claims are of no use to members; remove them"))
+	}
+	pod := path.Child("podTemplate")
+	add(validateKeys(pod.Child("annotations"), s.PodTemplate.Annotations, maxPodMetadata, reservedLabels)...)
+	add(validateKeys(pod.Child("labels"), s.PodTemplate.Labels, maxPodMetadata, reservedLabels, reservedApplication)...)
+	add(validateLength(pod.Child("priorityClassName"), s.PodTemplate.PriorityClassName, maxObjectName)...)
+	if n := len(s.PodTemplate.Tolerations); n > maxTolerations {
+		add(field.TooMany(pod.Child("tolerations"), n, maxTolerations))
+	}
+	add(validateEnv(pod.Child("env"), s.PodTemplate)...)
+	return append(errs, validateKeys(path.Child("monitoring", "labels"), s.Monitoring.Labels,
+		maxMonitoringLabels, reservedLabels, reservedApplication)...)
+}
+
+func validateEnv(path *field.Path, p PodTemplate) field.ErrorList {
+	var errs field.ErrorList
+	if len(p.Env) > maxEnv {
+		errs = append(errs, field.TooMany(path, len(p.Env), maxEnv))
+	}
+	seen := map[string]bool{}
+	for i, variable := range p.Env {
+		name := path.Index(i).Child("name")
+		switch {
+		case variable.Name == "":
+			errs = append(errs, field.Required(name, "give the variable a name"))
+		case strings.HasPrefix(variable.Name, reservedEnv):
+			errs = append(errs, field.Forbidden(name, "variables that begin with "+reservedEnv+" are the operator's; remove it"))
+		case seen[variable.Name]:
+			errs = append(errs, field.Duplicate(name, variable.Name))
+		}
+		seen[variable.Name] = true
+	}
+	return errs
+}
+
+// validateKeys checks how many annotations or labels there are, and that none is the operator's.
+func validateKeys(path *field.Path, m map[string]string, most int, reserved ...string) field.ErrorList {
+	var errs field.ErrorList
+	if len(m) > most {
+		errs = append(errs, field.TooMany(path, len(m), most))
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		for _, prefix := range reserved {
+			if strings.HasPrefix(key, prefix) {
+				errs = append(errs, field.Forbidden(path.Key(key), "those of "+prefix+" are the operator's; remove it"))
+			}
+		}
+	}
+	return errs
+}
+
+func validateNodePool(path *field.Path, p NodePool) field.ErrorList {
+	var errs field.ErrorList
+	if p.Key != "" && len(validation.IsQualifiedName(p.Key)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("key"), p.Key,
+			"must be the key of a node label, such as "+DefaultNodePoolKey))
+	}
+	switch {
+	case p.Value == "":
+		errs = append(errs, field.Required(path.Child("value"),
+			"give the value of the label; remove nodePool to let the members run anywhere"))
+	case len(validation.IsValidLabelValue(p.Value)) > 0:
+		errs = append(errs, field.Invalid(path.Child("value"), p.Value, "must be the value of a node label: at most 63 "+
+			"letters, digits, hyphens, underscores and dots, with a letter or digit at both ends"))
+	}
+	return errs
+}
+
+func validateVolumes(path *field.Path, s Storage) field.ErrorList {
+	errs := validateLength(path.Child("class"), s.Class, maxObjectName)
+	if s.Size != nil && s.Size.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path.Child("size"), s.Size.String(), "must be more than nothing, such as 10Gi"))
+	}
+	if retentions := []Retention{Retain, Delete}; s.Retention != "" && !slices.Contains(retentions, s.Retention) {
+		errs = append(errs, field.NotSupported(path.Child("retention"), s.Retention, retentions))
+	}
+	return errs
+}
+
+func validateLength(path *field.Path, text string, most int) field.ErrorList {
+	if len(text) <= most {
+		return nil
+	}
+	return field.ErrorList{field.TooLong(path, text, most)}
+}
