@@ -19,7 +19,7 @@ BENCH     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-clients lint generate demo bench soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
+.PHONY: help build test test-race test-clients test-controlplane lint generate demo bench soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-race: ## Run the tests with a smaller share of the simulation under the rac
 
 test-clients: build ## Run redis-cli and redis-benchmark (Debian: redis-tools) against a running cluster
 	$(GO) test -tags clients -count 1 -v -timeout 10m ./test/clients
+
+test-controlplane: ## Run the operator against a real apiserver and etcd, with real members (the first time builds both)
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$(hack/kubernetes/build.sh assets | tail -1)} $(GO) test -tags controlplane -count 1 -timeout 25m ./test/controlplane
 
 lint: ## Check formatting, go vet and staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
