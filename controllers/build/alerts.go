@@ -54,7 +54,7 @@ func alerts(in Input) []alert {
 		{
 			name: "GeoRegisterOperationsFail", severity: "warning", lasting: "5m",
 			expression: `sum(rate(georegister_operations_total{status=~"unavailable|unknown"}[5m])) / sum(rate(georegister_operations_total{}[5m])) > 0.01`,
-			summary:    "{{ $value | humanizePercentage }} of the operations end without a known effect.",
+			summary:    "{{ $value | humanizePercentage }} of the operations end as unavailable or unknown.",
 		},
 		{
 			name: "GeoRegisterSlowCommits", severity: "warning", lasting: "10m",
