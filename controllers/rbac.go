@@ -19,4 +19,4 @@ package controllers
 // Where nodes and volumes are may be read if an administrator agrees: they belong to no namespace. Without it,
 // ToleratesZoneLoss is Unknown, and a member whose node is gone is not replaced.
 //
-// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumes,verbs=list;watch,roleName=georegister-operator-places
+// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumes,verbs=list;watch,roleName=georegister-operator-nodes
