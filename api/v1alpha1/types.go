@@ -94,7 +94,7 @@ type GeoRegisterClusterSpec struct {
 	// Image is the container image of the members. Default: the image that they run, else that of the operator.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[^\s]+$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="image must be the name of an image, without spaces"
 	Image string `json:"image,omitempty"`
 
 	// Resources are what each member requests of its node, and its limits. Claims can't be made.
@@ -125,7 +125,7 @@ type Site struct {
 	// Name is a DNS label, but not "peers".
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self != 'peers'",message="a site can't be called peers: the Service of that name is for the members among themselves; choose another name"
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a site's name must be a DNS label: lower case letters, digits and hyphens, with a letter or digit at both ends"
 	Name string `json:"name"`
 
 	// Members is how many members live at the site. Default: 1.
@@ -144,12 +144,12 @@ type NodePool struct {
 	// Key is the label's key. Default: topology.kubernetes.io/zone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=316
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",message="key must be the key of a node label, such as topology.kubernetes.io/zone"
 	Key string `json:"key,omitempty"`
 
 	// Value is the label's value.
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="value must be the value of a node label: letters, digits, hyphens, underscores and dots, with a letter or digit at both ends"
 	Value string `json:"value"`
 }
 

@@ -32,8 +32,8 @@ func validatePods(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 	var errs field.ErrorList
 	add := func(more ...*field.Error) { errs = append(errs, more...) }
 
-	if strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' }) {
-		add(field.Invalid(path.Child("image"), s.Image, "must have no white space"))
+	if strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		add(field.Invalid(path.Child("image"), s.Image, "must be the name of an image, without spaces"))
 	}
 	add(validateLength(path.Child("image"), s.Image, maxImage)...)
 	if len(s.Resources.Claims) > 0 {
