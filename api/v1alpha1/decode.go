@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -104,6 +105,9 @@ func readable(err error) error {
 	}
 	if wrong != nil {
 		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples", article(wrong.Value))
+	}
+	if errors.Is(err, resource.ErrFormatWrong) { // the decoder does not say which one
+		return errors.New("spec.storage.size or spec.resources: expected a quantity, such as 10Gi or 500m")
 	}
 	return fmt.Errorf("decode manifest: %w", err)
 }

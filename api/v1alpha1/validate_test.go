@@ -1,25 +1,30 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/register"
 )
 
-const header = "apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\n"
+const (
+	kind   = "apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\n"
+	header = kind + "metadata: {name: demo}\n"
+)
 
-func TestMistakes(t *testing.T) {
-	const abc = "spec:\n  protocol: Gryff\n  sites: [{name: a}, {name: b}, {name: c}]\n"
-	links := func(l ...string) string { return header + abc + "  wan:\n    links:\n" + strings.Join(l, "") }
-	const ab, bc, ca = "    - {between: [a, b], rtt: 10ms}\n", "    - {between: [b, c], rtt: 20ms, jitter: 1ms}\n",
-		"    - {between: [c, a], rtt: 30ms}\n"
+// abc is a valid spec.
+const abc = "spec:\n  protocol: Gryff\n  sites: [{name: a}, {name: b}, {name: c}]\n"
 
+// Mistakes that no API server gets to see, or that it says in its own way.
+func TestMistakesOfForm(t *testing.T) {
 	tests := []struct {
 		name, manifest string
 		want           []string
@@ -33,101 +38,54 @@ func TestMistakes(t *testing.T) {
 			`kind: Unsupported value: "Pod": supported values: "GeoRegisterCluster"`}},
 		{"no name", strings.Replace(header, "demo", "''", 1) + abc,
 			[]string{`metadata.name: Required value: give a name of lower case letters, digits and hyphens`}},
-		{"long name", strings.Replace(header, "demo", "a-cluster-of-registers", 1) + abc,
-			[]string{`metadata.name: Invalid value: "a-cluster-of-registers": must have at most 20 characters`}},
-		{"unknown field", header + abc + "  replicas: 3\n", []string{`unknown field "spec.replicas"`}},
-		{"unknown nested field", header + strings.Replace(abc, "{name: b}", "{name: b, zone: z}", 1),
-			[]string{`unknown field "spec.sites[1].zone"`}},
 		{"repeated field", header + abc + "  protocol: ABD\n",
 			[]string{"not valid YAML: yaml: unmarshal errors:\n  line 7: key \"protocol\" already set in map"}},
-		{"wrong type", header + abc + "  shards: many\n",
-			[]string{`spec.shards: expected a whole number of 32 bits, not a string`}},
-		{"wrong type of a list", header + "spec: {protocol: Gryff, sites: 3}\n",
-			[]string{`spec.sites: expected a list, not a number`}},
-		{"unknown protocol", header + strings.Replace(abc, "Gryff", "Raft", 1),
-			[]string{`spec.protocol: Unsupported value: "Raft": supported values: "ABD", "Gryff"`}},
-		{"no protocol", header + strings.Replace(abc, "protocol: Gryff", "shards: 2", 1),
-			[]string{`spec.protocol: Required value: use one of ABD, Gryff`}},
-		{"protocol in another case", header + strings.Replace(abc, "Gryff", "gryff", 1),
-			[]string{`spec.protocol: Unsupported value: "gryff": supported values: "ABD", "Gryff"`}},
-		{"no sites", header + "spec: {protocol: ABD}\n", []string{`spec.sites: Required value: name at least one site`}},
-		{"two sites of one name", header + "spec:\n  protocol: Gryff\n  sites: [{name: a}, {name: b}, {name: a}]\n", []string{
-			`spec.sites[2].name: Duplicate value: "a": give every site a name of its own, or set members of the first one`}},
-		{"site name", header + strings.Replace(abc, "name: b", "name: B_1", 1), []string{
-			`spec.sites[1].name: Invalid value: "B_1": must be a DNS label: lower case letters, digits and hyphens, ` +
-				`with a letter or digit at both ends`}},
-		{"long site name", header + strings.Replace(abc, "name: b", "name: northern-virginia", 1),
-			[]string{`spec.sites[1].name: Invalid value: "northern-virginia": must have at most 15 characters`}},
-		{"even", header + strings.Replace(abc, ", {name: c}", "", 1), []string{
-			`spec.sites: Invalid value: 2: protocol Gryff runs with 3, 5 or 7 replicas, not 2, counted over all sites; ` +
-				`add or remove sites or members`}},
-		{"even by members", header + strings.Replace(abc, "name: c", "name: c, members: 2", 1), []string{
-			`spec.sites: Invalid value: 4: protocol Gryff runs with 3, 5 or 7 replicas, not 4, counted over all sites; ` +
-				`add or remove sites or members`}},
-		{"too large", header + strings.Replace(abc, "name: c", "name: c, members: 7", 1), []string{
-			`spec.sites: Invalid value: 9: protocol Gryff runs with 3, 5 or 7 replicas, not 9, counted over all sites; ` +
-				`add or remove sites or members`}},
-		{"no members", header + strings.Replace(abc, "name: c", "name: c, members: 0", 1), []string{
-			`spec.sites[2].members: Invalid value: 0: must be at least 1; leave the site out if it has no members`}},
-		{"shards", header + abc + "  shards: 0\n", []string{`spec.shards: Invalid value: 0: must be between 1 and 256`}},
-		{"durability", header + abc + "  storage: {durability: Maybe}\n",
-			[]string{`spec.storage.durability: Unsupported value: "Maybe": supported values: "Sync", "Interval", "Memory"`}},
-		{"interval without Interval", header + abc + "  storage: {interval: 1s}\n", []string{
-			`spec.storage.interval: Forbidden: durability Sync has no interval; remove it or set durability: Interval`}},
-		{"interval", header + abc + "  storage: {durability: Interval, interval: 1h}\n",
-			[]string{`spec.storage.interval: Invalid value: "1h": must be between 1ms and 1m0s`}},
-		{"limits", header + abc + "  limits: {keyBytes: -1, valueBytes: 1000000000}\n", []string{
-			`spec.limits.keyBytes: Invalid value: -1: must be between 1 and 65536`,
-			`spec.limits.valueBytes: Invalid value: 1000000000: must be between 1 and 16777216`}},
-		{"unknown profile", header + abc + "  wan: {profile: mars}\n",
-			[]string{`spec.wan.profile: Unsupported value: "mars": supported values: "gryff", "rss"`}},
-		{"site that the profile lacks",
-			header + "spec:\n  protocol: ABD\n  sites: [{name: ca}, {name: tokyo}, {name: va}]\n  wan: {profile: rss}\n",
-			[]string{`spec.sites[1].name: Invalid value: "tokyo": profile rss has no such site; use ca, va, ir, ` +
-				`or give wan.links instead of the profile`}},
-		{"empty wan", header + abc + "  wan: {}\n",
-			[]string{`spec.wan: Required value: give a profile or links, or remove wan for a network without delay`}},
-		{"profile and links", links(ab, bc, ca) + "    profile: gryff\n",
-			[]string{`spec.wan.links: Forbidden: give either profile or links; remove one of them`}},
-		{"missing pair", links(ab, ca), []string{
-			`spec.wan.links: Required value: no link between b and c; add {between: [b, c], rtt: ...}`}},
-		{"negative", links(ab, strings.Replace(bc, "20ms", "-20ms", 1), ca),
-			[]string{`spec.wan.links[1].rtt: Invalid value: "-20ms": must not be negative`}},
-		{"negative jitter", links(ab, strings.Replace(bc, "1ms", "-1ms", 1), ca),
-			[]string{`spec.wan.links[1].jitter: Invalid value: "-1ms": must not be negative`}},
-		{"far away", links(ab, strings.Replace(bc, "20ms", "20m", 1), ca),
-			[]string{`spec.wan.links[1].rtt: Invalid value: "20m": must be between 0s and 10s`}},
-		{"no rtt", links(strings.Replace(ab, ", rtt: 10ms", "", 1), bc, ca),
-			[]string{`spec.wan.links[0].rtt: Required value: write it like 72ms; 0s for no delay`}},
-		{"not a duration", links(ab, bc, strings.Replace(ca, "30ms", "30 msec", 1)),
-			[]string{`spec.wan.links[2].rtt: Invalid value: "30 msec": not a duration; write it like 72ms or 1.5s`}},
-		{"a number is no duration", links(ab, bc, strings.Replace(ca, "30ms", "30", 1)),
-			[]string{`spec.wan.links.rtt: expected a duration with its unit, such as 72ms, not a number`}},
-		{"unknown site", links(ab, strings.Replace(bc, "[b, c]", "[b, d]", 1), ca), []string{
-			`spec.wan.links[1].between[1]: Invalid value: "d": no such site in spec.sites; add it there or correct the name`}},
-		{"duplicate pair", links(ab, bc, ca, strings.Replace(ab, "a, b", "b, a", 1)), []string{
-			`spec.wan.links[3].between: Duplicate value: "b-a": spec.wan.links[0] is the same pair; remove one of them`}},
-		{"to itself", links(ab, bc, ca, strings.Replace(ab, "a, b", "a, a", 1)), []string{
-			`spec.wan.links[3].between: Invalid value: "a, a": name two different sites, like [a, b]`}},
-		{"three ends", links(ab, bc, ca, strings.Replace(ab, "a, b", "a, b, c", 1)), []string{
-			`spec.wan.links[3].between: Invalid value: "a, b, c": name two different sites, like [a, b]`}},
-		{"several mistakes", header + strings.Replace(abc, "Gryff", "Raft", 1) + "  shards: -1\n", []string{
-			`spec.protocol: Unsupported value: "Raft": supported values: "ABD", "Gryff"`,
-			`spec.shards: Invalid value: -1: must be between 1 and 256`}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := Decode([]byte(tt.manifest))
-			if err == nil {
-				t.Fatal("accepted")
-			}
-			if got, want := err.Error(), strings.Join(tt.want, "\n"); got != want {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { refuses(t, tt.manifest, tt.want) })
 	}
-	if _, err := Decode([]byte(links(ab, bc, ca))); err != nil {
+}
+
+// mistake is a manifest that the validator and the API server both refuse; the latter is asked in test/controlplane.
+type mistake struct {
+	Name      string   `json:"name"`
+	Manifest  string   `json:"manifest"` // without apiVersion and kind
+	Validator []string `json:"validator"`
+	APIServer string   `json:"apiserver"`
+}
+
+func TestMistakes(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "mistakes", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no mistakes: %v", err)
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mistakes []mistake
+		if err := yaml.UnmarshalStrict(data, &mistakes); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, m := range mistakes {
+			t.Run(m.Name, func(t *testing.T) { refuses(t, kind+m.Manifest, m.Validator) })
+		}
+	}
+	if _, err := Decode([]byte(header + abc)); err != nil {
 		t.Errorf("the manifest that the mistakes were made in: %v", err)
+	}
+}
+
+// refuses checks that a manifest is refused, and every word of why.
+func refuses(t *testing.T, manifest string, want []string) {
+	t.Helper()
+	_, err := Decode([]byte(manifest))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	if got, want := err.Error(), strings.Join(want, "\n"); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
 
@@ -141,6 +99,30 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 		marker := "+kubebuilder:validation:Enum=" + strings.Join(enum, ";") + "\n"
 		if !strings.Contains(string(source), marker) {
 			t.Errorf("types.go lacks the marker %q", marker)
+		}
+	}
+	var rules []string
+	for _, p := range capability.Table() {
+		members := strings.ReplaceAll(fmt.Sprint(p.Members), " ", ", ")
+		rules = append(rules, fmt.Sprintf("sum() in %s\"", members))
+	}
+	for _, name := range profile.Names() {
+		p, err := profile.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, fmt.Sprintf("profile != '%s' || self.sites.all(s, s.name in ['%s'])\"",
+			name, strings.Join(profileSites(p), "', '")))
+	}
+	limits := register.DefaultLimits()
+	rules = append(rules,
+		fmt.Sprintf("self.?shards.orValue(%d) == oldSelf.?shards.orValue(%[1]d)", DefaultShards),
+		fmt.Sprintf("self.?limits.?keyBytes.orValue(%d) >=", limits.KeyBytes),
+		fmt.Sprintf("self.?limits.?valueBytes.orValue(%d) >=", limits.ValueBytes),
+		fmt.Sprintf("string(self.storage.size) : '%s')", DefaultStorageSize))
+	for _, rule := range rules {
+		if !strings.Contains(string(source), rule) {
+			t.Errorf("types.go lacks a rule with %q", rule)
 		}
 	}
 }
