@@ -49,7 +49,7 @@ wait_for() {
 # machine NAME prints the pid of a machine that runs.
 machine() {
 	local pid namespace
-	read -r pid namespace <"$state/run/$1" 2>/dev/null || return 1
+	read -r pid namespace 2>/dev/null <"$state/run/$1" || return 1
 	[ "$(readlink "/proc/$pid/ns/pid")" = "$namespace" ] && echo "$pid"
 }
 

@@ -82,8 +82,8 @@ say "switching n3 off"
 "$here/power.sh" off n3
 check "z1 no longer reaches z3" unreachable "$one" "$three.app:8080"
 check "n3 counts as lost" wait_for 60 "the loss" node_is n3 Unknown
-"$here/power.sh" on n3
-check "it starts" wait_for 60 "the node" node_is n3 True
+check "up again starts it" "$here/up.sh"
+check "it is there" wait_for 60 "the node" node_is n3 True
 check "and its pod with it" wait_for 60 "the pod" reaches "$one" "$three.app:8080"
 
 kubectl delete -f "$here/testdata/app.yaml" >/dev/null
