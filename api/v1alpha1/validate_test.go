@@ -77,6 +77,22 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+func TestWhatIsAccepted(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "accepted.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted []mistake // of those that are none
+	if err := yaml.UnmarshalStrict(data, &accepted); err != nil || len(accepted) == 0 {
+		t.Fatalf("%d manifests, %v", len(accepted), err)
+	}
+	for _, m := range accepted {
+		if _, err := Decode([]byte(kind + m.Manifest)); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+	}
+}
+
 // refuses checks that a manifest is refused, and every word of why.
 func refuses(t *testing.T, manifest string, want []string) {
 	t.Helper()

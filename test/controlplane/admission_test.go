@@ -1,0 +1,232 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+)
+
+const (
+	manifests = "../../api/v1alpha1/testdata"
+	samples   = "../../config/samples"
+	crd       = "../../config/crd/bases/georegister.io_georegisterclusters.yaml"
+	policy    = "../../config/admission/deletion_protection.yaml"
+)
+
+// example is a manifest without apiVersion and kind; APIServer is why it is refused, or empty. The validator of
+// api/v1alpha1 is held to the same files.
+type example struct {
+	Name, Manifest, APIServer string
+}
+
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// strict is a client that asks for what kubectl asks for: unknown fields are mistakes.
+func strict(t *testing.T) client.Client {
+	return client.WithFieldValidation(newClient(t, environment.Config), metav1.FieldValidationStrict)
+}
+
+func (e example) object(t *testing.T, namespace string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(e.Manifest), &o.Object); err != nil {
+		t.Fatalf("%s: %v", e.Name, err)
+	}
+	o.SetAPIVersion(v1alpha1.APIVersion)
+	o.SetKind(v1alpha1.Kind)
+	o.SetNamespace(namespace)
+	return o
+}
+
+func TestMistakesAreRefused(t *testing.T) {
+	api := strict(t)
+	namespace := newNamespace(t, api)
+	files, err := filepath.Glob(filepath.Join(manifests, "mistakes", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no mistakes: %v", err)
+	}
+	var said strings.Builder
+	for _, path := range files {
+		var mistakes []example
+		readYAML(t, path, &mistakes)
+		for _, m := range mistakes {
+			t.Run(m.Name, func(t *testing.T) {
+				err := api.Create(t.Context(), m.object(t, namespace), client.DryRunAll)
+				refused(t, err, m.APIServer)
+				if err != nil {
+					said.WriteString(err.Error())
+				}
+			})
+		}
+	}
+	for _, rule := range rulesOfCRD(t) {
+		if !strings.Contains(rule.Rule, "oldSelf") && !strings.Contains(said.String(), rule.Message) {
+			t.Errorf("no mistake breaks the rule %q", rule.Message)
+		}
+	}
+}
+
+// refused checks that an error says what it should; an empty text is for requests that are accepted.
+func refused(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && err == nil:
+		t.Error("accepted")
+	case want != "" && !strings.Contains(err.Error(), want):
+		t.Errorf("got:  %v\nwant: %s", err, want)
+	}
+}
+
+func TestValidManifestsAreAccepted(t *testing.T) {
+	api := strict(t)
+	namespace := newNamespace(t, api)
+	var accepted []example
+	readYAML(t, filepath.Join(manifests, "accepted.yaml"), &accepted)
+	files, err := filepath.Glob(filepath.Join(samples, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if filepath.Base(path) == "kustomization.yaml" {
+			continue // lists the others
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted = append(accepted, example{Name: filepath.Base(path), Manifest: string(data)})
+	}
+	for _, m := range accepted {
+		t.Run(m.Name, func(t *testing.T) {
+			refused(t, api.Create(t.Context(), m.object(t, namespace), client.DryRunAll), "")
+		})
+	}
+}
+
+func TestChanges(t *testing.T) {
+	api := strict(t)
+	namespace := newNamespace(t, api)
+	const (
+		sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
+		fixed = "spec.sites can't be changed yet"
+		class = "spec.storage.class can't be changed"
+		size  = "spec.storage.size can't shrink"
+		kept  = "spec.storage.durability can't be changed to or from Memory"
+		limit = "spec.limits can't shrink"
+		shard = "spec.shards can't be changed"
+	)
+	tests := []struct{ name, before, after, want string }{
+		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
+		{"a site's name", sites, strings.Replace(sites, "name: b", "name: d", 1), fixed},
+		{"more sites", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), fixed},
+		{"fewer sites", strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), sites, fixed},
+		{"more members", sites, strings.Replace(sites, "name: b", "name: b, members: 3", 1), fixed},
+		{"members spelled out", sites, strings.Replace(sites, "name: b", "name: b, members: 1", 1), ""},
+		{"sites in another order", sites, strings.Replace(sites, "{name: a}, {name: b}", "{name: b}, {name: a}", 1), ""},
+		{"a node pool", sites, strings.Replace(sites, "name: b", "name: b, nodePool: {value: z2}", 1), ""},
+		{"shards", sites + "shards: 2", sites + "shards: 3", shard},
+		{"shards that were the default", sites, sites + "shards: 8", shard},
+		{"shards removed", sites + "shards: 8", sites, shard},
+		{"shards spelled out", sites, sites + "shards: 4", ""},
+		{"another class", sites + "storage: {class: fast}", sites + "storage: {class: slow}", class},
+		{"a class where there was none", sites, sites + "storage: {class: slow}", class},
+		{"no class", sites + "storage: {class: slow}", sites + "storage: {}", class},
+		{"growth", sites + "storage: {size: 1Gi}", sites + "storage: {size: 1025Mi}", ""},
+		{"the same size in another unit", sites + "storage: {size: 1Gi}", sites + "storage: {size: 1024Mi}", ""},
+		{"shrinking", sites + "storage: {size: 1Gi}", sites + "storage: {size: 1G}", size},
+		{"shrinking to a number", sites + "storage: {size: 1Gi}", sites + "storage: {size: 1073741823}", size},
+		{"growth from the default", sites, sites + "storage: {size: 11Gi}", ""},
+		{"shrinking from the default", sites, sites + "storage: {size: 9Gi}", size},
+		{"shrinking to the default", sites + "storage: {size: 11Gi}", sites, size},
+		{"from disk to memory", sites, sites + "storage: {durability: Memory}", kept},
+		{"from memory to disk", sites + "storage: {durability: Memory}", sites, kept},
+		{"from Sync to Interval", sites, sites + "storage: {durability: Interval, interval: 1s}", ""},
+		{"larger limits", sites, sites + "limits: {keyBytes: 5000, valueBytes: 2000000}", ""},
+		{"shorter keys", sites, sites + "limits: {keyBytes: 4095}", limit},
+		{"shorter values", sites + "limits: {valueBytes: 2000000}", sites, limit},
+		{"the network, the image and the rest", sites, sites + `
+wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}
+image: other:v2
+resources: {requests: {cpu: 1}}
+podTemplate: {env: [{name: A, value: b}]}
+storage: {retention: Delete}
+monitoring: {enabled: true}
+paused: true
+deletionProtection: true`, ""},
+	}
+	var said strings.Builder
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := example{Manifest: "metadata: {generateName: change-}"}.object(t, namespace)
+			o.Object["spec"] = spec(t, tt.before)
+			if err := api.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			o.Object["spec"] = spec(t, tt.after)
+			err := api.Update(t.Context(), o, client.DryRunAll)
+			refused(t, err, tt.want)
+			if err != nil {
+				said.WriteString(err.Error())
+			}
+		})
+	}
+	for _, rule := range rulesOfCRD(t) {
+		if strings.Contains(rule.Rule, "oldSelf") && !strings.Contains(said.String(), rule.Message) {
+			t.Errorf("no change breaks the rule %q", rule.Message)
+		}
+	}
+}
+
+func spec(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var s map[string]any
+	if err := yaml.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// rulesOfCRD are all CEL rules of the resource, so that none is without an example.
+func rulesOfCRD(t *testing.T) apiextensionsv1.ValidationRules {
+	t.Helper()
+	var definition apiextensionsv1.CustomResourceDefinition
+	readYAML(t, crd, &definition)
+	rules := rulesOf(definition.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	if len(rules) == 0 {
+		t.Fatalf("%s has no rules", crd)
+	}
+	return rules
+}
+
+func rulesOf(s *apiextensionsv1.JSONSchemaProps) apiextensionsv1.ValidationRules {
+	rules := s.XValidations
+	for _, property := range s.Properties {
+		rules = append(rules, rulesOf(&property)...)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		rules = append(rules, rulesOf(s.Items.Schema)...)
+	}
+	return rules
+}
