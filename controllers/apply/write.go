@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +20,9 @@ import (
 
 // ErrStale says that something is not any more as it was when it was decided on: look again.
 var ErrStale = errors.New("it was changed since it was looked at")
+
+// ErrBudget says that a disruption budget allows no eviction now.
+var ErrBudget = errors.New("the disruption budget allows no eviction now")
 
 // Record writes the record of a view by compare-and-swap: it replaces the object with the given UID and resource
 // version, or, without a UID, creates it. ErrStale says that the record is another one by now.
@@ -49,6 +53,26 @@ func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Evict deletes a pod if it is still the one that was looked at, and if its disruption budget allows that, which the
+// apiserver judges. ErrBudget says that it does not for now.
+func (a *Applier) Evict(ctx context.Context, pod *corev1.Pod) error {
+	uid, revision := pod.UID, pod.ResourceVersion
+	if uid == "" || revision == "" {
+		return fmt.Errorf("evict pod %s: it was never looked at", pod.Name)
+	}
+	err := a.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}},
+	}, Owner)
+	switch cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); {
+	case apierrors.IsNotFound(err): // it is gone already
+		return nil
+	case apierrors.IsTooManyRequests(err) && ok:
+		return fmt.Errorf("evict pod %s: %w: %s", pod.Name, ErrBudget, cause.Message)
+	}
+	return explain("evict pod "+pod.Name, err)
 }
 
 // Prune deletes those of the objects that exist and belong to a cluster. They are named by kind and name.
