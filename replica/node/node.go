@@ -232,13 +232,20 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Ready implements server.Health. A newcomer that catches up serves its role.
+// Ready implements server.Health. A newcomer that catches up is not ready: it can answer no client, and as long as it
+// is missing, a disruption budget must not let another member go.
 func (n *node) Ready() error {
 	now := n.now.Load()
 	if now.replica == nil {
 		return errors.New(now.why)
 	}
-	return now.replica.Err()
+	if err := now.replica.Err(); err != nil {
+		return err
+	}
+	if !now.replica.Votes() {
+		return errors.New("this member does not vote yet: its disk was empty, and it fetches the others' state first")
+	}
+	return nil
 }
 
 // Quorum implements server.Health.

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"slices"
+
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -52,13 +54,8 @@ func (r *Replica) Status() Status {
 // Quorum reports whether this member serves: it is running, votes in every shard, and reaches a majority,
 // itself included.
 func (r *Replica) Quorum() bool {
-	if r.refusing.Load() {
+	if r.refusing.Load() || !r.Votes() {
 		return false
-	}
-	for _, s := range r.shards {
-		if !s.state.voter.Load() {
-			return false
-		}
 	}
 	reached := 1
 	for _, p := range r.transport.Peers() {
@@ -67,6 +64,11 @@ func (r *Replica) Quorum() bool {
 		}
 	}
 	return reached >= r.options.View.Majority()
+}
+
+// Votes reports whether this member votes in every shard, with or without a majority in its reach.
+func (r *Replica) Votes() bool {
+	return !slices.ContainsFunc(r.shards, func(s *shard) bool { return !s.state.voter.Load() })
 }
 
 // Block cuts or mends the link to a peer; see transport.Transport.Block.
