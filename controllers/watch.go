@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -26,6 +27,13 @@ import (
 
 // reconcileWithin bounds one look at one cluster.
 const reconcileWithin = 30 * time.Second
+
+// A look that failed is repeated after pauses that grow from the first to the last. The last is short: members are
+// asked by these looks alone, and an object that can't be applied must not keep a lost member from being noticed.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 20 * time.Second
+)
 
 // meant lets a change through if somebody meant it: not those of a status. It is for kinds that have a generation.
 func meant() predicate.Predicate {
@@ -51,6 +59,7 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.options.MaxConcurrent,
 			ReconciliationTimeout:   reconcileWithin,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause, lastPause),
 			SkipNameValidation:      &unique, // there is one controller to an operator
 			EnableWarmup:            &warm,   // who takes over has its caches filled
 		})
