@@ -2,7 +2,6 @@
 
 GO          ?= go
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-CONTROLLER_GEN = sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 IMAGE       ?= georegister:dev
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -41,12 +40,13 @@ test-clients: build ## Run redis-cli and redis-benchmark (Debian: redis-tools) a
 test-controlplane: ## Run the operator against a real apiserver and etcd, with real members (the first time builds both)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$(hack/kubernetes/build.sh assets | tail -1)} $(GO) test -tags controlplane -count 1 -timeout 25m ./test/controlplane
 
-lint: ## Check formatting, go vet and staticcheck
+lint: ## Check formatting, go vet, staticcheck, and that what is generated is up to date
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	@GO="$(GO)" hack/manifests.sh --check
 
-generate: ## Regenerate the code of the .proto files (needs protoc)
+generate: manifests ## Regenerate all that is generated: also the code of the .proto files (needs protoc)
 	hack/generate.sh
 
 demo: build ## Run five regions on this machine; without a terminal, check a bounded workload and exit
@@ -64,9 +64,8 @@ soak: build ## Search SCHEDULES=100000 random fault schedules per protocol, with
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh
 
-manifests: ## Regenerate the CRD, what the operator may do, and the chart's copies of them
-	$(GO) run $(CONTROLLER_GEN) crd paths=./api/v1alpha1 output:crd:dir=config/crd/bases
-	$(GO) run $(CONTROLLER_GEN) rbac:roleName=georegister-operator paths=./controllers output:rbac:dir=config/rbac
+manifests: ## Regenerate the CRD, its reference, what the operator may do, and the chart's copies of them
+	GO="$(GO)" hack/manifests.sh
 	hack/chart.sh
 
 chart: ## Copy what the Helm chart shares with config/ into it

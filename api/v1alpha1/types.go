@@ -16,7 +16,8 @@ const (
 	Kind       = "GeoRegisterCluster"
 )
 
-// GeoRegisterCluster is a replicated store whose members live at several sites.
+// GeoRegisterCluster is a replicated store whose members live at several sites. Its name has at most 20 characters
+// and begins with a letter: Services and pods are named after it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=grc,categories=all;georegister
@@ -65,7 +66,8 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
-	// Sites are the places where members live. All members together must be 3, 5 or 7.
+	// Sites are the places where members live. All members together must be 3, 5 or 7. Names and
+	// members can't be changed yet; node pools can.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -83,7 +85,7 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// Limits bound what a client may store.
+	// Limits bound what a client may store. They may grow, never shrink: longer values may be there.
 	// +optional
 	Limits Limits `json:"limits,omitempty"`
 
@@ -115,7 +117,8 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// DeletionProtection refuses the deletion of this resource until it is set to false.
+	// DeletionProtection refuses the deletion of this resource until it is set to false. The admission policy
+	// deletion-protection.georegister.io must be installed.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
 }
@@ -230,7 +233,8 @@ type Duration string
 // Storage says what survives.
 // +kubebuilder:validation:XValidation:rule="!has(self.interval) || (has(self.durability) && self.durability == 'Interval')",message="interval needs durability: Interval; remove it, or set durability"
 type Storage struct {
-	// Durability says when an operation is acknowledged. Default: Sync.
+	// Durability says when an operation is acknowledged. It can't be changed to or from Memory, which has no
+	// volumes. Default: Sync.
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
 
@@ -239,7 +243,7 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('1ms') && duration(self) <= duration('1m')",message="interval must be between 1ms and 1m"
 	Interval Duration `json:"interval,omitempty"`
 
-	// Size of each member's volume. It may grow. Without meaning with durability Memory. Default: 10Gi.
+	// Size of each member's volume. It may grow, never shrink. Without meaning with durability Memory. Default: 10Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than nothing, such as 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
