@@ -10,6 +10,7 @@ package controllers
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=list;watch;create;patch,roleName=georegister-operator
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;watch;create;patch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete,roleName=georegister-operator
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create,roleName=georegister-operator
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch;create;patch,roleName=georegister-operator
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;create;patch,roleName=georegister-operator

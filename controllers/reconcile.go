@@ -56,14 +56,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	plan := decide.Next(snapshot)
 
 	failure := r.carryOut(ctx, snapshot, plan)
-	if failure != nil {
-		degrade(&plan.Status, cluster.Generation, failure)
-	}
+	sayFailure(&plan.Status, cluster.Generation, failure)
 	failure = errors.Join(failure, r.applier.Status(ctx, cluster, plan.Status, snapshot.Now))
 	switch {
 	case errors.Is(failure, apply.ErrStale):
 		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", failure.Error())
 		return reconcile.Result{RequeueAfter: atOnce}, nil
+	case errors.Is(failure, apply.ErrBudget):
+		return reconcile.Result{RequeueAfter: plan.Again}, nil
 	case failure != nil:
 		return reconcile.Result{}, failure
 	case plan.Step != nil:
@@ -99,20 +99,28 @@ func (r *Reconciler) forget(request reconcile.Request) {
 	r.metrics.forget(request.NamespacedName)
 }
 
-// degrade has the status say what the operator could not do. A lost race is no failure.
-func degrade(to *v1alpha1.GeoRegisterClusterStatus, generation int64, failure error) {
-	if errors.Is(failure, apply.ErrStale) {
+// sayFailure has the status say what the operator could not do. A lost race is no failure, and a budget that does not allow
+// an eviction yet is a wait.
+func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, failure error) {
+	condition := metav1.Condition{Status: metav1.ConditionTrue, ObservedGeneration: generation}
+	switch before := meta.FindStatusCondition(to.Conditions, v1alpha1.ConditionDegraded); {
+	case failure == nil, errors.Is(failure, apply.ErrStale):
 		return
+	case errors.Is(failure, apply.ErrBudget):
+		condition.Type, condition.Reason = v1alpha1.ConditionProgressing, "EvictionRefused"
+		condition.Message = "The operator waits: " + failure.Error()
+	case before != nil && before.Status == metav1.ConditionTrue: // what the cluster lacks comes first
+		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, before.Reason
+		condition.Message = before.Message + "; the operator tries again: " + reason(failure)
+	default:
+		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, "OperatorFailed"
+		condition.Message = "The operator tries again: " + reason(failure)
 	}
 	const most = 1024 // of the message: the apiserver takes no more than 32768 bytes, people less
-	message := "The operator tries again: " + reason(failure)
-	if len(message) > most {
-		message = message[:most] + "..."
+	if len(condition.Message) > most {
+		condition.Message = condition.Message[:most] + "..."
 	}
-	meta.SetStatusCondition(&to.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, ObservedGeneration: generation,
-		Reason: "OperatorFailed", Message: message,
-	})
+	meta.SetStatusCondition(&to.Conditions, condition)
 }
 
 // reason is an error without the wrapping of gRPC.

@@ -37,9 +37,7 @@ func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Ste
 		err = r.tell(ctx, s, step)
 	case decide.DeletePod:
 		done, what = "Deleted a pod", []any{"pod", step.Name, "reason", step.Reason}
-		err = r.applier.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Cluster.Namespace, Name: step.Name, UID: step.UID, ResourceVersion: step.ResourceVersion,
-		}})
+		err = r.deletePod(ctx, s, step)
 	case decide.Discard:
 		done, what = "Discarded what was left of a member", []any{"member", step.Member}
 		err = r.applier.Delete(ctx, step.Objects...)
@@ -50,6 +48,17 @@ func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Ste
 		log.FromContext(ctx).Info(done, what...)
 	}
 	return err
+}
+
+// deletePod ends a pod as a step says.
+func (r *Reconciler) deletePod(ctx context.Context, s world.Snapshot, step decide.DeletePod) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.Cluster.Namespace, Name: step.Name, UID: step.UID, ResourceVersion: step.ResourceVersion,
+	}}
+	if step.Evict {
+		return r.applier.Evict(ctx, pod)
+	}
+	return r.applier.Delete(ctx, pod)
 }
 
 // writeRecord replaces the record that was observed, or creates it if there was none.

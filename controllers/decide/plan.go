@@ -57,6 +57,9 @@ type Tell struct {
 
 // DeletePod ends one pod, if it is still the one that was observed.
 type DeletePod struct {
+	// Evict has the disruption budget agree: it is asked of a pod that is ready. The budget is the judge between
+	// operators that work at the same time.
+	Evict           bool
 	Member          view.MemberID
 	Name            string
 	UID             types.UID

@@ -10,13 +10,13 @@ import (
 // beforeRestart is what must hold before a pod is ended: the cluster serves without it, and every member that
 // goes does so alone.
 var beforeRestart = []predicate{
-	itsStatefulSetIsUpToDate,
 	nobodyElseLeaves,
 	everyoneElseVotes,
 	everyoneElseIsReady,
 	everyoneElseHasQuorum,
 	majorityRemains,
 	majorityInReachWithoutIt,
+	itsStatefulSetIsUpToDate, // last: it mends itself, and people want to read of what does not
 }
 
 // update ends a pod that was made for another spec; its StatefulSet makes the next. Members that do not serve
@@ -67,6 +67,6 @@ func hashOf(annotations map[string]string) string { return annotations[build.Spe
 
 func (s *situation) restart(m view.Member, why string) *outcome {
 	pod := s.pod(m.ID)
-	return act(DeletePod{Member: m.ID, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Reason: why},
+	return act(DeletePod{Evict: ready(pod), Member: m.ID, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Reason: why},
 		Normal("MemberRestarted", "DeletePod", fmt.Sprintf("Restarted %s: %s", name(m), why)))
 }
