@@ -28,7 +28,7 @@ import (
 	"github.com/georegister/georegister/replica/node"
 )
 
-// Kubelet stands in, in one namespace, for what runs pods: the controllers of StatefulSets and volumes, the
+// Kubelet stands in, in one namespace, for what runs pods: the controllers of StatefulSets, volumes and disruption budgets, the
 // scheduler, the kubelets, the garbage collector and the DNS. It runs every member for real, in this process, at a
 // loopback address of its own and in a directory that plays its volume.
 type Kubelet struct {
@@ -102,7 +102,7 @@ func (k *Kubelet) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		err := errors.Join(k.collect(ctx), k.volumes(ctx), k.statefulSets(ctx), k.pods(ctx))
+		err := errors.Join(k.collect(ctx), k.volumes(ctx), k.statefulSets(ctx), k.pods(ctx), k.budgets(ctx))
 		if ctx.Err() != nil {
 			return
 		}

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // The control plane that all tests share: each has a namespace of its own.
@@ -24,6 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	log.SetLogger(logr.Discard()) // each operator has the log of its test
 	assets, err := assets()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -5,6 +5,7 @@ package controlplane
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,9 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
 )
 
 // request is one line of the audit log.
@@ -113,7 +116,19 @@ func TestTheGeneratedRoleIsWhatIsUsed(t *testing.T) {
 	w.holds(c, before)
 	w.breakVolume(c, before.Members[0])
 	w.replaced(c, 2)
+	down := build.PodName(c.Name, w.record(c).Members[1])
+	w.kubelet.Hold(down)
+	w.condition(c, v1alpha1.ConditionDegraded, metav1.ConditionTrue)
 	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	eventually(t, "the pod that is not ready is deleted", func() string {
+		pod := &corev1.Pod{}
+		err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: down}, pod)
+		if err != nil || pod.Spec.Containers[0].Image != "georegister:next" {
+			return fmt.Sprintf("it runs %v (%v)", pod.Spec.Containers, err)
+		}
+		return ""
+	})
+	w.kubelet.Release(down)
 	w.updated(c, "georegister:next")
 	w.serving(c)
 
