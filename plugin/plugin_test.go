@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +19,9 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/server/servertest"
+	"github.com/georegister/georegister/replica/server/servertest/loopback"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -243,10 +242,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyFindsLostWrites(t *testing.T) {
-	store := &servertest.Memory{Delay: time.Millisecond, Intercept: func(op register.Operation) (register.Result, bool, bool) {
-		// Every write is acknowledged, none takes effect.
-		return register.Result{Status: register.OK}, false, op.Kind == register.Write
-	}}
+	store := &servertest.Memory{Delay: time.Millisecond, Intercept: servertest.LoseWrites}
 	k := connect(t, nil, healthy(), member(0), member(1), member(2))
 	k.Forward = serve(t, store)
 	err := k.Verify(t.Context(), &bytes.Buffer{}, "first", VerifyOptions{Duration: time.Second, Clients: 1})
@@ -266,21 +262,5 @@ func TestVerifyNeedsEverySite(t *testing.T) {
 
 // serve forwards to a gRPC door over the store.
 func serve(t *testing.T, store server.Store) Forwarder {
-	return func(context.Context, string, int) (string, func(), error) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", nil, err
-		}
-		door, err := server.NewGRPC(server.Options{Store: store, Identity: server.Identity{Protocol: "Gryff"}})
-		if err != nil {
-			return "", nil, err
-		}
-		served := make(chan error, 1)
-		go func() { served <- door.Serve(listener) }()
-		return listener.Addr().String(), func() {
-			if err := errors.Join(door.Shutdown(context.WithoutCancel(t.Context())), <-served); err != nil {
-				t.Error(err)
-			}
-		}, nil
-	}
+	return func(context.Context, string, int) (string, func(), error) { return loopback.Serve(t, store) }
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/replica/history"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
 	"github.com/georegister/georegister/workload/checked"
 )
@@ -120,7 +119,7 @@ func (k *Kubernetes) dial(ctx context.Context, c *v1alpha1.GeoRegisterCluster) (
 			Name: site.Name,
 			Connect: func(context.Context, int) (workload.Doer, error) {
 				session, err := connected.NewSession()
-				return prefixed{checked.Doer(session), all.prefix}, err
+				return checked.Prefixed(checked.Doer(session), all.prefix), err
 			},
 		})
 	}
@@ -146,16 +145,4 @@ func (c *connections) close() error {
 		stop()
 	}
 	return errors.Join(errs...)
-}
-
-// prefixed keeps a workload apart from the keys of others. Its history has the short keys.
-type prefixed struct {
-	workload.Doer
-	prefix string
-}
-
-// Do implements workload.Doer.
-func (p prefixed) Do(ctx context.Context, op register.Operation) register.Result {
-	op.Key = p.prefix + op.Key
-	return p.Doer.Do(ctx, op)
 }

@@ -127,3 +127,8 @@ func (m *Memory) execute(op register.Operation) register.Result {
 	}
 	return result
 }
+
+// LoseWrites is an Intercept of a store that acknowledges every write, and carries out none.
+func LoseWrites(op register.Operation) (result register.Result, effect, intercepted bool) {
+	return register.Result{Status: register.OK}, false, op.Kind == register.Write
+}
