@@ -94,8 +94,11 @@ func (a *Applier) apply(ctx context.Context, object client.Object, last applicat
 		if hash == last.desired && last.result.covers(stampOf(live)) || !live.GetDeletionTimestamp().IsZero() {
 			return last, nil
 		}
-		// If it is gone by now, it is not to be made again before that was looked at: a volume may be lost.
+		// If it is gone by now, it is not to be made again before that was looked at.
 		desired.SetUID(live.GetUID())
+	}
+	if seen := object.GetUID(); seen != "" { // by whoever decided: a volume that is lost must not be made again
+		desired.SetUID(seen)
 	}
 	// Reads are of typed objects or of metadata alone, and these writes are neither: waiting for a cache of
 	// untyped objects would be waiting for one more cache.

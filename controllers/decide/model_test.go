@@ -207,7 +207,7 @@ func (w *model) apply(p Plan) {
 		}
 		switch object := object.(type) {
 		case *corev1.PersistentVolumeClaim:
-			if m.disk == nil {
+			if m.disk == nil && object.UID == "" {
 				w.newDisk(m)
 				w.made[m.id] = true
 			}

@@ -18,11 +18,13 @@ const (
 // rules decide the step, in the order of what matters most. The first that has something to do, or to wait
 // for, has the last word.
 var rules = []func(*situation) *outcome{
+	yield,
 	unstick,
 	found,
 	rebuild,
 	trust,
 	tell,
+	keep,
 	discard,
 	replace,
 	update,
@@ -44,13 +46,17 @@ func waitFor(reason, format string, args ...any) *outcome {
 // Next says what to do now for the cluster of a snapshot. It is a pure function.
 //
 // A resource that is being deleted is left alone: its objects go with it. A paused one is only looked at: its
-// members serve on, but nothing is repaired or updated.
+// members serve on, but nothing is repaired or updated. A change of the view that was begun is told even so: members
+// of two views do not serve each other.
 func Next(snapshot world.Snapshot) Plan {
 	if !snapshot.Cluster.DeletionTimestamp.IsZero() {
 		return Plan{Status: *snapshot.Cluster.Status.DeepCopy()}
 	}
 	s := understand(snapshot)
 	if s.Cluster.Spec.Paused {
+		if s.doubt == nil && !s.settled() {
+			return s.plan(tell(s))
+		}
 		return s.plan(nil)
 	}
 	for _, rule := range rules {
@@ -71,7 +77,7 @@ func (s *situation) plan(o *outcome) Plan {
 	if o == nil && s.resting(p.Status) {
 		p.Again = late
 	}
-	if s.Cluster.Spec.Paused {
+	if s.Cluster.Spec.Paused || len(s.Former) > 0 {
 		return p
 	}
 	in := s.input()
@@ -79,12 +85,23 @@ func (s *situation) plan(o *outcome) Plan {
 	for _, m := range s.members() {
 		for _, object := range build.Member(in, m) {
 			if s.wants(m, object) {
-				p.Apply = append(p.Apply, object)
+				p.Apply = append(p.Apply, s.pinned(m, object))
 			}
 		}
 	}
 	p.Prune = build.Unwanted(in)
 	return p
+}
+
+// yield waits until nothing is left of a deleted resource of the same name. What goes with it proves nothing of this
+// one: a record or members that are about to be removed would be taken for its own, and their disks would be missed
+// for ever.
+func yield(s *situation) *outcome {
+	if len(s.Former) == 0 {
+		return nil
+	}
+	return waitFor("FormerResourceLeaves", "A former resource of this name was deleted, and these go with it first: %s",
+		list(s.Former))
 }
 
 // resting reports whether nothing is wrong or under way.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
@@ -297,6 +298,22 @@ func TestObjectsOfMembers(t *testing.T) {
 	s.Members = append(s.Members, world.Member{ID: 4, Site: "c", Volume: volumeOf(view.Member{ID: 4, Site: "c"})})
 	if p := Next(*s); kindsOf(p, 4) != "PersistentVolumeClaim StatefulSet" {
 		t.Errorf("the newcomer with a volume has %q", kindsOf(p, 4))
+	}
+}
+
+// A volume that vanishes between the look and the apply is not made again: what is applied is the one that was seen.
+func TestVolumesArePinned(t *testing.T) {
+	s := healthy(3)
+	s.Member(3).Volume.UID = "seen"
+	for _, object := range Next(*s).Apply {
+		id, _, _ := owner(object)
+		if _, volume := object.(*corev1.PersistentVolumeClaim); volume && id == 3 && object.GetUID() != types.UID("seen") {
+			t.Errorf("the volume of member 3 is applied with UID %q", object.GetUID())
+		}
+	}
+	s.Member(3).Volume.DeletionTimestamp = &metav1.Time{Time: epoch}
+	if p := Next(*s); kindsOf(p, 3) != "StatefulSet" {
+		t.Errorf("with a volume that is being deleted, member 3 has %q", kindsOf(p, 3))
 	}
 }
 

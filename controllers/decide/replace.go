@@ -52,15 +52,14 @@ func replace(s *situation) *outcome {
 }
 
 // lost says why a member will not come back with its disk, to be read after its name, or is empty. A member
-// that is down with its disk intact is not lost.
+// that is down with its disk intact is not lost; nor is one whose node is gone, if its volume can move to another.
 func (s *situation) lost(m view.Member) string {
 	seen := s.Member(m.ID)
 	if seen == nil || seen.StatefulSet == nil || seen.Report != nil ||
 		!build.OnDisk(s.Cluster) {
 		return ""
 	}
-	gone := s.nodeGone(seen.Pod)
-	if runs(seen.Pod) && !gone || s.downFor(seen.Pod) < s.Settings.LostAfter {
+	if runs(seen.Pod) && !s.nodeGone(seen.Pod) || s.downFor(seen.Pod) < s.Settings.LostAfter {
 		return ""
 	}
 	volume := build.VolumeName(s.Cluster.Name, m)
@@ -73,8 +72,6 @@ func (s *situation) lost(m view.Member) string {
 		return fmt.Sprintf("lost what its volume %s was bound to", volume)
 	case seen.NodeGone:
 		return fmt.Sprintf("lost node %s, which its volume %s is tied to", seen.VolumeNode, volume)
-	case gone:
-		return fmt.Sprintf("lost node %s, which its pod is on", seen.Pod.Spec.NodeName)
 	}
 	return ""
 }
@@ -114,11 +111,25 @@ func (s *situation) wants(m view.Member, object client.Object) bool {
 	hasSet, hasVolume := seen != nil && seen.StatefulSet != nil, seen != nil && seen.Volume != nil
 	switch object.(type) {
 	case *corev1.PersistentVolumeClaim:
-		return hasVolume || !hasSet || s.view.Epoch == 0
+		if hasVolume {
+			return seen.Volume.DeletionTimestamp == nil
+		}
+		return !hasSet || s.view.Epoch == 0
 	case *appsv1.StatefulSet:
 		return hasVolume || hasSet || !build.OnDisk(s.Cluster)
 	}
 	return true
+}
+
+// pinned gives a volume that was seen its UID: it is changed, or nothing is. It may be gone by the time that it is
+// applied, and an apply would make an empty one under the member's name.
+func (s *situation) pinned(m view.Member, object client.Object) client.Object {
+	if _, volume := object.(*corev1.PersistentVolumeClaim); volume {
+		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil {
+			object.SetUID(seen.Volume.UID)
+		}
+	}
+	return object
 }
 
 // discard removes what is left of a member that no view names any more. The view is settled, so the member has
