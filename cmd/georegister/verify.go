@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ func newVerificationCommand() *cobra.Command {
 				if !ok || name == "" || address == "" {
 					return fmt.Errorf("--site %s: write it like ca=shop-ca:7001, the gRPC port", site)
 				}
+				if slices.ContainsFunc(v.Sites, func(e client.Endpoint) bool { return e.Site == name }) {
+					return fmt.Errorf("--site %s: site %s was given already; give each once, with one address", site, name)
+				}
 				v.Sites = append(v.Sites, client.Endpoint{Site: name, Address: address})
 			}
 			switch {
@@ -42,6 +46,8 @@ func newVerificationCommand() *cobra.Command {
 				return fmt.Errorf("--clients is %d; give at least 1", v.Clients)
 			case v.Duration <= 0:
 				return fmt.Errorf("--duration is %s; give a time, such as 30s", v.Duration)
+			case v.Every < 0:
+				return fmt.Errorf("--every is %s; give 0 for no pause, or more", v.Every)
 			}
 			return v.Run(c.Context(), c.OutOrStdout())
 		},
