@@ -10,7 +10,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,10 +32,11 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if err != nil {
 		return s, err
 	}
-	s.Record = recordOf(record)
+	s.Record = recordOf(record, cluster)
 	if s.Members, err = r.parts(ctx, cluster, s.Record.View); err != nil {
 		return s, err
 	}
+	s.Former = former(cluster, record, s.Members)
 	if s.ClusterID, err = r.clusterID(ctx, cluster, record, s.Members); err != nil {
 		return s, err
 	}
@@ -62,7 +65,7 @@ func (r *Reconciler) record(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 	return record, nil
 }
 
-func recordOf(record *corev1.ConfigMap) world.Record {
+func recordOf(record *corev1.ConfigMap, cluster *v1alpha1.GeoRegisterCluster) world.Record {
 	if record == nil {
 		return world.Record{}
 	}
@@ -73,7 +76,22 @@ func recordOf(record *corev1.ConfigMap) world.Record {
 		return found
 	}
 	found.View = v
+	found.Astray = astray(record, build.Record(build.Input{Cluster: cluster, View: v, ClusterID: v.Cluster}))
 	return found
+}
+
+// astray reports whether a record lacks what it should have beside the view.
+func astray(record, want *corev1.ConfigMap) bool {
+	lacks := func(got, want map[string]string) bool {
+		for key, value := range want { // order is irrelevant: each is looked for
+			if got[key] != value {
+				return true
+			}
+		}
+		return false
+	}
+	return lacks(record.Labels, want.Labels) || lacks(record.Annotations, want.Annotations) ||
+		!equality.Semantic.DeepEqual(record.OwnerReferences, want.OwnerReferences)
 }
 
 // clusterID is the identity of the stored data: what the record says, else retained volumes, else what members
@@ -131,18 +149,18 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 		}
 	}
 	for i := range sets.Items {
-		if id, site, ok := whose(&sets.Items[i]); ok {
-			member(id, site).StatefulSet = &sets.Items[i]
+		if m, ok := whose(&sets.Items[i], cluster.Name, v, build.StatefulSetName); ok {
+			member(m.ID, m.Site).StatefulSet = &sets.Items[i]
 		}
 	}
 	for i := range pods.Items {
-		if id, site, ok := whose(&pods.Items[i]); ok {
-			member(id, site).Pod = &pods.Items[i]
+		if m, ok := whose(&pods.Items[i], cluster.Name, v, build.PodName); ok {
+			member(m.ID, m.Site).Pod = &pods.Items[i]
 		}
 	}
 	for i := range volumes.Items {
-		if id, site, ok := whose(&volumes.Items[i]); ok {
-			member(id, site).Volume = &volumes.Items[i]
+		if m, ok := whose(&volumes.Items[i], cluster.Name, v, build.VolumeName); ok {
+			member(m.ID, m.Site).Volume = &volumes.Items[i]
 		}
 	}
 	var all []world.Member
@@ -153,14 +171,49 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 	return all, nil
 }
 
-// whose says whose an object is by its labels. An object whose labels somebody made useless is nobody's.
-func whose(object client.Object) (view.MemberID, string, bool) {
+// whose says whose an object is. Its labels say so, and its name must agree: a copy of a volume, a second pod of a
+// StatefulSet that was scaled, or what else has a member's labels, is nobody's.
+func whose(object client.Object, cluster string, v view.View, named func(string, view.Member) string) (view.Member, bool) {
 	labels := object.GetLabels()
 	id, err := strconv.ParseUint(labels[build.MemberLabel], 10, 32)
 	if err != nil || id < 1 || id > view.MaxMemberID {
-		return 0, "", false
+		return view.Member{}, false
 	}
-	return view.MemberID(id), labels[build.SiteLabel], true
+	m := view.Member{ID: view.MemberID(id), Site: labels[build.SiteLabel]}
+	if i := v.Index(m.ID); i >= 0 {
+		m = v.Members[i]
+	}
+	return m, object.GetName() == named(cluster, m)
+}
+
+// former names what is left of a deleted resource of the same name, and is about to be removed with it. Without a
+// record it includes pods that lost their StatefulSet: their members may still answer, from disks that go too.
+func former(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap, seen []world.Member) (left []string) {
+	note := func(kind string, object client.Object) {
+		owner := metav1.GetControllerOfNoCopy(object)
+		if owner != nil && owner.Kind == v1alpha1.Kind && owner.Name == cluster.Name && owner.UID != cluster.UID {
+			left = append(left, kind+" "+object.GetName())
+		}
+	}
+	if record != nil {
+		note("ConfigMap", record)
+	}
+	for _, m := range seen {
+		if m.StatefulSet != nil {
+			note("StatefulSet", m.StatefulSet)
+		}
+		if m.Volume != nil {
+			note("PersistentVolumeClaim", m.Volume)
+		}
+		if m.Pod == nil || record != nil {
+			continue
+		}
+		owner := metav1.GetControllerOfNoCopy(m.Pod)
+		if owner != nil && (m.StatefulSet == nil || m.StatefulSet.UID != owner.UID) {
+			left = append(left, "Pod "+m.Pod.Name)
+		}
+	}
+	return left
 }
 
 // ask has every member that can be called say how it is.
@@ -179,7 +232,7 @@ func (r *Reconciler) ask(ctx context.Context, s *world.Snapshot) {
 	for i, answer := range r.options.Members.Ask(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets) {
 		asked[i].Report = answer.Report
 		if answer.Err != nil {
-			asked[i].Silence = "does not answer at its admin port: " + reason(answer.Err)
+			asked[i].Silence = reason(answer.Err)
 		}
 	}
 }
@@ -190,7 +243,7 @@ func targetOf(m *world.Member, clusterID string) (members.Target, string) {
 	case m.Pod == nil:
 		return members.Target{}, "has no pod"
 	case m.Pod.Status.PodIP == "":
-		return members.Target{}, "has a pod without an address yet"
+		return members.Target{}, "its pod has no address yet"
 	}
 	address := net.JoinHostPort(m.Pod.Status.PodIP, strconv.Itoa(build.AdminPort))
 	return members.Target{ID: m.ID, ClusterID: clusterID, Address: address}, ""
@@ -217,15 +270,30 @@ func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read volume %s: %w", m.Volume.Spec.VolumeName, err)
 		}
-		if m.VolumeNode = tiedTo(volume); m.VolumeNode != "" {
-			there, err := r.node(ctx, s, m.VolumeNode)
-			if err != nil {
-				return err
-			}
-			m.NodeGone = !there
+		key, value := tiedTo(volume)
+		if m.VolumeNode = value; value == "" {
+			continue
 		}
+		there, err := r.nodeOf(ctx, s, key, value)
+		if err != nil {
+			return err
+		}
+		m.NodeGone = !there
 	}
 	return nil
+}
+
+// nodeOf reports whether the node exists that a volume is tied to, by its name or by a label. Its hostname may be
+// another one than its name.
+func (r *Reconciler) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
+	if key == metav1.ObjectNameField {
+		return r.node(ctx, s, value)
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.MatchingLabels{key: value}, client.Limit(1)); err != nil {
+		return false, fmt.Errorf("look for the node with %s=%s: %w", key, value, err)
+	}
+	return len(nodes.Items) > 0, nil
 }
 
 // node notes where a node is, and reports whether it exists.
@@ -251,20 +319,21 @@ func (r *Reconciler) node(ctx context.Context, s *world.Snapshot, name string) (
 	return true, nil
 }
 
-// tiedTo is the only node on which a volume can be used, or empty if it can move.
-func tiedTo(volume *corev1.PersistentVolume) string {
+// tiedTo says, by a label or metadata.name and its value, which is the only node that a volume can be used on; they
+// are empty if it can move.
+func tiedTo(volume *corev1.PersistentVolume) (key, value string) {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
-		return ""
+		return "", ""
 	}
 	terms := volume.Spec.NodeAffinity.Required.NodeSelectorTerms
 	if len(terms) != 1 {
-		return ""
+		return "", ""
 	}
 	for _, e := range slices.Concat(terms[0].MatchExpressions, terms[0].MatchFields) {
-		byName := e.Key == corev1.LabelHostname || e.Key == "metadata.name"
+		byName := e.Key == corev1.LabelHostname || e.Key == metav1.ObjectNameField
 		if byName && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
-			return e.Values[0]
+			return e.Key, e.Values[0]
 		}
 	}
-	return ""
+	return "", ""
 }

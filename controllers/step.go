@@ -32,6 +32,9 @@ func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Ste
 	case decide.RebuildRecord:
 		done, what = "Rebuilt the record of the view", []any{"epoch", step.View.Epoch}
 		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+	case decide.KeepRecord:
+		done, what = "Wrote the record of the view again with its labels and its owner", []any{"epoch", step.View.Epoch}
+		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
 	case decide.Tell:
 		done, what = "Told members their view", []any{"epoch", step.View.Epoch, "members", step.Members}
 		err = r.tell(ctx, s, step)

@@ -138,6 +138,8 @@ func describe(step Step) (reason, message string) {
 		return "Founding", fmt.Sprintf("Founds the cluster with %d members", step.View.Size())
 	case RebuildRecord:
 		return "RebuildingRecord", fmt.Sprintf("Rebuilds the record of view %d from what the members hold", step.View.Epoch)
+	case KeepRecord:
+		return "KeepingRecord", "Gives the record of the view the labels and the owner that it should have"
 	case Tell:
 		var ids []string
 		for _, id := range step.Members {

@@ -49,6 +49,13 @@ type RebuildRecord struct {
 	ResourceVersion string
 }
 
+// KeepRecord writes the record as it is once more, with the labels and the owner that it should have.
+type KeepRecord struct {
+	View            view.View
+	UID             types.UID
+	ResourceVersion string
+}
+
 // Tell gives members the recorded view.
 type Tell struct {
 	View    view.View
@@ -77,6 +84,7 @@ type Discard struct {
 func (FoundCluster) step()  {}
 func (ChangeView) step()    {}
 func (RebuildRecord) step() {}
+func (KeepRecord) step()    {}
 func (Tell) step()          {}
 func (DeletePod) step()     {}
 func (Discard) step()       {}

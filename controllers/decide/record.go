@@ -126,6 +126,14 @@ func (s *situation) holderOfAnother(v view.View) *world.Member {
 	return nil
 }
 
+// keep has the record go with the resource or outlive it as the user says by now, and be found by its labels.
+func keep(s *situation) *outcome {
+	if !s.Record.Astray {
+		return nil
+	}
+	return act(KeepRecord{View: s.Record.View, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion})
+}
+
 // trust ends the chain while the record can't be acted on.
 func trust(s *situation) *outcome {
 	if s.doubt == nil {

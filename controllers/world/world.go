@@ -23,6 +23,8 @@ type Snapshot struct {
 	// Members is everybody of whom anything was seen: named by the record, by a StatefulSet, a pod, a volume;
 	// by id, each once.
 	Members []Member
+	// Former names objects of a deleted resource of the same name that are about to be removed with it.
+	Former []string
 	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
 	// may not read nodes.
 	Zones      map[string]Zone
@@ -60,6 +62,9 @@ type Record struct {
 	ResourceVersion string
 	// Problem says why the object can't be read as a record, or is empty. Such a record is rebuilt.
 	Problem string
+	// Astray says that its labels or its owner are not as they should be: it would be lost, or outlive the
+	// resource, against what the user said.
+	Astray bool
 }
 
 // Member is what was seen of one member.
