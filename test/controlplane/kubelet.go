@@ -184,14 +184,21 @@ func (k *Kubelet) pods(ctx context.Context) error {
 }
 
 func (k *Kubelet) pod(ctx context.Context, pod *corev1.Pod) error {
+	placed, err := k.placed(ctx, pod)
+	if err != nil {
+		return err
+	}
 	p := k.process(pod.Name)
-	if p != nil && (p.pod != string(pod.UID) || !pod.DeletionTimestamp.IsZero() || p.ended()) {
+	if p != nil && (p.pod != string(pod.UID) || !pod.DeletionTimestamp.IsZero() || p.ended() || !placed) {
 		k.Stop(pod.Name)
 		p = nil
 	}
 	if !pod.DeletionTimestamp.IsZero() {
 		now := int64(0)
 		return client.IgnoreNotFound(k.api.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: &now}))
+	}
+	if !placed {
+		return k.report(ctx, pod, nil, false)
 	}
 	if p == nil {
 		directory, err := k.mount(ctx, pod)

@@ -189,11 +189,14 @@ func claimOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// mount is the directory that a pod's member runs in, or empty while its volume or its node is not there.
+// placed reports whether a pod's node is there.
+func (k *Kubelet) placed(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	err := k.api.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &corev1.Node{})
+	return err == nil, client.IgnoreNotFound(err)
+}
+
+// mount is the directory that a pod's member runs in, or empty while its volume is not there.
 func (k *Kubelet) mount(ctx context.Context, pod *corev1.Pod) (string, error) {
-	if err := k.api.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &corev1.Node{}); err != nil {
-		return "", client.IgnoreNotFound(err)
-	}
 	name := claimOf(pod)
 	if name == "" {
 		directory := filepath.Join(k.directory, string(pod.UID))

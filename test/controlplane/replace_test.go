@@ -120,3 +120,61 @@ func (w *World) gone(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 		return ""
 	})
 }
+
+// The node comes back under its name after the member was replaced, as a machine that is made anew does.
+func TestALostNodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	const site = "attic" // no other test has members there
+	w := newWorld(t)
+	addNodes(t, w.api, site)
+	StartOperator(t, environment.Config, settings(w.namespace))
+	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Sites[2].Name = site })
+	w.serving(c)
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+
+	lost := w.record(c).Members[2]
+	if err := w.api.Delete(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeOf(site)}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member is replaced", func() string {
+		if v := w.record(c); v.Epoch < 2 {
+			w.get(c)
+			return conditions(c)
+		}
+		return ""
+	})
+	load.Progress(50)
+	addNodes(t, w.api, site)
+	after := w.replaced(c, 2)
+	if after.Epoch != 2 || after.Index(lost.ID) >= 0 || after.Index(4) < 0 || after.Members[after.Index(4)].Site != site {
+		t.Errorf("after the node of member %d was lost the view is %+v", lost.ID, after)
+	}
+	w.gone(c, lost)
+	load.Progress(50)
+	load.Finish()
+}
+
+func TestAMemberInMemoryJoinsAgainUnderItsID(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Durability = v1alpha1.Memory })
+	before := w.record(c)
+	w.get(c)
+	was, m := c.Status.Members[1], before.Members[1]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PodName(c.Name, m)}}
+	if err := w.api.Delete(w.ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member votes again, as a newcomer under its id", func() string {
+		w.get(c)
+		for _, is := range c.Status.Members {
+			if is.ID == was.ID && is.Incarnation > was.Incarnation && is.Role == "Voter" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("incarnation %d became %+v: %s", was.Incarnation, c.Status.Members, conditions(c))
+	})
+	w.holds(c, before)
+	load.Progress(50)
+	load.Finish()
+}

@@ -18,9 +18,15 @@ import (
 // founded is a cluster that serves clients, with an operator.
 func founded(t *testing.T) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
 	t.Helper()
+	return foundedAs(t, nil)
+}
+
+// foundedAs is one that asks for something else than others.
+func foundedAs(t *testing.T, change func(*v1alpha1.GeoRegisterClusterSpec)) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
+	t.Helper()
 	w := newWorld(t)
 	operator := StartOperator(t, environment.Config, settings(w.namespace))
-	c := w.create("store", nil)
+	c := w.create("store", change)
 	w.serving(c)
 	load := StartLoad(t, w.kubelet, c)
 	load.Progress(50)
