@@ -3,15 +3,16 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -30,9 +31,10 @@ var monitoringVersion = schema.GroupVersion{Group: "monitoring.coreos.com", Vers
 // monitoring knows which kinds of the Prometheus operator the apiserver has, and watches those. They may come and
 // go while the operator runs; a watch of a kind that is not there would keep the controller from starting.
 type monitoring struct {
-	discovery  discovery.ServerResourcesInterface
-	cache      cache.Cache
-	controller controller.Controller
+	// resources are those of a version of an API group, as the apiserver tells them.
+	resources func(ctx context.Context, version string) (*metav1.APIResourceList, error)
+	cache     cache.Cache
+	watch     func(source.Source) error
 
 	mu    sync.Mutex
 	found world.MonitoringKinds
@@ -43,7 +45,7 @@ func newMonitoring(m manager.Manager) (*monitoring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the discovery: %w", err)
 	}
-	return &monitoring{discovery: d, cache: m.GetCache()}, nil
+	return &monitoring{resources: d.ServerResourcesForGroupVersionWithContext, cache: m.GetCache()}, nil
 }
 
 // kinds are those that were there when last looked.
@@ -69,33 +71,29 @@ func (m *monitoring) Start(ctx context.Context) error {
 	}
 }
 
-// discover looks once, and watches what came.
+// discover looks once, and watches what came. It is not for several goroutines at once.
 func (m *monitoring) discover(ctx context.Context) error {
-	var now world.MonitoringKinds
-	list, err := m.discovery.ServerResourcesForGroupVersion(monitoringVersion.String())
-	if err != nil && !apierrors.IsNotFound(err) {
+	list, err := m.resources(ctx, monitoringVersion.String())
+	if apierrors.IsNotFound(err) {
+		list, err = &metav1.APIResourceList{}, nil
+	}
+	if err != nil {
 		return fmt.Errorf("look for %s: %w", monitoringVersion, err)
 	}
-	if err == nil {
-		for _, resource := range list.APIResources {
-			now.PodMonitor = now.PodMonitor || resource.Kind == "PodMonitor"
-			now.PrometheusRule = now.PrometheusRule || resource.Kind == "PrometheusRule"
-		}
-	}
-	before := m.kinds()
-	for _, kind := range []struct {
-		name        string
-		before, now bool
-	}{
-		{"PodMonitor", before.PodMonitor, now.PodMonitor}, {"PrometheusRule", before.PrometheusRule, now.PrometheusRule},
+	for name, field := range map[string]func(*world.MonitoringKinds) *bool{ // order is irrelevant: each is followed alone
+		"PodMonitor":     func(k *world.MonitoringKinds) *bool { return &k.PodMonitor },
+		"PrometheusRule": func(k *world.MonitoringKinds) *bool { return &k.PrometheusRule },
 	} {
-		if err := m.follow(ctx, kind.name, kind.before, kind.now); err != nil {
+		now := slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == name })
+		before := m.kinds()
+		if err := m.follow(ctx, name, *field(&before), now); err != nil {
 			return err
 		}
+		// At once: what is watched already must not be watched again if another kind can't be.
+		m.mu.Lock()
+		*field(&m.found) = now
+		m.mu.Unlock()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.found = now
 	return nil
 }
 
@@ -104,7 +102,7 @@ func (m *monitoring) follow(ctx context.Context, name string, before, now bool) 
 	object := apply.Cached(monitoringVersion.WithKind(name))
 	switch {
 	case now && !before:
-		err := m.controller.Watch(source.Kind[client.Object](m.cache, object, handler.EnqueueRequestsFromMapFunc(clusterOf), meant()))
+		err := m.watch(source.Kind[client.Object](m.cache, object, handler.EnqueueRequestsFromMapFunc(clusterOf), meant()))
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", name, err)
 		}

@@ -81,7 +81,7 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("set up the watches: %w", err)
 	}
-	r.monitoring.controller = c
+	r.monitoring.watch = c.Watch
 	if err := r.monitoring.discover(ctx); err != nil {
 		return err
 	}
