@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -195,6 +196,14 @@ func TestUpdate(t *testing.T) {
 				"member 2 (site b) does not answer: connection refused"},
 		{"another leaves", func(s *world.Snapshot) { newImage(s); s.Member(2).Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, "",
 			"Progressing=True AnotherMemberRestarts: " + waits + "member 2 (site b) has no pod that stays"},
+		{"the last one ends, and serves while it does", func(s *world.Snapshot) {
+			newImage(s)
+			for i := range s.Members {
+				s.Members[i].Pod.Annotations[build.SpecHashAnnotation] = build.SpecHash(s.Cluster)
+			}
+			s.Member(3).Pod.Annotations[build.SpecHashAnnotation] = "former"
+			s.Member(3).Pod.DeletionTimestamp = &metav1.Time{Time: epoch}
+		}, "", "Progressing=True MemberRestarts: Member 3 (site c) restarts with the changed spec"},
 		{"another is not ready", func(s *world.Snapshot) { newImage(s); s.Member(2).Pod.Status.Conditions = nil }, "",
 			"Progressing=True AnotherMemberIsNotReady: " + waits + "the pod of member 2 (site b) is not ready"},
 		{"another has no quorum", func(s *world.Snapshot) { newImage(s); s.Member(2).Report.Quorum = false }, "",
@@ -235,7 +244,7 @@ func TestOtherConditions(t *testing.T) {
 		}, "", "Progressing=True VolumeGrows: Member 1 (site a) grows its volume data-demo-a-1 to 0"},
 		{"a volume can't grow", func(s *world.Snapshot) { s.Member(1).Refused = "forbidden" }, "",
 			"Degraded=True VolumeCannotGrow: Member 1 (site a) can't be given its volume data-demo-a-1 as asked: forbidden; " +
-				"set spec.storage.size back, or use a storage class with allowVolumeExpansion"},
+				"if its provisioner can grow volumes, set allowVolumeExpansion in its storage class"},
 	} {
 		c.run(t)
 	}

@@ -24,12 +24,22 @@ var beforeRestart = []predicate{
 func update(s *situation) *outcome {
 	m, found := s.nextToUpdate()
 	if !found {
-		return nil
+		return s.leaving()
 	}
 	if c := first(beforeRestart, s, m); c != nil {
 		return waitFor(c.reason, "%s is to be restarted with the changed spec, and waits: %s", sentence(name(m)), c.message)
 	}
 	return s.restart(m, "the spec changed")
+}
+
+// leaving waits for the last pod of a former spec to end: until it has, it serves as if there were nothing to do.
+func (s *situation) leaving() *outcome {
+	for _, m := range s.view.Members {
+		if pod := s.pod(m.ID); pod != nil && pod.DeletionTimestamp != nil && hashOf(pod.Annotations) != s.wanted() {
+			return waitFor("MemberRestarts", "%s restarts with the changed spec", sentence(name(m)))
+		}
+	}
+	return nil
 }
 
 // unstick ends a pod of a former spec that can't start: the present one may help. It serves nobody, so nothing

@@ -37,8 +37,8 @@ func (s *situation) stunted(m view.Member) string {
 		return ""
 	}
 	if seen.Refused != "" {
-		return fmt.Sprintf("can't be given its volume %s as asked: %s; set spec.storage.size back, or use a storage class "+
-			"with allowVolumeExpansion", seen.Volume.Name, seen.Refused)
+		return fmt.Sprintf("can't be given its volume %s as asked: %s; if its provisioner can grow volumes, set "+
+			"allowVolumeExpansion in its storage class", seen.Volume.Name, seen.Refused)
 	}
 	for _, c := range seen.Volume.Status.Conditions {
 		failed := c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"os/exec"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ func TestVolumeLost(t *testing.T) {
 	s := create(t, "volume")
 	s.settled("its creation")
 	before := s.members()
-	running := s.load("z1", 60*time.Second)
+	running := s.load("z1", 110*time.Second)
 	pod := s.pod("z3")
 	must(t, "delete", "pvc", "data-"+s.name+"-z3-"+before["z3"], "--wait=false")
 	must(t, "delete", "pod", pod, "--wait=false")
@@ -36,7 +37,15 @@ func TestDrain(t *testing.T) {
 	running := s.load("z1", 60*time.Second)
 	must(t, "drain", "n3", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", "90s",
 		"--pod-selector", "georegister.io/cluster="+s.name)
-	t.Cleanup(func() { must(t, "uncordon", "n3") })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for _, node := range []string{"n2", "n3"} {
+			if _, err := kubectl(ctx, "", "uncordon", node); err != nil {
+				t.Log(err)
+			}
+		}
+	})
 	if out, err := kubectl(t.Context(), "", "drain", "n2", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", "10s",
 		"--pod-selector", "georegister.io/cluster="+s.name); err == nil {
 		t.Errorf("a second node was drained although one member was down: %s", out)
