@@ -206,7 +206,7 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 				own = "ClusterRole/r-georegister"
 			}
 			for ours, theirs := range map[string]string{ // order is irrelevant: each is compared for itself
-				own:                                     "ClusterRole/georegister-operator",
+				own:                                    "ClusterRole/georegister-operator",
 				"ClusterRole/r-georegister-home-nodes": "ClusterRole/georegister-operator-nodes",
 				"Role/r-georegister-leader-election@home": "Role/georegister-operator-leader-election@georegister",
 			} {

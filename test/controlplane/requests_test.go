@@ -3,11 +3,8 @@
 package controlplane
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,65 +13,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/test/apiserver"
 )
 
-// request is one line of the audit log.
-type request struct {
-	Stage          string
-	Verb           string
-	UserAgent      string
-	User           struct{ Username string }
-	ObjectRef      struct{ APIGroup, Resource, Subresource, Namespace, Name string }
-	ResponseStatus struct{ Code int }
-}
-
-// requests are those of a user that the apiserver answered, in order. Watches are listed when they end.
-func requests(t *testing.T, user string) (all []request) {
+// requests are those of a user that the apiserver answered, in order.
+func requests(t *testing.T, user string) []apiserver.Request {
 	t.Helper()
 	file, err := os.Open(auditLog)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }() // only read
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r request
-		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			continue // its end is being written
-		}
-		if r.User.Username == user && (r.Stage == "ResponseComplete" || r.Verb == "watch" && r.Stage == "ResponseStarted") {
-			all = append(all, r)
-		}
+	all, err := apiserver.Requests(file, user)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
 
-// roleOf reads the generated role of the operator.
+// operatorRole reads the generated role of the operator.
 func operatorRole(t *testing.T) *rbacv1.ClusterRole {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
+	role, err := apiserver.Role(root, "georegister-operator")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range strings.Split(string(text), "\n---\n") {
-		role := &rbacv1.ClusterRole{}
-		if err := yaml.Unmarshal([]byte(document), role); err != nil {
-			t.Fatal(err)
-		}
-		if role.Name == "georegister-operator" {
-			return role
-		}
-	}
-	t.Fatal("config/rbac/role.yaml has no role georegister-operator")
-	return nil
+	return role
 }
 
 // boundOperator is how to reach the apiserver as a user that may do what the generated role says, in one namespace.
