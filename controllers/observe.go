@@ -160,7 +160,10 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 	}
 	for i := range volumes.Items {
 		if m, ok := whose(&volumes.Items[i], cluster.Name, v, build.VolumeName); ok {
-			member(m.ID, m.Site).Volume = &volumes.Items[i]
+			seen := member(m.ID, m.Site)
+			seen.Volume = &volumes.Items[i]
+			seen.Refused = r.applier.Refused(client.ObjectKeyFromObject(cluster),
+				corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), seen.Volume.Name)
 		}
 	}
 	var all []world.Member

@@ -39,6 +39,7 @@ type identity struct {
 type application struct {
 	desired string // the hash of what was asked for
 	result  stamp  // of the object that came of it
+	refused string // why it was not taken; then it is tried again
 }
 
 // New returns an applier that remembers nothing yet.
@@ -60,7 +61,10 @@ func (a *Applier) Apply(ctx context.Context, cluster types.NamespacedName, objec
 		applied, err := a.apply(ctx, object, before[id])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("apply %s %s: %w", id.kind.Kind, id.name, err))
-			continue
+			applied = application{}
+			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+				applied.refused = err.Error()
+			}
 		}
 		after[id] = applied
 	}
@@ -68,6 +72,14 @@ func (a *Applier) Apply(ctx context.Context, cluster types.NamespacedName, objec
 	a.last[cluster] = after // what is not desired any more is forgotten
 	a.mu.Unlock()
 	return errors.Join(errs...)
+}
+
+// Refused is why the apiserver refused an object of a cluster, if it did so when the object was applied last, else
+// empty.
+func (a *Applier) Refused(cluster types.NamespacedName, kind schema.GroupVersionKind, name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last[cluster][identity{kind, name}].refused
 }
 
 // Forget drops what is remembered of a cluster.
@@ -110,7 +122,7 @@ func (a *Applier) apply(ctx context.Context, object client.Object, last applicat
 	if err != nil {
 		return last, err
 	}
-	return application{hash, stampOf(desired)}, nil
+	return application{desired: hash, result: stampOf(desired)}, nil
 }
 
 // live is the object as the cache has it, or nil. Kinds of which more than the metadata is read anywhere are read

@@ -92,13 +92,10 @@ func TestAPausedClusterIsLeftAlone(t *testing.T) {
 	load.Finish()
 }
 
-func TestVolumesGrow(t *testing.T) {
-	t.Parallel()
-	w, c, _, load := founded(t)
-	sets, pods := w.statefulSets(), w.pods()
-	size := resource.MustParse("20Gi")
-	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Size = &size })
-	eventually(t, "all volumes have the new size", func() string {
+// grown waits until all volumes have a size.
+func (w *World) grown(size resource.Quantity) {
+	w.t.Helper()
+	eventually(w.t, "all volumes have "+size.String(), func() string {
 		for _, claim := range w.volumes() {
 			if has := claim.Status.Capacity[corev1.ResourceStorage]; has.Cmp(size) != 0 {
 				return fmt.Sprintf("%s has %s", claim.Name, has.String())
@@ -106,6 +103,15 @@ func TestVolumesGrow(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestVolumesGrow(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	sets, pods := w.statefulSets(), w.pods()
+	size := resource.MustParse("20Gi")
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Size = &size })
+	w.grown(size)
 	w.serving(c)
 	if now := w.statefulSets(); fmt.Sprint(now) != fmt.Sprint(sets) {
 		t.Errorf("growth touched the StatefulSets: %v became %v", sets, now)
@@ -137,7 +143,7 @@ func TestAClassThatForbidsGrowthIsNamed(t *testing.T) {
 	eventually(t, "the condition names the volume and what to do", func() string {
 		degraded := w.condition(c, v1alpha1.ConditionDegraded, metav1.ConditionTrue)
 		volume := build.VolumeName(c.Name, w.record(c).Members[0])
-		for _, part := range []string{volume, "must support resize", "set spec.storage.size back"} {
+		for _, part := range []string{volume, "must support resize", "set allowVolumeExpansion"} {
 			if degraded.Reason != "VolumeCannotGrow" || !strings.Contains(degraded.Message, part) {
 				return degraded.Reason + ": " + degraded.Message
 			}
@@ -145,7 +151,12 @@ func TestAClassThatForbidsGrowthIsNamed(t *testing.T) {
 		return ""
 	})
 	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
-	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Size = &size })
+	yes := true
+	class.AllowVolumeExpansion = &yes
+	if err := w.api.Update(w.ctx, class); err != nil {
+		t.Fatal(err)
+	}
+	w.grown(larger)
 	w.serving(c)
 }
 
