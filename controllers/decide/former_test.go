@@ -83,3 +83,25 @@ func TestAPauseEndsTheChangeThatWasBegun(t *testing.T) {
 		t.Errorf("once it is settled: %q", told(p.Step))
 	}
 }
+
+// A resource that takes up volumes of other sites serves their data, and says that it has not what it asks for.
+func TestSitesThatDiffer(t *testing.T) {
+	for name, change := range map[string]func(*world.Snapshot){
+		"another name":  func(s *world.Snapshot) { s.Cluster.Spec.Sites[2].Name = "d" },
+		"one more":      func(s *world.Snapshot) { s.Cluster.Spec.Sites = testCluster(4).Spec.Sites },
+		"one less":      func(s *world.Snapshot) { s.Cluster.Spec.Sites = testCluster(2).Spec.Sites },
+		"other numbers": func(s *world.Snapshot) { n := int32(3); s.Cluster.Spec.Sites[0].Members = &n },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := healthy(3)
+			change(s)
+			p := Next(*s)
+			const want = "Degraded=True SitesDiffer: The data is that of a cluster with other members than spec.sites: sites a with 1, " +
+				"b with 1, c with 1; make the resource again with these, or to start without the data, delete the volumes and " +
+				"ConfigMap demo-view too"
+			if all := summary(p); all[2] != want || p.Step != nil {
+				t.Errorf("step %q, %s", told(p.Step), all[2])
+			}
+		})
+	}
+}

@@ -115,6 +115,9 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 	if s.doubt != nil && s.doubt.reason != "NotFounded" {
 		all = append(all, *s.doubt)
 	}
+	if why := s.misplaced(); why != "" {
+		all = append(all, cause{"SitesDiffer", why})
+	}
 	for _, m := range members {
 		add := func(reason, what string) { all = append(all, cause{reason, sentence(name(m)) + " " + what}) }
 		if why := s.lost(m); why != "" {
@@ -136,6 +139,35 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 		}
 	}
 	return all
+}
+
+// misplaced says how the members of the view differ from spec.sites, or is empty. The two agree for the life of a
+// resource; one that takes up retained volumes may ask for others than those whose data they hold.
+func (s *situation) misplaced() string {
+	if s.view.Epoch == 0 {
+		return ""
+	}
+	there := map[string]int{}
+	for _, m := range s.view.Members {
+		there[m.Site]++
+	}
+	var stored []string
+	differ := len(there) != len(s.Cluster.Spec.Sites)
+	for _, m := range s.view.Members {
+		if count := there[m.Site]; count > 0 {
+			stored = append(stored, fmt.Sprintf("%s with %d", m.Site, count))
+			there[m.Site] = -count // named
+		}
+	}
+	for _, site := range s.Cluster.Spec.Sites {
+		differ = differ || -there[site.Name] != site.MemberCount()
+	}
+	if !differ {
+		return ""
+	}
+	return fmt.Sprintf("The data is that of a cluster with other members than spec.sites: sites %s; make the resource again with "+
+		"these, or to start without the data, delete the volumes and ConfigMap %s too", strings.Join(stored, ", "),
+		build.RecordName(s.Cluster.Name))
 }
 
 // unreachedBy names the voters that say that they can't reach a member.
