@@ -6,9 +6,6 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,41 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
 // within bounds every wait. It is generous: it only decides when to give up.
 const within = 40 * time.Second
-
-// auditPolicy writes down who asked for what, once per request.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: Metadata
-`
-
-// startControlPlane starts an apiserver with the CRDs of the project. It returns how to reach it as an
-// administrator, and the file of its audit log.
-func startControlPlane(assets, directory string) (*envtest.Environment, string, error) {
-	policy, log := filepath.Join(directory, "audit-policy.yaml"), filepath.Join(directory, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return nil, "", err
-	}
-	environment := &envtest.Environment{
-		BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
-		ErrorIfCRDPathMissing: true,
-	}
-	environment.ControlPlane.GetAPIServer().Configure().
-		Set("audit-policy-file", policy).Set("audit-log-path", log).Set("audit-log-mode", "blocking")
-	if _, err := environment.Start(); err != nil {
-		return nil, "", fmt.Errorf("start the control plane of %s: %w", assets, err)
-	}
-	return environment, log, nil
-}
 
 // scheme knows every kind that the tests read.
 func scheme(t testing.TB) *runtime.Scheme {

@@ -3,17 +3,19 @@
 package controlplane
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/georegister/georegister/test/apiserver"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
+
+// root is the project's directory.
+const root = "../.."
 
 // The control plane that all tests share: each has a namespace of its own.
 var (
@@ -27,18 +29,13 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	log.SetLogger(logr.Discard()) // each operator has the log of its test
-	assets, err := assets()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	directory, err := os.MkdirTemp("", "controlplane-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(directory) }() // a temporary one
-	if environment, auditLog, err = startControlPlane(assets, directory); err != nil {
+	if environment, auditLog, err = apiserver.Start(root, directory); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -48,20 +45,4 @@ func run(m *testing.M) int {
 		}
 	}()
 	return m.Run()
-}
-
-// assets is the directory of etcd and kube-apiserver.
-func assets() (string, error) {
-	if directory := os.Getenv("KUBEBUILDER_ASSETS"); directory != "" {
-		return directory, nil
-	}
-	out, err := exec.Command("../../hack/kubernetes/build.sh", "assets").Output()
-	if err != nil {
-		return "", fmt.Errorf("set KUBEBUILDER_ASSETS, or build the control plane with hack/kubernetes/build.sh: %w", err)
-	}
-	lines := strings.Fields(string(out))
-	if len(lines) == 0 {
-		return "", errors.New("hack/kubernetes/build.sh did not say where the control plane is")
-	}
-	return lines[len(lines)-1], nil
 }
