@@ -1,10 +1,12 @@
 package decide
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -103,5 +105,27 @@ func TestSitesThatDiffer(t *testing.T) {
 				t.Errorf("step %q, %s", told(p.Step), all[2])
 			}
 		})
+	}
+}
+
+// A cluster whose record and disks are all gone, such as one in memory, is not founded again behind its clients' backs.
+func TestWhatWasFoundedIsNotFoundedAgain(t *testing.T) {
+	s := healthy(3)
+	s.Cluster.Spec.Storage.Durability = v1alpha1.Memory
+	s.Cluster.Status = Next(*s).Status
+	empty(s)
+	for range 2 { // it is remembered
+		p := Next(*s)
+		if p.Step != nil || p.Status.View == nil || p.Status.View.Epoch != 1 {
+			t.Fatalf("step %q, view %+v", told(p.Step), p.Status.View)
+		}
+		if got := summary(p)[0]; !strings.HasPrefix(got, "Available=False RecordMissing: The record of the view") {
+			t.Fatal(got)
+		}
+		s.Cluster.Status = p.Status
+	}
+	s.Cluster.Status = v1alpha1.GeoRegisterClusterStatus{}
+	if got := told(Next(*s).Step); got != "found 3" {
+		t.Errorf("a new resource: %q", got)
 	}
 }

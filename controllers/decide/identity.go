@@ -10,9 +10,10 @@ import (
 )
 
 // mayBeNew reports whether nothing that is seen contradicts that the cluster was never founded: no record,
-// nobody holds a view, and nobody but the first members is there.
+// no view in the status, nobody holds a view, and nobody but the first members is there. The status may have been
+// wiped, so what it lacks proves nothing; but where all disks and the record are gone, it is all that is left to tell.
 func (s *situation) mayBeNew() bool {
-	if s.Record.Exists {
+	if s.Record.Exists || s.Cluster.Status.View != nil {
 		return false
 	}
 	first := view.View{Members: build.FirstMembers(s.Cluster, s.Settings)}

@@ -30,6 +30,7 @@ func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
 
 func (s *situation) projectView(out *v1alpha1.GeoRegisterClusterStatus) {
 	if s.view.Epoch == 0 {
+		out.View = s.Cluster.Status.View.DeepCopy() // the last that was known: see mayBeNew
 		return
 	}
 	out.Quorum = fmt.Sprintf("%d/%d", len(s.voters()), s.view.Majority())
