@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -115,7 +116,8 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	// The fake's own schemas do not know all that is applied; how lists are merged does not matter here.
+	store := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.GeoRegisterCluster{}).WithInterceptorFuncs(writes(d)).Build()
 	return &Reconciler{
 		options: Options{Settings: settings, Members: d}, client: store, live: store, applier: apply.New(store), events: d,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -37,7 +38,7 @@ type Reconciler struct {
 	now        func() time.Time
 }
 
-// Reconcile observes a cluster, has the next plan decided, and carries it out: objects, one step, status, events.
+// Reconcile observes a cluster, has the next plan decided, and carries it out: objects, one step and its events, status.
 // What failed is said in the status too.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cluster := &v1alpha1.GeoRegisterCluster{}
@@ -118,7 +119,7 @@ func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, failure
 	}
 	const most = 1024 // of the message: the apiserver takes no more than 32768 bytes, people less
 	if len(condition.Message) > most {
-		condition.Message = condition.Message[:most] + "..."
+		condition.Message = strings.ToValidUTF8(condition.Message[:most], "") + "..."
 	}
 	meta.SetStatusCondition(&to.Conditions, condition)
 }

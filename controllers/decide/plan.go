@@ -12,7 +12,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Plan is what to do now, in this order: apply the objects, take the step, write the status, tell the events.
+// Plan is what to do now, in this order: apply the objects, take the step and tell its events, write the status.
 // A plan has one step at most: the next one is decided from a new observation.
 type Plan struct {
 	// Apply is the desired objects of the cluster, applied by server-side apply where they differ.
