@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -63,7 +64,13 @@ func Start(root, directory string, users ...string) (*envtest.Environment, strin
 		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
 	}
-	environment.ControlPlane.GetAPIServer().Configure().
+	server := environment.ControlPlane.GetAPIServer()
+	server.StopTimeout = 2 * time.Second                      // then it is killed: it would wait a minute for watches to end
+	server.CertDir = filepath.Join(directory, "certificates") // they outlive a restart of the apiserver alone
+	if err := os.MkdirAll(server.CertDir, 0o700); err != nil {
+		return nil, "", err
+	}
+	server.Configure().
 		Set("audit-policy-file", policy).Set("audit-log-path", log).Set("audit-log-mode", "blocking").
 		Set("service-cluster-ip-range", "10.96.0.0/16") // the default of envtest has room for 254 Services
 	if _, err := environment.Start(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -22,6 +23,7 @@ import (
 type World struct {
 	t         *testing.T
 	ctx       context.Context
+	config    *rest.Config // how the apiserver is reached
 	api       client.Client
 	namespace string
 	kubelet   *Kubelet
@@ -29,10 +31,16 @@ type World struct {
 
 func newWorld(t *testing.T) *World {
 	t.Helper()
-	api := newClient(t, environment.Config)
+	return newWorldIn(t, environment.Config)
+}
+
+// newWorldIn is one in another control plane than that of all tests.
+func newWorldIn(t *testing.T, config *rest.Config) *World {
+	t.Helper()
+	api := newClient(t, config)
 	addNodes(t, api, "ca", "va", "ir")
-	w := &World{t: t, ctx: context.Background(), api: api, namespace: newNamespace(t, api)}
-	w.kubelet = StartKubelet(t, environment.Config, w.namespace)
+	w := &World{t: t, ctx: context.Background(), config: config, api: api, namespace: newNamespace(t, api)}
+	w.kubelet = StartKubelet(t, config, w.namespace)
 	return w
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/test/apiserver"
 )
 
 // founded is a cluster that serves clients, with an operator.
@@ -24,11 +25,15 @@ func founded(t *testing.T) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Lo
 // foundedAs is one that asks for something else than others.
 func foundedAs(t *testing.T, change func(*v1alpha1.GeoRegisterClusterSpec)) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
 	t.Helper()
-	w := newWorld(t)
-	operator := StartOperator(t, environment.Config, settings(w.namespace))
+	return foundedIn(newWorld(t), change)
+}
+
+func foundedIn(w *World, change func(*v1alpha1.GeoRegisterClusterSpec)) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
+	w.t.Helper()
+	operator := StartOperator(w.t, w.config, settings(w.namespace))
 	c := w.create("store", change)
 	w.serving(c)
-	load := StartLoad(t, w.kubelet, c)
+	load := StartLoad(w.t, w.kubelet, c)
 	load.Progress(50)
 	return w, c, operator, load
 }
@@ -123,24 +128,57 @@ func TestARecreatedResourceAdoptsRetainedVolumes(t *testing.T) {
 	load.Finish()
 }
 
+// restart ends all members at the same time and starts them again.
+func (w *World) restart(c *v1alpha1.GeoRegisterCluster, of view.View) {
+	w.t.Helper()
+	for _, m := range of.Members {
+		w.kubelet.Hold(build.PodName(c.Name, m))
+	}
+	for _, m := range of.Members {
+		w.kubelet.Release(build.PodName(c.Name, m))
+	}
+}
+
 func TestMembersRestartWithoutAnOperator(t *testing.T) {
 	t.Parallel()
 	w, c, operator, load := founded(t)
 	before := w.record(c)
 	operator.Stop()
-	var pods []string
-	for _, m := range before.Members {
-		pods = append(pods, build.PodName(c.Name, m))
+	w.restart(c, before)
+	load.Progress(50)
+	StartOperator(t, w.config, settings(w.namespace))
+	w.holds(c, before)
+	load.Finish()
+}
+
+// The apiserver's process is gone meanwhile, and so is the operator's: members have their disks and each other.
+func TestMembersRestartWithoutAControlPlane(t *testing.T) {
+	t.Parallel()
+	control, _, err := apiserver.Start(root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, pod := range pods { // all are gone at the same time
-		w.kubelet.Hold(pod)
-	}
-	for _, pod := range pods {
-		w.kubelet.Release(pod)
+	t.Cleanup(func() { _ = control.Stop() }) // an error says that the apiserver had to be killed
+	w, c, operator, load := foundedIn(newWorldIn(t, control.Config), nil)
+	before := w.record(c)
+	operator.Stop()
+	server := control.ControlPlane.GetAPIServer()
+	_ = server.Stop() // an error says that it had to be killed
+	eventually(t, "the apiserver is gone", func() string {
+		if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(c), c); err == nil {
+			return "it answers"
+		}
+		return ""
+	})
+	w.restart(c, before)
+	load.Progress(100)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
 	}
 	load.Progress(50)
-	StartOperator(t, environment.Config, settings(w.namespace))
+	StartOperator(t, w.config, settings(w.namespace))
 	w.holds(c, before)
+	load.Progress(50)
 	load.Finish()
 }
 
