@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Regenerates what is made from the types of api/v1alpha1 and the markers of controllers: the CRD, deep copies, the
-# operator's role and docs/api.md. With --check it changes nothing, and fails if one of them is out of date.
+# operator's role and docs/api.md; and the Prometheus operator's CRDs from its types. With --check it changes nothing, and fails if one of them is out of date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -20,6 +20,11 @@ $go run $crd_ref_docs --log-level=ERROR --source-path=api/v1alpha1 --config=hack
   --renderer=markdown --output-path="$out/docs/api.raw"
 cat -s "$out/docs/api.raw" >"$out/docs/api.md" # without runs of empty lines
 rm "$out/docs/api.raw"
+# The Prometheus operator's CRDs, for tests, from the types that are made.
+prometheus=$out/test/controlplane/testdata/prometheus
+$go run $controller_gen crd:maxDescLen=0 paths=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1 \
+  output:crd:dir="$prometheus"
+find "$prometheus" -type f ! -name '*_podmonitors.yaml' ! -name '*_prometheusrules.yaml' -delete
 
 [ "$out" = . ] && exit
 stale=0

@@ -1,0 +1,81 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+)
+
+// The kinds of the Prometheus operator come for this test alone, so no other runs beside it.
+func TestMonitoringFollowsThePrometheusOperator(t *testing.T) {
+	w := newWorld(t)
+	operator := StartOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Monitoring.Enabled = true })
+	absent := w.condition(c, v1alpha1.ConditionMonitoringReady, metav1.ConditionFalse)
+	if !strings.Contains(absent.Message, "install the Prometheus operator") {
+		t.Errorf("without the kinds the condition says: %s", absent.Message)
+	}
+	w.serving(c)
+
+	operator.Stop() // it looks for the kinds when it starts, and every few minutes
+	crds := envtest.CRDInstallOptions{Paths: []string{"testdata/prometheus"}, ErrorIfPathMissing: true}
+	if _, err := envtest.InstallCRDs(w.config, crds); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(w.config, crds); err != nil {
+			t.Error(err)
+		}
+	})
+	operator = StartOperator(t, w.config, settings(w.namespace))
+	t.Cleanup(operator.Stop) // before the kinds go
+	w.condition(c, v1alpha1.ConditionMonitoringReady, metav1.ConditionTrue)
+	monitor, rule := w.monitoring(c)
+	if endpoints := monitor.Spec.PodMetricsEndpoints; len(endpoints) != 1 || *endpoints[0].Port != build.HTTPPortName {
+		t.Errorf("the PodMonitor has the endpoints %+v", endpoints)
+	}
+	if groups := rule.Spec.Groups; len(groups) == 0 || len(groups[0].Rules) == 0 {
+		t.Errorf("the PrometheusRule has the groups %+v", groups)
+	}
+	if err := w.api.Delete(w.ctx, monitor); err != nil {
+		t.Fatal(err)
+	}
+	w.monitoring(c)
+	w.serving(c)
+
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Monitoring.Enabled = false })
+	for _, object := range []client.Object{monitor, rule} {
+		eventually(t, "what was for monitoring is removed", func() string {
+			if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+				return object.GetName() + " is there"
+			}
+			return ""
+		})
+	}
+	w.serving(c)
+}
+
+// monitoring waits until the objects of the Prometheus operator are there.
+func (w *World) monitoring(c *v1alpha1.GeoRegisterCluster) (*monitoringv1.PodMonitor, *monitoringv1.PrometheusRule) {
+	w.t.Helper()
+	monitor, rule := &monitoringv1.PodMonitor{}, &monitoringv1.PrometheusRule{}
+	for _, object := range []client.Object{monitor, rule} {
+		eventually(w.t, "what is for monitoring is there", func() string {
+			if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(c), object); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	return monitor, rule
+}
