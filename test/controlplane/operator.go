@@ -21,9 +21,10 @@ import (
 
 // Operator is an operator that runs in this process.
 type Operator struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-	client *members.Client
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	client  *members.Client
+	elected <-chan struct{} // closed when it leads; at once without an election
 }
 
 // settings are those of an operator in a test.
@@ -37,11 +38,25 @@ func settings(namespace string) world.Settings {
 // StartOperator runs an operator for one namespace until Stop, or until the test ends.
 func StartOperator(t *testing.T, config *rest.Config, s world.Settings) *Operator {
 	t.Helper()
-	return StartGatedOperator(t, config, s, nil)
+	return startOperator(t, config, controllers.Options{Settings: s}, nil)
+}
+
+// StartElectedOperator runs an operator that works while it holds a lease, which is short.
+func StartElectedOperator(t *testing.T, config *rest.Config, s world.Settings) *Operator {
+	t.Helper()
+	return startOperator(t, config, controllers.Options{
+		Settings: s, LeaderElect: true,
+		LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond,
+	}, nil)
 }
 
 // StartGatedOperator runs an operator whose writes, to the apiserver and to members, wait while the gate is closed.
 func StartGatedOperator(t *testing.T, config *rest.Config, s world.Settings, gate *Gate) *Operator {
+	t.Helper()
+	return startOperator(t, config, controllers.Options{Settings: s}, gate)
+}
+
+func startOperator(t *testing.T, config *rest.Config, options controllers.Options, gate *Gate) *Operator {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Operator{cancel: cancel, client: members.NewClient()}
@@ -51,14 +66,15 @@ func StartGatedOperator(t *testing.T, config *rest.Config, s world.Settings, gat
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return gated{gate, next} })
 		talk = gatedMembers{talk, gate}
 	}
-	manager, err := controllers.New(ctx, config, controllers.Options{
-		Settings: s, Namespaces: []string{s.Namespace}, MaxConcurrent: 2,
-		MetricsAddress: "0", HealthAddress: "0", Members: talk, Registry: prometheus.NewRegistry(),
-		Log: zapr.NewLogger(zaptest.NewLogger(t)),
-	})
+	options.Namespaces, options.MaxConcurrent = []string{options.Settings.Namespace}, 2
+	options.MetricsAddress, options.HealthAddress = "0", "0"
+	options.Members, options.Registry = talk, prometheus.NewRegistry()
+	options.Log = zapr.NewLogger(zaptest.NewLogger(t))
+	manager, err := controllers.New(ctx, config, options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.elected = manager.Elected()
 	o.done.Go(func() {
 		if err := manager.Start(ctx); err != nil {
 			t.Errorf("the operator ended: %v", err)

@@ -92,6 +92,44 @@ func TestTwoOperatorsUpdateOneMemberAtATime(t *testing.T) {
 	}
 }
 
+func TestTheNextLeaderFinishesAnUpdate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := StartElectedOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", nil)
+	w.serving(c)
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+	second := StartElectedOperator(t, w.config, settings(w.namespace))
+	select {
+	case <-second.elected:
+		t.Fatal("two operators lead")
+	default:
+	}
+
+	before, pods := w.record(c), w.pods()
+	last := build.PodName(c.Name, before.Members[2])
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	eventually(t, "the update is under way", func() string {
+		if now := w.pods(); fmt.Sprint(now) == fmt.Sprint(pods) {
+			return "no pod was restarted yet"
+		}
+		return ""
+	})
+	first.Stop()
+	if w.pods()[last] != pods[last] {
+		t.Fatal("the first leader finished the update")
+	}
+	w.updated(c, "georegister:next")
+	w.holds(c, before)
+	<-second.elected
+	load.Progress(50)
+	load.Finish()
+	if least := w.kubelet.LeastRunning(); least < 2 {
+		t.Errorf("%d members ran at a moment of the update", least)
+	}
+}
+
 func TestAnUpdateWaitsForAMemberThatIsDown(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := founded(t)
