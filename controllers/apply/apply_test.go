@@ -29,6 +29,7 @@ type server struct {
 	applied []*unstructured.Unstructured // as they were sent
 	deleted []client.DeleteOptions
 	updates int // of statuses
+	evicted []*policyv1.Eviction
 	// before is called ahead of every write, and may refuse it.
 	before func() error
 }
@@ -60,6 +61,13 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			with.ApplyOptions(options)
 			s.deleted = append(s.deleted, with)
 			return c.Delete(ctx, o, options...)
+		},
+		SubResourceCreate: func(_ context.Context, _ client.Client, name string, o, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			if name != "eviction" {
+				t.Errorf("unexpected: create %s of %s", name, o.GetName())
+			}
+			s.evicted = append(s.evicted, sub.(*policyv1.Eviction))
+			return s.before()
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			s.updates++

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -79,6 +81,48 @@ func TestDeleteHasPreconditions(t *testing.T) {
 	asked := len(s.deleted)
 	if err := a.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}); err == nil || len(s.deleted) != asked {
 		t.Errorf("an object that was never looked at: %v", err)
+	}
+}
+
+func TestEvictAsksTheBudget(t *testing.T) {
+	s := newServer(t)
+	a := New(s)
+	pods := schema.GroupResource{Resource: "pods"}
+	budget := apierrors.NewTooManyRequests("no", 0)
+	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "needs 2 healthy pods and has 2"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u", ResourceVersion: "7"}}
+	for name, tt := range map[string]struct {
+		answer error
+		fails  bool
+		is     error // what came is, among others
+		not    []error
+	}{
+		"evicted":           {nil, false, nil, nil},
+		"gone already":      {apierrors.NewNotFound(pods, "p"), false, nil, nil},
+		"the budget":        {budget, true, ErrBudget, []error{ErrStale}},
+		"too many requests": {apierrors.NewTooManyRequests("slow down", 0), true, nil, []error{ErrBudget, ErrStale}},
+		"changed since":     {apierrors.NewConflict(pods, "p", errors.New("uid")), true, ErrStale, []error{ErrBudget}},
+	} {
+		s.before = func() error { return tt.answer }
+		err := a.Evict(t.Context(), pod)
+		if (err != nil) != tt.fails || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: got %v, want %v", name, err, tt.is)
+		}
+		for _, not := range tt.not {
+			if errors.Is(err, not) {
+				t.Errorf("%s: got %v, which is %v", name, err, not)
+			}
+		}
+	}
+	for _, e := range s.evicted {
+		with := e.DeleteOptions.Preconditions
+		if e.Name != "p" || with == nil || *with.UID != "u" || *with.ResourceVersion != "7" {
+			t.Errorf("evicts %s under the preconditions %v", e.Name, with)
+		}
+	}
+	asked := len(s.evicted)
+	if err := a.Evict(t.Context(), &corev1.Pod{}); err == nil || len(s.evicted) != asked {
+		t.Errorf("a pod that was never looked at: %v", err)
 	}
 }
 
