@@ -33,6 +33,9 @@ func TestFormerResource(t *testing.T) {
 			if all := summary(p); all[1] != want {
 				t.Errorf("got %s", all[1])
 			}
+			if p.Status.View != nil || len(p.Status.Conditions) == 0 {
+				t.Errorf("the view of the former one is told as this one's: %+v", p.Status.View)
+			}
 		})
 	}
 }

@@ -100,8 +100,7 @@ func yield(s *situation) *outcome {
 	if len(s.Former) == 0 {
 		return nil
 	}
-	return waitFor("FormerResourceLeaves", "A former resource of this name was deleted, and these go with it first: %s",
-		list(s.Former))
+	return &outcome{wait: s.doubt}
 }
 
 // resting reports whether nothing is wrong or under way.

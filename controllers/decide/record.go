@@ -9,6 +9,11 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
+// doubtFormer says what is waited for while objects of a former resource are there.
+func (s *situation) doubtFormer() *cause {
+	return &cause{"FormerResourceLeaves", "A former resource of this name was deleted, and these go with it first: " + list(s.Former)}
+}
+
 // doubtRecord says why the record can't be acted on, or nil.
 func (s *situation) doubtRecord() *cause {
 	record := build.RecordName(s.Cluster.Name)

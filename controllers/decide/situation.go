@@ -30,6 +30,10 @@ type cause struct{ reason, message string }
 func understand(s world.Snapshot) *situation {
 	slices.SortFunc(s.Members, func(a, b world.Member) int { return cmp.Compare(a.ID, b.ID) })
 	of := &situation{Snapshot: s}
+	if len(s.Former) > 0 {
+		of.doubt = of.doubtFormer()
+		return of // without a view: none of what is seen is this resource's
+	}
 	of.doubt = of.doubtRecord()
 	of.view = s.Record.View
 	if of.doubt != nil {
