@@ -36,6 +36,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if s.Members, err = r.parts(ctx, cluster, s.Record.View); err != nil {
 		return s, err
 	}
+	if err := r.unlabelled(ctx, cluster, s.Members); err != nil {
+		return s, err
+	}
 	s.Former = former(cluster, record, s.Members)
 	if s.ClusterID, err = r.clusterID(ctx, cluster, record, s.Members); err != nil {
 		return s, err
@@ -172,6 +175,30 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 	}
 	slices.SortFunc(all, func(a, b world.Member) int { return int(a.ID) - int(b.ID) })
 	return all, nil
+}
+
+// unlabelled asks the apiserver itself for volumes that seem to be missing: one that lost its labels is in no cache,
+// and its member is not to be replaced.
+func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, all []world.Member) error {
+	if !build.OnDisk(cluster) {
+		return nil
+	}
+	for i := range all {
+		m := &all[i]
+		if m.Volume != nil || m.StatefulSet == nil { // without a StatefulSet there may be no volume yet
+			continue
+		}
+		name := build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site})
+		var volumes corev1.PersistentVolumeClaimList
+		err := r.live.List(ctx, &volumes, client.InNamespace(cluster.Namespace), client.MatchingFields{metav1.ObjectNameField: name})
+		if err != nil {
+			return fmt.Errorf("look for volume %s: %w", name, err)
+		}
+		if len(volumes.Items) > 0 {
+			m.Volume = &volumes.Items[0]
+		}
+	}
+	return nil
 }
 
 // whose says whose an object is. Its labels say so, and its name must agree: a copy of a volume, a second pod of a

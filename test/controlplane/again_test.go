@@ -87,3 +87,30 @@ func (w *World) servingAnew(again, former *v1alpha1.GeoRegisterCluster) {
 		w.t.Errorf("the new cluster has the view %+v, the former one had %+v", again.Status.View, former.Status.View)
 	}
 }
+
+// A volume that lost its labels is no lost volume: it gets them back, and its member is not replaced.
+func TestAVolumeWithoutLabelsIsNotLost(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	m := w.record(c).Members[0]
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+	w.kubelet.Hold(build.PodName(c.Name, m)) // so that it is down for as long as a lost one would be
+	w.update(func() error {
+		w.get(claim)
+		claim.Labels = nil
+		return w.api.Update(w.ctx, claim)
+	})
+	eventually(t, "the volume has its labels again", func() string {
+		w.get(claim)
+		if claim.Labels[build.MemberLabel] != "1" || claim.Labels[build.ManagedByLabel] != build.Application {
+			return fmt.Sprintf("it has %v", claim.Labels)
+		}
+		return ""
+	})
+	w.kubelet.Release(build.PodName(c.Name, m))
+	w.serving(c)
+	if epoch := w.record(c).Epoch; epoch != 1 {
+		t.Errorf("the member was replaced in view %d", epoch)
+	}
+	load.Finish()
+}
