@@ -15,17 +15,23 @@ DEMO      ?= config/samples/gryff-five-regions.yaml
 SCHEDULES ?= 100000
 FUZZTIME  ?= 20s
 BENCH     ?=
+SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-race test-clients test-controlplane lint generate demo bench soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Build bin/georegister, with progress
+build: build-store build-operator ## Build all programs, with progress
+
+build-store: ## Build bin/georegister, which needs no Kubernetes
 	@GO="$(GO)" hack/build.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/georegister ./cmd/georegister
-	@ln -sf georegister bin/kubectl-georegister
+
+build-operator: ## Build bin/georegister-operator, which is bin/kubectl-georegister too
+	@GO="$(GO)" hack/build.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/georegister-operator ./cmd/georegister-operator
+	@ln -sf georegister-operator bin/kubectl-georegister
 
 test: ## Run all tests: no root, no Docker, no packages needed
 	$(GO) test -timeout 25m ./...
@@ -34,7 +40,7 @@ test-race: export CGO_ENABLED = 1
 test-race: ## Run the tests with a smaller share of the simulation under the race detector (needs a C compiler)
 	$(GO) test -race -timeout 25m ./...
 
-test-clients: build ## Run redis-cli and redis-benchmark (Debian: redis-tools) against a running cluster
+test-clients: build-store ## Run redis-cli and redis-benchmark (Debian: redis-tools) against a running cluster
 	$(GO) test -tags clients -count 1 -v -timeout 10m ./test/clients
 
 test-controlplane: ## Run the operator against a real apiserver and etcd, with real members (the first time builds both)
@@ -49,15 +55,18 @@ lint: ## Check formatting, go vet, staticcheck, and that what is generated is up
 generate: manifests ## Regenerate all that is generated: also the code of the .proto files (needs protoc)
 	hack/generate.sh
 
-demo: build ## Run five regions on this machine; without a terminal, check a bounded workload and exit
+demo: build-store ## Run five regions on this machine; without a terminal, check a bounded workload and exit
 	@if [ -t 0 ] && [ -t 1 ]; then exec ./bin/georegister dev -f $(DEMO); \
 	else exec ./bin/georegister dev -f $(DEMO) --check; fi
 
-bench: build ## Measure the parts, then a cluster beside etcd; BENCH="-duration 20s" measures longer
+bench: build-store ## Measure the parts, then a cluster beside etcd; BENCH="-duration 20s" measures longer
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s -benchmem ./...
 	$(GO) run ./test/bench $(BENCH)
 
-soak: build ## Search SCHEDULES=100000 random fault schedules per protocol, with progress
+bench-operator: build-operator ## Measure the operator with 200 clusters of 5 simulated members; SCALE="-rest 6m" watches it longer
+	$(GO) run ./test/scale $(SCALE)
+
+soak: build-store ## Search SCHEDULES=100000 random fault schedules per protocol, with progress
 	./bin/georegister simulate --protocol abd --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol gryff --soak $(SCHEDULES)
 
@@ -94,7 +103,7 @@ e2e: ## Also lose a volume, drain a node, cut off a zone (Linux, root)
 	@MAKE="$(MAKE)" GO="$(GO)" test/cluster/run.sh .
 
 deploy: build ## Load this project's image into the cluster that is up, and install the operator
-	@IMAGE="$(IMAGE)" hack/cluster/deploy.sh bin/georegister $(DEPLOY)
+	@IMAGE="$(IMAGE)" hack/cluster/deploy.sh bin $(DEPLOY)
 
 image: ## Build the container image IMAGE=georegister:dev
 	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .

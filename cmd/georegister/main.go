@@ -1,4 +1,4 @@
-// Command georegister is the one binary: a member of a cluster, the embedded cluster, and the tools.
+// Command georegister is the store: a member of a cluster, the embedded cluster, and the tools.
 package main
 
 import (
@@ -18,11 +18,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends in order; a second one, at once.
 	context.AfterFunc(ctx, stop)
-	root := newCommand
-	if isPlugin(os.Args[0]) {
-		root = newPluginCommand
-	}
-	if err := root().ExecuteContext(ctx); err != nil {
+	if err := newCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "georegister: %v\n", err)
 		os.Exit(1)
 	}
@@ -36,6 +32,6 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newDevCommand(), newReplicaCommand(), newOperatorCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand(), newKubectlCommand())
+	command.AddCommand(newDevCommand(), newReplicaCommand(), newProtocolsCommand(), newSimulateCommand(), newBenchCommand(), newCheckCommand(), newVerificationCommand())
 	return command
 }

@@ -10,9 +10,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
+	"github.com/georegister/georegister/cmd/logging"
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -38,7 +37,7 @@ environment, then say which member this is.`,
 			if err != nil {
 				return err
 			}
-			log, err := newLogger(logPath, level)
+			log, err := logging.New(logPath, level)
 			if err != nil {
 				return err
 			}
@@ -73,27 +72,6 @@ func newWho(self, site string) (node.Who, error) {
 		who.Self = view.MemberID(id)
 	}
 	return who, nil
-}
-
-// newLogger logs JSON lines to a file, or to standard error if path is empty.
-func newLogger(path, level string) (*zap.Logger, error) {
-	config := zap.NewProductionConfig()
-	config.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
-	config.DisableStacktrace = true
-	config.Sampling = nil
-	parsed, err := zap.ParseAtomicLevel(level)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level %s: use debug, info, warn or error", level)
-	}
-	config.Level = parsed
-	if path != "" {
-		config.OutputPaths = []string{path}
-	}
-	log, err := config.Build()
-	if err != nil {
-		return nil, fmt.Errorf("--log %s: %w", path, err)
-	}
-	return log, nil
 }
 
 // untilEnd is a context that also ends when the input does, as a pipe does when its writer is gone.

@@ -1,11 +1,11 @@
 #!/bin/bash
-# deploy.sh BINARY [HELM FLAGS]: packs the project's static binary into the image IMAGE=georegister:dev, loads it onto the nodes of
+# deploy.sh DIRECTORY [HELM FLAGS]: packs the project's static binaries in a directory into the image IMAGE=georegister:dev, loads it onto the nodes of
 # the cluster that is up (cluster-up's, or kind's) and installs the operator from charts/georegister. No registry and no
 # Docker is involved. The operator manages the namespace default. Run again, it runs the new binary.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
-binary=$1 image=${IMAGE:-georegister:dev}
+binaries=$1 image=${IMAGE:-georegister:dev}
 namespace=georegister-system
 
 if [ ! -e "$state/nodes.list" ]; then unset KUBECONFIG; fi # kind has written to the user's own
@@ -15,9 +15,10 @@ context=()
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-say "packing $binary into $image"
+say "packing $binaries into $image"
 (cd "$here" && CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$scratch/image" ./image)
-"$scratch/image" -o "$scratch/georegister.tar" -t "$image" -entrypoint /georegister -user 65532 -dir /data "$binary=/georegister"
+"$scratch/image" -o "$scratch/georegister.tar" -t "$image" -entrypoint /georegister -user 65532 -dir /data \
+	"$binaries/georegister=/georegister" "$binaries/georegister-operator=/georegister-operator"
 "$here/load.sh" "$scratch/georegister.tar"
 
 say "installing the operator in $namespace"

@@ -24,18 +24,20 @@ type flags struct {
 	binary, root      string
 	clusters, singles int
 	rest, within      time.Duration
+	more              []string
 }
 
 func main() {
 	var f flags
-	flag.StringVar(&f.binary, "binary", "bin/georegister", "the operator to measure")
+	flag.StringVar(&f.binary, "binary", "bin/georegister-operator", "the operator to measure")
 	flag.StringVar(&f.root, "root", ".", "the project's directory")
 	flag.IntVar(&f.clusters, "clusters", 200, "clusters that are created at the same time, each of 5 members; at most 500")
 	flag.IntVar(&f.singles, "singles", 30, "clusters that are created after that, one after the other; at most 100")
 	flag.DurationVar(&f.rest, "rest", 2*time.Minute, "how long to watch the operator at rest")
 	flag.DurationVar(&f.within, "within", 15*time.Minute, "when to give up")
 	flag.Parse()
-	if flag.NArg() > 0 || f.clusters < 1 || f.clusters > 500 || f.singles < 0 || f.singles > 100 || f.rest < time.Second {
+	f.more = flag.Args() // of the operator, such as -- --max-concurrent=8
+	if f.clusters < 1 || f.clusters > 500 || f.singles < 0 || f.singles > 100 || f.rest < time.Second {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -65,7 +67,7 @@ func run(ctx context.Context, f flags) (err error) {
 	if err := w.kubeconfig(kubeconfig); err != nil {
 		return err
 	}
-	o, err := startOperator(f.binary, kubeconfig, directory)
+	o, err := startOperator(f.binary, kubeconfig, directory, f.more)
 	if err != nil {
 		return err
 	}

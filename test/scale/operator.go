@@ -21,14 +21,15 @@ type operator struct {
 }
 
 // startOperator starts a binary as the operator of all namespaces, with a lease as the chart has it. It logs into the
-// directory, which exists.
-func startOperator(binary, kubeconfig, directory string) (*operator, error) {
+// directory, which exists. More are arguments that come after the others.
+func startOperator(binary, kubeconfig, directory string, more []string) (*operator, error) {
 	log, err := os.Create(filepath.Join(directory, "operator.log"))
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(binary, "operator", "--namespaces", "*", "--namespace", operatorNamespace, "--leader-elect",
-		"--default-image", "georegister:scale", "--metrics-address", "0", "--health-address", "0")
+	arguments := []string{"run", "--namespaces", "*", "--namespace", operatorNamespace, "--leader-elect",
+		"--default-image", "georegister:scale", "--metrics-address", "0", "--health-address", "0"}
+	command := exec.Command(binary, append(arguments, more...)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {

@@ -20,7 +20,7 @@ func isPlugin(program string) bool {
 	return strings.TrimSuffix(filepath.Base(program), ".exe") == pluginName
 }
 
-// newKubectlCommand is what `kubectl georegister` does; `georegister kubectl` does the same.
+// newKubectlCommand is what `kubectl georegister` does; `georegister-operator kubectl` does the same.
 func newKubectlCommand() *cobra.Command {
 	var flags plugin.Flags
 	command := &cobra.Command{

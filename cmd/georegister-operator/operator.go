@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/georegister/georegister/cmd/logging"
 	"github.com/georegister/georegister/controllers"
 	"github.com/georegister/georegister/controllers/members"
 )
@@ -20,12 +21,12 @@ import (
 // everywhere stands for all namespaces.
 const everywhere = "*"
 
-func newOperatorCommand() *cobra.Command {
+func newRunCommand() *cobra.Command {
 	var o controllers.Options
 	var namespaces []string
 	var level string
 	command := &cobra.Command{
-		Use:   "operator",
+		Use:   "run",
 		Short: "Run the Kubernetes operator",
 		Long: `Run the operator: it keeps the clusters that GeoRegisterCluster resources describe. It talks to the
 apiserver that --kubeconfig, KUBECONFIG or the pod it runs in says.
@@ -35,7 +36,7 @@ takes over within 15 seconds of a crash; --lease-duration=4s --renew-deadline=3s
 who want it sooner, and costs a request a second.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			log, err := newLogger("", level)
+			log, err := logging.New("", level)
 			if err != nil {
 				return err
 			}
