@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -48,7 +49,7 @@ func (r *running) configure(t *testing.T, v view.View) error {
 	t.Helper()
 	_, err := r.admin.Configure(t.Context(), &adminv1.ConfigureRequest{
 		Cluster: r.config.Cluster, Member: uint32(r.config.Self), View: wire.ToProto(v),
-	})
+	}, grpc.WaitForReady(true))
 	return err
 }
 
