@@ -63,9 +63,11 @@ func Start(root, directory string, users ...string) (*envtest.Environment, strin
 		BinaryAssetsDirectory: assets,
 		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
+
+		ControlPlaneStartTimeout: 2 * time.Minute, // of a machine that has much else to do
+		ControlPlaneStopTimeout:  3 * time.Second, // then it is killed: it would wait a minute for watches to end
 	}
 	server := environment.ControlPlane.GetAPIServer()
-	server.StopTimeout = 2 * time.Second                      // then it is killed: it would wait a minute for watches to end
 	server.CertDir = filepath.Join(directory, "certificates") // they outlive a restart of the apiserver alone
 	if err := os.MkdirAll(server.CertDir, 0o700); err != nil {
 		return nil, "", err

@@ -53,6 +53,14 @@ func (w *World) holds(c *v1alpha1.GeoRegisterCluster, want view.View) {
 	}
 }
 
+// noticed has an operator that was just started tell of the cluster: the status that its predecessor left may say the
+// same. The change reaches no pod.
+func (w *World) noticed(c *v1alpha1.GeoRegisterCluster) {
+	w.t.Helper()
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.DeletionProtection = !s.DeletionProtection })
+	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
+}
+
 func (w *World) recordObject(c *v1alpha1.GeoRegisterCluster) *corev1.ConfigMap {
 	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.RecordName(c.Name)}}
 	w.get(record)
@@ -147,6 +155,7 @@ func TestMembersRestartWithoutAnOperator(t *testing.T) {
 	w.restart(c, before)
 	load.Progress(50)
 	StartOperator(t, w.config, settings(w.namespace))
+	w.noticed(c)
 	w.holds(c, before)
 	load.Finish()
 }
@@ -177,6 +186,7 @@ func TestMembersRestartWithoutAControlPlane(t *testing.T) {
 	}
 	load.Progress(50)
 	StartOperator(t, w.config, settings(w.namespace))
+	w.noticed(c)
 	w.holds(c, before)
 	load.Progress(50)
 	load.Finish()

@@ -167,8 +167,7 @@ func TestAnOperatorUpgradeRestartsNothing(t *testing.T) {
 	next := settings(w.namespace)
 	next.DefaultImage, next.Version = "georegister:next", "next"
 	StartOperator(t, environment.Config, next)
-	// A change that the new operator must have seen, and that reaches no pod.
-	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.DeletionProtection = true })
+	w.noticed(c)
 	w.serving(c)
 	if after := w.pods(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("pods %v became %v", before, after)
