@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates what is made from the types of api/v1alpha1 and the markers of controllers: the CRD, deep copies, the
-# operator's role and docs/api.md; and the Prometheus operator's CRDs from its types. With --check it changes nothing, and fails if one of them is out of date.
+# operator's role and docs/api.md; and the Prometheus operator's CRDs from its types. With --check it changes nothing, and
+# fails if one of them is out of date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}

@@ -28,7 +28,10 @@ func told(step Step) string {
 	case Tell:
 		return fmt.Sprintf("tell %d to %v", step.View.Epoch, step.Members)
 	case DeletePod:
-		return fmt.Sprintf("restart %d", step.Member)
+		if step.Evict {
+			return fmt.Sprintf("evict %d", step.Member)
+		}
+		return fmt.Sprintf("delete %d", step.Member)
 	case Discard:
 		return fmt.Sprintf("discard %d, %d objects", step.Member, len(step.Objects))
 	}
@@ -190,8 +193,8 @@ func TestUpdate(t *testing.T) {
 	const waits = "Member 1 (site a) is to be restarted with the changed spec, and waits: "
 	for _, c := range []situationCase{
 		{"at rest", func(*world.Snapshot) {}, "", "Progressing=False Settled: There is nothing to do"},
-		{"one at a time", newImage, "restart 1", "Progressing=True RestartingMember: Restarts member 1: the spec changed"},
-		{"who does not serve goes first", func(s *world.Snapshot) { newImage(s); silent(s, 2) }, "restart 2",
+		{"one at a time", newImage, "evict 1", "Progressing=True RestartingMember: Restarts member 1: the spec changed"},
+		{"who does not serve goes first", func(s *world.Snapshot) { newImage(s); silent(s, 2) }, "delete 2",
 			"QuorumHealthy=False MembersMissing: 2 of 3 members vote, a majority is 2, so 0 more may be lost; missing: " +
 				"member 2 (site b) does not answer: connection refused"},
 		{"another leaves", func(s *world.Snapshot) { newImage(s); s.Member(2).Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, "",
@@ -212,13 +215,19 @@ func TestUpdate(t *testing.T) {
 			"Progressing=True NoQuorumWithoutIt: " + waits + "without it member 2 (site b) reaches 1 members, itself included, and a majority is 2"},
 		{"the StatefulSet lags", func(s *world.Snapshot) { newImage(s); s.Member(1).StatefulSet.Generation = 2 }, "",
 			"Progressing=True StatefulSetNotUpdated: " + waits + "its StatefulSet would make the former pod again"},
+		{"who is down is named before a StatefulSet that lags", func(s *world.Snapshot) {
+			newImage(s)
+			silent(s, 2)
+			s.Member(2).Pod.Annotations[build.SpecHashAnnotation] = build.SpecHash(s.Cluster)
+			s.Member(1).StatefulSet.Generation = 2
+		}, "", "Progressing=True AnotherMemberDoesNotVote: " + waits + "member 2 (site b) does not answer: connection refused"},
 		{"a pod that can't start goes whatever the others do", func(s *world.Snapshot) {
 			newImage(s)
 			silent(s, 2)
 			silent(s, 3)
 			s.Member(3).Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "georegister",
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}}}}
-		}, "restart 3", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
+		}, "delete 3", "Available=False QuorumLost: Nothing can be read or written: 1 of 3 members vote and reach a majority, which is 2; " +
 			"missing: member 2 (site b) does not answer: connection refused; member 3 (site c) can't start its container: CrashLoopBackOff: back-off"},
 		{"paused", func(s *world.Snapshot) { newImage(s); s.Cluster.Spec.Paused = true }, "",
 			"Paused=True Paused: Members serve on, but none is updated, repaired or replaced, until spec.paused is removed"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -90,6 +91,46 @@ func TestTwoOperatorsUpdateOneMemberAtATime(t *testing.T) {
 	if least := w.kubelet.LeastRunning(); least < 2 {
 		t.Errorf("%d members ran at a moment of the updates", least)
 	}
+}
+
+// Somebody else's eviction was let through, and its pod has not ended yet.
+func TestAnUpdateWaitsForTheDisruptionBudget(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	evicted := build.PodName(c.Name, w.record(c).Members[2])
+	disrupted := func(pods map[string]metav1.Time, allowed int32) {
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: c.Name}}
+		w.update(func() error {
+			w.get(budget)
+			budget.Status.DisruptedPods = pods
+			return w.api.Status().Update(w.ctx, budget)
+		})
+		eventually(t, fmt.Sprintf("%d pods may be evicted", allowed), func() string {
+			if w.get(budget); budget.Status.DisruptionsAllowed != allowed {
+				return fmt.Sprintf("%+v", budget.Status)
+			}
+			return ""
+		})
+	}
+	// Times have seconds, and this one must be later than the pod was made.
+	disrupted(map[string]metav1.Time{evicted: metav1.NewTime(time.Now().Add(time.Minute))}, 0)
+	before := w.pods()
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	eventually(t, "the condition tells of the refusal", func() string {
+		progressing := w.condition(c, v1alpha1.ConditionProgressing, metav1.ConditionTrue)
+		if progressing.Reason != "EvictionRefused" || !strings.Contains(progressing.Message, "healthy pods") {
+			return progressing.Reason + ": " + progressing.Message
+		}
+		return ""
+	})
+	load.Progress(200)
+	if now := w.pods(); fmt.Sprint(now) != fmt.Sprint(before) {
+		t.Errorf("pods %v became %v though the budget allowed no eviction", before, now)
+	}
+	disrupted(nil, 1)
+	w.updated(c, "georegister:next")
+	w.serving(c)
+	load.Finish()
 }
 
 func TestTheNextLeaderFinishesAnUpdate(t *testing.T) {
