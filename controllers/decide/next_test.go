@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -327,6 +328,16 @@ func TestVolumesArePinned(t *testing.T) {
 		id, _, _ := owner(object)
 		if _, volume := object.(*corev1.PersistentVolumeClaim); volume && id == 3 && object.GetUID() != types.UID("seen") {
 			t.Errorf("the volume of member 3 is applied with UID %q", object.GetUID())
+		}
+	}
+	for size, want := range map[string]string{"99Ti": "99Ti", "1Mi": "10Gi"} {
+		s.Member(3).Volume.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		for _, object := range Next(*s).Apply {
+			if v, ok := object.(*corev1.PersistentVolumeClaim); ok && v.UID == "seen" {
+				if got := v.Spec.Resources.Requests.Storage().String(); got != want {
+					t.Errorf("a volume of %s is to have %s, want %s", size, got, want)
+				}
+			}
 		}
 	}
 	s.Member(3).Volume.DeletionTimestamp = &metav1.Time{Time: epoch}

@@ -122,14 +122,20 @@ func (s *situation) wants(m view.Member, object client.Object) bool {
 }
 
 // pinned gives a volume that was seen its UID: it is changed, or nothing is. It may be gone by the time that it is
-// applied, and an apply would make an empty one under the member's name.
+// applied, and an apply would make an empty one under the member's name. A volume that is larger than asked for, as
+// one that a former resource left may be, stays as it is: volumes can't shrink.
 func (s *situation) pinned(m view.Member, object client.Object) client.Object {
-	if _, volume := object.(*corev1.PersistentVolumeClaim); volume {
-		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil {
-			object.SetUID(seen.Volume.UID)
-		}
+	volume, ok := object.(*corev1.PersistentVolumeClaim)
+	seen := s.Member(m.ID)
+	if !ok || seen == nil || seen.Volume == nil {
+		return object
 	}
-	return object
+	volume.SetUID(seen.Volume.UID)
+	asked := volume.Spec.Resources.Requests
+	if has, known := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]; known && has.Cmp(asked[corev1.ResourceStorage]) > 0 {
+		asked[corev1.ResourceStorage] = has
+	}
+	return volume
 }
 
 // discard removes what is left of a member that no view names any more. The view is settled, so the member has
