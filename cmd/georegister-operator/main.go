@@ -3,30 +3,22 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/georegister/georegister/cmd/program"
 )
 
 // version is set by the linker.
 var version = "unknown"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends in order; a second one, at once.
-	context.AfterFunc(ctx, stop)
-	root := newCommand
 	if isPlugin(os.Args[0]) {
-		root = newPluginCommand
+		program.Run(newPluginCommand())
+		return
 	}
-	if err := root().ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "georegister: %v\n", err)
-		os.Exit(1)
-	}
+	program.Run(newCommand())
 }
 
 func newCommand() *cobra.Command {

@@ -2,27 +2,15 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
+
+	"github.com/georegister/georegister/cmd/program"
 )
 
 // version is set by the linker.
 var version = "unknown"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends in order; a second one, at once.
-	context.AfterFunc(ctx, stop)
-	if err := newCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "georegister: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Run(newCommand()) }
 
 func newCommand() *cobra.Command {
 	command := &cobra.Command{
