@@ -43,9 +43,9 @@ func (v Verification) Run(ctx context.Context, out io.Writer) (err error) {
 	prefix := "verify/" + rand.Text() + "/"
 	var sites []workload.Site
 	for _, endpoint := range v.Sites {
-		connected, err := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
-		if err != nil {
-			return fmt.Errorf("connect to site %s at %s: %w", endpoint.Site, endpoint.Address, err)
+		connected, failed := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
+		if failed != nil {
+			return fmt.Errorf("connect to site %s at %s: %w", endpoint.Site, endpoint.Address, failed)
 		}
 		defer func() { err = errors.Join(err, connected.Close()) }()
 		sites = append(sites, workload.Site{Name: endpoint.Site, Connect: func(context.Context, int) (workload.Doer, error) {
