@@ -41,7 +41,7 @@ func found(s *situation) *outcome {
 			continue
 		}
 		m.Disk = r.Disk
-		founders = append(founders, manager.Founder(m))
+		founders = append(founders, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
 	}
 	if len(missing) > 0 {
 		return waitFor("WaitingForMembers", "The cluster is founded once every first member tells what its disk holds; "+

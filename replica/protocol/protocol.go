@@ -44,6 +44,18 @@ type Request struct {
 	Operation register.Operation
 	// Deadline is when the protocol gives up and completes with Unavailable or Unknown. Zero: never.
 	Deadline Instant
+	// Resume is what an earlier view's protocol of this member had done for the operation, as it said when it
+	// ended (Unfinished). The zero value: nothing that anyone may know of.
+	Resume Resume
+}
+
+// Resume lets an operation go on over a change of the view without taking effect twice.
+type Resume struct {
+	// Carstamp is what a write was issued under: it goes on with this one, and never gets another.
+	Carstamp register.Carstamp
+	// Instance is the number of this member's instance that carries an rmw, and Command its place there.
+	Instance uint64
+	Command  int
 }
 
 // Envelope is a message and where it goes. Several envelopes may share one message.
@@ -91,6 +103,8 @@ type Config struct {
 	Suspect time.Duration
 	// Seed feeds the protocol's own draws (back-off); members should differ.
 	Seed uint64
+	// TransferRate bounds what this shard fetches of others' state, in bytes a second. Zero: it is not bounded.
+	TransferRate int
 	// Nonce differs at every start of every process; the world draws it. A newcomer, whose boots count from
 	// the beginning again, tells answers to its questions by it.
 	Nonce uint64

@@ -1,4 +1,8 @@
 // Package view says who is a member of a cluster, where, and in which epoch, and what a quorum of them is.
+//
+// A view is plain, or joint while members change: then some of its members are joining and some are leaving, and a
+// quorum is a majority of those before the change together with a majority of those after it (docs/protocols.md,
+// changes of the view).
 package view
 
 import (
@@ -23,10 +27,14 @@ type Member struct {
 	ID      MemberID
 	Site    string
 	Address string // where its peers reach it, host:port
-	// Disk names the empty disk that the member was founded on. A member whose disk is the named one votes
-	// although it holds nothing yet; every other empty disk joins first (replica/protocol/member). It is
-	// empty for a member that came later than the first view.
+	// Disk names the empty disk that the member was founded on, or with which it came into a joint view. A
+	// member whose disk is the named one votes although it holds nothing yet: no answer of it was ever counted.
+	// Every other empty disk joins first (replica/protocol/member).
 	Disk string
+	// Joining and Leaving mark the change of a joint view: the member belongs to the view after it, or to the
+	// one before it, only.
+	Joining bool `json:",omitempty"`
+	Leaving bool `json:",omitempty"`
 }
 
 // View is a membership of the cluster.
@@ -37,6 +45,10 @@ type View struct {
 	// Issued is the highest ID that was ever given to a member, so that none is given twice. Zero stands for
 	// the highest of Members.
 	Issued MemberID
+	// Since is the epoch of the plain view that first had the members before the change, or all of them in a
+	// plain view. What was voted on in earlier epochs was finished by the change that led to it. Zero: there was no
+	// such change.
+	Since uint64 `json:",omitempty"`
 }
 
 // Validate reports what makes a view unusable.
@@ -57,8 +69,97 @@ func (v View) Validate() error {
 		if slices.IndexFunc(v.Members, func(o Member) bool { return o.ID == m.ID }) != i {
 			return fmt.Errorf("view: member %d is named twice", m.ID)
 		}
+		if m.Joining && m.Leaving {
+			return fmt.Errorf("view: member %d joins and leaves at once", m.ID)
+		}
+	}
+	if v.Before().Size() == 0 || v.After().Size() == 0 {
+		return fmt.Errorf("view: the change of epoch %d has nobody on one of its sides", v.Epoch)
 	}
 	return nil
+}
+
+// Joint reports whether members are changing.
+func (v View) Joint() bool {
+	return slices.ContainsFunc(v.Members, func(m Member) bool { return m.Joining || m.Leaving })
+}
+
+// Before is the plain view with the members before the change, of the same epoch; of a plain view, the view itself.
+func (v View) Before() View { return v.side(func(m Member) bool { return !m.Joining }) }
+
+// After is the plain view with the members after the change, of the same epoch; of a plain view, the view itself.
+func (v View) After() View { return v.side(func(m Member) bool { return !m.Leaving }) }
+
+func (v View) side(has func(Member) bool) View {
+	var members []Member
+	for _, m := range v.Members {
+		if has(m) {
+			m.Joining, m.Leaving = false, false
+			members = append(members, m)
+		}
+	}
+	v.Members = members
+	return v
+}
+
+// Quorum reports whether a set of members is a quorum: a majority, in a joint view one of each side.
+func (v View) Quorum(has func(MemberID) bool) bool {
+	for _, side := range []View{v.Before(), v.After()} {
+		n := 0
+		for _, m := range side.Members {
+			if has(m.ID) {
+				n++
+			}
+		}
+		if n < side.Majority() {
+			return false
+		}
+	}
+	return true
+}
+
+// Meets reports whether a set of members has one in common with every quorum of v: in a joint view, with every
+// majority of either side.
+func (v View) Meets(has func(MemberID) bool) bool {
+	for _, side := range []View{v.Before(), v.After()} {
+		n := 0
+		for _, m := range side.Members {
+			if has(m.ID) {
+				n++
+			}
+		}
+		if n < side.Size()-side.Majority()+1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Transfers reports whether a member of a joint view has to fetch the state of those before the change: every one
+// that joins, and the others too if so many leave that what a majority held could be left with less than one.
+func (v View) Transfers(id MemberID) bool {
+	i := v.Index(id)
+	if i < 0 || v.Members[i].Leaving || !v.Joint() {
+		return false
+	}
+	return v.Members[i].Joining || !v.Covered(func(id MemberID) bool { return v.Members[v.Index(id)].Joining }, func(MemberID) bool { return true })
+}
+
+// Covered reports whether everything that ended before a joint view is held by a majority of the members after the
+// change: those that have fetched the state of a majority before it, and those of any such majority that stay and have
+// settled what they had voted on. Fetched is a part of settled. It is what the change may be finished on.
+func (v View) Covered(fetched, settled func(MemberID) bool) bool {
+	before, after := v.Before(), v.After()
+	holders, others := 0, before.Size()
+	for _, m := range after.Members {
+		switch {
+		case fetched(m.ID):
+			holders++
+		case settled(m.ID) && before.Index(m.ID) >= 0:
+			others-- // the rest of before is where a majority may hide from those that stay
+		}
+	}
+	return holders+max(0, before.Majority()-others) >= after.Majority()
 }
 
 // LastIssued is the highest ID that was ever given to a member.
@@ -90,7 +191,8 @@ func (v View) Index(id MemberID) int {
 // Size is the number of members, n in the papers.
 func (v View) Size() int { return len(v.Members) }
 
-// Faults is how many members may be lost with the view still available, f in the papers.
+// Faults is how many members may be lost with the view still available, f in the papers. This and what follows
+// speak of plain views; a joint one has two sides.
 func (v View) Faults() int { return (len(v.Members) - 1) / 2 }
 
 // Majority is the size of a majority quorum: any two intersect. It is f + 1 when n = 2f + 1.

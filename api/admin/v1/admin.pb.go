@@ -85,6 +85,7 @@ type View struct {
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
 	Issued        uint32                 `protobuf:"varint,4,opt,name=issued,proto3" json:"issued,omitempty"` // the highest member id ever given
+	Since         uint64                 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`   // the epoch from which on the members before a change were the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -147,12 +148,21 @@ func (x *View) GetIssued() uint32 {
 	return 0
 }
 
+func (x *View) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Site          string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
-	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // where its peers reach it
-	Disk          string                 `protobuf:"bytes,4,opt,name=disk,proto3" json:"disk,omitempty"`       // the empty disk that it was founded on
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`  // where its peers reach it
+	Disk          string                 `protobuf:"bytes,4,opt,name=disk,proto3" json:"disk,omitempty"`        // the empty disk that it was founded on, or joined with
+	Joining       bool                   `protobuf:"varint,5,opt,name=joining,proto3" json:"joining,omitempty"` // a member only after the change that is going on
+	Leaving       bool                   `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"` // a member only before it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +223,20 @@ func (x *Member) GetDisk() string {
 		return x.Disk
 	}
 	return ""
+}
+
+func (x *Member) GetJoining() bool {
+	if x != nil {
+		return x.Joining
+	}
+	return false
+}
+
+func (x *Member) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 type ConfigureRequest struct {
@@ -382,6 +406,7 @@ type StatusResponse struct {
 	Digest        string                 `protobuf:"bytes,15,opt,name=digest,proto3" json:"digest,omitempty"`   // of that view
 	Disk          string                 `protobuf:"bytes,16,opt,name=disk,proto3" json:"disk,omitempty"`       // names the member's disk; a lost one gets another name
 	Version       string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"` // of the binary
+	Change        *Change                `protobuf:"bytes,18,opt,name=change,proto3" json:"change,omitempty"`   // in a joint view: how far this member is; also while a lost disk joins
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +560,106 @@ func (x *StatusResponse) GetVersion() string {
 	return ""
 }
 
+func (x *StatusResponse) GetChange() *Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+// Change is a member's part in a change of the view, over all of its shards.
+type Change struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Settled        bool                   `protobuf:"varint,1,opt,name=settled,proto3" json:"settled,omitempty"`     // all that it had voted on in earlier views is finished
+	Transfers      bool                   `protobuf:"varint,2,opt,name=transfers,proto3" json:"transfers,omitempty"` // it has to fetch the state of the members before the change
+	Fetched        bool                   `protobuf:"varint,3,opt,name=fetched,proto3" json:"fetched,omitempty"`     // and has
+	Records        uint64                 `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`     // fetched so far, from all sources
+	Bytes          uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	SameBytes      uint64                 `protobuf:"varint,6,opt,name=same_bytes,json=sameBytes,proto3" json:"same_bytes,omitempty"`                // compared, and not sent since they are equal here
+	RemainingBytes uint64                 `protobuf:"varint,7,opt,name=remaining_bytes,json=remainingBytes,proto3" json:"remaining_bytes,omitempty"` // estimated
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Change) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
+}
+
+func (x *Change) GetTransfers() bool {
+	if x != nil {
+		return x.Transfers
+	}
+	return false
+}
+
+func (x *Change) GetFetched() bool {
+	if x != nil {
+		return x.Fetched
+	}
+	return false
+}
+
+func (x *Change) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Change) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Change) GetSameBytes() uint64 {
+	if x != nil {
+		return x.SameBytes
+	}
+	return 0
+}
+
+func (x *Change) GetRemainingBytes() uint64 {
+	if x != nil {
+		return x.RemainingBytes
+	}
+	return 0
+}
+
 // Peer is another member as this one sees it.
 type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -550,7 +675,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +687,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +700,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Peer) GetMember() uint32 {
@@ -636,7 +761,7 @@ type Operations struct {
 
 func (x *Operations) Reset() {
 	*x = Operations{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +773,7 @@ func (x *Operations) String() string {
 func (*Operations) ProtoMessage() {}
 
 func (x *Operations) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +786,7 @@ func (x *Operations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operations.ProtoReflect.Descriptor instead.
 func (*Operations) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Operations) GetKind() string {
@@ -725,7 +850,7 @@ type SetLinkRequest struct {
 
 func (x *SetLinkRequest) Reset() {
 	*x = SetLinkRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +862,7 @@ func (x *SetLinkRequest) String() string {
 func (*SetLinkRequest) ProtoMessage() {}
 
 func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +875,7 @@ func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkRequest.ProtoReflect.Descriptor instead.
 func (*SetLinkRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetLinkRequest) GetCluster() string {
@@ -789,7 +914,7 @@ type SetLinkResponse struct {
 
 func (x *SetLinkResponse) Reset() {
 	*x = SetLinkResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +926,7 @@ func (x *SetLinkResponse) String() string {
 func (*SetLinkResponse) ProtoMessage() {}
 
 func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,24 +939,27 @@ func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkResponse.ProtoReflect.Descriptor instead.
 func (*SetLinkResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\x86\x01\n" +
+	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\x9c\x01\n" +
 	"\x04View\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x126\n" +
 	"\amembers\x18\x03 \x03(\v2\x1c.georegister.admin.v1.MemberR\amembers\x12\x16\n" +
-	"\x06issued\x18\x04 \x01(\rR\x06issued\"Z\n" +
+	"\x06issued\x18\x04 \x01(\rR\x06issued\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x04R\x05since\"\x8e\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
-	"\x04disk\x18\x04 \x01(\tR\x04disk\"t\n" +
+	"\x04disk\x18\x04 \x01(\tR\x04disk\x12\x18\n" +
+	"\ajoining\x18\x05 \x01(\bR\ajoining\x12\x18\n" +
+	"\aleaving\x18\x06 \x01(\bR\aleaving\"t\n" +
 	"\x10ConfigureRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12.\n" +
@@ -839,7 +967,7 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x11ConfigureResponse\"A\n" +
 	"\rStatusRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
-	"\x06member\x18\x02 \x01(\rR\x06member\"\xad\x04\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\"\xe3\x04\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -860,7 +988,17 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x04view\x18\x0e \x01(\v2\x1a.georegister.admin.v1.ViewR\x04view\x12\x16\n" +
 	"\x06digest\x18\x0f \x01(\tR\x06digest\x12\x12\n" +
 	"\x04disk\x18\x10 \x01(\tR\x04disk\x12\x18\n" +
-	"\aversion\x18\x11 \x01(\tR\aversion\"\xb3\x01\n" +
+	"\aversion\x18\x11 \x01(\tR\aversion\x124\n" +
+	"\x06change\x18\x12 \x01(\v2\x1c.georegister.admin.v1.ChangeR\x06change\"\xd2\x01\n" +
+	"\x06Change\x12\x18\n" +
+	"\asettled\x18\x01 \x01(\bR\asettled\x12\x1c\n" +
+	"\ttransfers\x18\x02 \x01(\bR\ttransfers\x12\x18\n" +
+	"\afetched\x18\x03 \x01(\bR\afetched\x12\x18\n" +
+	"\arecords\x18\x04 \x01(\x04R\arecords\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"same_bytes\x18\x06 \x01(\x04R\tsameBytes\x12'\n" +
+	"\x0fremaining_bytes\x18\a \x01(\x04R\x0eremainingBytes\"\xb3\x01\n" +
 	"\x04Peer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x1c\n" +
@@ -910,7 +1048,7 @@ func file_api_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_api_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_api_admin_v1_admin_proto_goTypes = []any{
 	(Role)(0),                 // 0: georegister.admin.v1.Role
 	(*View)(nil),              // 1: georegister.admin.v1.View
@@ -919,29 +1057,31 @@ var file_api_admin_v1_admin_proto_goTypes = []any{
 	(*ConfigureResponse)(nil), // 4: georegister.admin.v1.ConfigureResponse
 	(*StatusRequest)(nil),     // 5: georegister.admin.v1.StatusRequest
 	(*StatusResponse)(nil),    // 6: georegister.admin.v1.StatusResponse
-	(*Peer)(nil),              // 7: georegister.admin.v1.Peer
-	(*Operations)(nil),        // 8: georegister.admin.v1.Operations
-	(*SetLinkRequest)(nil),    // 9: georegister.admin.v1.SetLinkRequest
-	(*SetLinkResponse)(nil),   // 10: georegister.admin.v1.SetLinkResponse
+	(*Change)(nil),            // 7: georegister.admin.v1.Change
+	(*Peer)(nil),              // 8: georegister.admin.v1.Peer
+	(*Operations)(nil),        // 9: georegister.admin.v1.Operations
+	(*SetLinkRequest)(nil),    // 10: georegister.admin.v1.SetLinkRequest
+	(*SetLinkResponse)(nil),   // 11: georegister.admin.v1.SetLinkResponse
 }
 var file_api_admin_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
 	1,  // 1: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
 	0,  // 2: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
-	7,  // 3: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
-	8,  // 4: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
+	8,  // 3: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
+	9,  // 4: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
 	1,  // 5: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
-	5,  // 6: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
-	9,  // 7: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
-	3,  // 8: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
-	6,  // 9: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
-	10, // 10: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
-	4,  // 11: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
-	9,  // [9:12] is the sub-list for method output_type
-	6,  // [6:9] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	7,  // 6: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
+	5,  // 7: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
+	10, // 8: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
+	3,  // 9: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
+	6,  // 10: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
+	11, // 11: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
+	4,  // 12: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_api_admin_v1_admin_proto_init() }
@@ -955,7 +1095,7 @@ func file_api_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_admin_v1_admin_proto_rawDesc), len(file_api_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

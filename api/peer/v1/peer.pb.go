@@ -267,15 +267,17 @@ func (x *Frame) GetPong() uint64 {
 
 // Hello says who opens a stream; a mismatch is refused with its reason.
 type Hello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Member        uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`
-	To            uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
-	WireVersion   uint32                 `protobuf:"varint,4,opt,name=wire_version,json=wireVersion,proto3" json:"wire_version,omitempty"`
-	Protocol      string                 `protobuf:"bytes,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Shards        uint32                 `protobuf:"varint,6,opt,name=shards,proto3" json:"shards,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Members       []uint32               `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"` // ids of the view, in its order: a record that was lost and made again can give an epoch a second view
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Cluster     string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Member      uint32                 `protobuf:"varint,2,opt,name=member,proto3" json:"member,omitempty"`
+	To          uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
+	WireVersion uint32                 `protobuf:"varint,4,opt,name=wire_version,json=wireVersion,proto3" json:"wire_version,omitempty"`
+	Protocol    string                 `protobuf:"bytes,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Shards      uint32                 `protobuf:"varint,6,opt,name=shards,proto3" json:"shards,omitempty"`
+	Epoch       uint64                 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Members     []uint32               `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"` // ids of the view, in its order: a record that was lost and made again can give an epoch a second view
+	// Of an answer to an older epoch: the view of the one that answers (a georegister.admin.v1.View), to be taken on.
+	View          []byte `protobuf:"bytes,9,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +364,13 @@ func (x *Hello) GetEpoch() uint64 {
 func (x *Hello) GetMembers() []uint32 {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *Hello) GetView() []byte {
+	if x != nil {
+		return x.View
 	}
 	return nil
 }
@@ -1289,12 +1298,18 @@ func (x *MemberRecord) GetEpoch() uint64 {
 
 // Transfer is one step of a newcomer's state transfer.
 type Transfer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"` // Adopt, JoinQuery: whose disk was lost
-	Incarnation   uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	From          []byte                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // Transfer, TransferPage: the page starts behind this storage key
-	Records       []*Record              `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
-	Last          bool                   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"` // TransferPage: nothing follows
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Member      uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"` // Adopt, JoinQuery: whose disk was lost
+	Incarnation uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	From        []byte                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // Transfer, TransferPage: the page starts behind this storage key
+	Records     []*Record              `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	Last        bool                   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"` // TransferPage: nothing follows
+	// Transfer: what the asker has behind from and up to until is summed up by digest; TransferPage: if same, the
+	// answering member has exactly that, and the page ends at until.
+	Until         []byte `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
+	Digest        []byte `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
+	Same          bool   `protobuf:"varint,8,opt,name=same,proto3" json:"same,omitempty"`
+	Remaining     uint64 `protobuf:"varint,9,opt,name=remaining,proto3" json:"remaining,omitempty"` // TransferPage: bytes behind the page, estimated
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,6 +1379,179 @@ func (x *Transfer) GetLast() bool {
 	return false
 }
 
+func (x *Transfer) GetUntil() []byte {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Transfer) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Transfer) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
+func (x *Transfer) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+// TransferRecord is how far a member has fetched the state of others in a joint view.
+type TransferRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the joint view: what was fetched in another one counts for nothing
+	Sources       []*TransferSource      `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	Records       uint64                 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	SameBytes     uint64                 `protobuf:"varint,5,opt,name=same_bytes,json=sameBytes,proto3" json:"same_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferRecord) Reset() {
+	*x = TransferRecord{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferRecord) ProtoMessage() {}
+
+func (x *TransferRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferRecord.ProtoReflect.Descriptor instead.
+func (*TransferRecord) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TransferRecord) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *TransferRecord) GetSources() []*TransferSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *TransferRecord) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *TransferRecord) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *TransferRecord) GetSameBytes() uint64 {
+	if x != nil {
+		return x.SameBytes
+	}
+	return 0
+}
+
+type TransferSource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Member        uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
+	Incarnation   uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	After         []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"` // the storage key behind which the next page starts
+	Done          bool                   `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferSource) Reset() {
+	*x = TransferSource{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferSource) ProtoMessage() {}
+
+func (x *TransferSource) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferSource.ProtoReflect.Descriptor instead.
+func (*TransferSource) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *TransferSource) GetMember() uint32 {
+	if x != nil {
+		return x.Member
+	}
+	return 0
+}
+
+func (x *TransferSource) GetIncarnation() uint32 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *TransferSource) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *TransferSource) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 type Record struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1374,7 +1562,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1574,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1587,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Record) GetKey() []byte {
@@ -1425,7 +1613,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
 	"\x04ping\x18\x03 \x01(\x04R\x04ping\x12\x12\n" +
-	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\xd0\x01\n" +
+	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\xe4\x01\n" +
 	"\x05Hello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x0e\n" +
@@ -1434,7 +1622,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\bprotocol\x18\x05 \x01(\tR\bprotocol\x12\x16\n" +
 	"\x06shards\x18\x06 \x01(\rR\x06shards\x12\x14\n" +
 	"\x05epoch\x18\a \x01(\x04R\x05epoch\x12\x18\n" +
-	"\amembers\x18\b \x03(\rR\amembers\"\xc2\x03\n" +
+	"\amembers\x18\b \x03(\rR\amembers\x12\x12\n" +
+	"\x04view\x18\t \x01(\fR\x04view\"\xc2\x03\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -1511,13 +1700,29 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x14\n" +
 	"\x05known\x18\x03 \x03(\rR\x05known\x12\x18\n" +
 	"\amembers\x18\x04 \x03(\rR\amembers\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\xa3\x01\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x83\x02\n" +
 	"\bTransfer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\fR\x04from\x125\n" +
 	"\arecords\x18\x04 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x12\n" +
-	"\x04last\x18\x05 \x01(\bR\x04last\"0\n" +
+	"\x04last\x18\x05 \x01(\bR\x04last\x12\x14\n" +
+	"\x05until\x18\x06 \x01(\fR\x05until\x12\x16\n" +
+	"\x06digest\x18\a \x01(\fR\x06digest\x12\x12\n" +
+	"\x04same\x18\b \x01(\bR\x04same\x12\x1c\n" +
+	"\tremaining\x18\t \x01(\x04R\tremaining\"\xb4\x01\n" +
+	"\x0eTransferRecord\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12=\n" +
+	"\asources\x18\x02 \x03(\v2#.georegister.peer.v1.TransferSourceR\asources\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x04R\arecords\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"same_bytes\x18\x05 \x01(\x04R\tsameBytes\"t\n" +
+	"\x0eTransferSource\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\fR\x05after\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\bR\x04done\"0\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value*\xef\x02\n" +
@@ -1577,7 +1782,7 @@ func file_api_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_api_peer_v1_peer_proto_goTypes = []any{
 	(Kind)(0),              // 0: georegister.peer.v1.Kind
 	(Status)(0),            // 1: georegister.peer.v1.Status
@@ -1595,7 +1800,9 @@ var file_api_peer_v1_peer_proto_goTypes = []any{
 	(*Done)(nil),           // 13: georegister.peer.v1.Done
 	(*MemberRecord)(nil),   // 14: georegister.peer.v1.MemberRecord
 	(*Transfer)(nil),       // 15: georegister.peer.v1.Transfer
-	(*Record)(nil),         // 16: georegister.peer.v1.Record
+	(*TransferRecord)(nil), // 16: georegister.peer.v1.TransferRecord
+	(*TransferSource)(nil), // 17: georegister.peer.v1.TransferSource
+	(*Record)(nil),         // 18: georegister.peer.v1.Record
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
@@ -1616,14 +1823,15 @@ var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	8,  // 15: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
 	13, // 16: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
 	8,  // 17: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	16, // 18: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	2,  // 19: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	2,  // 20: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	20, // [20:21] is the sub-list for method output_type
-	19, // [19:20] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 18: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
+	17, // 19: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
+	2,  // 20: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	2,  // 21: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -1637,7 +1845,7 @@ func file_api_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_peer_proto_rawDesc), len(file_api_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

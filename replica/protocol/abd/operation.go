@@ -42,7 +42,7 @@ func (p *Protocol) collect(o *operation) {
 		return
 	}
 	o.trips++
-	p.ask(o, o.answered.Ask(&p.config, p.now, p.config.View.Majority()-1))
+	p.ask(o, o.answered.AskQuorum(&p.config, p.counted, p.now))
 }
 
 // collected counts an answer of the first phase, and keeps the largest tag with its value.
@@ -99,7 +99,7 @@ func (p *Protocol) propagate(o *operation) {
 	}
 	o.trips++
 	var missing []view.MemberID
-	for _, id := range o.holders.Ask(&p.config, p.now, p.config.View.Majority()-1) {
+	for _, id := range o.holders.AskQuorum(&p.config, p.counted, p.now) {
 		if !o.holders.Answered(p.counted, id) {
 			missing = append(missing, id)
 		}
@@ -190,7 +190,7 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 
 // majority reports whether a majority of disks that still exist has answered.
 func (p *Protocol) majority(o *operation, f *phase.Phase) bool {
-	return f.Count(p.counted)+o.duplicates >= p.config.View.Majority()
+	return f.Quorum(p.counted, 0) || o.duplicates > 0 && f.Count(p.counted)+o.duplicates >= p.config.View.Majority()
 }
 
 // finish completes an operation that a majority holds. The coordinator is one of the holders, so it must not

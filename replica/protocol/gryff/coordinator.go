@@ -81,7 +81,7 @@ func (p *Protocol) propose(o *object) {
 	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, true
 	d.merged = i.attributes
 	p.saveInstance(i)
-	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.fast-1), p.question(d))
+	p.sendAllDurably(d.asked.AskFast(&p.config, p.roster, p.now), p.question(d))
 	p.decidePreAccept(d)
 }
 
@@ -173,17 +173,16 @@ func (p *Protocol) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Messag
 // decidePreAccept is algorithm 3, lines 10 to 15. The fast path asks that replies equal the *initial*
 // attributes, also at n = 3 and after a broadcast, so that recovery knows what could have been chosen.
 func (p *Protocol) decidePreAccept(d *drive) {
-	answers := d.asked.Count(p.roster)
-	switch agreed := d.agreed.Count(p.roster); {
-	case agreed+1 >= p.fast:
+	switch {
+	case d.agreed.Fast(p.roster, p.config.Self):
 		p.config.Took("rmw.fast")
 		d.fastPath = true
-		d.roundTrips = min(1, p.fast-1)
+		d.roundTrips = min(1, p.config.View.Size()-1)
 		if p.mistakes.FastOnMerged {
 			d.attributes = d.merged
 		}
 		p.commit(d)
-	case answers+1 >= p.majority && agreed < answers:
+	case d.asked.Quorum(p.roster, p.config.Self) && d.agreed.Count(p.roster) < d.asked.Count(p.roster):
 		p.config.Took("rmw.slow")
 		d.roundTrips = 1
 		p.accept(d, d.merged)
@@ -196,7 +195,7 @@ func (p *Protocol) accept(d *drive, a attributes) {
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
-	p.sendAllDurably(d.asked.Ask(&p.config, p.now, p.majority-1), p.question(d))
+	p.sendAllDurably(d.asked.AskQuorum(&p.config, p.roster, p.now), p.question(d))
 	p.decideAccept(d)
 }
 
@@ -208,7 +207,7 @@ func (p *Protocol) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) 
 }
 
 func (p *Protocol) decideAccept(d *drive) {
-	if d.asked.Count(p.roster)+1 >= p.majority {
+	if d.asked.Quorum(p.roster, p.config.Self) {
 		d.roundTrips++
 		p.commit(d)
 	}
@@ -290,11 +289,11 @@ func (o *object) driveOf(id instanceID) *drive {
 
 // decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21).
 func (p *Protocol) decideExecuted(d *drive) {
-	n := d.executed.Count(p.roster)
-	if d.object.executed(d.id.writer) >= d.id.number {
-		n++
+	self := p.config.Self
+	if d.object.executed(d.id.writer) < d.id.number {
+		self = 0 // others have, perhaps
 	}
-	if n < p.majority {
+	if !d.executed.Quorum(p.roster, self) {
 		return
 	}
 	if d.object.executed(d.id.writer) < d.id.number && d.outcome == nil {

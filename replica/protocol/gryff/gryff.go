@@ -24,8 +24,6 @@ type Protocol struct {
 	roster   *phase.Roster
 	journal  *protocol.Journal
 	mistakes Mistakes
-	majority int
-	fast     int             // the fast quorum
 	me       register.Writer // issues the carstamps of writes
 	author   register.Writer // names instances: it outlives restarts, since their numbers are durable
 	now      protocol.Instant
@@ -57,6 +55,12 @@ type effects struct {
 	fault                     error
 }
 
+// Unsettled implements member.Inner.
+func (p *Protocol) Unsettled() int { return 0 }
+
+// Unfinished implements member.Inner.
+func (p *Protocol) Unfinished() []protocol.Request { return nil }
+
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct Gryff.
@@ -78,8 +82,6 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 		roster:     roster,
 		journal:    journal,
 		mistakes:   mistakes,
-		majority:   config.View.Majority(),
-		fast:       config.View.FastQuorum(),
 		me:         register.NewWriter(uint32(config.Self), incarnation, config.Boot),
 		author:     register.NewWriter(uint32(config.Self), incarnation, 0),
 		draws:      config.Seed,

@@ -139,7 +139,7 @@ func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message)
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
 func (p *Protocol) decidePrepare(d *drive) {
-	if d.asked.Count(p.roster)+1 < p.majority {
+	if !d.asked.Quorum(p.roster, p.config.Self) {
 		return
 	}
 	var decided, accepted, fast *preparedReply
@@ -222,7 +222,7 @@ func (p *Protocol) tickDrive(d *drive) {
 		return
 	}
 	p.config.Took("rmw.retry")
-	if d.stage == preAccepting && d.asked.Count(p.roster)+1 >= p.majority {
+	if d.stage == preAccepting && d.asked.Quorum(p.roster, p.config.Self) {
 		d.roundTrips = 1
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return

@@ -70,7 +70,7 @@ func (p *Protocol) end(o *operation, r register.Result) {
 func (p *Protocol) read(r protocol.Request) {
 	o := p.begin(r)
 	o.chosen = p.load(o.key)
-	p.spread(o, o.asked.Ask(&p.config, p.now, p.majority-1), peerv1.Kind_READ1)
+	p.spread(o, o.asked.AskQuorum(&p.config, p.roster, p.now), peerv1.Kind_READ1)
 	p.decideRead(o)
 }
 
@@ -78,7 +78,7 @@ func (p *Protocol) read(r protocol.Request) {
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
 	o.chosen.Carstamp = p.load(o.key).Carstamp
-	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), p.ask(o, peerv1.Kind_WRITE1))
+	p.sendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE1))
 	p.decideWrite(o)
 }
 
@@ -149,12 +149,12 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 // decideRead returns the value when a quorum holds it, and otherwise spreads it to those that lack it
 // (algorithm 7, lines 6 to 12).
 func (p *Protocol) decideRead(o *operation) {
-	if o.second || o.asked.Count(p.roster)+1 < p.majority {
+	if o.second || !o.asked.Quorum(p.roster, p.config.Self) {
 		return
 	}
-	if o.holders.Count(p.roster)+1 >= p.majority {
+	if o.holders.Quorum(p.roster, p.config.Self) {
 		p.config.Took("read.fast")
-		p.end(o, o.result(min(1, p.majority-1), true))
+		p.end(o, o.result(min(1, p.config.View.Size()-1), true))
 		return
 	}
 	if p.mistakes.SkipWriteBack {
@@ -202,7 +202,7 @@ func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
 // decideWrite issues the carstamp (algorithm 1, line 15). It is applied here at once, so that a concurrent
 // write of this coordinator issues a larger one: no (timestamp, writer) is issued twice.
 func (p *Protocol) decideWrite(o *operation) {
-	if o.second || o.asked.Count(p.roster)+1 < p.majority {
+	if o.second || !o.asked.Quorum(p.roster, p.config.Self) {
 		return
 	}
 	latest := o.chosen.Carstamp.Timestamp
@@ -217,7 +217,7 @@ func (p *Protocol) decideWrite(o *operation) {
 	p.apply(o.key, o.chosen)
 	p.config.Took("write")
 	o.asked.Restart()
-	p.sendAll(o.asked.Ask(&p.config, p.now, p.majority-1), p.ask(o, peerv1.Kind_WRITE2))
+	p.sendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE2))
 	p.decideUpdate(o)
 }
 
@@ -241,11 +241,11 @@ func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
 }
 
 func (p *Protocol) decideUpdate(o *operation) {
-	if o.asked.Count(p.roster)+1 < p.majority {
+	if !o.asked.Quorum(p.roster, p.config.Self) {
 		return
 	}
 	if o.request.Operation.Kind == register.Write {
-		r := o.result(min(2, 2*(p.majority-1)), false)
+		r := o.result(min(2, 2*(p.config.View.Size()-1)), false)
 		r.Value = nil
 		p.end(o, r)
 		return

@@ -19,13 +19,10 @@ type source struct {
 	answered phase.Phase
 }
 
-// needed is how many others must adopt a newcomer: enough to meet, outside the newcomer, every majority that
-// counted its lost disk. It is f + 1 when n = 2f + 1.
-func (m *Member) needed() int {
-	if m.mistakes.TransferFromOne {
-		return 1
-	}
-	return m.config.View.Size() - m.config.View.Majority() + 1
+// enough reports whether those who answered are as many others as must adopt a newcomer: enough to meet, outside the
+// newcomer, every quorum that counted its lost disk. They are f + 1 when n = 2f + 1.
+func (m *Member) enough(p *phase.Phase) bool {
+	return p.Meets(m.roster, 0) || m.mistakes.TransferFromOne && p.Count(m.roster) > 0
 }
 
 // serve answers a newcomer. Only voters do: what another newcomer knows is incomplete.
@@ -92,7 +89,7 @@ func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 	case msg.Kind == peerv1.Kind_JOIN_QUERY_REPLY && m.state == querying && msg.Op == m.config.Nonce:
 		m.highest = max(m.highest, view.Incarnation(msg.GetTransfer().GetIncarnation()))
 		m.ask.Answer(m.roster, from)
-		if m.ask.Count(m.roster) >= m.needed() {
+		if m.enough(&m.ask) {
 			m.takeIncarnation()
 		}
 	case m.state != transferring || !m.knowsMe(msg): // of an earlier join
@@ -149,13 +146,13 @@ func (m *Member) take(from view.MemberID, t *peerv1.Transfer) {
 		return
 	}
 	s.done = true
-	done := 0
+	done := phase.Phase{}
 	for _, id := range m.config.Nearest {
 		if s := m.sources[id]; s != nil && s.done {
-			done++
+			done.Answer(m.roster, id)
 		}
 	}
-	if done >= m.needed() {
+	if m.enough(&done) {
 		m.state = settling
 		m.settle()
 	}

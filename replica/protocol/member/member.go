@@ -22,8 +22,8 @@ import (
 // Inner is the protocol that a member runs once it may vote.
 type Inner interface {
 	protocol.Protocol
-	// Adopt merges a record of another member's journal into this one's. It is called only while the
-	// member is a newcomer, before anything is submitted or received.
+	// Adopt merges a record of another member's journal into this one's: what is newer here stays. A newcomer adopts
+	// before anything is submitted or received, a member in a joint view while it goes on.
 	Adopt(key, value []byte)
 	// Settle is called now and then by a newcomer that has everything. It asks the others about the work that
 	// was unfinished in the transfer, and reports whether there is none left. Only Executed messages are
@@ -33,6 +33,12 @@ type Inner interface {
 	// adopted this newcomer knew of, the lost disk's votes count nowhere: every quorum with one of them has
 	// an adopter's vote too, and that was cast after the adoption and says so.
 	Settle(now protocol.Instant) bool
+	// Unsettled is how many things this member has voted on, or heard of, in earlier views and that are not finished
+	// here yet.
+	Unsettled() int
+	// Unfinished lists the operations in progress, each with what was done for it that others may know of. They are
+	// submitted to the next view's protocol; this one does nothing any more.
+	Unfinished() []protocol.Request
 }
 
 // Factory makes an Inner over a journal, which may hold the state of an earlier run.

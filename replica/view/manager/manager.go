@@ -1,10 +1,10 @@
-// Package manager decides on views: the first one, one with a lost member replaced, whether a change took place,
-// and what the view is when its record is lost. It only decides: who calls it writes the record and tells the
-// members, in that order.
+// Package manager decides on views: the first one, the joint and the plain one of each change of members, whether a
+// view took hold, what the view is when its record is lost, and the one that a lost quorum is given up with. It only
+// decides: who calls it writes the record and tells the members, in that order.
 //
-// A change is safe because a member that holds an epoch speaks to no one of another. Once a majority of the old
-// view holds the next one, the old one can serve nobody; and every quorum that it ever had meets that majority in a
-// member that brought its state along.
+// A change has two steps. From a plain view a joint one is made, in which quorums are majorities before and after the
+// change; in it the members that stay settle what they had voted on, and those that join fetch the state. Then the view
+// after it is made (Finish), or the one before it again (Abandon). docs/protocols.md says why this is safe.
 package manager
 
 import (
@@ -14,12 +14,16 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Founder is a member of the first view, whose disk is known and empty.
+// Founder is a member of the first view, or one that joins, whose disk is known and empty.
 type Founder struct {
 	ID      view.MemberID
 	Site    string
 	Address string // where its peers reach it
 	Disk    string // as the member itself reports it
+}
+
+func (f Founder) member() view.Member {
+	return view.Member{ID: f.ID, Site: f.Site, Address: f.Address, Disk: f.Disk}
 }
 
 // Found makes the first view of a cluster. Every founder has to name its disk, so that the view can found that
@@ -30,7 +34,7 @@ func Found(cluster string, founders []Founder) (view.View, error) {
 		if f.Disk == "" {
 			return view.View{}, fmt.Errorf("found cluster %s: member %d has not named its disk yet", cluster, f.ID)
 		}
-		v.Members = append(v.Members, view.Member(f))
+		v.Members = append(v.Members, f.member())
 	}
 	v.Issued = v.LastIssued()
 	if err := v.Validate(); err != nil {
@@ -39,40 +43,11 @@ func Found(cluster string, founders []Founder) (view.View, error) {
 	return v, nil
 }
 
-// Replace makes the view that follows v, with a new member at the place of the lost one: its id was never given
-// before, and address says where peers reach the member of that id. It fails if the lost member is not in the view, or
-// no id is left.
-func Replace(v view.View, lost view.MemberID, site string, address func(view.MemberID) string) (view.View, error) {
-	i := v.Index(lost)
-	if i < 0 {
-		return view.View{}, fmt.Errorf("replace member %d: it is not in the view of epoch %d", lost, v.Epoch)
-	}
-	id := v.LastIssued() + 1
-	if id > view.MaxMemberID {
-		return view.View{}, fmt.Errorf("replace member %d: all ids up to %d were given", lost, view.MaxMemberID)
-	}
-	v.Epoch++
-	v.Issued = id
-	v.Members = slices.Clone(v.Members)
-	v.Members[i] = view.Member{ID: id, Site: site, Address: address(id)}
-	return v, nil
-}
-
-// Committed reports whether the change from old to next took place for good: majorities of both hold next. Holders are
-// the digests of the views that members hold, as far as they told. From then on the old view can serve nobody, and
-// the next one can without its newcomer.
-func Committed(old, next view.View, holders map[view.MemberID]string) bool {
-	digest := next.Digest()
-	holds := func(v view.View) bool {
-		n := 0
-		for _, m := range v.Members {
-			if holders[m.ID] == digest {
-				n++
-			}
-		}
-		return n >= v.Majority()
-	}
-	return holds(old) && holds(next)
+// Committed reports whether a view took hold: a quorum of it holds it. Holders are the digests of the views that members
+// hold, as far as they told. From then on no earlier view can serve anybody.
+func Committed(v view.View, holders map[view.MemberID]string) bool {
+	digest := v.Digest()
+	return v.Quorum(func(id view.MemberID) bool { return holders[id] == digest })
 }
 
 // Report is the view that a member says it holds. One without a view, whose epoch is 0, tells nothing: its disk may
@@ -83,9 +58,10 @@ type Report struct {
 }
 
 // Rebuild finds the view of a cluster whose record is lost or may be old: the one of the highest epoch that is
-// reported, once a majority of that view's members has reported one. Any view that could serve is held by a
-// majority of its members, and of the view before it (Committed), so no such majority leaves out a later one that is in
-// use. It is false while too few have reported.
+// reported, once a quorum of that view's members has reported one. Any view that serves is held by a quorum of it, and
+// each took hold before the next was made, but for a joint one that was abandoned, whose quorums are quorums of the
+// views around it too; so no quorum of a view leaves out a later one that is in use. It is false while too few have
+// reported.
 //
 // Two views of one epoch are an error: somebody gave out a view that was not the record.
 func Rebuild(reports []Report) (v view.View, known bool, err error) {
@@ -104,13 +80,9 @@ func Rebuild(reports []Report) (v view.View, known bool, err error) {
 	if v.Epoch == 0 {
 		return view.View{}, false, nil
 	}
-	reported := 0
-	for _, m := range v.Members {
-		if slices.ContainsFunc(reports, func(r Report) bool { return r.Member == m.ID && r.View.Epoch > 0 }) {
-			reported++
-		}
-	}
-	if reported < v.Majority() {
+	if !v.Quorum(func(id view.MemberID) bool {
+		return slices.ContainsFunc(reports, func(r Report) bool { return r.Member == id && r.View.Epoch > 0 })
+	}) {
 		return view.View{}, false, nil
 	}
 	return v, true, nil

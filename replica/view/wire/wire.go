@@ -11,10 +11,11 @@ func ToProto(v view.View) *adminv1.View {
 	if v.Epoch == 0 {
 		return nil
 	}
-	message := &adminv1.View{Cluster: v.Cluster, Epoch: v.Epoch, Issued: uint32(v.LastIssued())}
+	message := &adminv1.View{Cluster: v.Cluster, Epoch: v.Epoch, Issued: uint32(v.LastIssued()), Since: v.Since}
 	for _, m := range v.Members {
 		message.Members = append(message.Members, &adminv1.Member{
 			Id: uint32(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
+			Joining: m.Joining, Leaving: m.Leaving,
 		})
 	}
 	return message
@@ -23,10 +24,11 @@ func ToProto(v view.View) *adminv1.View {
 // FromProto is the view that a message tells, as it is: whether it is valid is asked of the view. A missing message
 // makes a view of epoch 0.
 func FromProto(message *adminv1.View) view.View {
-	v := view.View{Cluster: message.GetCluster(), Epoch: message.GetEpoch(), Issued: view.MemberID(message.GetIssued())}
+	v := view.View{Cluster: message.GetCluster(), Epoch: message.GetEpoch(), Issued: view.MemberID(message.GetIssued()), Since: message.GetSince()}
 	for _, m := range message.GetMembers() {
 		v.Members = append(v.Members, view.Member{
 			ID: view.MemberID(m.GetId()), Site: m.GetSite(), Address: m.GetAddress(), Disk: m.GetDisk(),
+			Joining: m.GetJoining(), Leaving: m.GetLeaving(),
 		})
 	}
 	return v

@@ -1,0 +1,98 @@
+package phase
+
+import (
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// side is one electorate: the members of a plain view, or those before or after the change of a joint one.
+type side struct {
+	has      []bool // by position in the view
+	size     int
+	majority int
+	fast     int // 0: there is no fast path
+}
+
+func sidesOf(v view.View) []side {
+	if !v.Joint() {
+		return []side{sideOf(v, v, v.FastQuorum())}
+	}
+	// What a fast quorum of a joint view would have to be, recovery would have to find again after the change,
+	// with the members of one side alone. The slow path needs no such care.
+	return []side{sideOf(v, v.Before(), 0), sideOf(v, v.After(), 0)}
+}
+
+func sideOf(v, plain view.View, fast int) side {
+	s := side{has: make([]bool, v.Size()), size: plain.Size(), majority: plain.Majority(), fast: fast}
+	for i, m := range v.Members {
+		s.has[i] = plain.Index(m.ID) >= 0
+	}
+	return s
+}
+
+// count is how many of the side's members, of their present disks, are in answered or are the member also (0: nobody).
+func (s *side) count(r *Roster, answered []answer, also view.MemberID) int {
+	n := 0
+	for _, a := range answered {
+		if i := r.view.Index(a.from); i >= 0 && s.has[i] && a.incarnation == r.known[i] && a.from != also {
+			n++
+		}
+	}
+	if i := r.view.Index(also); i >= 0 && s.has[i] {
+		n++
+	}
+	return n
+}
+
+func (r *Roster) each(p *Phase, also view.MemberID, enough func(s *side, n int) bool) bool {
+	for i := range r.sides {
+		if s := &r.sides[i]; !enough(s, s.count(r, p.answered, also)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Quorum reports whether the members whose present disks have answered, and the member also (0: nobody), are a
+// majority, in a joint view one of each side.
+func (p *Phase) Quorum(r *Roster, also view.MemberID) bool {
+	return r.each(p, also, func(s *side, n int) bool { return n >= s.majority })
+}
+
+// Fast reports whether they are a fast quorum. A joint view has none: what is decided there is accepted by a quorum.
+func (p *Phase) Fast(r *Roster, also view.MemberID) bool {
+	return r.each(p, also, func(s *side, n int) bool { return s.fast > 0 && n >= s.fast })
+}
+
+// Meets reports whether they have a member in common with every quorum that some other member was not in: with every
+// majority of each side.
+func (p *Phase) Meets(r *Roster, also view.MemberID) bool {
+	return r.each(p, also, func(s *side, n int) bool { return n >= s.size-s.majority+1 })
+}
+
+// AskQuorum returns whom to send the question to at first: the fewest of the nearest members that are a quorum with
+// oneself (thrifty sending). It sets when to ask again.
+func (p *Phase) AskQuorum(c *protocol.Config, r *Roster, now protocol.Instant) []view.MemberID {
+	return p.ask(c, r, now, func(s *side) int { return s.majority })
+}
+
+// AskFast is AskQuorum for a fast quorum, or a plain one in a view that has none.
+func (p *Phase) AskFast(c *protocol.Config, r *Roster, now protocol.Instant) []view.MemberID {
+	return p.ask(c, r, now, func(s *side) int { return max(s.fast, s.majority) })
+}
+
+// ask returns the shortest prefix of the nearest that has, with oneself, as many members of each side as it needs.
+func (p *Phase) ask(c *protocol.Config, r *Roster, now protocol.Instant, needs func(*side) int) []view.MemberID {
+	want := 0
+	for i := range r.sides {
+		s := &r.sides[i]
+		missing := needs(s) - s.count(r, nil, c.Self)
+		for k := 0; missing > 0 && k < len(c.Nearest); k++ {
+			if at := r.view.Index(c.Nearest[k]); at >= 0 && s.has[at] {
+				missing--
+				want = max(want, k+1)
+			}
+		}
+	}
+	return p.Ask(c, now, want)
+}
