@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,13 +29,33 @@ func found(t *testing.T, n int) view.View {
 	return v
 }
 
-func replace(t *testing.T, v view.View, lost view.MemberID) view.View {
+// change has newcomers with the next ids join, and members leave.
+func change(t *testing.T, v view.View, join int, leaving ...view.MemberID) view.View {
 	t.Helper()
-	next, err := Replace(v, lost, "site", address)
+	next, err := Change(v, newcomers(v, join), leaving)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return next
+}
+
+func newcomers(v view.View, n int) (all []Founder) {
+	for i := range n {
+		id := v.LastIssued() + 1 + view.MemberID(i)
+		all = append(all, Founder{ID: id, Site: "site", Address: address(id), Disk: fmt.Sprint("disk-", id)})
+	}
+	return all
+}
+
+// must is for decisions on views that a test has made.
+func must(t *testing.T) func(view.View, error) view.View {
+	return func(v view.View, err error) view.View {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
 }
 
 func TestFound(t *testing.T) {
@@ -53,60 +74,36 @@ func TestFound(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
-	v := found(t, 3)
-	next := replace(t, v, 2)
-	if next.Epoch != 2 || next.Issued != 4 || next.Index(2) >= 0 || next.Index(4) != 1 {
-		t.Errorf("replaced to %+v", next)
-	}
-	if m := next.Members[1]; m.Disk != "" || m.Address != "member-4:7000" || m.Site != "site" {
-		t.Errorf("the newcomer is %+v", m)
-	}
-	if v.Index(2) != 1 || v.Epoch != 1 {
-		t.Errorf("the old view changed: %+v", v)
-	}
-	if again := replace(t, v, 2); again.Digest() != next.Digest() {
-		t.Error("the same replacement makes another view")
-	}
-	if after := replace(t, next, 4); after.Index(5) != 1 {
-		t.Errorf("an id is given again: %+v", after)
-	}
-	if _, err := Replace(v, 9, "site", address); err == nil || !strings.Contains(err.Error(), "member 9") {
-		t.Errorf("a stranger is replaced: %v", err)
-	}
-	v.Issued = view.MaxMemberID
-	if _, err := Replace(v, 1, "site", address); err == nil || !strings.Contains(err.Error(), "all ids") {
-		t.Errorf("an id beyond the last: %v", err)
-	}
-}
-
 func TestCommitted(t *testing.T) {
-	old := found(t, 5)
-	next := replace(t, old, 5) // by 6
+	old := found(t, 3)
+	joint := change(t, old, 2, 3) // 4 and 5 in the place of 3
 	for name, test := range map[string]struct {
 		holders []view.MemberID
 		want    bool
 	}{
-		"nobody":                    {nil, false},
-		"too few":                   {[]view.MemberID{1, 2}, false},
-		"a majority of both":        {[]view.MemberID{1, 2, 3}, true},
-		"a majority with the lost":  {[]view.MemberID{1, 2, 5}, false},
-		"the newcomer in its place": {[]view.MemberID{1, 2, 6}, false},
-		"everybody":                 {[]view.MemberID{1, 2, 3, 4, 6}, true},
+		"nobody":                      {nil, false},
+		"a majority before":           {[]view.MemberID{1, 3}, false},
+		"a majority after":            {[]view.MemberID{4, 5, 1}, false},
+		"a majority before and after": {[]view.MemberID{1, 3, 4, 5}, true},
+		"those that stay":             {[]view.MemberID{1, 2}, false},
+		"those and a newcomer":        {[]view.MemberID{1, 2, 5}, true},
 	} {
-		holders := map[view.MemberID]string{4: old.Digest()}
+		holders := map[view.MemberID]string{2: old.Digest()}
 		for _, id := range test.holders {
-			holders[id] = next.Digest()
+			holders[id] = joint.Digest()
 		}
-		if got := Committed(old, next, holders); got != test.want {
+		if got := Committed(joint, holders); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
+	}
+	if !Committed(old, map[view.MemberID]string{1: old.Digest(), 3: old.Digest()}) {
+		t.Error("a plain view that a majority holds did not take hold")
 	}
 }
 
 func TestRebuild(t *testing.T) {
 	first := found(t, 3)
-	second := replace(t, first, 3) // by 4
+	second := change(t, first, 1, 3) // by 4
 	other := second
 	other.Members = append([]view.Member{}, second.Members...)
 	other.Members[0].Address = "elsewhere:7000"
@@ -121,10 +118,11 @@ func TestRebuild(t *testing.T) {
 		"the same one twice":            {[]Report{{1, first}, {1, first}}, 0, ""},
 		"one without a view":            {[]Report{{1, first}, {2, view.View{}}}, 0, ""},
 		"one ahead":                     {[]Report{{1, second}, {2, first}}, 2, ""},
-		"the one ahead alone":           {[]Report{{1, second}, {3, first}}, 0, ""},
+		"the one ahead and who leaves":  {[]Report{{1, second}, {3, first}}, 0, ""},
+		"who leaves is ahead":           {[]Report{{3, second}, {1, first}, {4, second}}, 2, ""},
 		"the removed one and a stale":   {[]Report{{3, first}, {2, first}}, 1, ""},
 		"two views of one epoch":        {[]Report{{1, second}, {2, other}}, 0, "two views of epoch 2"},
-		"two views of an earlier epoch": {[]Report{{1, second}, {2, second}, {3, replace(t, first, 1)}}, 0, "two views of epoch 2"},
+		"two views of an earlier epoch": {[]Report{{1, second}, {2, second}, {3, change(t, first, 1, 1)}}, 0, "two views of epoch 2"},
 	} {
 		v, known, err := Rebuild(test.reports)
 		if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
@@ -136,40 +134,68 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// Whatever is told to whom, and whoever answers: a change that was committed is never forgotten, and at most one view
-// is made of an epoch.
-func TestACommittedViewIsAlwaysRebuilt(t *testing.T) {
-	for seed := range uint64(2000) {
+// Whatever is told to whom, and whoever answers, over all kinds of changes: a view that took hold is never forgotten.
+func TestAViewThatTookHoldIsAlwaysRebuilt(t *testing.T) {
+	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(1, seed))
-		n := 3 + 2*random.IntN(3)
-		current := found(t, n)
+		current := found(t, 1+random.IntN(5))
 		committed := current.Epoch
 		held := map[view.MemberID]view.View{}
 		for _, m := range current.Members {
 			held[m.ID] = current
 		}
-		for range 4 {
-			lost := current.Members[random.IntN(n)].ID
-			next := replace(t, current, lost)
-			tell := append([]view.Member{}, next.Members...)
+		for range 8 {
+			taken := committed == current.Epoch
+			next := step(t, random, current, taken)
+			if next.Epoch == current.Epoch {
+				next = current // told on
+			}
+			tell := slices.Clone(next.Members)
 			random.Shuffle(len(tell), func(i, j int) { tell[i], tell[j] = tell[j], tell[i] })
+			if current.Joint() && next.Epoch > current.Epoch || random.IntN(3) == 0 {
+				tell = tell[:random.IntN(len(tell)+1)]
+			}
 			for _, m := range tell {
 				held[m.ID] = next
 				digests := map[view.MemberID]string{}
 				for id, v := range held { // order is irrelevant: a map from a map
 					digests[id] = v.Digest()
 				}
-				if Committed(current, next, digests) {
+				if Committed(next, digests) {
 					committed = next.Epoch
 				}
 				checkRebuild(t, seed, random, held, committed)
 			}
-			if committed != next.Epoch {
-				t.Fatalf("seed %d: all hold epoch %d and it is not committed", seed, next.Epoch)
-			}
 			current = next
 		}
 	}
+}
+
+// step makes the next view, if one may be made: an abandoned change needs nothing, all else that the view took hold.
+func step(t *testing.T, random *rand.Rand, v view.View, taken bool) view.View {
+	t.Helper()
+	switch {
+	case v.Joint() && random.IntN(3) == 0:
+		return must(t)(Abandon(v))
+	case !taken:
+		return v
+	case v.Joint():
+		return must(t)(Finish(v))
+	}
+	var leaving []view.MemberID
+	for _, m := range v.Members {
+		if random.IntN(3) == 0 {
+			leaving = append(leaving, m.ID)
+		}
+	}
+	join := random.IntN(3)
+	if len(leaving) == v.Size() {
+		join++
+	}
+	if join+len(leaving) == 0 {
+		join++
+	}
+	return change(t, v, join, leaving...)
 }
 
 // checkRebuild asks some of the members that there ever were.
