@@ -277,7 +277,10 @@ type Hello struct {
 	Epoch       uint64                 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Members     []uint32               `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"` // ids of the view, in its order: a record that was lost and made again can give an epoch a second view
 	// Of an answer to an older epoch: the view of the one that answers (a georegister.admin.v1.View), to be taken on.
-	View          []byte `protobuf:"bytes,9,opt,name=view,proto3" json:"view,omitempty"`
+	// The stream ends then.
+	View          []byte   `protobuf:"bytes,9,opt,name=view,proto3" json:"view,omitempty"`
+	Joining       []uint32 `protobuf:"varint,10,rep,packed,name=joining,proto3" json:"joining,omitempty"` // of the members: those that a joint view marks
+	Leaving       []uint32 `protobuf:"varint,11,rep,packed,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +374,20 @@ func (x *Hello) GetMembers() []uint32 {
 func (x *Hello) GetView() []byte {
 	if x != nil {
 		return x.View
+	}
+	return nil
+}
+
+func (x *Hello) GetJoining() []uint32 {
+	if x != nil {
+		return x.Joining
+	}
+	return nil
+}
+
+func (x *Hello) GetLeaving() []uint32 {
+	if x != nil {
+		return x.Leaving
 	}
 	return nil
 }
@@ -1613,7 +1630,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
 	"\x04ping\x18\x03 \x01(\x04R\x04ping\x12\x12\n" +
-	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\xe4\x01\n" +
+	"\x04pong\x18\x04 \x01(\x04R\x04pong\"\x98\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x0e\n" +
@@ -1623,7 +1640,10 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06shards\x18\x06 \x01(\rR\x06shards\x12\x14\n" +
 	"\x05epoch\x18\a \x01(\x04R\x05epoch\x12\x18\n" +
 	"\amembers\x18\b \x03(\rR\amembers\x12\x12\n" +
-	"\x04view\x18\t \x01(\fR\x04view\"\xc2\x03\n" +
+	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
+	"\ajoining\x18\n" +
+	" \x03(\rR\ajoining\x12\x18\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\xc2\x03\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +

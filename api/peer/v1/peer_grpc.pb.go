@@ -31,7 +31,7 @@ const (
 // Peers carries one direction of the traffic between two members.
 type PeersClient interface {
 	// Stream opens with a Hello; the receiver answers with its own, or ends the stream with the reason why
-	// it refuses. After that, batches flow from the opener to the receiver only. A stream is neither reliable
+	// it refuses. An opener of an older epoch is told the newer view first. After that, batches flow from the opener to the receiver only. A stream is neither reliable
 	// nor ordered with the one that replaces it.
 	Stream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
 }
@@ -64,7 +64,7 @@ type Peers_StreamClient = grpc.BidiStreamingClient[Frame, Frame]
 // Peers carries one direction of the traffic between two members.
 type PeersServer interface {
 	// Stream opens with a Hello; the receiver answers with its own, or ends the stream with the reason why
-	// it refuses. After that, batches flow from the opener to the receiver only. A stream is neither reliable
+	// it refuses. An opener of an older epoch is told the newer view first. After that, batches flow from the opener to the receiver only. A stream is neither reliable
 	// nor ordered with the one that replaces it.
 	Stream(grpc.BidiStreamingServer[Frame, Frame]) error
 	mustEmbedUnimplementedPeersServer()
