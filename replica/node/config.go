@@ -43,22 +43,30 @@ type Config struct {
 	Limits Limits `json:"limits"`
 	Listen Listen `json:"listen"`
 
+	// Distances emulate the network between this member and those at other sites, of whichever view; a site that is
+	// not among them is near.
+	Distances []Distance `json:"distances,omitempty"`
+	// Blocked are the members to which the link is cut from the start, until the admin port mends it.
+	Blocked []view.MemberID `json:"blocked,omitempty"`
+
 	// ExitWithInput stops the member when its standard input ends, so that it never outlives the process
 	// that started it, however that one ended.
 	ExitWithInput bool `json:"exitWithInput,omitempty"`
 }
 
-// Member is one member of the view, and the network between it and the one that is configured.
+// Member is one member of the view.
 type Member struct {
 	ID      view.MemberID `json:"id"`
 	Site    string        `json:"site"`
 	Address string        `json:"address"`        // where its peers reach it
 	Disk    string        `json:"disk,omitempty"` // view.Member.Disk
-	// RTT and Jitter emulate a distance: half the RTT, and up to Jitter more, in each direction.
+}
+
+// Distance is the way to a site: half the RTT, and up to Jitter more, in each direction.
+type Distance struct {
+	Site   string   `json:"site"`
 	RTT    Duration `json:"rtt,omitempty"`
 	Jitter Duration `json:"jitter,omitempty"`
-	// Blocked cuts the link from the start, until the admin port mends it.
-	Blocked bool `json:"blocked,omitempty"`
 }
 
 // Limits bound what a client may store.
@@ -148,6 +156,11 @@ func (c Config) Validate() error {
 	case c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1:
 		return errors.New("limits: keyBytes and valueBytes must be at least 1")
 	}
+	for _, d := range c.Distances {
+		if d.RTT < 0 || d.Jitter < 0 {
+			return fmt.Errorf("distances: site %s: rtt and jitter must not be negative", d.Site)
+		}
+	}
 	return nil
 }
 
@@ -160,11 +173,6 @@ func (c Config) validateView() error {
 			return errors.New("members: bootstrap needs the members of the cluster that is made")
 		}
 		return nil
-	}
-	for _, m := range c.Members {
-		if m.RTT < 0 || m.Jitter < 0 {
-			return fmt.Errorf("members: member %d: rtt and jitter must not be negative", m.ID)
-		}
 	}
 	return usable(c.View(), c.Protocol)
 }
@@ -198,14 +206,14 @@ func (c Config) View() view.View {
 	return v
 }
 
-// member is the entry of a member; the zero one if there is none.
-func (c Config) member(id view.MemberID) Member {
-	for _, m := range c.Members {
-		if m.ID == id {
-			return m
+// distance is the way to a site; the zero one if nothing is said of it.
+func (c Config) distance(site string) Distance {
+	for _, d := range c.Distances {
+		if d.Site == site {
+			return d
 		}
 	}
-	return Member{}
+	return Distance{}
 }
 
 func (c Config) limits() register.Limits {

@@ -18,8 +18,11 @@ func valid(directory string) Config {
 		Cluster: "c", Epoch: 1, Protocol: "Gryff", Shards: 2, Self: 1,
 		Members: []Member{
 			{ID: 1, Site: "a", Address: "127.0.0.1:1"},
-			{ID: 2, Site: "b", Address: "127.0.0.1:2", RTT: Duration(3 * time.Millisecond)},
-			{ID: 3, Site: "c", Address: "127.0.0.1:3", Jitter: Duration(time.Millisecond)},
+			{ID: 2, Site: "b", Address: "127.0.0.1:2"},
+			{ID: 3, Site: "c", Address: "127.0.0.1:3"},
+		},
+		Distances: []Distance{
+			{Site: "b", RTT: Duration(3 * time.Millisecond)}, {Site: "c", Jitter: Duration(time.Millisecond)},
 		},
 		Bootstrap: true, Directory: directory, Durability: storage.Sync,
 		Limits: Limits{KeyBytes: 100, ValueBytes: 1000}, Listen: Listen{Peer: "127.0.0.1:0"},
@@ -94,7 +97,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"no epoch", func(c *Config) { c.Epoch = 0 }, "epochs start at 1"},
 		{"self", func(c *Config) { c.Self = 4 }, "self: member 4 is not in members"},
 		{"address", func(c *Config) { c.Members[1].Address = "" }, "member 2 has no address"},
-		{"rtt", func(c *Config) { c.Members[1].RTT = -1 }, "member 2: rtt and jitter must not be negative"},
+		{"rtt", func(c *Config) { c.Distances[0].RTT = -1 }, "site b: rtt and jitter must not be negative"},
 		{"shards", func(c *Config) { c.Shards = 0 }, "shards: must be at least 1"},
 		{"directory", func(c *Config) { c.Directory = "" }, "directory: give"},
 		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
@@ -116,12 +119,12 @@ func TestConfigMistakes(t *testing.T) {
 
 func TestConfigFileMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"self": "one"}`:                         "self",
-		`{"members": [{"id": 1, "rtt": 3}]}`:      "a duration is a string such as 72ms, not 3",
-		`{"members": [{"id": 1, "rtt": "soon"}]}`: `"soon" is not a duration`,
-		`{"shard": 3}`:                            `unknown field "shard"`,
-		`{"durability": "Maybe"}`:                 `durability "Maybe" is unknown`,
-		`{`:                                       "yaml",
+		`{"self": "one"}`:                  "self",
+		`{"distances": [{"rtt": 3}]}`:      "a duration is a string such as 72ms, not 3",
+		`{"distances": [{"rtt": "soon"}]}`: `"soon" is not a duration`,
+		`{"shard": 3}`:                     `unknown field "shard"`,
+		`{"durability": "Maybe"}`:          `durability "Maybe" is unknown`,
+		`{`:                                "yaml",
 	} {
 		path := filepath.Join(t.TempDir(), "config.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -32,9 +32,11 @@ type membership struct {
 }
 
 // site is where a member is, as far as the view tells.
-func (m *membership) site(id view.MemberID) string {
-	if i := m.view.Index(id); i >= 0 {
-		return m.view.Members[i].Site
+func (m *membership) site(id view.MemberID) string { return site(m.view, id) }
+
+func site(v view.View, id view.MemberID) string {
+	if i := v.Index(id); i >= 0 {
+		return v.Members[i].Site
 	}
 	return ""
 }
@@ -91,8 +93,8 @@ func (n *node) begin(ctx context.Context) error {
 	replica, err := runtime.Start(ctx, runtime.Options{
 		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store,
 		Listener: n.peers.open(), Dial: n.options.Dial,
-		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.member(from).RTT) / 2 },
-		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.member(from).Jitter) },
+		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).RTT) / 2 },
+		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
 		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
 		Metrics: n.registry, Logger: n.log,
 	})

@@ -76,8 +76,8 @@ func Run(ctx context.Context, config Config, options Options) error {
 	if n.log == nil {
 		n.log = zap.NewNop()
 	}
-	for _, m := range config.Members {
-		n.cut[m.ID] = m.Blocked
+	for _, id := range config.Blocked {
+		n.cut[id] = true
 	}
 	n.meter = meter.New(n)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
