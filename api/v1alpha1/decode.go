@@ -107,7 +107,7 @@ func readable(err error) error {
 		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples", article(wrong.Value))
 	}
 	if errors.Is(err, resource.ErrFormatWrong) { // the decoder does not say which one
-		return errors.New("spec.storage.size or spec.resources: expected a quantity, such as 10Gi or 500m")
+		return errors.New("spec.storage.size, spec.storage.transferRate or spec.resources: expected a quantity, such as 10Gi or 500m")
 	}
 	return fmt.Errorf("decode manifest: %w", err)
 }
@@ -123,8 +123,10 @@ func expected(wrong *json.UnmarshalTypeError) string {
 		return "a list"
 	case "struct", "map":
 		return "an object"
-	case "int32", "int64":
+	case "int32":
 		return "a whole number of 32 bits"
+	case "int64":
+		return "a whole number of 64 bits"
 	}
 	return wrong.Type.String()
 }

@@ -22,6 +22,8 @@ const (
 	DefaultNodePoolKey = "topology.kubernetes.io/zone"
 	// DefaultStorageSize is the size of a member's volume.
 	DefaultStorageSize = "10Gi"
+	// DefaultTransferRate is how many bytes of state a member that joins fetches a second.
+	DefaultTransferRate = 32 << 20
 )
 
 // Bounds of durations.
@@ -69,6 +71,14 @@ func (s Storage) StorageSize() resource.Quantity {
 		return resource.MustParse(DefaultStorageSize)
 	}
 	return s.Size.DeepCopy()
+}
+
+// TransferBytes is spec.storage.transferRate or its default, in bytes a second.
+func (s Storage) TransferBytes() int {
+	if s.TransferRate == nil {
+		return DefaultTransferRate
+	}
+	return int(s.TransferRate.Value())
 }
 
 // RetentionOrDefault is spec.storage.retention or its default.

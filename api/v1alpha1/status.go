@@ -13,6 +13,9 @@ const (
 	// ConditionQuorumHealthy is True while every member of the view votes and reaches the others. False says how many
 	// more may be lost, or that quorum is lost.
 	ConditionQuorumHealthy = "QuorumHealthy"
+	// ConditionQuorumLost is True while so many members are lost for good that no majority can come back: nothing can be
+	// read or written, and only spec.recovery goes on with what one member holds.
+	ConditionQuorumLost = "QuorumLost"
 	// ConditionViewKnown is False while neither the record nor a majority of members tell the view: nothing that needs
 	// it is done then.
 	ConditionViewKnown = "ViewKnown"
@@ -31,8 +34,8 @@ type GeoRegisterClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Available, Progressing, Degraded, QuorumHealthy, ViewKnown, ToleratesZoneLoss, Paused and
-	// MonitoringReady.
+	// Conditions are Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused
+	// and MonitoringReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -55,6 +58,14 @@ type GeoRegisterClusterStatus struct {
 	// View is the membership that is in force. It is absent while it isn't known.
 	// +optional
 	View *ViewStatus `json:"view,omitempty"`
+
+	// Change is the change of members that is under way. It is absent while there is none.
+	// +optional
+	Change *ChangeStatus `json:"change,omitempty"`
+
+	// Recovered is the last recovery by spec.recovery.
+	// +optional
+	Recovered *RecoveredStatus `json:"recovered,omitempty"`
 
 	// Members are the members of the view, and those that are about to join or to leave it, by id.
 	// +optional
@@ -93,6 +104,96 @@ type ViewStatus struct {
 	// protocols that have no rmws.
 	// +optional
 	FastQuorum *int32 `json:"fastQuorum,omitempty"`
+}
+
+// ChangeStatus is a change of members that is under way. First the newcomers start and wait; then a joint view has the
+// members of both sides, and operations need a majority of each; and when the state is where it is needed, the next view
+// has the members after the change alone.
+type ChangeStatus struct {
+	// Epoch is that of the joint view. It is absent until there is one.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+
+	// Step is what the change is at: StartingMembers, CatchingUp, RemovingMembers or Abandoning.
+	Step ChangeStep `json:"step"`
+
+	// Joining are the numbers of the members that join.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Joining []int32 `json:"joining,omitempty"`
+
+	// Leaving are the numbers of the members that leave.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Leaving []int32 `json:"leaving,omitempty"`
+
+	// Settled is the number of members, of those after the change, that have ended what was under way before it, such
+	// as 4/5.
+	// +optional
+	Settled string `json:"settled,omitempty"`
+
+	// Fetched is the number of members that hold the state that they must fetch, such as 1/2.
+	// +optional
+	Fetched string `json:"fetched,omitempty"`
+
+	// Percent is how much of that state is there, from 0 to 100. It is absent while its size isn't known.
+	// +optional
+	Percent *int32 `json:"percent,omitempty"`
+
+	// Bytes is how much of it was fetched over the network. What is equal on both ends isn't sent.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// RemainingBytes is about how much is left to fetch.
+	// +optional
+	RemainingBytes int64 `json:"remainingBytes,omitempty"`
+
+	// Since is when the change began.
+	Since metav1.Time `json:"since"`
+
+	// Message says in words what the change does or waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// ChangeStep is what a change of members is at.
+type ChangeStep string
+
+// The steps of a change of members.
+const (
+	// StartingMembers starts the newcomers, which then wait. Nothing has changed for the others.
+	StartingMembers ChangeStep = "StartingMembers"
+	// CatchingUp has a joint view, in which the newcomers fetch the state.
+	CatchingUp ChangeStep = "CatchingUp"
+	// RemovingMembers has the view after the change, or the one before it again: members that are not in it are
+	// removed.
+	RemovingMembers ChangeStep = "RemovingMembers"
+	// Abandoning goes back to the members before the change.
+	Abandoning ChangeStep = "Abandoning"
+)
+
+// RecoveredStatus is a recovery that happened.
+type RecoveredStatus struct {
+	// Epoch is that of the view that was given up.
+	Epoch int64 `json:"epoch"`
+
+	// TrustedMember is the number of the member whose state was kept.
+	TrustedMember int32 `json:"trustedMember"`
+
+	// GivenUp are the numbers of the other members of that view.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	GivenUp []int32 `json:"givenUp,omitempty"`
+
+	// Time is when it happened.
+	Time metav1.Time `json:"time"`
+
+	// Message says what may have been lost.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // MemberStatus is one member. A field is absent while it isn't known.

@@ -25,6 +25,7 @@ const (
 // +kubebuilder:printcolumn:name=Sites,type=string,JSONPath=`.status.sitesReady`
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
+// +kubebuilder:printcolumn:name=Change,type=string,JSONPath=`.status.change.step`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name must have at most 20 characters: names of objects are made from it"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter, such as store: Services are named after it"
@@ -50,7 +51,6 @@ type GeoRegisterClusterList struct {
 
 // GeoRegisterClusterSpec is what the user asks for.
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in [3, 5, 7]",message="all sites together must have 3, 5 or 7 members: add or remove sites or members",fieldPath=".sites"
-// +kubebuilder:validation:XValidation:rule="self.sites.size() == oldSelf.sites.size() && self.sites.all(s, oldSelf.sites.exists(o, o.name == s.name && o.?members.orValue(1) == s.?members.orValue(1)))",message="spec.sites can't be changed yet, only their nodePool: restore the names and members, or create a new cluster",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="(self.?storage.?durability.orValue('Sync') == 'Memory') == (oldSelf.?storage.?durability.orValue('Sync') == 'Memory')",message="spec.storage.durability can't be changed to or from Memory, which has no volumes: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.class) ? self.storage.class : '-') == (has(oldSelf.storage) && has(oldSelf.storage.class) ? oldSelf.storage.class : '-')",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"
@@ -66,8 +66,9 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
-	// Sites are the places where members live. All members together must be 3, 5 or 7. Names and
-	// members can't be changed yet; node pools can.
+	// Sites are the places where members live. All members together must be 3, 5 or 7. They may be edited: sites
+	// and members are added, removed and exchanged in one change of the membership, and another node pool moves the
+	// members of its site. The status tells the change, and to edit the sites back abandons it.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -117,10 +118,30 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
+	// Recovery consents to go on with what one member holds after a majority of the members was lost for good.
+	// +optional
+	Recovery *Recovery `json:"recovery,omitempty"`
+
 	// DeletionProtection refuses the deletion of this resource until it is set to false. The admission policy
 	// deletion-protection.georegister.io must be installed.
 	// +optional
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
+}
+
+// Recovery consents to go on with what one member holds after a majority of the members was lost for good. Writes
+// that were acknowledged may be lost, namely those that the trusted member does not hold, and reads may go back to an
+// older value: give it only when the lost volumes can't be brought back. The other members are stopped and
+// given up, the volumes that they had are kept, and as many new ones join as spec.sites asks for.
+type Recovery struct {
+	// TrustMember is the number of the member whose state is kept, of those in status.members.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	TrustMember int32 `json:"trustMember"`
+
+	// Epoch is the epoch of the view that is given up, which is status.view.epoch. The recovery happens in that epoch
+	// alone, and makes the next one: a manifest that is applied again does not repeat it.
+	// +kubebuilder:validation:Minimum=1
+	Epoch int64 `json:"epoch"`
 }
 
 // Site is a place where members live: a region or a zone.
@@ -137,7 +158,8 @@ type Site struct {
 	// +kubebuilder:validation:Maximum=7
 	Members *int32 `json:"members,omitempty"`
 
-	// NodePool is the nodes that the site's members may run on. Without it they may run anywhere.
+	// NodePool is the nodes that the site's members may run on. Without it they may run anywhere. With another one, a
+	// new member joins there for each that is elsewhere, which then leaves.
 	// +optional
 	NodePool *NodePool `json:"nodePool,omitempty"`
 }
@@ -252,6 +274,12 @@ type Storage struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Class string `json:"class,omitempty"`
+
+	// TransferRate is how many bytes of state a member fetches a second when it joins, over all its shards, from 64Ki to
+	// 1Ti. A higher rate ends a change of members sooner and leaves less for clients meanwhile. Default: 32Mi.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="transferRate must be between 64Ki and 1Ti: bytes a second"
+	TransferRate *resource.Quantity `json:"transferRate,omitempty"`
 
 	// Retention says what becomes of the volumes when the resource is deleted: Retain keeps them, and a resource
 	// of the same name takes them up again; Delete deletes them, and the data with them. Default: Retain.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/view"
 )
 
 const (
@@ -20,6 +21,8 @@ const (
 	maxShards         = 256
 	maxKeyBytes       = 64 << 10
 	maxValueBytes     = 16 << 20
+	minTransferRate   = 64 << 10
+	maxTransferRate   = 1 << 40
 )
 
 // Validate lists what is wrong with a manifest: one error per mistake, with the path of the field and the
@@ -70,6 +73,9 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	if s.WAN != nil {
 		add(validateWAN(path, s)...)
 	}
+	if s.Recovery != nil {
+		add(validateRecovery(path.Child("recovery"), *s.Recovery)...)
+	}
 	add(validatePods(path, s)...)
 	return errs
 }
@@ -117,6 +123,19 @@ func validateStorage(path *field.Path, s Storage) field.ErrorList {
 			"durability %s has no interval; remove it or set durability: Interval", s.DurabilityOrDefault())))
 	}
 	return append(errs, validateDuration(at, s.Interval, time.Millisecond, maxInterval)...)
+}
+
+func validateRecovery(path *field.Path, r Recovery) field.ErrorList {
+	var errs field.ErrorList
+	if r.TrustMember < 1 || r.TrustMember > view.MaxMemberID {
+		errs = append(errs, field.Invalid(path.Child("trustMember"), r.TrustMember, fmt.Sprintf(
+			"must be the number of a member, which status.members has: between 1 and %d", view.MaxMemberID)))
+	}
+	if r.Epoch < 1 {
+		errs = append(errs, field.Invalid(path.Child("epoch"), r.Epoch,
+			"must be the epoch that is given up, which is status.view.epoch: at least 1"))
+	}
+	return errs
 }
 
 // validateWAN is told the whole spec: links and profiles must fit the sites.

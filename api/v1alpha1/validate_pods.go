@@ -110,6 +110,10 @@ func validateVolumes(path *field.Path, s Storage) field.ErrorList {
 	if s.Size != nil && s.Size.Sign() <= 0 {
 		errs = append(errs, field.Invalid(path.Child("size"), s.Size.String(), "must be more than nothing, such as 10Gi"))
 	}
+	if s.TransferRate != nil && (s.TransferRate.CmpInt64(minTransferRate) < 0 || s.TransferRate.CmpInt64(maxTransferRate) > 0) {
+		errs = append(errs, field.Invalid(path.Child("transferRate"), s.TransferRate.String(),
+			"must be between 64Ki and 1Ti: bytes a second"))
+	}
 	if retentions := []Retention{Retain, Delete}; s.Retention != "" && !slices.Contains(retentions, s.Retention) {
 		errs = append(errs, field.NotSupported(path.Child("retention"), s.Retention, retentions))
 	}

@@ -130,7 +130,8 @@ func TestChanges(t *testing.T) {
 	namespace := newNamespace(t, api)
 	const (
 		sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
-		fixed = "spec.sites can't be changed yet"
+		count = "all sites together must have 3, 5 or 7 members"
+		links = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
 		class = "spec.storage.class can't be changed"
 		size  = "spec.storage.size can't shrink"
 		kept  = "spec.storage.durability can't be changed to or from Memory"
@@ -139,10 +140,18 @@ func TestChanges(t *testing.T) {
 	)
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
-		{"a site's name", sites, strings.Replace(sites, "name: b", "name: d", 1), fixed},
-		{"more sites", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), fixed},
-		{"fewer sites", strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), sites, fixed},
-		{"more members", sites, strings.Replace(sites, "name: b", "name: b, members: 3", 1), fixed},
+		{"a site's name", sites, strings.Replace(sites, "name: b", "name: d", 1), ""},
+		{"more sites", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), ""},
+		{"fewer sites", strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), sites, ""},
+		{"more members", sites, strings.Replace(sites, "name: b", "name: b, members: 3", 1), ""},
+		{"all sites others", sites, "protocol: Gryff\nsites: [{name: d, members: 2}, {name: e}]\n", ""},
+		{"a site less", sites, strings.Replace(sites, ", {name: c}", "", 1), count},
+		{"a site more", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}", 1), count},
+		{"a member more", sites, strings.Replace(sites, "name: b", "name: b, members: 2", 1), count},
+		{"more members than there may be", sites, strings.Replace(sites, "name: b", "name: b, members: 7", 1), count},
+		{"a site twice", sites, strings.Replace(sites, "name: c", "name: a", 1), "Duplicate value"},
+		{"a site without its links", sites + links, strings.Replace(sites, "name: c", "name: d", 1) + links,
+			"a link joins a site that is not in spec.sites"},
 		{"members spelled out", sites, strings.Replace(sites, "name: b", "name: b, members: 1", 1), ""},
 		{"sites in another order", sites, strings.Replace(sites, "{name: a}, {name: b}", "{name: b}, {name: a}", 1), ""},
 		{"a node pool", sites, strings.Replace(sites, "name: b", "name: b, nodePool: {value: z2}", 1), ""},
@@ -167,12 +176,13 @@ func TestChanges(t *testing.T) {
 		{"shorter keys", sites, sites + "limits: {keyBytes: 4095}", limit},
 		{"shorter values", sites + "limits: {valueBytes: 2000000}", sites, limit},
 		{"the network, the image and the rest", sites, sites + `
-wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}
+` + links + `
 image: other:v2
 resources: {requests: {cpu: 1}}
 podTemplate: {env: [{name: A, value: b}]}
-storage: {retention: Delete}
+storage: {retention: Delete, transferRate: 1Mi}
 monitoring: {enabled: true}
+recovery: {trustMember: 1, epoch: 2}
 paused: true
 deletionProtection: true`, ""},
 	}
