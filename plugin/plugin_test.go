@@ -104,6 +104,29 @@ func TestStatus(t *testing.T) {
 	down.Status.Conditions[0] = metav1.Condition{
 		Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "NoQuorum", Message: "1 of 3 members is reached",
 	}
+	changing := healthy()
+	percent := int32(63)
+	changing.Status.Change = &v1alpha1.ChangeStatus{
+		Epoch: 2, Step: v1alpha1.CatchingUp, Joining: []int32{4, 5}, Leaving: []int32{2}, Settled: "2/4", Fetched: "1/2",
+		Percent: &percent, Bytes: 3 << 19, RemainingBytes: 900 << 10, Since: metav1.NewTime(time.Now().Add(-3 * time.Minute)),
+		Message: "Member 5 (site e) fetches the state",
+	}
+	changing.Status.Members = append(changing.Status.Members, v1alpha1.MemberStatus{ID: 4, Site: "d", Role: "Voter", State: "votes"})
+	starting := healthy()
+	starting.Status.Change = &v1alpha1.ChangeStatus{Step: v1alpha1.StartingMembers, Joining: []int32{4}, Since: metav1.Now()}
+	lost := healthy()
+	lost.Status.Conditions[0] = down.Status.Conditions[0]
+	lost.Status.Conditions = append(lost.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionQuorumLost, Status: metav1.ConditionTrue, Reason: "MembersLost", Message: "members 2 and 3 lost their volumes",
+	})
+	recovered := healthy()
+	recovered.Status.Conditions = append(recovered.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionQuorumLost, Status: metav1.ConditionFalse, Reason: "QuorumThere", Message: "no quorum is lost",
+	})
+	recovered.Status.Recovered = &v1alpha1.RecoveredStatus{
+		Epoch: 5, TrustedMember: 1, GivenUp: []int32{2, 3}, Time: metav1.NewTime(time.Now().Add(-time.Hour)),
+		Message: "What only these acknowledged is lost",
+	}
 	unseen := healthy()
 	unseen.Status = v1alpha1.GeoRegisterClusterStatus{}
 	tests := []struct {
@@ -118,6 +141,14 @@ func TestStatus(t *testing.T) {
 			[]string{"serving, degraded", "Degraded is True (MemberSilent): member 3 is silent: dial timed out", "was not looked at yet", "member 3 fell silent"},
 			[]string{"of another cluster", "QuorumHealthy is"}},
 		{"down", []client.Object{down}, []string{"NOT serving: 1 of 3 members is reached", "Available is False (NoQuorum)"}, nil},
+		{"changing", []client.Object{changing},
+			[]string{"change since 3m", ": CatchingUp 63%; joining 4, 5, leaving 2; settled 2/4; fetched 1/2, 1.5 MiB, about 900.0 KiB to go: Member 5",
+				"joins: votes", "leaves: serves"}, []string{"recovered"}},
+		{"a change that begins", []client.Object{starting}, []string{": StartingMembers; joining 4, leaving nobody\n"}, []string{"fetched", "%"}},
+		{"quorum lost", []client.Object{lost}, []string{"first: Gryff, QUORUM LOST", "QuorumLost is True (MembersLost): members 2 and 3"}, nil},
+		{"recovered", []client.Object{recovered},
+			[]string{"serving, 3/3", "recovered 60m ago from the lost quorum of epoch 5: member 1 was trusted, given up were 2, 3: What only"},
+			[]string{"QuorumLost is", "change since"}},
 		{"never seen", []client.Object{unseen}, []string{"no operator has looked at it yet"}, []string{"MEMBER"}},
 	}
 	for _, tt := range tests {
@@ -165,6 +196,19 @@ func TestSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "b:6379") || !strings.Contains(out.String(), "2 on node-b (serves)") {
+		t.Errorf("got:\n%s", out.String())
+	}
+}
+
+func TestSitesThatLeave(t *testing.T) {
+	c := healthy()
+	c.Status.Sites = c.Status.Sites[:2]
+	c.Status.Change = &v1alpha1.ChangeStatus{Step: v1alpha1.CatchingUp, Leaving: []int32{3}}
+	var out bytes.Buffer
+	if err := connect(t, nil, c).Sites(t.Context(), &out, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "3 on node-c (leaves: serves)") || strings.Count(out.String(), "\n") != 4 {
 		t.Errorf("got:\n%s", out.String())
 	}
 }

@@ -22,13 +22,13 @@ import (
 const recentEvents = 8
 
 // good says which status of a condition is as it should be. The others are news only where they say False (or, for
-// Degraded, Progressing and Paused, True) or Unknown.
+// Degraded, Progressing, Paused and QuorumLost, True) or Unknown.
 var good = map[string]metav1.ConditionStatus{
 	v1alpha1.ConditionAvailable: metav1.ConditionTrue, v1alpha1.ConditionQuorumHealthy: metav1.ConditionTrue,
 	v1alpha1.ConditionViewKnown: metav1.ConditionTrue, v1alpha1.ConditionToleratesZoneLoss: metav1.ConditionTrue,
 	v1alpha1.ConditionMonitoringReady: metav1.ConditionTrue,
 	v1alpha1.ConditionProgressing:     metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse,
-	v1alpha1.ConditionPaused: metav1.ConditionFalse,
+	v1alpha1.ConditionPaused: metav1.ConditionFalse, v1alpha1.ConditionQuorumLost: metav1.ConditionFalse,
 }
 
 // Status prints how the cluster of a name is, or all of the namespace if it is empty.
@@ -105,6 +105,13 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 		}
 		fmt.Fprintf(w, "; data %s\n", v.ClusterID)
 	}
+	if s.Change != nil {
+		describeChange(w, s.Change, now)
+	}
+	if r := s.Recovered; r != nil {
+		fmt.Fprintf(w, "recovered %s ago from the lost quorum of epoch %d: member %d was trusted, given up were %s: %s\n",
+			duration.HumanDuration(now.Sub(r.Time.Time)), r.Epoch, r.TrustedMember, numbers(r.GivenUp), r.Message)
+	}
 	for _, condition := range s.Conditions {
 		if condition.Status == good[condition.Type] {
 			continue
@@ -115,7 +122,7 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	fmt.Fprintln(w, "MEMBER\tSITE\tROLE\tINCARNATION\tPOD\tNODE\tVERSION\tSTATE")
 	for _, m := range s.Members {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.ID, m.Site, orDash(m.Role), m.Incarnation, orDash(m.Pod),
-			orDash(m.Node), orDash(m.Version), m.State)
+			orDash(m.Node), orDash(m.Version), state(c, m))
 	}
 	if len(events) > 0 {
 		fmt.Fprintln(w)
@@ -127,10 +134,64 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	return w.Flush()
 }
 
+// describeChange writes the change of members that is under way.
+func describeChange(w io.Writer, c *v1alpha1.ChangeStatus, now time.Time) {
+	fmt.Fprintf(w, "change since %s: %s", duration.HumanDuration(now.Sub(c.Since.Time)), c.Step)
+	if c.Percent != nil {
+		fmt.Fprintf(w, " %d%%", *c.Percent)
+	}
+	fmt.Fprintf(w, "; joining %s, leaving %s", numbers(c.Joining), numbers(c.Leaving))
+	if c.Settled != "" {
+		fmt.Fprintf(w, "; settled %s", c.Settled)
+	}
+	if c.Fetched != "" {
+		fmt.Fprintf(w, "; fetched %s, %s, about %s to go", c.Fetched, size(c.Bytes), size(c.RemainingBytes))
+	}
+	if c.Message != "" {
+		fmt.Fprintf(w, ": %s", c.Message)
+	}
+	fmt.Fprintln(w)
+}
+
+// numbers are members by their numbers.
+func numbers(ids []int32) string {
+	if len(ids) == 0 {
+		return "nobody"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
+}
+
+// size is bytes in a unit that people read.
+func size(bytes int64) string {
+	switch {
+	case bytes >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	case bytes >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	case bytes >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", bytes)
+}
+
+// state is what a member does, and whether it comes or goes.
+func state(c *v1alpha1.GeoRegisterCluster, m v1alpha1.MemberStatus) string {
+	change := c.Status.Change
+	switch {
+	case change != nil && slices.Contains(change.Joining, int32(m.ID)):
+		return "joins: " + m.State
+	case change != nil && slices.Contains(change.Leaving, int32(m.ID)):
+		return "leaves: " + m.State
+	}
+	return m.State
+}
+
 // summary is the first thing to know.
 func summary(c *v1alpha1.GeoRegisterCluster) string {
 	available := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAvailable)
 	switch {
+	case meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionQuorumLost):
+		return "QUORUM LOST, which only spec.recovery ends (docs/operations.md)"
 	case available == nil || available.Status == metav1.ConditionUnknown:
 		return "nothing is known of it"
 	case available.Status == metav1.ConditionFalse:
@@ -155,16 +216,27 @@ func (k *Kubernetes) Sites(ctx context.Context, out io.Writer, name string) erro
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SITE\tREADY\tREDIS\tGRPC\tMEMBERS")
-	for _, site := range c.Status.Sites {
+	for _, site := range withLeaving(c.Status) {
 		var members []string
 		for _, m := range c.Status.Members {
 			if m.Site == site.Name {
-				members = append(members, fmt.Sprintf("%d on %s (%s)", m.ID, orDash(m.Node), m.State))
+				members = append(members, fmt.Sprintf("%d on %s (%s)", m.ID, orDash(m.Node), state(c, m)))
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", site.Name, site.Ready, site.Redis, site.GRPC, strings.Join(members, ", "))
 	}
 	return w.Flush()
+}
+
+// withLeaving are the sites, and after them those that are no longer asked for but still have members.
+func withLeaving(s v1alpha1.GeoRegisterClusterStatus) []v1alpha1.SiteStatus {
+	sites := slices.Clone(s.Sites)
+	for _, m := range s.Members {
+		if !slices.ContainsFunc(sites, func(site v1alpha1.SiteStatus) bool { return site.Name == m.Site }) {
+			sites = append(sites, v1alpha1.SiteStatus{Name: m.Site, Ready: "leaves", Redis: "-", GRPC: "-"})
+		}
+	}
+	return sites
 }
 
 func orDash(s string) string {
