@@ -142,5 +142,25 @@ func (j *Journal) Persisted(sequence uint64) {
 	}
 }
 
+// Mark names what was put so far, for Survives.
+func (j *Journal) Mark() (mark uint64) {
+	if j.pending.Len() > 0 {
+		return j.next
+	}
+	return j.next - 1
+}
+
+// Survives reports whether everything that was put up to a mark is durable.
+func (j *Journal) Survives(mark uint64) bool { return mark <= j.durable }
+
+// Remaining estimates the bytes of the records behind a key, without those that are not durable yet; 0 if the disk
+// can't tell.
+func (j *Journal) Remaining(after []byte) uint64 {
+	if d, ok := j.disk.(interface{ Remaining(after []byte) uint64 }); ok {
+		return d.Remaining(after)
+	}
+	return 0
+}
+
 // Clean reports whether everything that was put is durable.
 func (j *Journal) Clean() bool { return len(j.overlay) == 0 }

@@ -1,23 +1,11 @@
 package member
 
 import (
-	"bytes"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// pageBytes bounds the records of one page of a state transfer, give or take one record.
-const pageBytes = 256 << 10
-
-// source is a member that adopted this newcomer, and how much of its state is here.
-type source struct {
-	after    []byte // the storage key behind which the next page starts
-	done     bool
-	answered phase.Phase
-}
 
 // enough reports whether those who answered are as many others as must adopt a newcomer: enough to meet, outside the
 // newcomer, every quorum that counted its lost disk. They are f + 1 when n = 2f + 1.
@@ -25,7 +13,7 @@ func (m *Member) enough(p *phase.Phase) bool {
 	return p.Meets(m.roster, 0) || m.mistakes.TransferFromOne && p.Count(m.roster) > 0
 }
 
-// serve answers a newcomer. Only voters do: what another newcomer knows is incomplete.
+// serve answers a newcomer, or one that fetches. Only voters do: what another newcomer knows is incomplete.
 func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 	switch msg.Kind {
 	case peerv1.Kind_JOIN_QUERY:
@@ -38,7 +26,7 @@ func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 		m.save(true)
 		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK})
 	case peerv1.Kind_TRANSFER:
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Transfer: m.page(msg.GetTransfer().GetFrom())})
+		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Op: msg.Op, Transfer: m.page(msg.GetTransfer())})
 	}
 }
 
@@ -53,23 +41,6 @@ func (m *Member) send(to []view.MemberID, kind peerv1.Kind) {
 	}
 }
 
-func (m *Member) page(from []byte) *peerv1.Transfer {
-	t := &peerv1.Transfer{From: from, Last: true}
-	size := 0
-	m.journal.Scan(from, func(key, value []byte) bool {
-		if size >= pageBytes {
-			t.Last = false
-			return false
-		}
-		if !bytes.Equal(key, recordKey) {
-			t.Records = append(t.Records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
-			size += len(key) + len(value)
-		}
-		return true
-	})
-	return t
-}
-
 // query asks which incarnations of this member the others know.
 func (m *Member) query(to []view.MemberID) {
 	for _, id := range to {
@@ -81,6 +52,7 @@ func (m *Member) beginTransfer() {
 	m.state = transferring
 	m.ask.Restart()
 	m.send(m.ask.Ask(&m.config, m.now, len(m.config.Nearest)), peerv1.Kind_ADOPT)
+	m.arrived() // by an earlier process
 }
 
 // join handles the answers to a newcomer that is not complete yet.
@@ -94,13 +66,11 @@ func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 		}
 	case m.state != transferring || !m.knowsMe(msg): // of an earlier join
 	case msg.Kind == peerv1.Kind_ADOPT_OK:
-		if m.sources[from] == nil {
-			m.ask.Answer(m.roster, from)
-			m.sources[from] = &source{}
-			m.fetch(from)
-		}
+		m.ask.Answer(m.roster, from)
+		m.source(from)
+		m.askPage(from)
 	case msg.Kind == peerv1.Kind_TRANSFER_PAGE:
-		m.take(from, msg.GetTransfer())
+		m.take(from, msg)
 	}
 }
 
@@ -123,32 +93,11 @@ func (m *Member) takeIncarnation() {
 	m.beginTransfer()
 }
 
-func (m *Member) fetch(from view.MemberID) {
-	s := m.sources[from]
-	s.answered.Restart()
-	s.answered.Ask(&m.config, m.now, 1)
-	m.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER, Transfer: &peerv1.Transfer{From: s.after}})
-}
-
-func (m *Member) take(from view.MemberID, t *peerv1.Transfer) {
-	s := m.sources[from]
-	if s == nil || s.done || t == nil || !bytes.Equal(t.From, s.after) {
-		return // a page that was asked for twice
-	}
-	for _, r := range t.Records {
-		if !bytes.Equal(r.Key, recordKey) {
-			m.inner.Adopt(r.Key, r.Value)
-		}
-	}
-	if !t.Last && len(t.Records) > 0 {
-		s.after = t.Records[len(t.Records)-1].Key
-		m.fetch(from)
-		return
-	}
-	s.done = true
+// arrived ends the transfer once enough of those that adopted this newcomer have sent everything.
+func (m *Member) arrived() {
 	done := phase.Phase{}
 	for _, id := range m.config.Nearest {
-		if s := m.sources[id]; s != nil && s.done {
+		if s := m.known(id); s != nil && s.done {
 			done.Answer(m.roster, id)
 		}
 	}
@@ -167,12 +116,6 @@ func (m *Member) askAgain() {
 	}
 	m.send(again, peerv1.Kind_ADOPT)
 	for _, id := range m.config.Nearest {
-		s := m.sources[id]
-		if s == nil || s.done {
-			continue
-		}
-		if due := s.answered.Again(&m.config, m.roster, m.now); len(due) > 0 {
-			m.fetch(id)
-		}
+		m.askPage(id) // if it has adopted this disk
 	}
 }

@@ -1,11 +1,12 @@
-// Package member makes a replication protocol safe against lost disks: it decides whether this member may
-// vote, stamps and filters incarnations, and brings a newcomer up to date before its protocol runs.
+// Package member makes a replication protocol safe against lost disks and changes of the view: it decides whether
+// this member may vote, stamps and filters incarnations, brings a newcomer up to date before its protocol runs, and
+// does the member's part in a joint view while the protocol goes on.
 //
 // A replica that restarts without the state it acknowledged is a new member: quorums that counted it no
 // longer intersect. It takes the next incarnation of its ID, has it adopted by enough others, takes a state
-// transfer from just those, and only then votes (docs/design.md, lost disks). A member of a later view that takes
-// the place of another comes in the same way, as if it were the next disk of the one that it replaces
-// (docs/protocols.md, replaced members).
+// transfer from just those, and only then votes (docs/design.md, lost disks). A member that joins in a joint view, on
+// the empty disk that the view names, votes at once; it fetches the state of those before the change meanwhile
+// (docs/protocols.md, changes of the view).
 package member
 
 import (
@@ -51,10 +52,18 @@ type Mistakes struct {
 	TransferFromOne bool // a newcomer votes after a single member's transfer
 	SkipSettling    bool // a newcomer votes while work is unfinished that its lost disk voted on
 	AnyEpoch        bool // messages of members in other views count
+	CountOneSide    bool // quorums of a joint view count the members after the change alone
+	KeepFetched     bool // what was fetched in the joint view of another epoch counts in this one
+	FetchFromOne    bool // a member in a joint view has fetched enough with the state of a single one
+	SettledAtOnce   bool // a member in a joint view is settled, whatever it has voted on before
 }
 
-// recordKey is where the journal holds the MemberRecord. Protocols use other first bytes.
-var recordKey = []byte{'m'}
+// ownPrefix begins the journal keys of the member's own records, which no other member is sent. Protocols use other
+// first bytes.
+const ownPrefix = 'm'
+
+// recordKey is where the journal holds the MemberRecord.
+var recordKey = []byte{ownPrefix}
 
 type state uint8
 
@@ -78,8 +87,21 @@ type Member struct {
 
 	// A newcomer's progress.
 	ask     phase.Phase
-	highest view.Incarnation          // of this member, that others know
-	sources map[view.MemberID]*source // never ranged over
+	highest view.Incarnation // of this member, that others know
+
+	// A transfer's progress, of a newcomer or of a member in a joint view.
+	sources                   map[view.MemberID]*source
+	from                      view.MemberID // the source that is asked now, by a member in a joint view
+	throttle                  throttle
+	records, bytes, sameBytes uint64 // Change's
+
+	// The part in a joint view.
+	joint     bool
+	before    view.View
+	transfers bool
+	settled   claim
+	fetched   claim
+
 	effects protocol.Effects
 }
 
@@ -104,8 +126,16 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 		roster:   phase.NewRoster(config.View),
 		factory:  factory,
 		sources:  map[view.MemberID]*source{},
+		throttle: newThrottle(&config),
+		joint:    config.View.Joint(), before: config.View.Before(), transfers: config.View.Transfers(config.Self),
+	}
+	if mistakes.CountOneSide {
+		m.roster.CountOneSide()
 	}
 	record, found, err := m.load()
+	if err == nil {
+		err = m.recallTransfer()
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,6 +147,7 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 		}
 		if record.Voter {
 			m.state = voting
+			m.forgetTransfer()
 		} else {
 			m.beginTransfer()
 		}
@@ -191,8 +222,11 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 			m.serve(from, msg)
 		}
 	case peerv1.Kind_JOIN_QUERY_REPLY, peerv1.Kind_ADOPT_OK, peerv1.Kind_TRANSFER_PAGE:
-		if m.state != voting {
+		switch {
+		case m.state != voting:
 			m.join(from, msg)
+		case msg.Kind == peerv1.Kind_TRANSFER_PAGE && m.fetches():
+			m.take(from, msg)
 		}
 	case peerv1.Kind_EXECUTED:
 		if m.state == voting || m.state == settling {
@@ -211,6 +245,7 @@ func (m *Member) Tick(now protocol.Instant) {
 	switch m.state {
 	case voting:
 		m.inner.Tick(now)
+		m.participate()
 	case settling:
 		m.settle()
 	default:
@@ -305,6 +340,7 @@ func (m *Member) save(voter bool) {
 func (m *Member) becomeVoter() {
 	m.state = voting
 	m.save(true)
+	m.forgetTransfer()
 	if m.inner == nil {
 		m.inner = m.factory(m.config, m.journal, m.roster)
 	}

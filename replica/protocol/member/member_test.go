@@ -34,6 +34,8 @@ func (i *inner) Tick(protocol.Instant)                  {}
 func (i *inner) Ready() protocol.Effects                { return protocol.Effects{Fault: i.fault} }
 func (i *inner) Adopt(_, _ []byte)                      {}
 func (i *inner) Settle(protocol.Instant) (settled bool) { return !i.unsettle }
+func (i *inner) Unsettled() int                         { return 0 }
+func (i *inner) Unfinished() []protocol.Request         { return nil }
 func (i *inner) factory() member.Factory {
 	return func(protocol.Config, *protocol.Journal, *phase.Roster) member.Inner { return i }
 }

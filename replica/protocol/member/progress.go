@@ -1,0 +1,156 @@
+package member
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// transferKey is where the journal holds the TransferRecord.
+var transferKey = []byte{ownPrefix, 't'}
+
+// Change is a member's part in a change of the view, and how far a member whose disk was lost has joined. The zero
+// value is that of a voting member in a plain view.
+type Change struct {
+	Joint     bool // the view is joint
+	Settled   bool // all that it had voted on in earlier views, or hears of, is finished, and that is durable
+	Transfers bool // it has to fetch the state of the members before the change
+	Fetched   bool // and has; what it heard of that way is finished too
+	Records   uint64
+	Bytes     uint64 // of those records, keys and values
+	SameBytes uint64 // compared, and not sent since they are equal here
+	Remaining uint64 // bytes that are still to be sent or compared, estimated; 0 if nobody can tell
+}
+
+// Change tells how far this member is.
+func (m *Member) Change() Change {
+	c := Change{
+		Joint: m.joint, Transfers: m.transfers,
+		Settled: m.settled.holds(m.journal), Fetched: m.fetched.holds(m.journal),
+	}
+	if m.state != voting || m.fetches() {
+		c.Remaining = m.remaining()
+	}
+	if m.state != voting || c.Joint {
+		c.Records, c.Bytes, c.SameBytes = m.records, m.bytes, m.sameBytes
+	}
+	return c
+}
+
+// Unfinished lists the operations in progress, for the protocol of the next view, when this one has ended.
+func (m *Member) Unfinished() []protocol.Request {
+	if m.state != voting {
+		return nil
+	}
+	return m.inner.Unfinished()
+}
+
+// claim is something that became true here and stays so. It may be told when what it rests on is durable.
+type claim struct {
+	made bool
+	mark uint64 // of the journal
+}
+
+func (c *claim) make(j *protocol.Journal) { *c = claim{true, j.Mark()} }
+
+func (c *claim) holds(j *protocol.Journal) bool { return c.made && j.Survives(c.mark) }
+
+// participate does a voting member's part in a joint view; it is called now and then.
+func (m *Member) participate() {
+	if !m.joint {
+		return
+	}
+	if !m.settled.made && m.isSettled() {
+		m.config.Took("member.settled")
+		m.settled.make(m.journal)
+	}
+	if !m.fetches() {
+		return
+	}
+	switch {
+	case m.missing() > 0:
+		m.fetch()
+	case m.isSettled(): // with what it heard of in the transfer
+		m.config.Took("member.fetched")
+		m.fetched.make(m.journal)
+	}
+}
+
+func (m *Member) isSettled() bool { return m.inner.Unsettled() == 0 || m.mistakes.SettledAtOnce }
+
+// recallTransfer goes on with the transfer that an earlier process began in this epoch.
+func (m *Member) recallTransfer() error {
+	raw, ok := m.journal.Get(transferKey)
+	if !ok {
+		return nil
+	}
+	record := &peerv1.TransferRecord{}
+	if err := record.UnmarshalVT(raw); err != nil {
+		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
+	}
+	if record.Epoch != m.config.View.Epoch && !m.mistakes.KeepFetched {
+		return nil
+	}
+	m.records, m.bytes, m.sameBytes = record.Records, record.Bytes, record.SameBytes
+	for _, s := range record.Sources {
+		m.sources[view.MemberID(s.Member)] = &source{incarnation: view.Incarnation(s.Incarnation), after: s.After, done: s.Done}
+	}
+	return nil
+}
+
+// saveTransfer writes how far the transfer is, in one batch with the records that came.
+func (m *Member) saveTransfer() {
+	record := &peerv1.TransferRecord{
+		Epoch: m.config.View.Epoch, Records: m.records, Bytes: m.bytes, SameBytes: m.sameBytes,
+	}
+	for _, member := range m.config.View.Members {
+		if s := m.sources[member.ID]; s != nil {
+			record.Sources = append(record.Sources, &peerv1.TransferSource{
+				Member: uint32(member.ID), Incarnation: uint32(s.incarnation), After: s.after, Done: s.done,
+			})
+		}
+	}
+	raw, err := record.MarshalVT()
+	if err != nil {
+		m.effects.Fault = fmt.Errorf("encode the record of the state transfer: %w", err)
+		return
+	}
+	m.journal.Put(transferKey, raw)
+}
+
+// forgetTransfer ends what was fetched for: a join that is complete, or a joint view that is over.
+func (m *Member) forgetTransfer() {
+	if m.joint || m.mistakes.KeepFetched {
+		return
+	}
+	clear(m.sources)
+	if _, ok := m.journal.Get(transferKey); ok {
+		m.journal.Delete(transferKey)
+	}
+}
+
+// remaining estimates what is still to come. Nobody tells how much one has that was not asked yet: as much as the
+// others, as far as they were heard since this process began.
+func (m *Member) remaining() (bytes uint64) {
+	whole := uint64(0)
+	for _, s := range m.sources { // order is irrelevant: a maximum
+		whole = max(whole, s.passed+s.remaining)
+	}
+	wanted := m.config.Nearest // a member that joins again asks all of those that adopted it
+	if m.state == voting {
+		wanted = m.candidates()
+		wanted = wanted[:min(len(wanted), m.missing())]
+	}
+	for _, id := range wanted {
+		switch s := m.known(id); {
+		case s == nil && m.state != voting:
+		case s != nil && (s.done || s.passed > 0):
+			bytes += s.remaining
+		default:
+			bytes += whole
+		}
+	}
+	return bytes
+}
