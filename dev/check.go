@@ -131,20 +131,19 @@ func plan(sites []string, faults int) []fault {
 
 // faults carries out the plan, and waits until all members serve again.
 func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console, screen *screen) error {
-	spec := s.Options.Manifest.Spec
-	protocol, err := capability.Find(spec.Protocol)
+	protocol, err := capability.Find(s.Options.Manifest.Spec.Protocol)
 	if err != nil {
 		return err
 	}
-	var sites []string
-	for _, site := range spec.Sites {
-		if site.MemberCount() > protocol.Faults(spec.MemberCount()) {
-			return nil // killing it would stop the cluster
+	faults := protocol.Faults(len(cluster.all()))
+	sites := cluster.Sites()
+	for _, site := range sites {
+		if at, err := cluster.find(site); err != nil || len(at) > faults {
+			return err // killing it would stop the cluster
 		}
-		sites = append(sites, site.Name)
 	}
 	start := time.Now()
-	for _, f := range plan(sites, protocol.Faults(spec.MemberCount())) {
+	for _, f := range plan(sites, faults) {
 		timer := time.NewTimer(time.Until(start.Add(time.Duration(f.at * float64(s.Check.Duration)))))
 		select {
 		case <-timer.C:

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,6 +22,7 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -45,23 +48,33 @@ type Options struct {
 	Binary string
 	// RedisBasePort is the first member's Redis port, the others follow; 0: free ports.
 	RedisBasePort int
+	// Report is called with each line on how a change of members is going; nil: nobody wants to know.
+	Report func(string)
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	options   Options
 	directory *directory
+
+	mu       sync.Mutex // one command at a time; it guards the record too
+	cut      map[link]bool
+	progress *progress // of the latest change of members; nil: there was none
+
+	membersMu sync.Mutex
 	members   []*member // by ID
 
-	mu  sync.Mutex // one change at a time
-	cut map[link]bool
+	woken      chan struct{} // has the driver look again at once
+	stop       func()        // ends the driver
+	background sync.WaitGroup
 }
 
 // member is one member of a cluster, running or not.
 type member struct {
-	record     memberRecord // its Wiped changes, under Cluster.mu
+	record     memberRecord
 	connection *grpc.ClientConn
 	admin      adminv1.AdminClient
+	telling    atomic.Bool // it is being told a view
 
 	mu      sync.Mutex
 	process *process
@@ -78,36 +91,63 @@ func Start(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, directory: d, cut: map[link]bool{}}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Cluster{options: o, directory: d, cut: map[link]bool{}, woken: make(chan struct{}, 1), stop: stop}
 	if err := c.start(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.background.Go(func() { c.drive(ctx) })
 	return c, nil
 }
 
 func (c *Cluster) start() error {
-	records := c.directory.record.Members
-	if err := assign(records, c.options.RedisBasePort); err != nil {
+	r := &c.directory.record
+	if err := assign(r.Members, c.options.RedisBasePort, r.View.Epoch > 0); err != nil {
 		return err
 	}
 	if err := c.directory.save(); err != nil {
 		return err
 	}
-	for _, r := range records {
-		connection, err := grpc.NewClient(loopback(r.Ports.Admin), dialOptions()...)
-		if err != nil {
-			return fmt.Errorf("site %s: connect to its admin port: %w", r.Label, err)
-		}
-		c.members = append(c.members, &member{
-			record: r, connection: connection, admin: adminv1.NewAdminClient(connection),
-		})
+	if r.Change != nil {
+		c.progress = newProgress(func(line string) { c.say("%s", line) })
+		c.progress.line("going on with the change: %s", r.Change.describe(r))
 	}
-	for _, m := range c.members {
-		if err := c.run(m); err != nil {
+	for _, m := range r.Members {
+		if err := c.open(m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// open makes a member of a record, and starts it.
+func (c *Cluster) open(r memberRecord) error {
+	connection, err := grpc.NewClient(loopback(r.Ports.Admin), dialOptions()...)
+	if err != nil {
+		return fmt.Errorf("site %s: connect to its admin port: %w", r.Label, err)
+	}
+	m := &member{record: r, connection: connection, admin: adminv1.NewAdminClient(connection)}
+	if err := c.run(m); err != nil {
+		return errors.Join(err, connection.Close())
+	}
+	c.membersMu.Lock()
+	defer c.membersMu.Unlock()
+	c.members = append(c.members, m)
+	return nil
+}
+
+// all are the members, by ID.
+func (c *Cluster) all() []*member {
+	c.membersMu.Lock()
+	defer c.membersMu.Unlock()
+	return slices.Clone(c.members)
+}
+
+// say tells whoever watches a line.
+func (c *Cluster) say(format string, args ...any) {
+	if c.options.Report != nil {
+		c.options.Report(fmt.Sprintf(format, args...))
+	}
 }
 
 // run starts a member that does not run.
@@ -133,14 +173,13 @@ func (c *Cluster) run(m *member) error {
 	return nil
 }
 
-// config is what a member is started with now.
+// config is what a member is started with now. Who the others are, it is told once it runs.
 func (c *Cluster) config(m *member) node.Config {
 	spec := c.options.Manifest.Spec
 	limits := spec.Limits.Register()
 	config := node.Config{
-		Cluster: c.directory.record.Cluster, Epoch: 1, Protocol: spec.Protocol, Shards: spec.ShardCount(),
-		Self:      m.record.ID,
-		Bootstrap: !c.directory.record.Formed && !m.record.Wiped,
+		Cluster: c.directory.record.Cluster, Protocol: spec.Protocol, Shards: spec.ShardCount(),
+		Self: m.record.ID, Site: m.record.Site,
 		Directory: c.directory.disk(m.record), Durability: durability(spec.Storage.DurabilityOrDefault()),
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()),
 		Limits:     node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
@@ -151,15 +190,36 @@ func (c *Cluster) config(m *member) node.Config {
 		},
 		ExitWithInput: true,
 	}
-	for _, other := range c.members {
-		delay := spec.Delay(m.record.Site, other.record.Site)
-		config.Members = append(config.Members, node.Member{
-			ID: other.record.ID, Site: other.record.Site, Address: loopback(other.record.Ports.Peer),
-			RTT: node.Duration(delay.RTT), Jitter: node.Duration(delay.Jitter),
-			Blocked: c.cut[between(m.record.ID, other.record.ID)],
-		})
+	for _, site := range sites(spec) {
+		if delay := spec.Delay(m.record.Site, site); delay != (v1alpha1.Delay{}) {
+			config.Distances = append(config.Distances, node.Distance{
+				Site: site, RTT: node.Duration(delay.RTT), Jitter: node.Duration(delay.Jitter),
+			})
+		}
+	}
+	for _, other := range c.directory.record.Members {
+		if c.cut[between(m.record.ID, other.ID)] {
+			config.Blocked = append(config.Blocked, other.ID)
+		}
 	}
 	return config
+}
+
+// sites are those between which the manifest knows the distance, or all that it has: with a profile, members can join
+// at the others of the profile too.
+func sites(spec v1alpha1.GeoRegisterClusterSpec) (names []string) {
+	if spec.WAN != nil && spec.WAN.Profile != "" {
+		if p, err := profile.Find(spec.WAN.Profile); err == nil { // it is valid
+			for _, site := range p.Sites {
+				names = append(names, strings.ToLower(site))
+			}
+		}
+		return names
+	}
+	for _, site := range spec.Sites {
+		names = append(names, site.Name)
+	}
+	return names
 }
 
 func durability(d v1alpha1.Durability) storage.Durability {
@@ -196,16 +256,10 @@ func (c *Cluster) Restart(site string) error {
 	})
 }
 
-// Wipe kills the members of a site, removes their disks and starts them as newcomers.
+// Wipe kills the members of a site, removes their disks and starts them on empty ones, which the view does not name.
 func (c *Cluster) Wipe(site string) error {
 	return c.each(site, func(m *member) error {
 		m.current().kill()
-		// Noted first: from here on an empty disk must never vote, whatever happens to this process.
-		m.record.Wiped = true
-		c.directory.record.Members[m.record.ID-1].Wiped = true
-		if err := c.directory.save(); err != nil {
-			return err
-		}
 		if err := os.RemoveAll(c.directory.disk(m.record)); err != nil {
 			return fmt.Errorf("%s: remove its disk: %w", m.record.Label, err)
 		}
@@ -244,8 +298,8 @@ func (c *Cluster) Heal() error {
 	defer c.mu.Unlock()
 	clear(c.cut)
 	var errs []error
-	for _, m := range c.members {
-		for _, other := range c.members {
+	for _, m := range c.all() {
+		for _, other := range c.all() {
 			if m != other {
 				errs = append(errs, c.setLink(m, other, false))
 			}
@@ -290,7 +344,7 @@ func (c *Cluster) each(site string, change func(*member) error) error {
 func (c *Cluster) find(site string) ([]*member, error) {
 	var found []*member
 	var labels []string
-	for _, m := range c.members {
+	for _, m := range c.all() {
 		labels = append(labels, m.record.Label)
 		if m.record.Site == site || m.record.Label == site {
 			found = append(found, m)
@@ -311,23 +365,22 @@ func (m *member) current() *process {
 
 // Close stops all members and removes a temporary data directory. It returns what did not go in order.
 func (c *Cluster) Close() error {
+	c.stop()
+	c.background.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	errs := make([]error, len(c.members))
+	members := c.all()
+	errs := make([]error, len(members))
 	var group sync.WaitGroup
-	for i, m := range c.members {
-		p := m.current()
-		if p == nil {
-			continue
-		}
+	for i, m := range members {
 		group.Go(func() {
-			if err := p.stop(stopWithin); err != nil {
+			if err := m.current().stop(stopWithin); err != nil {
 				errs[i] = fmt.Errorf("site %s: %w", m.record.Label, err)
 			}
 		})
 	}
 	group.Wait()
-	for _, m := range c.members {
+	for _, m := range members {
 		errs = append(errs, m.connection.Close())
 	}
 	return errors.Join(append(errs, c.directory.close())...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,56 +26,101 @@ func NewConsole(c *Cluster) *Console { return &Console{cluster: c, rates: NewRat
 // action is a command.
 type action struct {
 	name      string
-	arguments []string // their names
+	arguments string // as people are told, empty: none
+	least     int    // of arguments
+	most      int
 	help      string
 	run       func(c *Console, ctx context.Context, args []string) (string, error)
+	follow    bool // it begins a change of members, which can be followed
 }
 
 // Action describes a command, for help texts.
 type Action struct {
-	Name      string
-	Arguments []string
-	Help      string
+	Name        string
+	Arguments   string // as people are told
+	Least, Most int    // how many there are
+	Help        string
+}
+
+// Usage is how the command is given.
+func (a Action) Usage() string { return strings.TrimSpace(a.Name + " " + a.Arguments) }
+
+// Check reports that a command can't have so many arguments.
+func (a Action) Check(arguments int) error {
+	if arguments < a.Least || arguments > a.Most {
+		return fmt.Errorf("use: %s", a.Usage())
+	}
+	return nil
 }
 
 // Actions lists the commands that other shells may send.
 func Actions() []Action {
 	var all []Action
 	for _, a := range actions() {
-		all = append(all, Action{a.name, a.arguments, a.help})
+		all = append(all, a.describe())
 	}
 	return all
 }
+
+func (a action) describe() Action { return Action{a.name, a.arguments, a.least, a.most, a.help} }
+
+// many bounds the arguments of a command that takes several.
+const many = 7
 
 func actions() []action {
 	done := func(format string, args ...any) func(error) (string, error) {
 		return func(err error) (string, error) { return fmt.Sprintf(format, args...), err }
 	}
 	return []action{
-		{"kill", []string{"SITE"}, "end the members of a site as a crash would; their disks stay",
+		{"kill", "SITE", 1, 1, "end the members of a site as a crash would; their disks stay",
 			func(c *Console, _ context.Context, a []string) (string, error) {
 				return done("killed %s; `restart %s` brings it back", a[0], a[0])(c.cluster.Kill(a[0]))
-			}},
-		{"restart", []string{"SITE"}, "start the members of a site on their disks; stop them first if they run",
+			}, false},
+		{"restart", "SITE", 1, 1, "start the members of a site on their disks; stop them first if they run",
 			func(c *Console, _ context.Context, a []string) (string, error) {
 				return done("restarted %s", a[0])(c.cluster.Restart(a[0]))
-			}},
-		{"wipe", []string{"SITE"}, "kill the members of a site, lose their disks, and start them as newcomers",
+			}, false},
+		{"wipe", "SITE", 1, 1, "kill the members of a site, lose their disks, and start them as newcomers",
 			func(c *Console, _ context.Context, a []string) (string, error) {
 				return done("wiped %s; it joins as a newcomer and votes when it has the others' state", a[0])(c.cluster.Wipe(a[0]))
-			}},
-		{"partition", []string{"SITE", "SITE"}, "cut the links between two sites",
+			}, false},
+		{"partition", "SITE SITE", 2, 2, "cut the links between two sites",
 			func(c *Console, _ context.Context, a []string) (string, error) {
 				return done("cut %s from %s; `heal` mends all links", a[0], a[1])(c.cluster.Partition(a[0], a[1]))
-			}},
-		{"heal", nil, "mend all links", func(c *Console, _ context.Context, _ []string) (string, error) {
+			}, false},
+		{"heal", "", 0, 0, "mend all links", func(c *Console, _ context.Context, _ []string) (string, error) {
 			return done("mended all links")(c.cluster.Heal())
-		}},
-		{"status", nil, "show the sites, their ports and how they are doing", (*Console).status},
-		{"quit", nil, "stop all members in order and leave", func(*Console, context.Context, []string) (string, error) {
+		}, false},
+		{"add", "SITE...", 1, many, "have a member join at each of the sites",
+			func(c *Console, ctx context.Context, a []string) (string, error) { return c.cluster.Add(ctx, a...) }, true},
+		{"remove", "SITE...", 1, many, "have the members of sites leave, or single ones by their name",
+			func(c *Console, ctx context.Context, a []string) (string, error) { return c.cluster.Remove(ctx, a...) }, true},
+		{"replace", "SITE [with SITE]", 1, 3, "have the members of a site leave, and others join there or at another one",
+			(*Console).replace, true},
+		{"abandon", "", 0, 0, "give up the change of members that is going on", func(c *Console, _ context.Context, _ []string) (string, error) {
+			return done("giving the change up")(c.cluster.Abandon())
+		}, true},
+		{"recover", "MEMBER", 1, 1, "go on with one member after the others are lost for good; it says what may be lost",
+			func(c *Console, ctx context.Context, a []string) (string, error) { return c.cluster.Recover(ctx, a[0]) }, false},
+		{"status", "", 0, 0, "show the sites, their ports and how they are doing", (*Console).status, false},
+		{"quit", "", 0, 0, "stop all members in order and leave", func(*Console, context.Context, []string) (string, error) {
 			return "stopping", ErrQuit
-		}},
+		}, false},
 	}
+}
+
+// replace takes `va`, `va jp` and `va with jp`.
+func (c *Console) replace(ctx context.Context, a []string) (string, error) {
+	if len(a) == 3 && strings.EqualFold(a[1], "with") {
+		a = []string{a[0], a[2]}
+	}
+	switch len(a) {
+	case 1:
+		return c.cluster.Replace(ctx, a[0], "")
+	case 2:
+		return c.cluster.Replace(ctx, a[0], a[1])
+	}
+	return "", errors.New("use: replace SITE [with SITE]")
 }
 
 // Execute carries out one line. A blank one does nothing. It returns ErrQuit, with a text, for quit.
@@ -90,23 +136,31 @@ func (c *Console) Execute(ctx context.Context, line string) (string, error) {
 		if a.name != words[0] {
 			continue
 		}
-		if len(words)-1 != len(a.arguments) {
-			return "", fmt.Errorf("use: %s", a.usage())
+		if err := a.describe().Check(len(words) - 1); err != nil {
+			return "", err
 		}
 		return a.run(c, ctx, words[1:])
 	}
 	return "", fmt.Errorf("unknown command %q; `help` lists the commands", words[0])
 }
 
-func (a action) usage() string { return strings.Join(append([]string{a.name}, a.arguments...), " ") }
+// Follow writes how the change that a line began is going, until it is over or the context ends. Of another line there
+// is nothing to follow.
+func (c *Console) Follow(ctx context.Context, line string, write func(string)) error {
+	name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if !slices.ContainsFunc(actions(), func(a action) bool { return a.name == name && a.follow }) {
+		return nil
+	}
+	return c.cluster.follow(ctx, write)
+}
 
 // Help lists the commands.
 func Help() string {
 	var b strings.Builder
 	for _, a := range actions() {
-		fmt.Fprintf(&b, "%-20s %s\n", a.usage(), a.help)
+		fmt.Fprintf(&b, "%-25s %s\n", a.describe().Usage(), a.help)
 	}
-	fmt.Fprintf(&b, "%-20s %s", "help", "this list")
+	fmt.Fprintf(&b, "%-25s %s", "help", "this list")
 	return b.String()
 }
 
@@ -120,5 +174,9 @@ func (c *Console) Table(ctx context.Context) []string {
 	observations := c.cluster.Observe(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.rates.Table(observations, time.Now())
+	lines := c.rates.Table(observations, time.Now())
+	if going := c.cluster.changing(); going != "" {
+		lines = append(lines, going)
+	}
+	return lines
 }

@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,13 +15,18 @@ import (
 )
 
 func TestConsoleRefusals(t *testing.T) {
-	console := NewConsole(&Cluster{})
+	console := NewConsole(&Cluster{directory: &directory{}})
 	for line, want := range map[string]string{
-		"fly":         `unknown command "fly"; ` + "`help` lists the commands",
-		"kill":        "use: kill SITE",
-		"partition a": "use: partition SITE SITE",
-		"heal now":    "use: heal",
-		"kill a":      `no site "a"`,
+		"fly":           `unknown command "fly"; ` + "`help` lists the commands",
+		"kill":          "use: kill SITE",
+		"partition a":   "use: partition SITE SITE",
+		"heal now":      "use: heal",
+		"kill a":        `no site "a"`,
+		"add":           "use: add SITE...",
+		"remove":        "use: remove SITE...",
+		"replace a b c": "use: replace SITE [with SITE]",
+		"remove a":      `no site "a"`,
+		"abandon":       "no change of members is going on",
 	} {
 		if _, err := console.Execute(t.Context(), line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
@@ -46,21 +52,26 @@ func TestConsoleRefusals(t *testing.T) {
 func TestControl(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where the list of running clusters is, on Linux
 	t.Setenv("HOME", t.TempDir())           // and on macOS
-	if _, err := Send(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "no cluster runs") {
+	send := func(data, line string) (string, error) {
+		var text strings.Builder
+		err := Send(t.Context(), data, line, &text)
+		return text.String(), err
+	}
+	if _, err := send("", "status"); err == nil || !strings.Contains(err.Error(), "no cluster runs") {
 		t.Errorf("no cluster runs, yet: %v", err)
 	}
 	d := &directory{path: t.TempDir()}
 	quit, said := context.WithCancel(t.Context())
-	c, err := serveControl(d, NewConsole(&Cluster{}), said)
+	c, err := serveControl(d, NewConsole(&Cluster{directory: &directory{}}), said)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, data := range []string{d.path, ""} {
-		if text, err := Send(t.Context(), data, "status"); err != nil || !strings.HasPrefix(text, "SITE") {
+		if text, err := send(data, "status"); err != nil || !strings.HasPrefix(text, "SITE") {
 			t.Errorf("status with --data %q: %q, %v", data, text, err)
 		}
 	}
-	if _, err := Send(t.Context(), d.path, "kill a"); err == nil || !strings.Contains(err.Error(), `no site "a"`) {
+	if _, err := send(d.path, "kill a"); err == nil || !strings.Contains(err.Error(), `no site "a"`) {
 		t.Errorf("an error of the console: %v", err)
 	}
 	record, err := readControl(d.path)
@@ -77,13 +88,13 @@ func TestControl(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(d.path, controlFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the token can be read by others: %v, %v", info.Mode(), err)
 	}
-	if _, err := Send(t.Context(), "", "quit"); err != nil || quit.Err() == nil {
+	if _, err := send("", "quit"); err != nil || quit.Err() == nil {
 		t.Errorf("quit: %v", err)
 	}
 	if err := c.close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := Send(t.Context(), d.path, "status"); err == nil || !strings.Contains(err.Error(), "no cluster runs in") {
+	if _, err := send(d.path, "status"); err == nil || !strings.Contains(err.Error(), "no cluster runs in") {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -92,7 +103,7 @@ func TestSeveralClusters(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	d := &directory{path: t.TempDir()}
-	c, err := serveControl(d, NewConsole(&Cluster{}), func() {})
+	c, err := serveControl(d, NewConsole(&Cluster{directory: &directory{}}), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +117,7 @@ func TestSeveralClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Send(t.Context(), "", "status"); err == nil || !strings.Contains(err.Error(), "several clusters run") {
+	if err := Send(t.Context(), "", "status", io.Discard); err == nil || !strings.Contains(err.Error(), "several clusters run") {
 		t.Errorf("two clusters run: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(registry, "2")); !os.IsNotExist(err) {
@@ -156,7 +167,7 @@ func TestTable(t *testing.T) {
 
 func TestPortsThatDoNotExist(t *testing.T) {
 	for _, base := range []int{-5, 65534, 70000} {
-		if err := assign(make([]memberRecord, 3), base); err == nil || !strings.Contains(err.Error(), "give one from 1 to 65533") {
+		if err := assign(make([]memberRecord, 3), base, false); err == nil || !strings.Contains(err.Error(), "give one from 1 to 65533") {
 			t.Errorf("--redis-base-port %d: %v", base, err)
 		}
 	}

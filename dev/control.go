@@ -34,8 +34,12 @@ type controlRecord struct {
 // paths, data directories may not.
 type control struct {
 	server *http.Server
-	files  []string // to remove at the end
+	files  []string      // to remove at the end
+	ending chan struct{} // closed when changes are not followed any more
 }
+
+// failure is the trailer that tells the error which a command ended with after it had begun to answer.
+const failure = "Georegister-Failure"
 
 // serveControl starts to take commands for a console. Quit is called when one says so.
 func serveControl(d *directory, console *Console, quit func()) (*control, error) {
@@ -52,9 +56,9 @@ func serveControl(d *directory, console *Console, quit func()) (*control, error)
 	if err := replaceFile(path, data); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	c := &control{files: []string{path}}
+	c := &control{files: []string{path}, ending: make(chan struct{})}
 	c.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer(w, r, record.Token, console, quit)
+		c.answer(w, r, record.Token, console, quit)
 	})}
 	if registry, err := registryDirectory(); err == nil { // else other shells need --data
 		entry := filepath.Join(registry, strconv.Itoa(os.Getpid()))
@@ -66,7 +70,7 @@ func serveControl(d *directory, console *Console, quit func()) (*control, error)
 	return c, nil
 }
 
-func answer(w http.ResponseWriter, r *http.Request, token string, console *Console, quit func()) {
+func (c *control) answer(w http.ResponseWriter, r *http.Request, token string, console *Console, quit func()) {
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
 		http.Error(w, "wrong token", http.StatusForbidden)
 		return
@@ -81,14 +85,39 @@ func answer(w http.ResponseWriter, r *http.Request, token string, console *Conso
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	w.Header().Set("Trailer", failure)
 	_, _ = io.WriteString(w, text) // the shell may be gone
 	if errors.Is(err, ErrQuit) {
 		quit()
+		return
 	}
+	if err := c.follow(w, r, console, string(line)); err != nil {
+		w.Header().Set(failure, err.Error())
+	}
+}
+
+// follow answers on with how a change is going, line by line.
+func (c *control) follow(w http.ResponseWriter, r *http.Request, console *Console, line string) error {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-c.ending:
+			cancel(errors.New("this cluster is stopping"))
+		case <-ctx.Done():
+		}
+	}()
+	flusher := http.NewResponseController(w)
+	_ = flusher.Flush()
+	return console.Follow(ctx, line, func(text string) {
+		_, _ = io.WriteString(w, "\n"+text)
+		_ = flusher.Flush()
+	})
 }
 
 // close stops taking commands; those under way are answered first.
 func (c *control) close() error {
+	close(c.ending)
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()
 	err := c.server.Shutdown(ctx)
@@ -112,19 +141,19 @@ func registryDirectory() (string, error) {
 }
 
 // Send has a command carried out by the cluster that runs in a data directory; empty: by the only one that
-// this user runs.
-func Send(ctx context.Context, data, line string) (string, error) {
+// this user runs. It writes the answer as it comes; a change of members is followed until it is over.
+func Send(ctx context.Context, data, line string, answer io.Writer) error {
 	if data == "" {
 		var err error
 		if data, err = onlyRunning(ctx); err != nil {
-			return "", err
+			return err
 		}
 	}
 	record, err := readControl(data)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return record.send(ctx, line)
+	return record.send(ctx, line, answer)
 }
 
 func readControl(data string) (controlRecord, error) {
@@ -142,25 +171,28 @@ func readControl(data string) (controlRecord, error) {
 	return record, nil
 }
 
-func (r controlRecord) send(ctx context.Context, line string) (string, error) {
+func (r controlRecord) send(ctx context.Context, line string, answer io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address+"/", bytes.NewBufferString(line))
 	if err != nil {
-		return "", fmt.Errorf("send a command to %s: %w", r.Address, err)
+		return fmt.Errorf("send a command to %s: %w", r.Address, err)
 	}
 	request.Header.Set("Authorization", "Bearer "+r.Token)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("the cluster does not answer, perhaps it was killed: %w", err)
+		return fmt.Errorf("the cluster does not answer, perhaps it was killed: %w", err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", fmt.Errorf("read the cluster's answer: %w", err)
-	}
 	if response.StatusCode != http.StatusOK {
-		return "", errors.New(strings.TrimSpace(string(text)))
+		text, err := io.ReadAll(response.Body)
+		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
 	}
-	return string(text), nil
+	if _, err := io.Copy(answer, response.Body); err != nil {
+		return fmt.Errorf("read the cluster's answer: %w", err)
+	}
+	if text := response.Trailer.Get(failure); text != "" {
+		return errors.New(text)
+	}
+	return nil
 }
 
 // alive reports whether a cluster answers in a data directory.
@@ -169,8 +201,7 @@ func alive(ctx context.Context, data string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = record.send(ctx, "")
-	return err == nil
+	return record.send(ctx, "", io.Discard) == nil
 }
 
 func onlyRunning(ctx context.Context) (string, error) {

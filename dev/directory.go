@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
@@ -19,16 +20,18 @@ type record struct {
 	Cluster  string         `json:"cluster"` // the cluster's identity
 	Protocol string         `json:"protocol"`
 	Shards   int            `json:"shards"`
-	Members  []memberRecord `json:"members"`
-	// Formed says that every member has voted once. From then on an empty disk is a lost one.
-	Formed bool `json:"formed"`
+	Sites    []string       `json:"sites"`   // the labels of those that it was made with
+	Members  []memberRecord `json:"members"` // by ID: those of the view, newcomers, and those that leave
+	Issued   view.MemberID  `json:"issued"`  // the highest ID that a process ever had
+	// View is the one that members are told; it is written here before any of them is. Epoch 0: none yet.
+	View   view.View `json:"view"`
+	Change *change   `json:"change,omitempty"` // that is going on
 }
 
 type memberRecord struct {
 	ID    view.MemberID `json:"id"`
 	Site  string        `json:"site"`
 	Label string        `json:"label"` // the site's name, numbered if it has several members
-	Wiped bool          `json:"wiped,omitempty"`
 	Ports ports         `json:"ports"`
 }
 
@@ -78,7 +81,7 @@ func openDirectory(path string, manifest *v1alpha1.GeoRegisterCluster) (*directo
 	if err := d.record.fits(fresh); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}
-	if d.record.Formed && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
+	if d.record.View.Epoch > 0 && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
 		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran here; "+
 			"remove the directory or use another --data", path)
 	}
@@ -92,37 +95,65 @@ func newRecord(manifest *v1alpha1.GeoRegisterCluster) record {
 	}
 	for _, site := range manifest.Spec.Sites {
 		for i := range site.MemberCount() {
-			m := memberRecord{ID: view.MemberID(len(r.Members) + 1), Site: site.Name, Label: site.Name}
+			r.Issued++
+			m := memberRecord{ID: r.Issued, Site: site.Name, Label: site.Name}
 			if site.MemberCount() > 1 {
 				m.Label = fmt.Sprintf("%s-%d", site.Name, i+1)
 			}
-			r.Members = append(r.Members, m)
+			r.Members, r.Sites = append(r.Members, m), append(r.Sites, m.Label)
 		}
 	}
 	return r
 }
 
-// fits reports what of a topology that can't change differs.
+// fits reports what of a topology that can't change differs. The sites are those that the directory was made with,
+// whatever changed since.
 func (r record) fits(want record) error {
-	labels := func(r record) (all []string) {
-		for _, m := range r.Members {
-			all = append(all, m.Label)
-		}
-		return all
-	}
 	for _, f := range []struct {
 		field     string
 		got, want any
 	}{
 		{"protocol", r.Protocol, want.Protocol},
 		{"shards", r.Shards, want.Shards},
-		{"sites", labels(r), labels(want)},
+		{"sites", r.Sites, want.Sites},
 	} {
 		if !reflect.DeepEqual(f.got, f.want) {
 			return fmt.Errorf("it was made with %s %v, the manifest has %v", f.field, f.got, f.want)
 		}
 	}
 	return nil
+}
+
+// newcomer adds a member at a site, whose process has yet to be started. The first at a site has its name.
+func (r *record) newcomer(site string) view.MemberID {
+	taken := func(label string) bool {
+		return slices.ContainsFunc(r.Members, func(m memberRecord) bool { return m.Label == label })
+	}
+	label := site
+	for n := 2; taken(label); n++ {
+		label = fmt.Sprintf("%s-%d", site, n)
+	}
+	r.Issued++
+	r.Members = append(r.Members, memberRecord{ID: r.Issued, Site: site, Label: label})
+	return r.Issued
+}
+
+// find is the record of a member; nil if there is none.
+func (r *record) find(id view.MemberID) *memberRecord {
+	for i := range r.Members {
+		if r.Members[i].ID == id {
+			return &r.Members[i]
+		}
+	}
+	return nil
+}
+
+// label names a member to people.
+func (r *record) label(id view.MemberID) string {
+	if m := r.find(id); m != nil {
+		return m.Label
+	}
+	return fmt.Sprintf("member %d", id)
 }
 
 // save replaces the record as a whole.
@@ -134,8 +165,15 @@ func (d *directory) save() error {
 	return replaceFile(filepath.Join(d.path, recordFile), append(data, '\n'))
 }
 
-// member is the directory of one member: its configuration, log and disk.
-func (d *directory) member(m memberRecord) string { return filepath.Join(d.path, "members", m.Label) }
+// member is the directory of one member: its configuration, log and disk. A label may be used again, so those of
+// members that came later are numbered.
+func (d *directory) member(m memberRecord) string {
+	name := m.Label
+	if int(m.ID) > len(d.record.Sites) {
+		name = fmt.Sprintf("%s.%d", m.Label, m.ID)
+	}
+	return filepath.Join(d.path, "members", name)
+}
 
 // disk is what a wipe removes.
 func (d *directory) disk(m memberRecord) string { return filepath.Join(d.member(m), "disk") }
@@ -151,15 +189,39 @@ func (d *directory) close() error {
 	return nil
 }
 
-// replaceFile writes a private file so that a reader sees the old or the new content.
+// replaceFile writes a private file so that a reader sees the old or the new content, also after the machine lost its
+// power.
 func replaceFile(path string, data []byte) error {
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	err := writeFile(path+".new", data)
+	if err == nil {
+		err = os.Rename(path+".new", path)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err == nil {
+		err = syncFile(os.Open(filepath.Dir(path)))
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+func writeFile(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	return syncFile(f, err)
+}
+
+// syncFile makes a file durable and closes it, unless something failed before.
+func syncFile(f *os.File, err error) error {
+	if err == nil {
+		err = f.Sync()
+	}
+	if f != nil {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // randomText is eight hexadecimal digits.

@@ -28,7 +28,7 @@ func TestDirectoryIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.record.Members[1].Wiped = true
+	newcomer := first.record.newcomer("d")
 	if err := first.save(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestDirectoryIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.record.Cluster != first.record.Cluster || !again.record.Members[1].Wiped {
+	if again.record.Cluster != first.record.Cluster || again.record.find(newcomer) == nil || again.record.Issued != 4 {
 		t.Errorf("read back as %+v, want %+v", again.record, first.record)
 	}
 	if err := again.close(); err != nil {
@@ -65,7 +65,7 @@ func TestDirectoryRefusesAnotherTopology(t *testing.T) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}
-	d.record.Formed = true
+	d.record.View.Epoch = 1
 	if err := d.save(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestTemporaryDirectoryGoes(t *testing.T) {
 
 func TestPorts(t *testing.T) {
 	members := newRecord(manifest(t, threeSites)).Members
-	if err := assign(members, 0); err != nil {
+	if err := assign(members, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]string{}
@@ -121,12 +121,12 @@ func TestPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := assign(members, base); err == nil || !strings.Contains(err.Error(), "choose another --redis-base-port") {
+	if err := assign(members, base, false); err == nil || !strings.Contains(err.Error(), "choose another --redis-base-port") {
 		t.Errorf("a base port that is taken: %v", err)
 	}
 	kept := members[2].Ports
 	members[2].Ports.Admin = base // of an earlier run, and taken since
-	if err := assign(members, 0); err != nil {
+	if err := assign(members, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := members[2].Ports; got.Admin == base || got.GRPC != kept.GRPC || got.Peer != kept.Peer {

@@ -22,16 +22,16 @@ type clients struct {
 // called.
 func (c *Cluster) dial(ctx context.Context) (*clients, error) {
 	dialled := &clients{}
-	for _, site := range c.options.Manifest.Spec.Sites {
+	for _, site := range c.Sites() {
 		connected, err := client.Dial(ctx, client.Options{
-			Endpoints: c.nearest(site.Name), InOrder: true, Timeout: operationWithin, DialOptions: dialOptions(),
+			Endpoints: c.nearest(site), InOrder: true, Timeout: operationWithin, DialOptions: dialOptions(),
 		})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connect from site %s: %w", site.Name, err), dialled.close())
+			return nil, errors.Join(fmt.Errorf("connect from site %s: %w", site, err), dialled.close())
 		}
 		dialled.clients = append(dialled.clients, connected)
 		dialled.sites = append(dialled.sites, workload.Site{
-			Name: site.Name,
+			Name: site,
 			Connect: func(context.Context, int) (workload.Doer, error) {
 				session, err := connected.NewSession()
 				return checked.Doer(session), err
@@ -44,7 +44,7 @@ func (c *Cluster) dial(ctx context.Context) (*clients, error) {
 // nearest lists the members as a client at a site sees them.
 func (c *Cluster) nearest(site string) []client.Endpoint {
 	spec := c.options.Manifest.Spec
-	members := slices.Clone(c.members)
+	members := c.all()
 	slices.SortStableFunc(members, func(a, b *member) int {
 		return cmp.Compare(spec.Delay(site, a.record.Site).RTT, spec.Delay(site, b.record.Site).RTT)
 	})

@@ -10,6 +10,7 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/meter"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // State is how a member is, in a word.
@@ -18,15 +19,18 @@ type State string
 // The states.
 const (
 	Starting State = "starting"  // its process runs but does not answer yet
+	Waiting  State = "waiting"   // its disk is empty, and it is about to be told the view, or to join
 	Joining  State = "joining"   // it lost its disk and fetches the others' state; it does not vote
 	NoQuorum State = "no quorum" // it votes but reaches no majority
 	Serving  State = "serving"
+	Removed  State = "removed" // the view is without it; it is about to be stopped
 	Down     State = "down"    // killed or stopped by the user
 	Crashed  State = "crashed" // it ended by itself
 )
 
 // Observation is how a member is at a moment.
 type Observation struct {
+	ID     view.MemberID
 	Label  string // the site's name, numbered if it has several members
 	Site   string
 	State  State
@@ -38,11 +42,12 @@ type Observation struct {
 	Status *adminv1.StatusResponse // nil unless its process answers
 }
 
-// Observe asks all members how they are, and returns them in the manifest's order.
+// Observe asks all members how they are, and returns them by ID.
 func (c *Cluster) Observe(ctx context.Context) []Observation {
-	observations := make([]Observation, len(c.members))
+	members := c.all()
+	observations := make([]Observation, len(members))
 	var group sync.WaitGroup
-	for i, m := range c.members {
+	for i, m := range members {
 		group.Go(func() { observations[i] = c.observe(ctx, m) })
 	}
 	group.Wait()
@@ -52,7 +57,7 @@ func (c *Cluster) Observe(ctx context.Context) []Observation {
 func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	p := m.current()
 	o := Observation{
-		Label: m.record.Label, Site: m.record.Site, State: Down, PID: p.pid(),
+		ID: m.record.ID, Label: m.record.Label, Site: m.record.Site, State: Down, PID: p.pid(),
 		Redis: loopback(m.record.Ports.Redis), GRPC: loopback(m.record.Ports.GRPC), HTTP: loopback(m.record.Ports.HTTP),
 	}
 	if reason := p.crashed(); reason != "" {
@@ -70,6 +75,10 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	case err != nil:
 		o.State = Starting
 		return o
+	case status.Role == adminv1.Role_WAITING:
+		o.State = Waiting
+	case status.Role == adminv1.Role_REMOVED:
+		o.State = Removed
 	case status.Role == adminv1.Role_LEARNER:
 		o.State = Joining
 	case !status.Quorum:
@@ -94,16 +103,16 @@ func (o Observation) reading() meter.Reading {
 }
 
 // WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named. What
-// a command does to a member after that, such as a kill from another shell, does not concern it. It fails when
-// a member crashes before, or when the context ends; then it says who did not serve.
+// a command does to a member after that, such as a kill from another shell, does not concern it; nor do members
+// that join. It fails when a member crashes before, or when the context ends; then it says who did not serve.
 func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 	served := map[string]bool{}
-	voted := map[string]bool{}
 	for {
 		var waiting []string
+		v := c.view()
 		for _, o := range c.Observe(ctx) {
-			voted[o.Label] = voted[o.Label] || o.Status.GetRole() == adminv1.Role_VOTER
-			if len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
+			if v.Epoch > 0 && v.Before().Index(o.ID) < 0 ||
+				len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
 				continue
 			}
 			if served[o.Label] = served[o.Label] || o.State == Serving; served[o.Label] {
@@ -115,7 +124,7 @@ func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 			waiting = append(waiting, fmt.Sprintf("%s is %s", o.Label, o.State))
 		}
 		if len(waiting) == 0 {
-			return c.formed(voted)
+			return nil
 		}
 		select {
 		case <-time.After(pollEvery):
@@ -125,18 +134,19 @@ func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 	}
 }
 
-// formed notes, when all members have voted, that the cluster has been created.
-func (c *Cluster) formed(voted map[string]bool) error {
+// view is the one that is recorded.
+func (c *Cluster) view() view.View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.directory.record.Formed {
-		return nil
-	}
-	for _, o := range c.Observe(context.Background()) {
-		if !voted[o.Label] {
-			return nil
+	return c.directory.record.View
+}
+
+// Sites are those that have members, in the order of these.
+func (c *Cluster) Sites() (names []string) {
+	for _, m := range c.all() {
+		if !slices.Contains(names, m.record.Site) {
+			names = append(names, m.record.Site)
 		}
 	}
-	c.directory.record.Formed = true
-	return c.directory.save()
+	return names
 }

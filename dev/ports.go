@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 )
 
 // Ports are taken from below the ranges from which systems draw the local ports of outgoing connections
@@ -16,7 +17,10 @@ const (
 )
 
 // portPicker hands out free ports. It holds them until release, so that none is handed out twice.
-type portPicker struct{ held []net.Listener }
+type portPicker struct {
+	held  []net.Listener
+	avoid []int // those of members that may be down
+}
 
 // release lets go of all ports, for the members to listen at.
 func (p *portPicker) release() {
@@ -28,6 +32,9 @@ func (p *portPicker) release() {
 
 // take holds a port if it is free.
 func (p *portPicker) take(port int) bool {
+	if slices.Contains(p.avoid, port) {
+		return false
+	}
 	l, err := net.Listen("tcp", loopback(port))
 	if err != nil {
 		return false
@@ -58,10 +65,24 @@ func (p *portPicker) any() (int, error) {
 }
 
 // assign gives every member its ports. Those of an earlier run are kept where they are free. A Redis base
-// port that is not 0 is the first member's, the others follow; it is an error if one is taken.
-func assign(members []memberRecord, redisBase int) error {
+// port that is not 0 is the first member's, the others follow; it is an error if one is taken, or a port for peers of
+// members that have a view: it tells where they are.
+func assign(members []memberRecord, redisBase int, viewed bool) error {
 	var picker portPicker
-	defer picker.release()
+	return picker.assign(members, redisBase, viewed)
+}
+
+// assignMore gives newcomers ports, beside members that run or may run again.
+func assignMore(newcomers, others []memberRecord) error {
+	var picker portPicker
+	for _, m := range others {
+		picker.avoid = append(picker.avoid, m.Ports.Redis, m.Ports.GRPC, m.Ports.Peer, m.Ports.Admin, m.Ports.HTTP)
+	}
+	return picker.assign(newcomers, 0, false)
+}
+
+func (p *portPicker) assign(members []memberRecord, redisBase int, viewed bool) error {
+	defer p.release()
 	if last := redisBase + len(members) - 1; redisBase != 0 && (redisBase < 1 || last > maxPort) {
 		return fmt.Errorf("--redis-base-port: the ports %d to %d don't exist; give one from 1 to %d", redisBase, last, maxPort-len(members)+1)
 	}
@@ -69,10 +90,13 @@ func assign(members []memberRecord, redisBase int) error {
 	for i := range members {
 		m := &members[i].Ports
 		for _, port := range []*int{&m.GRPC, &m.Peer, &m.Admin, &m.HTTP} {
-			if *port != 0 && picker.take(*port) {
+			if *port != 0 && p.take(*port) {
 				continue
 			}
-			free, err := picker.any()
+			if port == &m.Peer && viewed {
+				return fmt.Errorf("port %d, where the others look for %s, is taken; stop what listens there", *port, members[i].Label)
+			}
+			free, err := p.any()
 			if err != nil {
 				return err
 			}
@@ -81,12 +105,12 @@ func assign(members []memberRecord, redisBase int) error {
 		switch {
 		case redisBase != 0:
 			m.Redis = redisBase + i
-			if !picker.take(m.Redis) {
+			if !p.take(m.Redis) {
 				return fmt.Errorf("port %d for Redis at site %s is taken; choose another --redis-base-port", m.Redis, members[i].Label)
 			}
-		case m.Redis != 0 && picker.take(m.Redis):
+		case m.Redis != 0 && p.take(m.Redis):
 		default:
-			free, err := picker.from(next)
+			free, err := p.from(next)
 			if err != nil {
 				return err
 			}

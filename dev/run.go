@@ -42,6 +42,7 @@ func (s Session) Run(ctx context.Context) (err error) {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	screen := newScreen(s.Out)
+	s.Options.Report = func(line string) { screen.print(line + "\n") }
 	cluster, err := Start(s.Options)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (s Session) Run(ctx context.Context) (err error) {
 func (s Session) ready(ctx context.Context, cluster *Cluster, screen *screen) error {
 	manifest := s.Options.Manifest
 	screen.print(fmt.Sprintf("starting %s: protocol %s, %d members, %s\n", manifest.Name, manifest.Spec.Protocol,
-		manifest.Spec.MemberCount(), cluster.directory.path))
+		len(cluster.all()), cluster.directory.path))
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()

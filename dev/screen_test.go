@@ -61,7 +61,7 @@ func TestNothingIsClearedThatMustBeRead(t *testing.T) {
 	defer in.Close()
 	var out bytes.Buffer
 	s := &screen{out: &out, size: func() (int, int) { return 80, 24 }}
-	cluster := &Cluster{}
+	cluster := &Cluster{directory: &directory{}}
 	Session{In: in}.interact(ctx, cluster, NewConsole(cluster), s, cancel)
 	_, after, found := strings.Cut(out.String(), clearScreen)
 	if !found || strings.Contains(after, clearScreen) || !strings.Contains(after, "`help` lists the commands") {

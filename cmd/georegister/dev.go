@@ -24,9 +24,10 @@ func newDevCommand() *cobra.Command {
 		Short: "Run a whole cluster on this machine, with its wide-area network emulated",
 		Long: `Run every member of a GeoRegisterCluster manifest as a process of its own on this machine, with real
 connections between them and the manifest's wide-area delays on every message. Each site has a Redis
-port and a gRPC port. Sites can be killed, restarted, wiped and partitioned, from the prompt or by the
-subcommands in another shell. Ctrl-C stops all members in order. Only traffic between members is
-delayed: a client is as near to every site as its own loopback interface.
+port and a gRPC port. Sites can be killed, restarted, wiped and partitioned, and members added, removed
+and replaced, from the prompt or by the subcommands in another shell. Ctrl-C stops all members in
+order. Only traffic between members is delayed: a client is as near to every site as its own loopback
+interface.
 
 With --check, clients at every site run a bounded workload while members are killed, wiped and
 restarted; then the recorded history is checked, and the exit status is 0 only if it is linearizable.`,
@@ -69,20 +70,19 @@ restarted; then the recorded history is checked, and the exit status is 0 only i
 func newDevAction(a dev.Action) *cobra.Command {
 	var data string
 	command := &cobra.Command{
-		Use:   strings.Join(append([]string{a.Name}, a.Arguments...), " "),
+		Use:   a.Usage(),
 		Short: strings.ToUpper(a.Help[:1]) + a.Help[1:],
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != len(a.Arguments) {
-				return fmt.Errorf("%d arguments; use: georegister dev %s", len(args), command.Use)
+		Args: func(_ *cobra.Command, args []string) error {
+			if a.Check(len(args)) != nil {
+				return fmt.Errorf("%d arguments; use: georegister dev %s", len(args), a.Usage())
 			}
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			text, err := dev.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "))
-			if err != nil {
-				return err
+			err := dev.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "), command.OutOrStdout())
+			if err == nil {
+				_, err = fmt.Fprintln(command.OutOrStdout())
 			}
-			_, err = fmt.Fprintln(command.OutOrStdout(), text)
 			return err
 		},
 	}
