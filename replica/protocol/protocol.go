@@ -50,10 +50,16 @@ type Request struct {
 }
 
 // Resume lets an operation go on over a change of the view without taking effect twice.
+//
+// The protocol of the earlier view ends first: what it put into the journal becomes durable, and what it had completed by
+// then is handed over. What it lists after that (Unfinished) has had no answer. It is submitted to the next view's
+// protocol of this member, over the same journal, in the order of the list and before any other operation, with its
+// handle and deadline. Instead, its submitter may be told that the outcome is unknown, or unavailable if Resume is zero.
 type Resume struct {
 	// Carstamp is what a write was issued under: it goes on with this one, and never gets another.
 	Carstamp register.Carstamp
-	// Instance is the number of this member's instance that carries an rmw, and Command its place there.
+	// Instance is the number of this member's instance of the key that carries an rmw, and Command its place there, from
+	// 0. Zero: no instance carries it.
 	Instance uint64
 	Command  int
 }

@@ -89,7 +89,11 @@ func (p *Protocol) Submit(r protocol.Request) {
 	case register.Read, register.Write:
 		p.running[o.number] = o
 		p.order = append(p.order, o)
-		p.collect(o)
+		if o.writes() && !r.Resume.Carstamp.IsZero() && !p.mistakes.ResumeWithNewTag {
+			p.resume(o)
+		} else {
+			p.collect(o)
+		}
 	default:
 		p.config.Took(pathUnsupported)
 		p.fail(o, register.Unsupported, refusal)

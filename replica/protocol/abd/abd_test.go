@@ -150,7 +150,7 @@ func TestAdoptKeepsTheLargerTag(t *testing.T) {
 }
 
 func TestPathsAreNamedOnce(t *testing.T) {
-	paths := abd.Paths()
+	paths := slices.Concat(abd.Paths(), abd.ChangePaths())
 	slices.Sort(paths)
 	if len(slices.Compact(slices.Clone(paths))) != len(paths) {
 		t.Errorf("a path is named twice: %v", paths)

@@ -85,6 +85,11 @@ func (p *Protocol) propagate(o *operation) {
 		p.finish(o)
 		return
 	}
+	p.spread(o)
+}
+
+// spread sends the second phase to those who are not known to hold what is propagated.
+func (p *Protocol) spread(o *operation) {
 	p.apply(o.key, o.chosen)
 	o.holders.Answer(p.counted, p.config.Self)
 	if p.majority(o, &o.holders) {
@@ -219,6 +224,9 @@ func (p *Protocol) finish(o *operation) {
 // spread it.
 func (p *Protocol) expire(o *operation) {
 	need := fmt.Sprintf("fewer than %d of %d members answered in time", p.config.View.Majority(), p.config.View.Size())
+	if p.config.View.Joint() {
+		need = "members are changing, and no majority of those before the change and of those after it answered in time"
+	}
 	if o.writes() && o.second {
 		p.config.Took(pathUnknown)
 		p.fail(o, register.Unknown, need+"; the write may take effect yet, read the key to find out")

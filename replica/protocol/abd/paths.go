@@ -6,6 +6,7 @@ const (
 	pathReadAdopted    = "read.adopted"    // with the coordinator, which adopts it, a majority holds it
 	pathReadWriteBack  = "read.writeback"  // the read took its second phase
 	pathWrite          = "write"           // a write finished
+	pathWriteResumed   = "write.resumed"   // a write went on with the tag that it got in an earlier view
 	pathWriteOvertaken = "write.overtaken" // the own register grew during the first phase
 	pathRetryFirst     = "retry.first"     // the first phase asked again
 	pathRetrySecond    = "retry.second"    // the second phase asked again
@@ -16,10 +17,13 @@ const (
 	pathUnsupported    = "unsupported"     // an rmw
 )
 
-// Paths lists the names that protocol.Config.Count can be told.
+// Paths lists the names that protocol.Config.Count can be told while the view stays what it is.
 func Paths() []string {
 	return []string{
 		pathReadFast, pathReadAdopted, pathReadWriteBack, pathWrite, pathWriteOvertaken, pathRetryFirst,
 		pathRetrySecond, pathReplyWaits, pathStale, pathUnavailable, pathUnknown, pathUnsupported,
 	}
 }
+
+// ChangePaths lists those that only a change of the view leads to.
+func ChangePaths() []string { return []string{pathWriteResumed} }

@@ -1,9 +1,38 @@
 package abd
 
-import "github.com/georegister/georegister/replica/protocol"
+import (
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+)
 
 // Unsettled implements member.Inner: registers have nothing that is voted on.
 func (p *Protocol) Unsettled() int { return 0 }
 
-// Unfinished implements member.Inner.
-func (p *Protocol) Unfinished() []protocol.Request { return nil }
+// Unfinished implements member.Inner. Reads begin again, and so do writes that have no tag yet. One with a tag goes on
+// with it: members may hold the value under that tag, and a value that is written under two can be read as x, y, x.
+func (p *Protocol) Unfinished() []protocol.Request {
+	var unfinished []protocol.Request
+	for _, o := range p.order {
+		if o.done {
+			continue
+		}
+		r := o.request
+		r.Resume = protocol.Resume{}
+		if o.writes() && o.second {
+			r.Resume.Carstamp = o.chosen.Carstamp
+		}
+		unfinished = append(unfinished, r)
+	}
+	clear(p.running)
+	p.order = nil
+	return unfinished
+}
+
+// resume goes on with a write that an earlier view's protocol had given its tag. Nothing that was acknowledged there
+// counts here.
+func (p *Protocol) resume(o *operation) {
+	p.config.Took(pathWriteResumed)
+	o.second = true
+	o.chosen = register.Versioned{Carstamp: o.request.Resume.Carstamp, Value: o.request.Operation.Value}
+	p.spread(o)
+}

@@ -78,7 +78,7 @@ func (p *Protocol) propose(o *object) {
 	}
 	i.deps = o.depsOf(i.id)
 	i.base = p.load(o.key)
-	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, true
+	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 	d.merged = i.attributes
 	p.saveInstance(i)
 	p.sendAllDurably(d.asked.AskFast(&p.config, p.roster, p.now), p.question(d))
@@ -182,7 +182,8 @@ func (p *Protocol) decidePreAccept(d *drive) {
 			d.attributes = d.merged
 		}
 		p.commit(d)
-	case d.asked.Quorum(p.roster, p.config.Self) && d.agreed.Count(p.roster) < d.asked.Count(p.roster):
+	case d.asked.Quorum(p.roster, p.config.Self) &&
+		(d.agreed.Count(p.roster) < d.asked.Count(p.roster) || !p.roster.HasFast()):
 		p.config.Took("rmw.slow")
 		d.roundTrips = 1
 		p.accept(d, d.merged)

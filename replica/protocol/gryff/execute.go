@@ -118,6 +118,7 @@ func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
 				j = o.instance(p, instanceID{d.writer, n})
 				j.status = peerv1.Status_HEARD
 				p.bePatient(j)
+				p.askAbout(j, i)
 			}
 			if j.status != peerv1.Status_COMMITTED {
 				complete = false
@@ -127,6 +128,19 @@ func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
 		}
 	}
 	return needs, complete
+}
+
+// askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the states
+// of most keys, and the answers of rmws wait for its executions.
+func (p *Protocol) askAbout(missing, dependent *instance) {
+	if !p.config.View.Joint() || dependent.tellTo == 0 {
+		return
+	}
+	to := p.config.Nearest
+	if dependent.tellTo != p.config.Self {
+		to = []view.MemberID{dependent.tellTo}
+	}
+	p.sendAll(to, p.question(&drive{instance: missing, stage: preparing}))
 }
 
 // executeInstance is EXECUTE of algorithm 4, for each command of the batch.

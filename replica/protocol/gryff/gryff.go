@@ -26,7 +26,9 @@ type Protocol struct {
 	mistakes Mistakes
 	me       register.Writer // issues the carstamps of writes
 	author   register.Writer // names instances: it outlives restarts, since their numbers are durable
+	before   view.View       // of the members before a change; in a plain view, all
 	now      protocol.Instant
+	ticked   bool // now is known
 	draws    uint64
 	nextOp   uint64
 
@@ -55,12 +57,6 @@ type effects struct {
 	fault                     error
 }
 
-// Unsettled implements member.Inner.
-func (p *Protocol) Unsettled() int { return 0 }
-
-// Unfinished implements member.Inner.
-func (p *Protocol) Unfinished() []protocol.Request { return nil }
-
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct Gryff.
@@ -84,6 +80,7 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 		mistakes:   mistakes,
 		me:         register.NewWriter(uint32(config.Self), incarnation, config.Boot),
 		author:     register.NewWriter(uint32(config.Self), incarnation, 0),
+		before:     config.View.Before(),
 		draws:      config.Seed,
 		operations: map[uint64]*operation{},
 		objects:    map[string]*object{},
@@ -105,7 +102,11 @@ func (p *Protocol) Submit(r protocol.Request) {
 	case register.Write:
 		p.write(r)
 	case register.RMW:
-		p.rmw(r)
+		if r.Resume.Instance != 0 && !p.mistakes.ResumeAsNew {
+			p.resume(r)
+		} else {
+			p.rmw(r)
+		}
 	default:
 		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
 	}
@@ -163,6 +164,10 @@ func (p *Protocol) receiveRMW(from view.MemberID, m *peerv1.Message) {
 // recovers what others left unfinished.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.now = now
+	if !p.ticked {
+		p.ticked = true
+		p.takeUp()
+	}
 	p.recycle()
 	for _, o := range p.inFlight {
 		p.tickOperation(o)

@@ -109,6 +109,7 @@ type instance struct {
 	ballot    uint64 // the highest promised
 	accepted  uint64 // the one that the attributes were last accepted in
 	unchanged bool   // pre-accepted with the initial attributes
+	born      uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	stored    bool   // there is a record on disk
 	gone      bool   // executed; only its drive is left
 	element   *list.Element
@@ -191,7 +192,7 @@ func (o *object) instance(p *Protocol, id instanceID) *instance {
 	if i := o.find(id); i != nil {
 		return i
 	}
-	i := &instance{object: o, id: id}
+	i := &instance{object: o, id: id, born: p.config.View.Epoch}
 	i.element = p.live.PushBack(i)
 	p.bePatient(i)
 	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {

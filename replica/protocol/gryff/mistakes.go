@@ -19,9 +19,14 @@ type Mistakes struct {
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ForgetSessions      bool // duplicates are not recognised where they are executed
 	OrderBySelf         bool // each member executes a component beginning with its own instance
+	AdoptBlindly        bool // a record of another member replaces what is newer here
+	ResumeWithNewTag    bool // a write that goes on in another view gets a new carstamp there
+	ResumeAsNew         bool // an rmw that goes on in another view gets a new instance there
+	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
+	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
 }
 
-// Paths lists the paths of the protocol that Config.Count hears of.
+// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
 func Paths() []string {
 	return []string{
 		"read.fast", "read.write-back", "write", "register.retry",
@@ -30,3 +35,6 @@ func Paths() []string {
 		"state.installed",
 	}
 }
+
+// ChangePaths lists those that only a change of the view leads to.
+func ChangePaths() []string { return []string{"write.resumed", "rmw.resumed"} }

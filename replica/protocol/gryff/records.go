@@ -1,6 +1,7 @@
 package gryff
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -90,7 +91,9 @@ func (p *Protocol) saveState(o *object) {
 }
 
 func (p *Protocol) saveInstance(i *instance) {
-	raw, err := p.about(i, peerv1.Kind_KIND_UNSPECIFIED).MarshalVT()
+	record := p.about(i, peerv1.Kind_KIND_UNSPECIFIED)
+	record.Epoch = i.born
+	raw, err := record.MarshalVT()
 	if err != nil {
 		p.fault("encode an instance of %q: %w", i.object.key, err)
 		return
@@ -113,13 +116,15 @@ func (p *Protocol) loadInstances() {
 		i := p.object(m.Key).instance(p, idOf(m.Instance.GetId()))
 		i.adopt(m)
 		i.status, i.ballot, i.accepted = m.Instance.Status, m.Instance.Ballot, m.Instance.AcceptedBallot
-		i.unchanged = m.Instance.Unchanged
-		i.stored = true
+		i.born, i.stored = m.Epoch, true
+		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
+		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
+		i.unchanged = m.Instance.Unchanged && (i.born >= p.config.View.Since || p.mistakes.KeepUnchanged)
 		return true
 	})
 }
 
-// Adopt implements member.Inner: it merges a record of a peer that adopted this newcomer.
+// Adopt implements member.Inner: it merges a record of another member, with drives and votes in progress.
 func (p *Protocol) Adopt(key, value []byte) {
 	if len(key) == 0 {
 		return
@@ -129,6 +134,10 @@ func (p *Protocol) Adopt(key, value []byte) {
 		var record peerv1.RegisterRecord
 		if err := record.UnmarshalVT(value); err != nil {
 			p.fault("a transferred register is damaged: %w", err)
+			return
+		}
+		if p.mistakes.AdoptBlindly {
+			p.journal.Put(bytes.Clone(key), bytes.Clone(value))
 			return
 		}
 		p.apply(key[1:], fromRecord(&record))
@@ -151,23 +160,30 @@ func (p *Protocol) Adopt(key, value []byte) {
 	}
 }
 
-// hear notes an instance that the newcomer's lost disk may have voted on. This disk votes on nothing before it is
-// settled. That it was committed is a fact, whoever tells it.
+// hear notes an instance that another member has not executed. A newcomer's lost disk may have voted on it: this disk
+// votes on nothing before it is settled. In a joint view, those before the change may have committed it, and it has to be
+// executed here before the change is finished.
 func (p *Protocol) hear(m *peerv1.Message) {
 	o := p.object(m.Key)
+	defer p.release(o)
 	id := idOf(m.Instance.GetId())
-	if o.executed(id.writer) < id.number {
-		i := o.instance(p, id)
-		if m.Instance.Status == peerv1.Status_COMMITTED && i.status != peerv1.Status_COMMITTED {
-			i.adopt(m)
-			i.status = peerv1.Status_COMMITTED
-		}
-		if i.status == peerv1.Status_NONE {
-			i.status = peerv1.Status_HEARD
-		}
+	if o.executed(id.writer) >= id.number {
+		return
+	}
+	i := o.instance(p, id)
+	news := m.Epoch < i.born
+	i.born = min(i.born, m.Epoch)
+	if m.Instance.Status == peerv1.Status_COMMITTED && i.status != peerv1.Status_COMMITTED {
+		p.learnCommit(i, m)
+		return
+	}
+	if i.status == peerv1.Status_NONE {
+		i.status, news = peerv1.Status_HEARD, true
+		p.bePatient(i)
+	}
+	if news {
 		p.saveInstance(i)
 	}
-	p.release(o)
 }
 
 func (p *Protocol) fault(format string, args ...any) {

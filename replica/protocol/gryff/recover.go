@@ -26,8 +26,8 @@ func (p *Protocol) bePatient(i *instance) {
 	author := p.config.View.Index(view.MemberID(i.id.writer.Member()))
 	rank := (p.config.View.Index(p.config.Self) - author + n) % n
 	wait := p.config.Suspect
-	if i.status == peerv1.Status_HEARD {
-		wait = 2 * p.config.Retry // something committed waits for it
+	if i.status == peerv1.Status_HEARD || p.isOld(i) {
+		wait = 2 * p.config.Retry // something committed waits for it, or a change of the view does
 	}
 	wait += time.Duration(rank)*p.config.Retry + time.Duration(min(i.attempts, 8))*p.config.Retry
 	wait += time.Duration(p.draw(uint64(p.config.Retry)))
@@ -39,6 +39,10 @@ func (p *Protocol) recover(i *instance) {
 	i.attempts++
 	p.bePatient(i)
 	if i.status == peerv1.Status_COMMITTED {
+		if d := i.drive; d != nil { // its clients came from an earlier view; others may not know of the commit
+			d.next(p, committed)
+			p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
+		}
 		p.execute(i.object) // its dependencies are recovered, each in its turn
 		return
 	}
@@ -142,6 +146,11 @@ func (p *Protocol) decidePrepare(d *drive) {
 	if !d.asked.Quorum(p.roster, p.config.Self) {
 		return
 	}
+	// Only those before a change were asked for what could be committed on the fast path.
+	electorate := p.before
+	if p.mistakes.RecoverAsPlain {
+		electorate = p.config.View
+	}
 	var decided, accepted, fast *preparedReply
 	agreed := 0
 	authorAnswered := false
@@ -155,7 +164,7 @@ func (p *Protocol) decidePrepare(d *drive) {
 			decided = r
 		case r.status == peerv1.Status_ACCEPTED && (accepted == nil || r.accepted > accepted.accepted):
 			accepted = r
-		case r.status == peerv1.Status_PRE_ACCEPTED && r.unchanged && r.from != author:
+		case r.status == peerv1.Status_PRE_ACCEPTED && r.unchanged && r.from != author && electorate.Index(r.from) >= 0:
 			fast = r
 			agreed++
 		}
@@ -169,7 +178,7 @@ func (p *Protocol) decidePrepare(d *drive) {
 	case accepted != nil:
 		p.config.Took("recover.accepted")
 		p.acceptAgain(d, accepted.attributes)
-	case !authorAnswered && fast != nil && agreed >= p.config.View.Size()/2:
+	case !authorAnswered && fast != nil && agreed >= electorate.Size()/2:
 		// The coordinator may have committed with these. With it, those who agreed are a majority, so
 		// dependencies and base are good even if it has not.
 		p.config.Took("recover.fast")
@@ -216,6 +225,12 @@ func (p *Protocol) tickDrive(d *drive) {
 	}
 	if d.stage == preempted {
 		return
+	}
+	if d.stage == committed {
+		p.decideExecuted(d) // a member that is alone, and resumes an rmw, hears of no execution
+		if d.instance.drive == nil {
+			return
+		}
 	}
 	missing := d.asked.Again(&p.config, p.roster, p.now)
 	if len(missing) == 0 {

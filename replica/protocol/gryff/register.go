@@ -77,6 +77,11 @@ func (p *Protocol) read(r protocol.Request) {
 // write is algorithm 1, lines 11 to 17.
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
+	if c := r.Resume.Carstamp; !c.IsZero() && !p.mistakes.ResumeWithNewTag {
+		p.config.Took("write.resumed")
+		p.update(o, c)
+		return
+	}
 	o.chosen.Carstamp = p.load(o.key).Carstamp
 	p.sendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE1))
 	p.decideWrite(o)
@@ -209,11 +214,13 @@ func (p *Protocol) decideWrite(o *operation) {
 	if !p.mistakes.SameTag {
 		latest = max(latest, p.load(o.key).Carstamp.Timestamp)
 	}
+	p.update(o, register.Carstamp{Timestamp: latest + 1, Writer: p.me})
+}
+
+// update begins a write's second phase, under a carstamp that it keeps.
+func (p *Protocol) update(o *operation, c register.Carstamp) {
 	o.second = true
-	o.chosen = register.Versioned{
-		Carstamp: register.Carstamp{Timestamp: latest + 1, Writer: p.me},
-		Value:    o.request.Operation.Value,
-	}
+	o.chosen = register.Versioned{Carstamp: c, Value: o.request.Operation.Value}
 	p.apply(o.key, o.chosen)
 	p.config.Took("write")
 	o.asked.Restart()

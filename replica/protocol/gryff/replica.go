@@ -45,7 +45,7 @@ func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 		if mine := p.load(o.key); initial.base.Carstamp.Less(mine.Carstamp) {
 			i.base = mine
 		}
-		i.unchanged = i.base.Carstamp == initial.base.Carstamp && equal(i.deps, initial.deps)
+		i.unchanged = p.mayBeFast() && i.base.Carstamp == initial.base.Carstamp && equal(i.deps, initial.deps)
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}
@@ -56,6 +56,10 @@ func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 	}
 	p.sendDurably(from, reply)
 }
+
+// mayBeFast reports whether what is pre-accepted in this view may be committed on the fast path. If not, nobody says that
+// it stayed unchanged: recovery would take it for committed.
+func (p *Protocol) mayBeFast() bool { return p.roster.HasFast() || p.mistakes.KeepUnchanged }
 
 func equal(v, w vector) bool {
 	if len(v) != len(w) {
@@ -109,6 +113,11 @@ func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 	if i.status == peerv1.Status_COMMITTED {
 		return // it waits for what it depends on
 	}
+	p.learnCommit(i, m)
+}
+
+// learnCommit takes a decision over: it is a fact, whoever tells it.
+func (p *Protocol) learnCommit(i *instance, m *peerv1.Message) {
 	i.adopt(m)
 	i.status = peerv1.Status_COMMITTED
 	if d := i.drive; d != nil && d.stage != committed {

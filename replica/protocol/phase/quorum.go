@@ -44,6 +44,9 @@ func (s *side) count(r *Roster, answered []answer, also view.MemberID) int {
 	return n
 }
 
+// HasFast reports whether the view has fast quorums: a joint one has none.
+func (r *Roster) HasFast() bool { return r.sides[0].fast > 0 }
+
 func (r *Roster) each(p *Phase, also view.MemberID, enough func(s *side, n int) bool) bool {
 	for i := range r.sides {
 		if s := &r.sides[i]; !enough(s, s.count(r, p.answered, also)) {
