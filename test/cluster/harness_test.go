@@ -5,21 +5,29 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
 )
 
 const (
 	// namespace is where `make deploy` lets the operator look.
 	namespace = "default"
 	// patience bounds every wait for a condition.
-	patience  = 3 * time.Minute
-	pollEvery = 200 * time.Millisecond
+	patience = 3 * time.Minute
+	// pollEvery is not more often, as each kubectl costs the machine that is measured 50 ms.
+	pollEvery = 500 * time.Millisecond
 )
 
 // zones are those of hack/cluster, and the sites of the manifest.
@@ -71,9 +79,21 @@ type store struct {
 	name string
 }
 
-// create applies a cluster with one member in each zone.
-func create(t *testing.T, name string) *store {
-	t.Helper()
+// site is a site of a store, with one member.
+type site struct{ name, zone string }
+
+// zonal are the sites that a store has at first: one in each zone, named like it.
+func zonal() []site {
+	sites := make([]site, len(zones))
+	for i, zone := range zones {
+		sites[i] = site{zone, zone}
+	}
+	return sites
+}
+
+// apply applies the store's manifest with these sites, and further lines of its spec.
+func (s *store) apply(sites []site, further ...string) {
+	s.t.Helper()
 	manifest := fmt.Sprintf(`
 apiVersion: georegister.io/v1alpha1
 kind: GeoRegisterCluster
@@ -82,14 +102,23 @@ spec:
   protocol: Gryff
   storage: {size: 64Mi}
   sites:
-`, name)
-	for _, zone := range zones {
-		manifest += fmt.Sprintf("  - {name: %s, nodePool: {value: %s}}\n", zone, zone)
+`, s.name)
+	for _, site := range sites {
+		manifest += fmt.Sprintf("  - {name: %s, nodePool: {value: %s}}\n", site.name, site.zone)
 	}
-	if out, err := kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
-		t.Fatal(out, err)
+	for _, line := range further {
+		manifest += "  " + line + "\n"
 	}
+	if out, err := kubectl(s.t.Context(), manifest, "apply", "-f", "-"); err != nil {
+		s.t.Fatal(out, err)
+	}
+}
+
+// create applies a cluster with one member in each zone.
+func create(t *testing.T, name string) *store {
+	t.Helper()
 	s := &store{t, name}
+	s.apply(zonal())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -131,17 +160,70 @@ func (s *store) condition(kind string) (status, message string) {
 	return status, message
 }
 
-// settled waits until every member serves and nothing is under way.
+// resource reads the whole resource.
+func (s *store) resource() (*v1alpha1.GeoRegisterCluster, error) {
+	out, err := kubectl(s.t.Context(), "", "get", "grc", s.name, "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var r v1alpha1.GeoRegisterCluster
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.name, err)
+	}
+	return &r, nil
+}
+
+// settled waits until the resource's sites and no others have members, all of these serve, and nothing is under way.
 func (s *store) settled(after string) time.Duration {
 	s.t.Helper()
 	return await(s.t, "settled after "+after, func() (string, bool) {
-		generation := s.get("{.metadata.generation}") == s.get("{.status.observedGeneration}")
-		available, m1 := s.condition("Available")
-		progressing, m2 := s.condition("Progressing")
-		degraded, m3 := s.condition("Degraded")
-		seen := fmt.Sprintf("Available=%s %s; Progressing=%s %s; Degraded=%s %s", available, m1, progressing, m2, degraded, m3)
-		return seen, generation && available == "True" && progressing == "False" && degraded == "False"
+		r, err := s.resource()
+		if err != nil {
+			return err.Error(), false
+		}
+		return settled(r)
 	})
+}
+
+// settled reports whether all is as it is wanted, and what there is.
+func settled(r *v1alpha1.GeoRegisterCluster) (seen string, ok bool) {
+	ok = r.Status.ObservedGeneration == r.Generation && r.Status.Change == nil
+	seen = fmt.Sprintf("generation %d of %d; %s", r.Status.ObservedGeneration, r.Generation, changing(r))
+	for _, want := range []struct {
+		kind   string
+		status metav1.ConditionStatus
+	}{{"Available", "True"}, {"Progressing", "False"}, {"Degraded", "False"}} {
+		c := meta.FindStatusCondition(r.Status.Conditions, want.kind)
+		if c == nil {
+			return seen + "; no condition " + want.kind, false
+		}
+		ok = ok && c.Status == want.status
+		seen += fmt.Sprintf("; %s=%s %s: %s", want.kind, c.Status, c.Reason, c.Message)
+	}
+	var wanted, there []string
+	for _, site := range r.Spec.Sites {
+		wanted = append(wanted, site.Name)
+	}
+	for _, m := range r.Status.Members {
+		there = append(there, m.Site)
+	}
+	slices.Sort(wanted)
+	slices.Sort(there)
+	return fmt.Sprintf("%s; members at %v", seen, there), ok && slices.Equal(wanted, there)
+}
+
+// changing tells the change that is under way.
+func changing(r *v1alpha1.GeoRegisterCluster) string {
+	epoch := int64(0)
+	if r.Status.View != nil {
+		epoch = r.Status.View.Epoch
+	}
+	c := r.Status.Change
+	if c == nil {
+		return fmt.Sprintf("epoch %d, no change", epoch)
+	}
+	return fmt.Sprintf("epoch %d, %s (joining %v, leaving %v, settled %s, fetched %s): %s",
+		epoch, c.Step, c.Joining, c.Leaving, c.Settled, c.Fetched, c.Message)
 }
 
 // members are the ids of the status, by site.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// From `kubectl apply` to a store that clients of every zone use, a rolling update and a killed member under load.
+// From `kubectl apply` to a store that clients of every zone use, a rolling update and a killed member under load, and two
+// sites that come and go.
 func TestSmoke(t *testing.T) {
 	clients(t)
 	start := time.Now()
@@ -58,6 +59,23 @@ func TestSmoke(t *testing.T) {
 	}
 	if epoch := s.get("{.status.view.epoch}"); epoch != "1" {
 		t.Errorf("the view's epoch is %s: nobody was to be replaced", epoch)
+	}
+
+	s.change("two sites were added", append(zonal(), site{"y1", "z1"}, site{"y2", "z2"}))
+	for _, site := range []string{"y1", "y2"} {
+		if out, err := s.redis("z3", site, "GET", "greeting"); err != nil || out != "hello" {
+			t.Errorf("at the new site %s: %q, %v", site, out, err)
+		}
+	}
+	if out, err := s.redis("z2", "y2", "SET", "greeting", "hello again"); err != nil || out != "OK" {
+		t.Errorf("a write at a new site: %q, %v", out, err)
+	}
+	s.change("two sites were removed", zonal())
+	s.only(zones...)
+	for _, site := range zones {
+		if out, err := s.redis("z1", site, "GET", "greeting"); err != nil || out != "hello again" {
+			t.Errorf("at site %s, what a site wrote that is gone: %q, %v", site, out, err)
+		}
 	}
 }
 
