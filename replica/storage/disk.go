@@ -299,9 +299,7 @@ func (s *diskShard) Scan(after []byte, visit func(key, value []byte) bool) {
 	if after != nil {
 		lower = append(lower, 0)
 	}
-	upper := slices.Clone(s.prefix)
-	binary.BigEndian.PutUint16(upper, binary.BigEndian.Uint16(upper)+1)
-	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: s.end()})
 	if err != nil {
 		s.fail(err)
 	}
@@ -314,6 +312,22 @@ func (s *diskShard) Scan(after []byte, visit func(key, value []byte) bool) {
 	if err := iterator.Error(); err != nil {
 		s.fail(err)
 	}
+}
+
+// end is the first key behind the shard's.
+func (s *diskShard) end() []byte {
+	return binary.BigEndian.AppendUint16(nil, binary.BigEndian.Uint16(s.prefix)+1)
+}
+
+// Remaining estimates the bytes on disk of the records behind a key, cheaply: from the indexes of the tables. It leaves
+// out what is not in tables yet, at most memTables times memTableBytes, and counts what is overwritten and not
+// compacted yet.
+func (s *diskShard) Remaining(after []byte) uint64 {
+	bytes, err := s.disk.db.EstimateDiskUsage(slices.Concat(s.prefix, after), s.end())
+	if err != nil {
+		s.fail(err)
+	}
+	return bytes
 }
 
 // fail stops the reader's goroutine: an answer made up for an unreadable record could break a promise.
