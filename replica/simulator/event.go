@@ -22,8 +22,9 @@ const (
 	restart                         // node a starts again
 	resume                          // node a goes on after a pause
 	manage                          // the manager's next round
-	configure                       // the manager gives view aux to node a
-	configured                      // node a tells the manager that it holds view aux
+	configure                       // the manager tells node a view aux - 1, or asks it how it is
+	configured                      // node a's answer aux - 1 arrives at the manager
+	learned                         // view aux of a peer arrives at node a
 )
 
 // event is something that happens at a time. Events of one time happen in the order in which they were made.
@@ -35,7 +36,7 @@ type event struct {
 	sealed   *sealed // checks that nobody changed the message on its way; nil if unchecked
 	kind     eventKind
 	a, b     int16
-	epoch    uint16 // of the view in which a message was sent
+	held     int16 // the view in which a message was sent
 }
 
 // eventQueue is a binary heap by (at, sequence), typed because it is the simulator's hottest loop.

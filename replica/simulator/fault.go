@@ -22,12 +22,12 @@ const (
 	Slow      FaultKind = "slow"      // a node handles its inputs late, and in heaps
 	Skew      FaultKind = "skew"      // a node's clock jumps ahead and runs at another speed
 	Pause     FaultKind = "pause"     // a process stands still while time goes on, then continues
-	Replace   FaultKind = "replace"   // a member is given up, and another one takes its place in the next view
+	Change    FaultKind = "change"    // members join and leave: a joint view, then the one after it or the one before it
 )
 
 // FaultKinds lists all kinds.
 func FaultKinds() []FaultKind {
-	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, Replace}
+	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, Change}
 }
 
 // ParseFaults reads "none", "all" or a list such as "crash,loss".
@@ -55,18 +55,20 @@ func ParseFaults(list string) ([]FaultKind, error) {
 type Fault struct {
 	Kind FaultKind
 	At   time.Duration
-	For  time.Duration // until it is undone: the process starts again, the partition heals, ...; Replace: between rounds
-	Node int           // the position of the site; of Loss, Duplicate and Reorder, -1 stands for all links
+	For  time.Duration // until it is undone: the process starts again, the partition heals, ...; Change: between rounds of calls
+	Node int           // the position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links
 	Side uint64        // Partition: a bit per node on the one side
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
 	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
-	// with a process that stops or by a Partition; of the manager's calls, by Replace. Of Skew, how many
+	// with a process that stops or by a Partition; of the manager's calls, by Change. Of Skew, how many
 	// millionths the clock is fast.
 	Rate   int
-	Size   time.Duration // Duplicate, Reorder, Slow, Replace: the longest extra delay; Skew: how far the clock jumps
+	Size   time.Duration // Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps
 	Intact int           // Torn: how many batches of the fsync in flight reach the disk
-	Alive  bool          // Replace: the process of the member that is given up lives on
+	Join   int           // Change: how many members join
+	Leave  int           // Change: how many leave
+	Alive  bool          // Change: the processes of those who leave live on; else they are gone for ever
 }
 
 // String describes the fault in a line.
@@ -86,10 +88,11 @@ func (f Fault) String() string {
 		text += fmt.Sprintf(", %d of 1000 messages", f.Rate)
 	case Slow, Skew:
 		text += fmt.Sprintf(", by %v", f.Size)
-	case Replace:
-		text = fmt.Sprintf("replacement of %s at %v, a round of calls every %v", where, f.At, f.For)
+	case Change:
+		text = fmt.Sprintf("change at %v: %d join, %d leave, the one at site %d first; a round of calls every %v",
+			f.At, f.Join, f.Leave, f.Node+1, f.For)
 		if f.Alive {
-			text += "; its process lives on"
+			text += "; their processes live on"
 		}
 	}
 	return text
@@ -109,7 +112,7 @@ func members(side uint64) string {
 type fault struct {
 	Fault
 	active bool
-	waited int  // Torn: how many milliseconds it waited for an fsync; Replace: how often for its turn
+	waited int  // Torn: how many milliseconds it waited for an fsync
 	hit    bool // it hit work in flight
 }
 
@@ -152,11 +155,14 @@ func (f *fault) begin(w *world) {
 	}
 	var nd *node
 	if f.Node >= 0 {
-		nd = w.present[f.Node]
+		nd = w.at(f.Node)
+		if nd == nil && f.Kind != Change {
+			return // nobody is left there
+		}
 	}
 	switch f.Kind {
-	case Replace:
-		f.replace(w, nd)
+	case Change:
+		w.manager.want(f)
 	case Crash, Torn, Wipe:
 		f.stop(w, nd)
 	case Pause:
@@ -212,17 +218,6 @@ func (f *fault) stop(w *world, nd *node) {
 	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// tolerates reports whether the view is still available when one more member is lost.
-func (w *world) tolerates(nd *node) bool {
-	lost := 1
-	for _, other := range w.nodes {
-		if other != nd && other.lost {
-			lost++
-		}
-	}
-	return lost <= nd.config.View.Faults()
-}
-
 func (f *fault) end(w *world) {
 	if !f.active {
 		return
@@ -270,15 +265,12 @@ func (w *world) refreshLinks() {
 
 // settle ends all faults: from now on every node is up and every message arrives in time.
 func (w *world) settle() {
-	w.settled = true
+	w.settled, w.calm = true, w.now
 	w.trace.remark("the faults are over")
 	for _, f := range w.faults {
 		f.end(w)
 	}
 	for _, nd := range w.nodes {
-		if nd.replaced {
-			nd.giveUp()
-		}
 		nd.restart(nd.life)
 		nd.resume(nd.life)
 	}

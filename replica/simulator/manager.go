@@ -1,267 +1,312 @@
 package simulator
 
 import (
-	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/view"
 	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
-// manager replaces members that are given up, one at a time, as the operator of a cluster does: it records the
-// next view, gives it to all members of it that it reaches, again and again, and starts the newcomer once a
-// majority of both views holds the next one. It may crash at any point, and goes on from its record.
+// manager changes the members, one change at a time, as the operator of a cluster does: it starts newcomers, records
+// the joint view once they have named their disks, tells it to the members again and again, hears how far they are, and
+// records the view after the change, or the one before it again. It may crash at any point, and goes on from its record;
+// if that is lost it is rebuilt from what members say.
 type manager struct {
 	world *world
 	draw  stream
 	wrong managerMistakes
+	views []made // all that were ever made: calls and nodes name them by position
 
 	// What survives a crash of it.
-	record, former view.View
+	record, former int     // former: the last view before the record that took hold
+	change         *change // in progress, or nil
+	wanted         []*fault
+	spare          int // the first node that was never started
+	losses         int // how often the record was lost
 
 	// What does not.
-	holds map[view.MemberID]string // digests of the views that members said they hold; never ranged over
-	away  time.Duration            // until when it is down
+	standings map[view.MemberID]decide.Standing // as members told; never ranged over
+	disks     map[view.MemberID]string          // of newcomers, as they named them; never ranged over
+	away      time.Duration                     // until when it is down
+	lost      bool                              // there is no record
+	reports   map[view.MemberID]report          // since it was lost; never ranged over
+	known     uint64                            // the epoch that had taken hold then
 
-	// The replacement in progress.
-	given    *node  // who is given up
-	newcomer *node  // nil: none is in progress
-	hasty    bool   // it starts the newcomer too early: no rule of the protocol rests on when it does
-	rounds   uint64 // the number of the last replacement; rounds of earlier ones are void
-	pace     *fault // how often and how badly it calls
+	begun bool     // its rounds
+	pace  *fault   // how often and how badly it calls
+	heard []report // answers on their way: they are named by position
+}
 
-	views []view.View // that were ever made: calls name them by position
+// made is a view that was made.
+type made struct {
+	view.View
+	digest string
+	held   bool // it took hold: a quorum of it held it at some time
+	losses int  // of the record, before it was made
+}
+
+// report is what a node answers to the manager.
+type report struct {
+	held     int
+	standing decide.Standing
+	disk     string
+	voter    bool
+	losses   int // of the record, at that time
 }
 
 // managerMistakes put known bugs back, for tests that show that the simulator finds them.
 type managerMistakes struct {
-	anyEpoch bool // messages of one view are delivered in another
-	sameID   bool // the newcomer takes the ID of the member that it replaces, and votes with its empty disk
-	early    bool // it starts the newcomer as soon as anyone may hold the view
-	sameBoot bool // a member that is given a view starts its protocols under the boot that they had
-	forgets  bool // it gives a view to members before it is recorded, and makes another one of that epoch
+	anyEpoch  bool // messages of one view are delivered in another
+	sameID    bool // a lost member's successor takes its ID, and votes with its empty disk
+	uncovered bool // a change is finished before the state is where it is needed
+	sameBoot  bool // a member that takes on a view starts its protocols under the boot that they had
+	forgets   bool // the view after a change is told before it is recorded, and then the change is abandoned
 }
 
-// managerPaths are what happens in a replacement.
+// managerPaths are what happens in changes of the view.
 func managerPaths() []string {
-	return []string{
-		"replace.begin", "replace.alive", "replace.crash", "replace.view", "replace.early",
-		"replace.other-epoch", "replace.behind", "replaced", "replaced.meanwhile",
+	paths := []string{
+		"change.dead", "change.alive", "change.crash", "change.record-lost", "change.rebuilt", "change.rebuilt-joint",
+		"change.view", "change.crash-in-switch", "change.resumed", "change.removed", "change.learned", "change.other-epoch",
+		"change.hurried", "change.abandoned", "change.abandoned.meanwhile",
 	}
+	for _, kind := range changeKinds() {
+		paths = append(paths, "change."+kind, "change."+kind+".meanwhile")
+	}
+	return paths
 }
 
-func newManager(w *world, first view.View) *manager {
-	return &manager{
-		world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, record: first, former: first,
-		holds: map[view.MemberID]string{},
-	}
+func newManager(w *world, first view.View, nodes int) *manager {
+	m := &manager{world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, spare: nodes}
+	m.forgetAnswers()
+	m.add(first)
+	return m
 }
 
-// replacements is how many members the faults may replace.
-func replacements(faults []Fault) int {
-	count := 0
-	for _, f := range faults {
-		if f.Kind == Replace {
-			count++
+func (m *manager) forgetAnswers() {
+	m.standings, m.disks = map[view.MemberID]decide.Standing{}, map[view.MemberID]string{}
+}
+
+// add notes a view that was made, and returns its position. Of an epoch there is one, unless the record was lost
+// before anybody heard enough of the first.
+func (m *manager) add(v view.View) int {
+	digest := v.Digest()
+	for i := range m.views {
+		switch other := &m.views[i]; {
+		case other.digest == digest:
+			return i
+		case other.Epoch == v.Epoch && other.losses == m.losses && m.wrong == managerMistakes{}:
+			m.world.fail("two views of epoch %d were recorded", v.Epoch)
 		}
 	}
-	return count
+	m.views = append(m.views, made{View: v, digest: digest, losses: m.losses})
+	return len(m.views) - 1
 }
 
-// replace gives a member up, once no other replacement is in progress and enough members are left.
-func (f *fault) replace(w *world, nd *node) {
-	if w.manager.newcomer != nil || !w.tolerates(nd) {
-		if f.waited < 100 {
-			f.waited++
-			w.schedule(f.For, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+// noteHeld sees whether a view took hold, now that one more node holds it.
+func (m *manager) noteHeld(position int) {
+	if position == none || m.views[position].held {
+		return
+	}
+	v := &m.views[position]
+	v.held = v.Quorum(func(id view.MemberID) bool { return m.world.nodes[id-1].held == position })
+	for i := range m.views {
+		if other := &m.views[i]; v.held && i != position && other.held && other.Epoch == v.Epoch && m.wrong == (managerMistakes{}) {
+			m.world.fail("two views of epoch %d took hold", v.Epoch)
 		}
-		return
-	}
-	f.hit = w.working(nd)
-	w.manager.replace(nd, f)
-}
-
-func (m *manager) replace(nd *node, f *fault) {
-	w := m.world
-	w.took("replace.begin")
-	m.given, m.pace = nd, f
-	nd.lost, nd.replaced = true, true
-	if m.hasty = m.draw.chance(250) || m.wrong.early; m.hasty {
-		w.took("replace.early")
-	}
-	if f.Alive && !m.wrong.sameID {
-		w.took("replace.alive")
-		w.trace.note(nd, "is given up, and goes on")
-	} else {
-		nd.giveUp()
-	}
-	next := m.successor(nd)
-	w.trace.remark("view of epoch %d: member %d in the place of %d", next.Epoch, m.newcomer.index+1, nd.index+1)
-	m.views = append(m.views, next)
-	m.rounds++
-	if m.wrong.forgets && f.Alive {
-		m.callAll(next.Members)
-		m.newcomer, nd.lost, nd.replaced = nil, false, false
-		return
-	}
-	m.former, m.record = m.record, next
-	if m.draw.chance(300) {
-		m.crash()
-	}
-	w.schedule(0, event{kind: manage, aux: m.rounds})
-}
-
-// successor is the view with a new member, whose node it prepares. Positions in the view mean nothing: the new
-// member is in the old one's or at the end.
-func (m *manager) successor(nd *node) view.View {
-	w := m.world
-	if m.wrong.sameID {
-		m.newcomer = nd
-		next := m.record
-		next.Epoch++
-		return next
-	}
-	site := w.env.network.Sites[nd.site]
-	next, err := decide.Replace(m.record, nd.config.Self, site, func(view.MemberID) string { return site })
-	if err != nil {
-		w.fail("replace member %d: %w", nd.index+1, err)
-		return m.record
-	}
-	m.newcomer = w.nodes[next.Issued-1]
-	w.place(m.newcomer, nd.site)
-	if m.draw.chance(500) {
-		at := next.Index(next.Issued)
-		newcomer := next.Members[at]
-		next.Members = append(slices.Delete(next.Members, at, at+1), newcomer)
-	}
-	return next
-}
-
-// place puts a node at a site.
-func (w *world) place(nd *node, site int) {
-	nd.site = site
-	n := len(w.nodes)
-	for i, other := range w.nodes {
-		w.links[nd.index*n+i].oneWay = w.env.network.RTT[site][other.site] / 2
-		w.links[i*n+nd.index].oneWay = w.env.network.RTT[other.site][site] / 2
 	}
 }
 
-// giveUp ends the process of a member that is replaced, for ever.
-func (nd *node) giveUp() {
-	if !nd.down {
-		nd.crash(0, 500)
+// want has members changed once it is this change's turn.
+func (m *manager) want(f *fault) {
+	m.wanted = append(m.wanted, f)
+	if !m.begun {
+		m.begun, m.pace = true, f
+		m.world.schedule(0, event{kind: manage})
 	}
-	nd.gone = true
 }
 
-// crash takes the manager away for some rounds, and all that it did not record.
+// crash takes the manager away for some rounds, with all that it did not record, and sometimes with the record.
 func (m *manager) crash() {
-	m.world.took("replace.crash")
-	m.world.trace.remark("the manager crashes")
-	m.holds = map[view.MemberID]string{}
-	m.away = m.world.now + m.draw.between(0, 6*m.pace.For)
+	w := m.world
+	w.took("change.crash")
+	w.trace.remark("the manager crashes")
+	m.forgetAnswers()
+	m.away = w.now + m.draw.between(0, 6*m.pace.For)
+	if len(m.views) > 1 && m.losses == 0 && m.draw.chance(150) {
+		w.took("change.record-lost")
+		w.trace.remark("its record is lost")
+		m.losses++
+		m.lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
+		for i := range m.views {
+			if m.views[i].held {
+				m.known = max(m.known, m.views[i].Epoch)
+			}
+		}
+		m.away = max(m.away, w.now+m.pace.Size) // nobody acts on a record while calls of an earlier one are on their way
+	}
 }
 
-// round calls every member of the recorded view that is there, also those that hold it: one that lost its disk
-// may have lost the view with it.
-func (m *manager) round(number uint64) {
+// round is one turn of the manager.
+func (m *manager) round() {
 	w := m.world
-	if number != m.rounds {
+	w.schedule(max(m.pace.For, time.Millisecond), event{kind: manage})
+	if w.now < m.away && (!w.settled || m.lost) {
 		return
 	}
-	w.schedule(max(m.pace.For, time.Millisecond), event{kind: manage, aux: number})
-	if !w.settled {
-		if w.now < m.away {
-			return
-		}
-		if m.draw.chance(50) {
-			m.crash()
-			return
-		}
+	if !w.settled && m.draw.chance(50) {
+		m.crash()
+		return
 	}
-	m.callAll(m.record.Members)
-	if nd := m.newcomer; nd != nil && (!nd.born || nd.gone) && (m.hasty || decide.Committed(m.former, m.record, m.holds)) {
-		m.start(nd)
+	if m.lost {
+		m.rebuild()
+		return
+	}
+	m.callAll()
+	m.step()
+}
+
+// callAll tells the record to its members, also to those that hold it: one that lost its disk may have lost the view
+// with it. Those who left it are told now and then.
+func (m *manager) callAll() {
+	record := &m.views[m.record]
+	for _, nd := range m.world.nodes {
+		switch {
+		case !nd.born || nd.gone:
+		case record.Index(nd.config.Self) >= 0, m.world.settled, m.draw.chance(200):
+			m.call(configure, nd, m.record)
+		case m.change != nil && nd.held == none:
+			m.call(configure, nd, none)
+		}
 	}
 }
 
-func (m *manager) callAll(members []view.Member) {
-	for _, member := range members {
-		if nd := m.world.nodes[member.ID-1]; nd.born && !nd.replaced {
-			m.call(configure, nd, len(m.views)-1)
-		}
-	}
-}
-
-// call sends a call to a node, or its answer back: lost or late as the fault has it.
+// call sends a call to a node, or its answer back: lost, late or twice, as the fault has it.
 func (m *manager) call(kind eventKind, nd *node, about int) {
-	late := time.Duration(0)
-	if !m.world.settled {
-		if m.draw.chance(m.pace.Rate) {
-			return
-		}
-		late = m.draw.between(0, m.pace.Size)
+	e := event{kind: kind, a: int16(nd.index), aux: uint64(about + 1)}
+	if m.world.settled {
+		m.world.schedule(0, e)
+		return
 	}
-	m.world.schedule(late, event{kind: kind, a: int16(nd.index), aux: uint64(about)})
+	if m.draw.chance(m.pace.Rate) {
+		return
+	}
+	m.world.schedule(m.draw.between(0, m.pace.Size), e)
+	if m.draw.chance(m.pace.Rate / 4) {
+		m.world.schedule(m.draw.between(0, m.pace.Size), e)
+	}
 }
 
-// tell is the arrival of a view at a node, late perhaps: a newer one may have come before.
+// tell is the arrival of a view at a node, or of a question if there is none; a newer view may have come before.
 func (m *manager) tell(nd *node, about int) {
-	if nd.down || nd.paused || nd.replaced {
+	if nd.down || nd.paused {
 		return
 	}
-	nd.configure(m.views[about])
-	m.call(configured, nd, int(nd.config.View.Epoch))
-}
-
-func (m *manager) hear(nd *node, epoch int) {
-	if uint64(epoch) == m.record.Epoch && (m.world.settled || m.world.now >= m.away) {
-		m.holds[nd.config.Self] = m.record.Digest()
+	if position := about - 1; position != none {
+		nd.learn(position)
+	}
+	if !nd.down {
+		m.heard = append(m.heard, report{
+			held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), losses: m.losses,
+		})
+		m.call(configured, nd, len(m.heard)-1)
 	}
 }
 
-// start starts the newcomer, on an empty disk.
-func (m *manager) start(nd *node) {
+func (m *manager) hear(nd *node, about int) {
+	if m.world.now < m.away && !m.world.settled {
+		return
+	}
+	r := m.heard[about-1]
+	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
+	if m.lost && r.losses == m.losses {
+		m.reports[nd.config.Self] = r
+	}
+}
+
+// write makes a view the record.
+func (m *manager) write(v view.View) {
+	if m.views[m.record].held {
+		m.former = m.record
+	}
+	m.record = m.add(v)
+	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v))
+	if m.draw.chance(300) {
+		m.crash() // before anybody is told
+	}
+}
+
+// rebuild finds the record again. Voters are believed, and newcomers on the disk that the view names and that was told
+// nothing yet: another empty disk may stand in for one that held a later view.
+func (m *manager) rebuild() {
 	w := m.world
-	if slices.ContainsFunc(m.record.Members, func(other view.Member) bool {
-		return other.ID != nd.config.Self && w.nodes[other.ID-1].config.View.Epoch < m.record.Epoch
-	}) {
-		w.took("replace.behind") // it joins while some others are in the former view yet
+	highest := none
+	for _, nd := range w.nodes {
+		if nd.born && !nd.gone {
+			m.call(configure, nd, none)
+		}
+		if r, ok := m.reports[nd.config.Self]; ok && r.held != none && (highest == none || m.views[r.held].Epoch > m.views[highest].Epoch) {
+			highest = r.held
+		}
 	}
-	m.given.lost = false
-	if m.wrong.sameID {
-		nd.wipe()
-		nd.gone, nd.replaced = false, false
-	}
-	nd.first = view.View{}
-	nd.enter(m.record)
-	nd.born, nd.lost, nd.later = true, true, !m.wrong.sameID
-	w.present[nd.site] = nd
-	nd.boot()
-}
-
-// voted ends a replacement when the newcomer votes.
-func (m *manager) voted(nd *node) {
-	if nd != m.newcomer {
+	if highest == none {
 		return
 	}
-	m.world.took("replaced")
-	if !m.world.settled {
-		m.world.took("replaced.meanwhile")
+	v := &m.views[highest]
+	var reports []decide.Report
+	for _, member := range v.Members {
+		r, ok := m.reports[member.ID]
+		switch {
+		case !ok && v.Joint() && !w.nodes[member.ID-1].gone:
+			return // it may hold the view after the change, or the one before it again: only all of them know that nobody does
+		case !ok:
+		case r.voter:
+			reports = append(reports, decide.Report{Member: member.ID, View: m.views[r.held].View})
+		case r.held == none && r.disk == member.Disk:
+			reports = append(reports, decide.Report{Member: member.ID, View: v.View})
+		}
 	}
-	m.newcomer = nil
-	m.world.serving[nd.site] = nd
+	found, known, err := decide.Rebuild(reports)
+	if err != nil && m.wrong == (managerMistakes{}) {
+		w.fail("rebuild the record: %w", err)
+	}
+	if err != nil || !known || found.Epoch != v.Epoch {
+		return
+	}
+	if found.Epoch < m.known {
+		w.fail("the record was rebuilt with the view of epoch %d, and that of epoch %d had taken hold", found.Epoch, m.known)
+	}
+	w.took("change.rebuilt")
+	if found.Joint() {
+		w.took("change.rebuilt-joint")
+	}
+	w.trace.remark("the record is rebuilt: the view of epoch %d", found.Epoch)
+	m.lost, m.record = false, highest
+	if c := m.change; c != nil {
+		c.resume(found)
+	}
 }
 
-// forgotten is called when a node lost its disk. It starts again in the view that its boot file has: the recorded
-// one, or the one that it was made with.
-func (m *manager) forgotten(nd *node) {
-	if len(m.views) > 0 && nd.first.Epoch > 0 {
-		v := nd.first
-		if !nd.replaced && m.draw.chance(500) {
-			v = m.record
-		}
-		nd.enter(v)
+// missing says what is not in order though the faults are over, or nothing.
+func (m *manager) missing() string {
+	if !m.begun {
+		return ""
 	}
+	record := &m.views[m.record]
+	if m.lost || m.change != nil || record.Joint() {
+		return "a change of members is still in progress"
+	}
+	for _, member := range record.Members {
+		nd := m.world.nodes[member.ID-1]
+		switch {
+		case nd.gone:
+		case nd.held != m.record:
+			return nd.name() + " does not hold the last view"
+		case !nd.voter():
+			return nd.name() + " does not vote"
+		case nd.transferring():
+			return nd.name() + " keeps a record of a transfer that is over"
+		}
+	}
+	return ""
 }

@@ -54,7 +54,7 @@ func Measure(x Experiment) (Measured, error) {
 	}
 	env := x.environment()
 	faults := x.faults(env)
-	w := newWorld(x.Seed, env, x.Start, nil, false, replacements(faults))
+	w := newWorld(x.Seed, env, x.Start, nil, false, newcomers(faults))
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
 	for i := range len(env.network.Sites) * x.Clients {
@@ -132,11 +132,11 @@ func (x Experiment) faults(env environment) []Fault {
 	s := Schedule{Settle: x.Duration, env: env}
 	count := 1 + int(x.Duration/(4*env.retry))
 	n := len(env.network.Sites)
-	if kinds := without(x.Faults, Replace); len(kinds) > 0 {
+	if kinds := without(x.Faults, Change); len(kinds) > 0 {
 		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
 	}
-	if slices.Contains(x.Faults, Replace) {
-		s.drawReplacements(x.Seed, n)
+	if slices.Contains(x.Faults, Change) {
+		s.drawChanges(x.Seed, n)
 	}
 	return s.Faults
 }

@@ -71,7 +71,7 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 		return
 	}
 	sender := w.nodes[from]
-	e := event{kind: deliver, a: int16(to), b: int16(from), aux: uint64(sender.life), message: m, epoch: uint16(sender.config.View.Epoch)}
+	e := event{kind: deliver, a: int16(to), b: int16(from), aux: uint64(sender.life), message: m, held: int16(sender.held)}
 	if w.env.sealed {
 		if e.message, e.sealed = w.seal(m); e.sealed == nil {
 			return
@@ -139,10 +139,31 @@ func (w *world) arrive(e *event) {
 		w.trace.dropped(from, to, e.message, "down")
 		return
 	}
-	if uint64(e.epoch) != nd.config.View.Epoch && !w.env.wrong.anyEpoch { // the stream was between other views
-		w.took("replace.other-epoch")
-		w.trace.dropped(from, to, e.message, "another epoch")
-		return
+	if int(e.held) != nd.held {
+		w.took("change.other-epoch")
+		w.teach(int(e.held), nd, w.nodes[from])
+		if !w.env.wrong.anyEpoch {
+			w.trace.dropped(from, to, e.message, "another view")
+			return
+		}
 	}
 	nd.input(input{from: view.MemberID(from + 1), message: e.message})
+}
+
+// teach lets whichever of two nodes is behind learn the newer view, as the hellos of their streams do: the sender of a
+// message that came from an older view, or the one who got it from a newer one and calls back.
+func (w *world) teach(sent int, to, from *node) {
+	views := w.manager.views
+	if !to.acts || from.held == none {
+		return
+	}
+	position, pupil, teacher := to.held, from, to
+	if views[sent].Epoch > views[to.held].Epoch {
+		position, pupil, teacher = sent, to, from
+	}
+	l := &w.links[teacher.index*len(w.nodes)+pupil.index]
+	if l.partition != nil || l.loss != nil && l.draw.chance(l.loss.Rate) {
+		return
+	}
+	w.schedule(w.delay(l), event{kind: learned, a: int16(pupil.index), aux: uint64(position)})
 }

@@ -32,13 +32,13 @@ type node struct {
 	armed  bool // a turn is scheduled
 	paused bool
 	slow   *fault
-	lost   bool // its disk was lost, and it does not vote again yet; or it is given up, and its successor is not there
-	later  bool // its disk is not one of the cluster's first: an empty one does not vote
+	lost   bool // its disk was lost, and it does not vote again yet; or it is gone
 
-	first    view.View // which it was started with at first
-	born     bool      // it is or was a member
-	replaced bool      // it is given up; its process may live on
-	gone     bool      // and never starts again
+	disks int  // how many it has had
+	held  int  // the view on its disk, by its position in those that the manager made; none
+	acts  bool // it is in that view: it has protocols
+	born  bool // its process was started
+	gone  bool // and never starts again
 
 	handle uint64
 	asked  map[uint64]asked // by handle; never ranged over
@@ -48,7 +48,7 @@ type node struct {
 type shard struct {
 	disk     *disk
 	journal  *protocol.Journal
-	protocol protocol.Protocol
+	protocol protocol.Protocol // nil: the node is in no view
 }
 
 // input is what waits for a node's next turn: a message, or a client's attempt.
@@ -81,7 +81,7 @@ func (c *clock) read(now time.Duration) protocol.Instant {
 func (c *clock) set(now, shown time.Duration, ppm int) { *c = clock{base: now, shown: shown, ppm: ppm} }
 
 func newNode(w *world, index, site int) *node {
-	nd := &node{world: w, index: index, site: site, draw: newStream(w.seed, forNode, uint64(index)), down: true}
+	nd := &node{world: w, index: index, site: site, draw: newStream(w.seed, forNode, uint64(index)), down: true, disks: 1, held: none}
 	nd.config = protocol.Config{
 		Self:      view.MemberID(index + 1),
 		Functions: w.functions,
@@ -97,45 +97,9 @@ func newNode(w *world, index, site int) *node {
 	return nd
 }
 
-// enter makes a view the one that the next process runs in.
-func (nd *node) enter(v view.View) {
-	if nd.first.Epoch == 0 {
-		nd.first = v
-	}
-	nd.config.View, nd.config.Nearest = v, nil
-	for _, site := range nd.world.env.network.Nearest(nd.site) {
-		for _, m := range v.Members {
-			if nd.world.nodes[m.ID-1].site == site {
-				nd.config.Nearest = append(nd.config.Nearest, m.ID)
-			}
-		}
-	}
-}
-
-// configure gives a running process a view. It makes a newer one durable and starts its protocols anew in it,
-// from their journals; what they had in progress ends as in a crash.
-func (nd *node) configure(v view.View) {
-	if v.Epoch <= nd.config.View.Epoch {
-		return
-	}
-	if nd.draw.chance(500) { // what was on its way to the disk arrives there
-		nd.log.syncing = len(nd.log.entries)
-	}
-	nd.world.trace.note(nd, "enters the view of epoch %d", v.Epoch)
-	nd.world.took("replace.view")
-	nd.stop(nd.draw.below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.below(3)])
-	nd.enter(v)
-	if nd.world.env.wrong.sameBoot {
-		nd.boots--
-	}
-	nd.boot()
-}
-
 // boot starts the process on the node's disk.
 func (nd *node) boot() {
 	w := nd.world
-	nd.life++
-	nd.boots++
 	nd.down, nd.paused, nd.armed, nd.slow = false, false, false, nil
 	nd.inbox = nil
 	nd.asked = map[uint64]asked{}
@@ -144,13 +108,27 @@ func (nd *node) boot() {
 		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
 	}
 	nd.clock.set(w.now, shown, ppm)
+	nd.begin()
+}
+
+// begin starts the protocols of the view that the node holds, if it is in one.
+func (nd *node) begin() {
+	w := nd.world
+	nd.life++
+	nd.boots++
 	if w.env.shuffled {
 		nd.shuffle()
 	}
 	nd.config.Boot = nd.boots
 	nd.config.Nonce = uint64(nd.index)<<32 | uint64(nd.life)
-	nd.config.Bootstrap = !nd.later
+	nd.config.Bootstrap = nd.founded()
 	w.trace.started(nd)
+	if !nd.acts {
+		for _, s := range nd.shards {
+			s.protocol = nil
+		}
+		return
+	}
 	for i, s := range nd.shards {
 		s.journal = protocol.NewJournal(s.disk)
 		p, err := w.start(nd.config, s.journal)
@@ -201,9 +179,10 @@ func (nd *node) wipe() {
 		*s = shard{disk: newDisk()}
 	}
 	nd.boots = 0
-	nd.later, nd.lost = true, true
+	nd.disks++
+	nd.lost = true
 	nd.world.trace.wiped(nd)
-	nd.world.manager.forgotten(nd)
+	nd.forget()
 }
 
 func (nd *node) restart(life uint32) {
@@ -260,7 +239,7 @@ func (nd *node) work() {
 		in := &nd.inbox[i]
 		if in.message != nil {
 			nd.world.trace.delivered(nd, in)
-			if int(in.message.Shard) < len(nd.shards) {
+			if nd.acts && int(in.message.Shard) < len(nd.shards) {
 				nd.shards[in.message.Shard].protocol.Receive(in.from, in.message)
 			}
 			continue
@@ -269,14 +248,16 @@ func (nd *node) work() {
 	}
 	clear(nd.inbox)
 	nd.inbox = nd.inbox[:0]
-	for i := range nd.shards {
-		nd.flush(i)
-	}
+	nd.flushAll()
 }
 
 func (nd *node) submit(in *input, now protocol.Instant) {
 	if in.client.attempt != in.attempt {
 		return // the client has given up meanwhile, and its connection is gone
+	}
+	if !nd.acts {
+		nd.world.respond(nd, asked{in.client, in.attempt}, register.Result{Status: register.Unavailable, Message: "no member"})
+		return
 	}
 	op := in.client.operation
 	nd.handle++
@@ -297,13 +278,21 @@ func (nd *node) ticked(life uint32) {
 	}
 	w := nd.world
 	w.schedule(w.env.retry/4, event{kind: tick, a: int16(nd.index), aux: uint64(life)})
-	if nd.paused {
+	if nd.paused || !nd.acts {
 		return
 	}
 	now := nd.clock.read(w.now)
 	for i, s := range nd.shards {
 		s.protocol.Tick(now)
 		nd.flush(i)
+	}
+}
+
+func (nd *node) flushAll() {
+	if nd.acts {
+		for i := range nd.shards {
+			nd.flush(i)
+		}
 	}
 }
 
@@ -345,13 +334,19 @@ func (nd *node) synced(life uint32) {
 	if nd.life != life {
 		return
 	}
-	w := nd.world
 	if nd.paused { // the disk is done, but the process does not hear of it yet
-		w.schedule(time.Millisecond, event{kind: synced, a: int16(nd.index), aux: uint64(life)})
+		nd.world.schedule(time.Millisecond, event{kind: synced, a: int16(nd.index), aux: uint64(life)})
 		return
 	}
-	done := nd.log.entries[:nd.log.syncing]
-	nd.log.entries = nd.log.entries[nd.log.syncing:]
+	done := nd.persist(nd.log.syncing)
+	nd.sync()
+	nd.release(done)
+}
+
+// persist makes the first entries of the log durable.
+func (nd *node) persist(count int) []entry {
+	done := nd.log.entries[:count]
+	nd.log.entries = nd.log.entries[count:]
 	nd.log.syncing = 0
 	for i := range done {
 		if e := &done[i]; e.batch.Sequence != 0 {
@@ -360,8 +355,13 @@ func (nd *node) synced(life uint32) {
 			s.journal.Persisted(e.batch.Sequence)
 		}
 	}
-	w.trace.durable(nd, len(done))
-	nd.sync()
+	nd.world.trace.durable(nd, len(done))
+	return done
+}
+
+// release lets go what waited for entries.
+func (nd *node) release(done []entry) {
+	w := nd.world
 	for i := range done {
 		w.send(nd, done[i].shard, done[i].send)
 		nd.complete(done[i].complete)
@@ -371,10 +371,9 @@ func (nd *node) synced(life uint32) {
 
 // found notes that a member votes again.
 func (nd *node) found() {
-	if nd.lost && !nd.replaced && nd.voter() {
+	if nd.lost && !nd.gone && nd.voter() {
 		nd.lost = false
 		nd.world.trace.note(nd, "votes again")
-		nd.world.manager.voted(nd)
 	}
 }
 
@@ -394,6 +393,9 @@ func (nd *node) complete(completions []protocol.Completion) {
 
 // voter reports whether the node votes, and will after a crash.
 func (nd *node) voter() bool {
+	if nd.down || !nd.acts {
+		return false
+	}
 	for _, s := range nd.shards {
 		if v, ok := s.protocol.(interface{ Voter() bool }); ok && !(v.Voter() && s.journal.Clean()) {
 			return false
@@ -406,7 +408,7 @@ func (nd *node) voter() bool {
 func (nd *node) pending() int {
 	total := 0
 	for _, s := range nd.shards {
-		if p, ok := s.protocol.(interface{ Pending() int }); ok && !nd.down {
+		if p, ok := s.protocol.(interface{ Pending() int }); ok && !nd.down && nd.acts {
 			total += p.Pending()
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	forDisk
 	forNode
 	forClient
-	forReplacements
+	forChanges
 	forManager
 )
 

@@ -63,7 +63,7 @@ func (s Schedule) Run(start Start, count func(path string)) Outcome {
 
 // play runs the schedule, and draws its diagram if it is traced.
 func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, string) {
-	w := newWorld(s.Seed, s.env, start, count, traced, replacements(s.Faults))
+	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
 	for _, plan := range s.Clients {
 		w.addClient(plan.Home, &list{plan.Operations}, s.abandon)
 	}
@@ -101,9 +101,15 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	if !w.finish(bound) {
 		return w.stuck("")
 	}
+	if !w.run(w.now+bound, func() bool { return w.manager.missing() == "" }) {
+		if w.err != nil {
+			return Broken, w.err.Error()
+		}
+		return Stuck, w.manager.missing()
+	}
 	// Everything is read at every node, twice: values that come and go betray themselves.
 	keys := w.keys()
-	for site := range w.present {
+	for site := range w.serving {
 		var reads []Planned
 		for _, key := range append(keys, keys...) {
 			reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})

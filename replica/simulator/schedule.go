@@ -112,11 +112,11 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}
-	if kinds := without(options.Faults, Replace); len(kinds) > 0 {
+	if kinds := without(options.Faults, Change); len(kinds) > 0 {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
 	}
-	if slices.Contains(options.Faults, Replace) {
-		s.drawReplacements(seed, n)
+	if slices.Contains(options.Faults, Change) {
+		s.drawChanges(seed, n)
 	}
 	return s
 }

@@ -14,7 +14,7 @@ import (
 
 // toyFaults are those that the toy survives.
 func toyFaults() []FaultKind {
-	return slices.DeleteFunc(FaultKinds(), func(k FaultKind) bool { return k == Wipe || k == Replace })
+	return slices.DeleteFunc(FaultKinds(), func(k FaultKind) bool { return k == Wipe || k == Change })
 }
 
 func toyOptions() Options { return Options{Faults: toyFaults(), RMWs: ManyRMWs} }

@@ -17,7 +17,7 @@ type trace struct {
 }
 
 // legend explains the lanes.
-const legend = `lanes, a member each: | votes  o does not vote yet  x is down  z stands still  . is no member  * acts  + sent what arrives
+const legend = `lanes, a member each: | votes  o does not vote yet  x is down  z stands still  . is in no view  * acts  + sent what arrives
 `
 
 // line writes one event. actor and sender are positions of nodes, or -1.
@@ -28,7 +28,7 @@ func (t *trace) line(actor, sender int, format string, args ...any) {
 		switch {
 		case i == actor:
 			mark = '*'
-		case !nd.born || nd.gone:
+		case !nd.born || nd.gone || !nd.acts && !nd.down:
 			mark = '.'
 		case nd.down:
 			mark = 'x'

@@ -69,15 +69,15 @@ type world struct {
 	queue    eventQueue
 	events   uint64
 
-	nodes    []*node // member i+1 at i: one at each site, then those that will replace others
-	present  []*node // by site: whose faults the site's are
+	nodes    []*node // member i+1 at i: one at each site, then those that may join
 	serving  []*node // by site: whom its clients ask first
 	manager  *manager
 	links    []link // from a to b at a*n+b
 	clients  []*client
 	faults   []*fault
-	settled  bool // the faults are over: from now on everything must make progress
-	busy     int  // operations in progress
+	settled  bool          // the faults are over: from now on everything must make progress
+	calm     time.Duration // since when
+	busy     int           // operations in progress
 	answers  []answer
 	free     []uint32 // of answers
 	recorder *history.Recorder
@@ -86,7 +86,7 @@ type world struct {
 	err      error                   // the first thing that must not happen
 }
 
-// newWorld makes a world and starts its members; spares are how many members may be replaced.
+// newWorld makes a world and starts its members; spares are how many members may join.
 func newWorld(seed uint64, env environment, start Start, count func(string), traced bool, spares int) *world {
 	w := &world{env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count, decided: map[instanceName]string{}}
 	w.recorder = history.NewRecorder(func() time.Duration { return w.now })
@@ -96,19 +96,19 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 	n := len(env.network.Sites)
 	v := view.View{Cluster: "simulated", Epoch: 1}
 	for i, site := range env.network.Sites {
-		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: site, Address: site})
+		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: site, Address: site, Disk: diskName(view.MemberID(i+1), 1)})
 	}
-	w.manager = newManager(w, v)
 	for i := range n + spares {
 		w.nodes = append(w.nodes, newNode(w, i, i%n))
 	}
+	w.manager = newManager(w, v, n)
 	w.connect()
-	w.present, w.serving = slices.Clone(w.nodes[:n]), slices.Clone(w.nodes[:n])
-	for _, nd := range w.present {
-		nd.enter(v)
+	w.serving = slices.Clone(w.nodes[:n])
+	for _, nd := range w.serving {
+		nd.enter(0)
 		nd.born = true
 	}
-	for _, nd := range w.present {
+	for _, nd := range w.serving {
 		nd.boot()
 	}
 	return w
@@ -190,11 +190,15 @@ func (w *world) handle(e *event) {
 	case resume:
 		w.nodes[e.a].resume(uint32(e.aux))
 	case manage:
-		w.manager.round(e.aux)
+		w.manager.round()
 	case configure:
 		w.manager.tell(w.nodes[e.a], int(e.aux))
 	case configured:
 		w.manager.hear(w.nodes[e.a], int(e.aux))
+	case learned:
+		if w.nodes[e.a].learn(int(e.aux)) {
+			w.took("change.learned")
+		}
 	}
 }
 
