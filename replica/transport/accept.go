@@ -1,11 +1,11 @@
 package transport
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -28,12 +28,13 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	}
 	p, err := a.check(first.Hello)
 	if err != nil {
-		reason := err.Error()
-		if earlier := a.refused.Swap(&reason); earlier == nil || *earlier != reason { // it calls again and again
-			a.transport.options.Logger.Warn("peer refused", zap.Error(err))
+		a.note(err)
+		if err := a.help(first.Hello, err, stream); err != nil {
+			return err
 		}
-		return status.Error(codes.FailedPrecondition, reason)
+		return err
 	}
+	p.redial() // it is there, and of the same view
 	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.member.ID)}); err != nil {
 		return err
 	}
@@ -48,46 +49,94 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	}
 }
 
-// ids lists who is in a view, in its order.
-func ids(v view.View) []uint32 {
+// note logs a refusal, once: the peer calls again and again. Epochs differ in each change of the view for a moment.
+func (a *acceptor) note(err error) {
+	reason := status.Convert(err).Message()
+	if earlier := a.refused.Swap(&reason); earlier == nil || *earlier != reason {
+		a.transport.options.Logger.Log(severity(err), "Peer refused", zap.String("reason", reason))
+	}
+}
+
+// help has whichever of the two is behind learn the newer view: the peer is told this member's, or asked for its own.
+func (a *acceptor) help(h *peerv1.Hello, refusal error, stream peerv1.Peers_StreamServer) error {
+	p := a.transport.peers[view.MemberID(h.GetMember())]
+	switch {
+	case status.Code(refusal) != behind:
+		return nil
+	case h.Epoch > a.transport.options.View.Epoch:
+		if p != nil {
+			p.redial() // it answers with its view
+		}
+		return nil
+	case p != nil && p.isBlocked(Outgoing):
+		return nil
+	}
+	reply := a.transport.hello(view.MemberID(h.Member))
+	reply.View = a.transport.view
+	return stream.SendMsg(&peerv1.Frame{Hello: reply})
+}
+
+// ids lists members of a view, in its order.
+func ids(v view.View, which func(view.Member) bool) []uint32 {
 	var all []uint32
 	for _, m := range v.Members {
-		all = append(all, uint32(m.ID))
+		if which(m) {
+			all = append(all, uint32(m.ID))
+		}
 	}
 	return all
+}
+
+// behind is the code of a refusal because one of the two holds an older view: the newer one is on its way. Any other
+// mismatch is a mistake of people.
+const behind = codes.Aborted
+
+// severity is that of a refusal in the log.
+func severity(refusal error) zapcore.Level {
+	if status.Code(refusal) == behind {
+		return zapcore.InfoLevel
+	}
+	return zapcore.WarnLevel
 }
 
 // check refuses a peer that is not the one it should be, and says why.
 func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 	o := &a.transport.options
+	refuse := func(code codes.Code, format string, args ...any) (*peer, error) {
+		return nil, status.Errorf(code, format, args...)
+	}
+	const wrong = codes.FailedPrecondition
 	switch {
 	case h == nil:
-		return nil, fmt.Errorf("the stream does not begin with a hello")
+		return refuse(wrong, "the stream does not begin with a hello")
 	case h.WireVersion != WireVersion:
-		return nil, fmt.Errorf("wire version %d is not %d, that of member %d", h.WireVersion, WireVersion, o.Self)
+		return refuse(wrong, "wire version %d is not %d, that of member %d", h.WireVersion, WireVersion, o.Self)
 	case h.Cluster != o.View.Cluster:
-		return nil, fmt.Errorf("cluster %q is not %q, that of member %d", h.Cluster, o.View.Cluster, o.Self)
+		return refuse(wrong, "cluster %q is not %q, that of member %d", h.Cluster, o.View.Cluster, o.Self)
 	case view.MemberID(h.To) != o.Self:
-		return nil, fmt.Errorf("member %d was called at the address of member %d", h.To, o.Self)
+		return refuse(wrong, "member %d was called at the address of member %d", h.To, o.Self)
 	case h.Protocol != o.Protocol:
-		return nil, fmt.Errorf("protocol %q is not %q, that of member %d", h.Protocol, o.Protocol, o.Self)
+		return refuse(wrong, "protocol %q is not %q, that of member %d", h.Protocol, o.Protocol, o.Self)
 	case int(h.Shards) != o.Shards:
-		return nil, fmt.Errorf("%d shards are not %d, those of member %d", h.Shards, o.Shards, o.Self)
+		return refuse(wrong, "%d shards are not %d, those of member %d", h.Shards, o.Shards, o.Self)
 	}
+	mine := a.transport.hello(view.MemberID(h.Member))
 	p := a.transport.peers[view.MemberID(h.Member)]
 	switch {
+	case h.Epoch < mine.Epoch:
+		return refuse(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+			h.Member, h.Epoch, mine.Epoch, o.Self)
+	case h.Epoch > mine.Epoch:
+		return refuse(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+			o.Self, mine.Epoch, h.Epoch, h.Member)
 	case p == nil:
-		return nil, fmt.Errorf("member %d, which is at epoch %d, is not in the view of epoch %d of member %d",
-			h.Member, h.Epoch, o.View.Epoch, o.Self)
-	case h.Epoch < o.View.Epoch:
-		return nil, fmt.Errorf("member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
-			h.Member, h.Epoch, o.View.Epoch, o.Self)
-	case h.Epoch > o.View.Epoch:
-		return nil, fmt.Errorf("member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
-			o.Self, o.View.Epoch, h.Epoch, h.Member)
-	case !slices.Equal(h.Members, ids(o.View)):
-		return nil, fmt.Errorf("member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
-			h.Member, h.Members, h.Epoch, o.Self, ids(o.View))
+		return refuse(wrong, "member %d is not in the view of epoch %d of member %d", h.Member, mine.Epoch, o.Self)
+	case !slices.Equal(h.Members, mine.Members):
+		return refuse(wrong, "member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
+			h.Member, h.Members, h.Epoch, o.Self, mine.Members)
+	case !slices.Equal(h.Joining, mine.Joining) || !slices.Equal(h.Leaving, mine.Leaving):
+		return refuse(wrong, "in the view of epoch %d that member %d holds, %v join and %v leave, in that of member %d %v join and %v leave: "+
+			"there are two views of one epoch", h.Epoch, h.Member, h.Joining, h.Leaving, o.Self, mine.Joining, mine.Leaving)
 	}
 	return p, nil
 }

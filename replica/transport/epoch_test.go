@@ -66,31 +66,6 @@ func TestEpochsDoNotMix(t *testing.T) {
 	}
 }
 
-// Also a stream that goes round the client's side of the transport is refused by its first frame.
-func TestAHelloOfAnotherEpochIsRefused(t *testing.T) {
-	p := newPair(t, nil)
-	for says, change := range map[string]func(*peerv1.Hello){
-		"":                              func(*peerv1.Hello) {},
-		"member 1 is at epoch 0":        func(h *peerv1.Hello) { h.Epoch = 0 },
-		"member 2 is at epoch 1":        func(h *peerv1.Hello) { h.Epoch = 9 },
-		"member 9, which is at epoch 1": func(h *peerv1.Hello) { h.Member = 9 },
-	} {
-		stream, err := peerv1.NewPeersClient(p.ends[0].peers[2].connection).Stream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		hello := p.ends[0].hello(2)
-		change(hello)
-		if err := stream.Send(&peerv1.Frame{Hello: hello}); err != nil {
-			t.Fatal(err)
-		}
-		_, err = stream.Recv()
-		if (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
-			t.Errorf("got %v, want %q", err, says)
-		}
-	}
-}
-
 // The name of a peer leads elsewhere after it moved.
 func TestAPeerIsFoundWhereItsNameLeads(t *testing.T) {
 	const name = "cluster-va-2-0.cluster-peers:7000"

@@ -14,8 +14,9 @@ import (
 
 // lane is a queue to a peer and the stream that empties it.
 type lane struct {
-	peer *peer
-	wake chan struct{} // capacity 1
+	peer  *peer
+	wake  chan struct{} // capacity 1
+	again chan struct{} // capacity 1: the peer is there now
 
 	mutex  sync.Mutex
 	queue  []*peerv1.Message
@@ -24,7 +25,9 @@ type lane struct {
 	ponged uint64 // the answer to one, or 0
 }
 
-func newLane(p *peer) *lane { return &lane{peer: p, wake: make(chan struct{}, 1)} }
+func newLane(p *peer) *lane {
+	return &lane{peer: p, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+}
 
 func (l *lane) signal() {
 	select {
@@ -98,16 +101,21 @@ func (l *lane) stream(ctx context.Context) (accepted bool, err error) {
 		return false, fmt.Errorf("hello: %w", err)
 	}
 	reply, err := stream.Recv()
+	if err == nil && reply.Hello.GetEpoch() > p.transport.options.View.Epoch && len(reply.Hello.GetView()) > 0 {
+		p.learn(reply.Hello.View)
+		_, err = stream.Recv() // says why
+	}
+	if code := status.Code(err); code == codes.FailedPrecondition || code == behind {
+		p.noteRefusal(err)
+	}
 	if err != nil {
-		if status.Code(err) == codes.FailedPrecondition {
-			p.noteRefusal(err)
-		}
 		return false, fmt.Errorf("hello: %w", err)
 	}
 	if h := reply.Hello; h == nil || h.Member != uint32(p.member.ID) || h.Epoch != p.transport.options.View.Epoch {
 		return false, fmt.Errorf("hello: the answer is not member %d's, of this epoch", p.member.ID)
 	}
 	p.refused.Store(nil)
+	p.pause.Store(0)
 	if l == p.small {
 		p.connected.Store(true)
 		defer p.connected.Store(false)

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/wire"
 )
 
 // keepaliveEvery is when gRPC looks whether a silent connection still exists; it allows no less than 10 s.
@@ -23,6 +25,9 @@ const keepaliveEvery = 10 * time.Second
 
 // reconnectEvery bounds the pauses between attempts to reach a peer that is away.
 const reconnectEvery = 500 * time.Millisecond
+
+// firstPause is the first of those pauses, which double.
+const firstPause = 20 * time.Millisecond
 
 // dialTimeout bounds one attempt to connect. It is short, since the address of a peer that moved may swallow
 // what is sent to it, and only the next attempt asks where the peer is now.
@@ -53,6 +58,9 @@ type peer struct {
 	small      *lane // messages and pings
 	bulk       *lane // large messages
 
+	called chan struct{} // capacity 1: the peer is there now
+	pause  atomic.Int64  // before the next attempt to connect, in nanoseconds
+
 	connected atomic.Bool
 	refused   atomic.Pointer[string]
 	blocked   atomic.Uint32 // Direction
@@ -65,11 +73,12 @@ type peer struct {
 func newPeer(t *Transport, m view.Member) (*peer, error) {
 	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt. gRPC's own resolver
 	// would stay with what it found for half a minute.
+	p := &peer{transport: t, member: m, called: make(chan struct{}, 1)}
 	connection, err := grpc.NewClient("passthrough:///"+m.Address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(t.options.Dial),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectEvery},
+		grpc.WithContextDialer(p.dial),
+		grpc.WithConnectParams(grpc.ConnectParams{ // dial makes the pauses
+			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveEvery, Timeout: 5 * time.Second, PermitWithoutStream: true}),
@@ -81,7 +90,7 @@ func newPeer(t *Transport, m view.Member) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{transport: t, member: m, connection: connection}
+	p.connection = connection
 	p.small, p.bulk = newLane(p), newLane(p)
 	return p, nil
 }
@@ -104,14 +113,28 @@ func (p *peer) run(ctx context.Context) {
 	})
 }
 
+// dial connects to the peer, after a pause if it did not answer before.
+func (p *peer) dial(ctx context.Context, address string) (net.Conn, error) {
+	pause := time.Duration(p.pause.Load())
+	if pause > 0 {
+		select {
+		case <-time.After(pause + rand.N(pause)/4):
+		case <-p.called:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	p.pause.Store(int64(min(max(2*pause, firstPause), reconnectEvery)))
+	return p.transport.options.Dial(ctx, address)
+}
+
 // keep replaces the stream of a lane whenever it breaks.
 func (p *peer) keep(ctx context.Context, l *lane) {
-	const first, most = 20 * time.Millisecond, reconnectEvery
-	wait := first
+	wait := firstPause
 	for ctx.Err() == nil {
 		streamed, err := l.stream(ctx)
 		if streamed {
-			wait = first
+			wait = firstPause
 		}
 		if ctx.Err() != nil {
 			return
@@ -119,16 +142,41 @@ func (p *peer) keep(ctx context.Context, l *lane) {
 		p.transport.options.Logger.Debug("stream to peer ended", zap.Uint32("peer", uint32(p.member.ID)), zap.Error(err))
 		select {
 		case <-time.After(wait):
+			wait = min(2*wait, reconnectEvery)
+		case <-l.again:
+			wait = firstPause
 		case <-ctx.Done():
 		}
-		wait = min(2*wait, most)
+	}
+}
+
+// redial has what does not stand be connected at once: the peer has just shown that it is there.
+func (p *peer) redial() {
+	for _, wakes := range []chan struct{}{p.called, p.small.again, p.bulk.again} {
+		select {
+		case wakes <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// learn hands on a newer view that the peer told.
+func (p *peer) learn(told []byte) {
+	o := &p.transport.options
+	v, err := wire.Unmarshal(told)
+	switch {
+	case p.isBlocked(Incoming):
+	case err != nil || v.Epoch <= o.View.Epoch:
+		o.Logger.Warn("Peer told no newer view", zap.Uint32("peer", uint32(p.member.ID)), zap.Uint64("epoch", v.Epoch), zap.Error(err))
+	default:
+		o.Newer(v)
 	}
 }
 
 func (p *peer) noteRefusal(err error) {
 	reason := status.Convert(err).Message()
 	if earlier := p.refused.Swap(&reason); earlier == nil || *earlier != reason {
-		p.transport.options.Logger.Warn("peer refuses this member", zap.Uint32("peer", uint32(p.member.ID)), zap.String("reason", reason))
+		p.transport.options.Logger.Log(severity(err), "Peer refuses this member", zap.Uint32("peer", uint32(p.member.ID)), zap.String("reason", reason))
 	}
 }
 

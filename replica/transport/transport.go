@@ -17,6 +17,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/wire"
 )
 
 // WireVersion is the meaning of the frames that this code speaks. Another one is refused.
@@ -60,12 +61,16 @@ type Options struct {
 	OneWayDelay func(from view.MemberID) time.Duration
 	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
 	Jitter func(from view.MemberID) time.Duration
+	// Newer is told each view of a later epoch that a peer answers with. It is called from the transport's own
+	// goroutines, so it must not wait for Close. Nil: nobody is told.
+	Newer  func(view.View)
 	Logger *zap.Logger // nil: none
 }
 
 // Transport is a member's connections to all others.
 type Transport struct {
 	options Options
+	view    []byte // encoded, for those that are behind
 	server  *grpc.Server
 	peers   map[view.MemberID]*peer
 	order   []*peer // by position in the view
@@ -90,8 +95,15 @@ func Start(o Options) (*Transport, error) {
 	if o.Dial == nil {
 		o.Dial = dialTCP
 	}
+	if o.Newer == nil {
+		o.Newer = func(view.View) {}
+	}
+	told, err := wire.Marshal(o.View)
+	if err != nil {
+		return nil, fmt.Errorf("transport: encode the view: %w", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Transport{options: o, peers: map[view.MemberID]*peer{}, start: time.Now(), cancel: cancel}
+	t := &Transport{options: o, view: told, peers: map[view.MemberID]*peer{}, start: time.Now(), cancel: cancel}
 	for _, m := range o.View.Members {
 		if m.ID == o.Self {
 			continue
@@ -196,7 +208,10 @@ func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
 	o := &t.options
 	return &peerv1.Hello{
 		Cluster: o.View.Cluster, Member: uint32(o.Self), To: uint32(to), WireVersion: WireVersion,
-		Protocol: o.Protocol, Shards: uint32(o.Shards), Epoch: o.View.Epoch, Members: ids(o.View),
+		Protocol: o.Protocol, Shards: uint32(o.Shards), Epoch: o.View.Epoch,
+		Members: ids(o.View, func(view.Member) bool { return true }),
+		Joining: ids(o.View, func(m view.Member) bool { return m.Joining }),
+		Leaving: ids(o.View, func(m view.Member) bool { return m.Leaving }),
 	}
 }
 

@@ -2,6 +2,8 @@
 package wire
 
 import (
+	"fmt"
+
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -32,4 +34,17 @@ func FromProto(message *adminv1.View) view.View {
 		})
 	}
 	return v
+}
+
+// Marshal is the view as bytes, which Unmarshal reads.
+func Marshal(v view.View) ([]byte, error) { return ToProto(v).MarshalVT() }
+
+// Unmarshal reads a view and refuses one that is not valid.
+func Unmarshal(data []byte) (view.View, error) {
+	message := &adminv1.View{}
+	if err := message.UnmarshalVT(data); err != nil {
+		return view.View{}, fmt.Errorf("decode the view: %w", err)
+	}
+	v := FromProto(message)
+	return v, v.Validate()
 }

@@ -11,8 +11,9 @@ import (
 )
 
 func TestRoundTrip(t *testing.T) {
-	want := view.View{Cluster: "c", Epoch: 3, Issued: 9, Members: []view.Member{
-		{ID: 1, Site: "ca", Address: "ca:7000", Disk: "d1"}, {ID: 9, Site: "va", Address: "va:7000"},
+	want := view.View{Cluster: "c", Epoch: 3, Issued: 9, Since: 2, Members: []view.Member{
+		{ID: 1, Site: "ca", Address: "ca:7000", Disk: "d1", Leaving: true}, {ID: 9, Site: "va", Address: "va:7000", Joining: true},
+		{ID: 4, Site: "or", Address: "or:7000"},
 	}}
 	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v became %+v", want, got)
@@ -20,6 +21,22 @@ func TestRoundTrip(t *testing.T) {
 	want.Issued = 0 // stands for the highest
 	if got := FromProto(ToProto(want)); got.Digest() != want.Digest() {
 		t.Errorf("%+v became %+v", want, got)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	want := view.View{Cluster: "c", Epoch: 3, Members: []view.Member{{ID: 1, Leaving: true}, {ID: 2, Joining: true}}}
+	data, err := Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Unmarshal(data); err != nil || got.Digest() != want.Digest() {
+		t.Errorf("%+v became %+v, %v", want, got, err)
+	}
+	for name, damaged := range map[string][]byte{"nothing": nil, "a part": data[:len(data)-3], "no view": {0xff}} {
+		if v, err := Unmarshal(damaged); err == nil {
+			t.Errorf("%s is read as %+v", name, v)
+		}
 	}
 }
 
@@ -31,7 +48,8 @@ func TestNoView(t *testing.T) {
 
 // FuzzFromProto shows that whatever comes over the wire is read, and that what is valid keeps its digest on the way.
 func FuzzFromProto(f *testing.F) {
-	for _, v := range []view.View{{}, {Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1, Disk: "d"}}}} {
+	for _, v := range []view.View{{}, {Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1, Disk: "d"}}},
+		{Cluster: "c", Epoch: 4, Since: 3, Members: []view.Member{{ID: 1, Leaving: true}, {ID: 2, Joining: true}}}} {
 		data, err := proto.Marshal(ToProto(v))
 		if err != nil {
 			f.Fatal(err)
