@@ -58,10 +58,14 @@ type cluster struct {
 	data    string
 	command *exec.Cmd
 	output  *output
-	ended   chan struct{} // closed when it has ended
-	sites   []string
-	redis   map[string]string // by site: address
-	state   *os.ProcessState  // set when it has ended
+	ended   chan struct{}     // closed when it has ended
+	sites   []string          // the members' names, which are those of sites that have one
+	redis   map[string]string // by name: address
+	admin   map[string]string
+	ids     map[string]int
+	state   *os.ProcessState // set when it has ended
+
+	identity string
 }
 
 // output collects what a process prints, for failures.
@@ -85,7 +89,7 @@ func (o *output) String() string {
 // start runs a manifest in a data directory and waits until all of it serves. The test's end stops it.
 func start(t *testing.T, manifest, data string) *cluster {
 	t.Helper()
-	c := &cluster{data: data, output: &output{}, ended: make(chan struct{}), redis: map[string]string{}}
+	c := &cluster{data: data, output: &output{}, ended: make(chan struct{})}
 	c.command = exec.Command(binary, "dev", "-f", manifest, "--data", data)
 	c.command.Stdout, c.command.Stderr = c.output, c.output
 	c.command.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir(), "HOME="+t.TempDir())
@@ -111,7 +115,7 @@ func start(t *testing.T, manifest, data string) *cluster {
 	return c
 }
 
-// locate reads from the data directory where the sites listen.
+// locate reads from the data directory which members there are and where they listen.
 func (c *cluster) locate(t *testing.T) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(c.data, "cluster.json"))
@@ -119,17 +123,22 @@ func (c *cluster) locate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var record struct {
+		Cluster string
 		Members []struct {
-			Site  string
-			Ports struct{ Redis int }
+			ID    int
+			Label string
+			Ports struct{ Redis, Admin int }
 		}
 	}
 	if err := json.Unmarshal(content, &record); err != nil {
 		t.Fatal(err)
 	}
+	c.identity, c.sites, c.redis, c.admin, c.ids = record.Cluster, nil, map[string]string{}, map[string]string{}, map[string]int{}
 	for _, m := range record.Members {
-		c.sites = append(c.sites, m.Site)
-		c.redis[m.Site] = fmt.Sprintf("127.0.0.1:%d", m.Ports.Redis)
+		c.sites = append(c.sites, m.Label)
+		c.redis[m.Label] = fmt.Sprintf("127.0.0.1:%d", m.Ports.Redis)
+		c.admin[m.Label] = fmt.Sprintf("127.0.0.1:%d", m.Ports.Admin)
+		c.ids[m.Label] = m.ID
 	}
 }
 

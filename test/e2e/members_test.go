@@ -187,8 +187,7 @@ func found(t *testing.T, members ...*member) view.View {
 	t.Helper()
 	var founders []manager.Founder
 	for _, m := range members {
-		status := m.await(t, "waits", waits)
-		founders = append(founders, manager.Founder{ID: m.id, Site: m.site, Address: m.ports.Peer, Disk: status.Disk})
+		founders = append(founders, m.founder(t))
 	}
 	v, err := manager.Found(identity, founders)
 	if err != nil {
@@ -205,15 +204,45 @@ func found(t *testing.T, members ...*member) view.View {
 	return v
 }
 
-// committed reports whether the next view has taken the old one's place, as the members say.
-func committed(t *testing.T, old, next view.View, members ...*member) bool {
+// founder is the member as one that joins.
+func (m *member) founder(t *testing.T) manager.Founder {
+	t.Helper()
+	return manager.Founder{ID: m.id, Site: m.site, Address: m.ports.Peer, Disk: m.await(t, "waits", waits).Disk}
+}
+
+// committed reports whether a view took hold, as the members say.
+func committed(t *testing.T, v view.View, members ...*member) bool {
 	holders := map[view.MemberID]string{}
 	for _, m := range members {
 		if status := m.status(t); status != nil {
 			holders[m.id] = status.Digest
 		}
 	}
-	return manager.Committed(old, next, holders)
+	return manager.Committed(v, holders)
+}
+
+// finish waits until the change of a joint view may be finished, and makes the view after it.
+func finish(t *testing.T, joint view.View, members ...*member) view.View {
+	t.Helper()
+	var rest []view.MemberID
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
+		standings := map[view.MemberID]manager.Standing{}
+		for _, m := range members {
+			if s := m.status(t); s != nil {
+				standings[m.id] = manager.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+			}
+		}
+		var safe bool
+		if safe, rest = manager.Finishable(joint, standings); safe && len(rest) == 0 {
+			v, err := manager.Finish(joint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("the change of epoch %d is not finishable after %s: members %d are not done", joint.Epoch, patience, rest)
+	return view.View{}
 }
 
 // connect returns a client of the member, which never retries by itself.
@@ -222,6 +251,28 @@ func (m *member) connect() *redis.Client {
 		Addr: m.ports.Redis, MaxRetries: -1, PoolSize: 1, DialerRetries: 1,
 		DialTimeout: time.Second, ReadTimeout: 400 * time.Millisecond, WriteTimeout: time.Second,
 	})
+}
+
+// suspend stops the member's process, with a read and an increment under way that wait for it to go on.
+func (m *member) suspend(t *testing.T) map[string]chan reply {
+	t.Helper()
+	clients := map[string]*redis.Client{}
+	for _, name := range []string{"read", "increment"} {
+		options := *m.connect().Options()
+		options.ReadTimeout = patience
+		clients[name] = redis.NewClient(&options)
+		t.Cleanup(func() { _ = clients[name].Close() })
+		if err := clients[name].Ping(t.Context()).Err(); err != nil { // it is connected before
+			t.Fatal(err)
+		}
+	}
+	if err := m.signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	late := map[string]chan reply{"read": make(chan reply, 1), "increment": make(chan reply, 1)}
+	go func() { late["read"] <- clients["read"].Get(context.Background(), "key-0") }()
+	go func() { late["increment"] <- clients["increment"].Incr(context.Background(), "late") }()
+	return late
 }
 
 // probe asks a path of the HTTP port; 0 while it does not answer.
