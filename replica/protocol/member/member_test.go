@@ -2,6 +2,8 @@ package member_test
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +16,18 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// disk is a durable map of records, in no need of order here.
+// disk is a durable map of records.
 type disk map[string][]byte
 
 func (d disk) Get(key []byte) ([]byte, bool) { v, ok := d[string(key)]; return v, ok }
 
-func (d disk) Scan([]byte, func(key, value []byte) bool) {}
+func (d disk) Scan(after []byte, visit func(key, value []byte) bool) {
+	for _, key := range slices.Sorted(maps.Keys(d)) {
+		if key > string(after) && !visit([]byte(key), d[key]) {
+			return
+		}
+	}
+}
 
 // inner counts what reaches it.
 type inner struct {

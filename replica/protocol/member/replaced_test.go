@@ -25,7 +25,9 @@ func inView(self view.MemberID, epoch uint64, members ...view.MemberID) protocol
 
 func (d disk) persist(e protocol.Effects) {
 	for _, m := range e.Persist.Mutations {
-		d[string(m.Key)] = m.Value
+		if d[string(m.Key)] = m.Value; m.Value == nil {
+			delete(d, string(m.Key))
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // throttle bounds what is fetched in the long run by a rate. In a short time it lets through what the rate gives in its
-// window, and a page more.
+// window, and a page more of each source that is asked at once.
 type throttle struct {
 	rate   int64            // bytes a second; 0: not bounded
 	window time.Duration    // unused time that counts

@@ -1,0 +1,299 @@
+package member_test
+
+import (
+	"bytes"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// A newcomer copies the nearest member before the change, and of the next one what differs.
+func TestNewcomerFetchesAMajority(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.nodes[1].disk[keyOf(7)] = value(7, 2)
+	w.nodes[2].disk[keyOf(150)] = value(150, 3)
+	w.nodes[2].disk["r-only here"] = []byte("x")
+	w.start(1, 2, 3, 4)
+	if c := w.change(4); !c.Joint || !c.Transfers || c.Fetched || c.Settled {
+		t.Errorf("at first %+v", c)
+	}
+	if c := w.change(1); !c.Joint || c.Transfers {
+		t.Errorf("a member that stays is told %+v", c)
+	}
+	w.untilFetched(4)
+	want := bare(w.nodes[1].disk)
+	want[keyOf(150)], want["r-only here"] = value(150, 3), []byte("x")
+	if got := bare(w.nodes[4].disk); !maps.EqualFunc(got, want, bytes.Equal) {
+		t.Errorf("%d records were fetched, want %d, or they differ", len(got), len(want))
+	}
+	if n := len(w.pages(4, 3)); n > 0 {
+		t.Errorf("%d pages of a third member, though two are a majority", n)
+	}
+	whole, rest, c := size(w.pages(4, 1)), size(w.pages(4, 2)), w.change(4)
+	// The first page differs by both members' changes, another one by that of member 2.
+	if rest == 0 || rest > whole/2 {
+		t.Errorf("%d bytes were sent by the first member, %d by the second", whole, rest)
+	}
+	if !c.Settled || c.Bytes != whole+rest || c.SameBytes+rest != whole+uint64(len("r-only herex")) || c.Remaining != 0 || c.Records < records {
+		t.Errorf("at the end %+v; sent %d and %d", c, whole, rest)
+	}
+}
+
+// With two of three members left, one of them may hold alone what a majority of the three acknowledged.
+func TestMemberThatStaysCountsItself(t *testing.T) {
+	v := view.View{Cluster: "test", Epoch: 2, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3, Leaving: true}}}
+	w := newWorld(t, v)
+	w.fill(2)
+	w.start(1, 2, 3)
+	w.untilFetched(1)
+	w.untilFetched(2)
+	if n := len(w.pages(1, 3)) + len(w.pages(2, 3)); n > 0 {
+		t.Errorf("%d pages of member 3, though each of the others has fetched from the other", n)
+	}
+	if !maps.EqualFunc(bare(w.nodes[1].disk), bare(w.nodes[2].disk), bytes.Equal) {
+		t.Error("they do not hold the same")
+	}
+}
+
+func TestMemberInAPlainViewHasNoPart(t *testing.T) {
+	w := newWorld(t, replacing(2).Before())
+	w.start(1, 2, 3)
+	for range 20 {
+		w.step()
+	}
+	if c := w.change(1); c != (member.Change{}) || len(w.sent) > 0 {
+		t.Errorf("%+v, %d messages", c, len(w.sent))
+	}
+}
+
+func TestWhatIsNewerHereStays(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.nodes[4].config.TransferRate = 64 << 10
+	w.start(1, 2, 3, 4)
+	w.until("some pages", func() bool { return w.change(4).Bytes > 0 })
+	for _, i := range []int{0, 100, records - 1} { // before, about at, and behind what came
+		w.nodes[4].journal.Put([]byte(keyOf(i)), value(i, 9))
+	}
+	w.untilFetched(4)
+	for i := range records {
+		want := value(i, 1)
+		if i == 0 || i == 100 || i == records-1 {
+			want = value(i, 9)
+		}
+		if got := w.nodes[4].disk[keyOf(i)]; !bytes.Equal(got, want) {
+			t.Errorf("record %d is of version %d", i, got[0])
+		}
+	}
+}
+
+// What a member knows of itself is no state: it is neither sent nor compared.
+func TestOwnRecordsStayAtHome(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.nodes[1].disk["m~"], w.nodes[2].disk["m~"] = []byte("of 1"), []byte("of 2")
+	w.start(1, 2, 3, 4)
+	w.untilFetched(4)
+	for _, page := range w.pages(4, 0) {
+		for _, r := range page.Records {
+			if strings.HasPrefix(string(r.Key), "m") {
+				t.Errorf("record %q was sent", r.Key)
+			}
+		}
+	}
+	if n := size(w.pages(4, 2)); n > 0 {
+		t.Errorf("%d bytes differ, though only the members' own records do", n)
+	}
+	w.nodes[4].member.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: w.nodes[4].config.Nonce,
+		Transfer: &peerv1.Transfer{Records: []*peerv1.Record{{Key: []byte("m"), Value: []byte("foreign")}}, Last: true}})
+	w.step()
+	if string(w.nodes[4].disk["m"]) == "foreign" {
+		t.Error("a member took another one's record for its own")
+	}
+}
+
+func TestTransferKeepsToItsRate(t *testing.T) {
+	const rate, page = 100 << 10, 256<<10 + recordBytes + 6
+	check := func(w *world, id view.MemberID, sources uint64, over func() bool) {
+		start := w.now
+		for !over() {
+			w.step()
+			allowed := uint64(w.now.Sub(start).Seconds()*rate) + (1+sources)*page
+			if came := size(w.pages(id, 0)); came > allowed {
+				t.Fatalf("%d bytes came within %s, want at most %d", came, w.now.Sub(start), allowed)
+			}
+			if w.now.Sub(start) > time.Hour {
+				t.Fatal("it never ends")
+			}
+		}
+		came, took := float64(size(w.pages(id, 0))), w.now.Sub(start).Seconds()
+		if took > came/rate*1.5+10 {
+			t.Errorf("%.0f bytes took %.0f s, though %d bytes a second were allowed", came, took, rate)
+		}
+	}
+	w := newWorld(t, replacing(2))
+	w.now = 1 << 50 // clocks do not begin at 0
+	w.fill(1)       // and the second source has nothing: all of it is sent
+	w.nodes[4].config.TransferRate = rate
+	w.start(1, 2, 3, 4)
+	check(w, 4, 1, func() bool { return w.change(4).Fetched })
+
+	w = newWorld(t, replacing(2).Before())
+	w.fill(1, 2)
+	w.start(1, 2, 3)
+	w.step()
+	w.nodes[3].disk, w.nodes[3].config.Bootstrap, w.nodes[3].config.TransferRate = disk{}, false, rate
+	w.start(3)
+	check(w, 3, 2, func() bool { return w.nodes[3].member.Voter() })
+	if !maps.EqualFunc(bare(w.nodes[3].disk), bare(w.nodes[1].disk), bytes.Equal) {
+		t.Error("the member that lost its disk does not hold what the others do")
+	}
+}
+
+func TestSourceThatDoesNotAnswerIsLeft(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2, 3)
+	w.nodes[4].config.TransferRate = 64 << 10
+	w.start(1, 2, 3, 4)
+	w.until("member 1 sends", func() bool { return len(w.pages(4, 1)) > 0 })
+	w.nodes[1].member = nil
+	w.untilFetched(4)
+	if size(w.pages(4, 2)) == 0 || len(w.pages(4, 3)) == 0 {
+		t.Error("the others were not asked")
+	}
+
+	// With another one gone there's no majority without the first, which is tried again.
+	w = newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.start(2, 4)
+	for range 200 {
+		w.step()
+	}
+	if c := w.change(4); c.Fetched || size(w.pages(4, 2)) == 0 {
+		t.Fatalf("with one source %+v", c)
+	}
+	w.start(1)
+	w.untilFetched(4)
+}
+
+// A page takes long on a slow way. It is not asked for more and more often.
+func TestAskingAgainLeavesTime(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.start(1, 2, 3, 4)
+	asked := map[view.MemberID]int{}
+	w.lose = func(p packet) bool {
+		if p.message.Kind == peerv1.Kind_TRANSFER {
+			asked[p.to]++
+		}
+		return true
+	}
+	for range 100 { // 25 Retry
+		w.step()
+	}
+	for id := view.MemberID(1); id <= 3; id++ {
+		if asked[id] < 3 || asked[id] > 6 {
+			t.Errorf("member %d was asked %d times", id, asked[id])
+		}
+	}
+}
+
+func TestDiskThatWasLostIsFetchedAnew(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.nodes[4].config.TransferRate = 64 << 10
+	w.start(1, 2, 3, 4)
+	w.until("member 1 sends", func() bool { return len(w.pages(4, 1)) > 1 })
+	w.nodes[1].disk, w.nodes[1].config.Bootstrap = disk{}, false
+	w.start(1)
+	w.until("its next disk votes", func() bool { return w.nodes[1].member.Voter() })
+	w.sent = nil
+	w.untilFetched(4)
+	pages := w.pages(4, 1)
+	if len(pages) == 0 || len(pages[0].From) != 0 {
+		t.Error("what came of the lost disk counts for the next one")
+	}
+}
+
+func TestOneSourceIsAMistake(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.mistakes.FetchFromOne = true
+	w.start(1, 4)
+	w.untilFetched(4)
+	w = newWorld(t, replacing(2))
+	w.start(1, 4)
+	for range 100 {
+		w.step()
+	}
+	if w.change(4).Fetched {
+		t.Error("one source is enough")
+	}
+}
+
+// An answer that says "the same" speaks of records that an earlier process had. They may be gone with its disk.
+func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2, 4)
+	var late []packet
+	w.lose = func(p packet) bool {
+		if p.message.Kind == peerv1.Kind_TRANSFER_PAGE {
+			late = append(late, p)
+		}
+		return p.message.Kind == peerv1.Kind_TRANSFER_PAGE
+	}
+	w.start(1, 2, 3, 4)
+	for w.now = 0; len(late) == 0; w.step() {
+	}
+	w.nodes[4].disk = disk{}
+	w.start(4)
+	w.step()
+	if !late[0].message.Transfer.Same {
+		t.Fatal("the records differ")
+	}
+	w.nodes[4].member.Receive(late[0].from, late[0].message)
+	if c := w.change(4); c.SameBytes > 0 {
+		t.Errorf("%+v on an empty disk", c)
+	}
+}
+
+// So does one to a question that was asked before more was written here, though that is here still.
+func TestSameIsWhatWasAskedLast(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2, 4)
+	w.start(1, 2, 3, 4)
+	m, nonce := w.nodes[4].member, w.nodes[4].config.Nonce
+	m.Tick(1)
+	m.Ready()
+	for _, until := range []string{"r0001", "r9999", ""} {
+		m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: &peerv1.Transfer{Until: []byte(until), Same: true}})
+	}
+	if c := m.Change(); c.SameBytes > 0 {
+		t.Errorf("%+v, though something else was asked", c)
+	}
+}
+
+func TestOneSideIsAMistake(t *testing.T) {
+	for _, mistake := range []bool{false, true} {
+		w := newWorld(t, replacing(2))
+		var roster *phase.Roster
+		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(disk{}), func(_ protocol.Config, _ *protocol.Journal, r *phase.Roster) member.Inner {
+			roster = r
+			return &inner{}
+		}, member.Mistakes{CountOneSide: mistake})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p phase.Phase
+		p.Answer(roster, 1)
+		if got := p.Quorum(roster, 4); got != mistake {
+			t.Errorf("1 and 4, of 1, 2, 3 and 1, 2, 4, are a quorum: %v", got)
+		}
+	}
+}

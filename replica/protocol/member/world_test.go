@@ -1,0 +1,218 @@
+package member_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// store is an inner protocol that only holds records: of two values of a key, the larger one is newer.
+type store struct {
+	inner
+	journal   *protocol.Journal
+	unsettled int
+}
+
+func (s *store) Unsettled() int { return s.unsettled }
+
+func (s *store) Unfinished() []protocol.Request { return []protocol.Request{{Handle: 7}} }
+
+func (s *store) Adopt(key, value []byte) {
+	if own, ok := s.journal.Get(key); !ok || bytes.Compare(own, value) < 0 {
+		s.journal.Put(bytes.Clone(key), bytes.Clone(value))
+	}
+}
+
+type node struct {
+	config  protocol.Config
+	disk    disk
+	journal *protocol.Journal
+	store   *store
+	member  *member.Member // nil: it is down
+	slow    bool           // its disk makes nothing durable
+	boots   uint64
+}
+
+type packet struct {
+	from, to view.MemberID
+	message  *peerv1.Message
+}
+
+// world runs members in a time of its own. What is sent arrives in the same step.
+type world struct {
+	t        *testing.T
+	now      protocol.Instant
+	nodes    map[view.MemberID]*node
+	mistakes member.Mistakes
+	lose     func(packet) bool // nil: nothing
+	sent     []packet          // that arrived
+}
+
+// tick is the time of one step.
+const tick = 250 * time.Millisecond
+
+// replacing is the joint view in which member 4 takes the place of member 3.
+func replacing(epoch uint64) view.View {
+	return view.View{Cluster: "test", Epoch: epoch, Members: []view.Member{
+		{ID: 1}, {ID: 2}, {ID: 3, Leaving: true}, {ID: 4, Joining: true},
+	}}
+}
+
+func newWorld(t *testing.T, v view.View) *world {
+	w := &world{t: t, nodes: map[view.MemberID]*node{}}
+	for _, m := range v.Members {
+		w.nodes[m.ID] = &node{disk: disk{}}
+		w.place(m.ID, v)
+	}
+	return w
+}
+
+// place gives a member its view, for its next start.
+func (w *world) place(id view.MemberID, v view.View) {
+	c := config(id)
+	c.View, c.Nearest, c.Bootstrap = v, nil, true
+	for _, m := range v.Members {
+		if m.ID != id {
+			c.Nearest = append(c.Nearest, m.ID)
+		}
+	}
+	w.nodes[id].config = c
+}
+
+func (w *world) start(ids ...view.MemberID) {
+	w.t.Helper()
+	for _, id := range ids {
+		n := w.nodes[id]
+		n.boots++
+		n.config.Nonce = uint64(id)<<32 | n.boots
+		n.journal = protocol.NewJournal(n.disk)
+		factory := func(_ protocol.Config, j *protocol.Journal, _ *phase.Roster) member.Inner {
+			n.store = &store{journal: j}
+			return n.store
+		}
+		var err error
+		if n.member, err = member.StartWith(n.config, n.journal, factory, w.mistakes); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// step lets time pass, and everything arrive that it leads to.
+func (w *world) step() {
+	w.t.Helper()
+	w.now = w.now.Add(tick)
+	for _, id := range slices.Sorted(maps.Keys(w.nodes)) {
+		if n := w.nodes[id]; n.member != nil {
+			n.member.Tick(w.now)
+		}
+	}
+	for turns := 0; w.exchange(); turns++ {
+		if turns > 1000 {
+			w.t.Fatal("they never come to rest")
+		}
+	}
+}
+
+// exchange makes durable and delivers what members ask for now, and reports whether there was anything.
+func (w *world) exchange() bool {
+	var flying []packet
+	for _, id := range slices.Sorted(maps.Keys(w.nodes)) {
+		n := w.nodes[id]
+		if n.member == nil {
+			continue
+		}
+		e := n.member.Ready()
+		if e.Fault != nil {
+			w.t.Fatal(e.Fault)
+		}
+		if n.slow {
+			continue
+		}
+		n.disk.persist(e)
+		n.journal.Persisted(e.Persist.Sequence)
+		for _, envelope := range e.SendAfterPersist {
+			flying = append(flying, packet{id, envelope.To, envelope.Message})
+		}
+	}
+	for _, p := range flying {
+		if n := w.nodes[p.to]; n == nil || n.member == nil || w.lose != nil && w.lose(p) {
+			continue
+		}
+		w.sent = append(w.sent, p)
+		w.nodes[p.to].member.Receive(p.from, p.message)
+	}
+	return len(flying) > 0
+}
+
+// until steps until a condition holds, for at most an hour of virtual time.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	for end := w.now.Add(time.Hour); !holds(); w.step() {
+		if w.now > end {
+			w.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (w *world) change(id view.MemberID) member.Change { return w.nodes[id].member.Change() }
+
+func (w *world) untilFetched(id view.MemberID) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("member %d has fetched", id), func() bool { return w.change(id).Fetched })
+}
+
+// pages are the pages that a member was sent, by whom (0: anyone).
+func (w *world) pages(to, from view.MemberID) (pages []*peerv1.Transfer) {
+	for _, p := range w.sent {
+		if p.message.Kind == peerv1.Kind_TRANSFER_PAGE && p.to == to && (from == 0 || p.from == from) {
+			pages = append(pages, p.message.Transfer)
+		}
+	}
+	return pages
+}
+
+func size(pages []*peerv1.Transfer) (bytes uint64) {
+	for _, t := range pages {
+		for _, r := range t.Records {
+			bytes += uint64(len(r.Key) + len(r.Value))
+		}
+	}
+	return bytes
+}
+
+const (
+	recordBytes = 4 << 10
+	records     = 300 // about five pages
+)
+
+func keyOf(i int) string { return fmt.Sprintf("r%04d", i) }
+
+// value is what a key holds in a version.
+func value(i int, version byte) []byte {
+	return append([]byte{version}, bytes.Repeat([]byte{byte(i)}, recordBytes)...)
+}
+
+// fill puts the same records on the disks of members.
+func (w *world) fill(ids ...view.MemberID) {
+	for _, id := range ids {
+		for i := range records {
+			w.nodes[id].disk[keyOf(i)] = value(i, 1)
+		}
+	}
+}
+
+// bare is a disk without the member's own records.
+func bare(d disk) disk {
+	d = maps.Clone(d)
+	maps.DeleteFunc(d, func(key string, _ []byte) bool { return key[0] == 'm' })
+	return d
+}
