@@ -73,7 +73,7 @@ func TestCopiesAreNobodys(t *testing.T) {
 		}
 	}
 	w.loseVolume(c, before.Members[0]) // the copy does not stand in for it
-	w.replaced(c, 2)
+	w.replaced(c, 3)
 	load.Progress(50)
 	load.Finish()
 }

@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *World {
 func newWorldIn(t *testing.T, config *rest.Config) *World {
 	t.Helper()
 	api := newClient(t, config)
-	addNodes(t, api, "ca", "va", "ir")
+	addNodes(t, api, sites...)
 	w := &World{t: t, ctx: context.Background(), config: config, api: api, namespace: newNamespace(t, api)}
 	w.kubelet = StartKubelet(t, config, w.namespace)
 	return w

@@ -6,6 +6,7 @@ package controlplane
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -97,15 +98,20 @@ func addNodes(t testing.TB, c client.Client, sites ...string) {
 		t.Fatal(err)
 	}
 	for _, site := range sites {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: NodeOf(site), Labels: map[string]string{corev1.LabelTopologyZone: site, corev1.LabelHostname: NodeOf(site)},
-		}}
-		if err := client.IgnoreAlreadyExists(c.Create(context.Background(), node)); err != nil {
-			t.Fatal(err)
-		}
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		if err := client.IgnoreNotFound(c.Status().Update(context.Background(), node)); err != nil {
-			t.Logf("node %s: %v", node.Name, err)
-		}
+		addNode(t, c, NodeOf(site), map[string]string{corev1.LabelTopologyZone: site})
+	}
+}
+
+// addNode makes a node with labels.
+func addNode(t testing.TB, c client.Client, name string, labels map[string]string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	maps.Copy(node.Labels, labels)
+	if err := client.IgnoreAlreadyExists(c.Create(context.Background(), node)); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if err := client.IgnoreNotFound(c.Status().Update(context.Background(), node)); err != nil {
+		t.Logf("node %s: %v", node.Name, err)
 	}
 }

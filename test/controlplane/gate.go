@@ -3,12 +3,9 @@
 package controlplane
 
 import (
-	"context"
-	"net/http"
 	"strings"
 	"sync"
 
-	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -65,28 +62,17 @@ func (g *Gate) pass() {
 	g.mu.Unlock()
 }
 
-type gated struct {
-	gate *Gate
-	next http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper. A request that was held back goes out although its sender gave up: it may
-// have left the process already when that was stopped.
-func (g gated) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, g.gate.only) {
-		g.gate.pass()
-		r = r.WithContext(context.WithoutCancel(r.Context()))
+// write implements valve. A write that was held back goes out although its sender gave up: it may have left the process
+// already when that was stopped.
+func (g *Gate) write(path, _ string, send func() error) error {
+	if strings.HasSuffix(path, g.only) {
+		g.pass()
 	}
-	return g.next.RoundTrip(r)
+	return send()
 }
 
-type gatedMembers struct {
-	members.Members
-	gate *Gate
-}
-
-// Configure implements members.Members.
-func (g gatedMembers) Configure(ctx context.Context, cluster string, targets []members.Target, v view.View) error {
-	g.gate.pass()
-	return g.Members.Configure(context.WithoutCancel(ctx), cluster, targets, v)
+// tell implements valve.
+func (g *Gate) tell(_ view.View, send func() error) error {
+	g.pass()
+	return send()
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ type Kubelet struct {
 type process struct {
 	pod     string // its UID
 	address string // IP
+	ready   atomic.Bool
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it has ended
 }
@@ -135,7 +137,14 @@ func (k *Kubelet) statefulSets(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, k.api.Create(ctx, podOf(set)))
+		pod = podOf(set)
+		node, err := k.nodeFor(ctx, pod)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		pod.Spec.NodeName = node
+		errs = append(errs, k.api.Create(ctx, pod))
 	}
 	return errors.Join(errs...)
 }
@@ -148,12 +157,8 @@ func podOf(set *appsv1.StatefulSet) *corev1.Pod {
 	pod.OwnerReferences = nil
 	pod.OwnerReferences = append(pod.OwnerReferences, ownerOf("apps/v1", "StatefulSet", set, yes))
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
-	pod.Spec.NodeName = NodeOf(set.Labels[build.SiteLabel])
 	return pod
 }
-
-// NodeOf names the node of a site.
-func NodeOf(site string) string { return "node-" + site }
 
 // pods starts, probes and ends pods.
 func (k *Kubelet) pods(ctx context.Context) error {
@@ -184,6 +189,9 @@ func (k *Kubelet) pods(ctx context.Context) error {
 }
 
 func (k *Kubelet) pod(ctx context.Context, pod *corev1.Pod) error {
+	if pod.Spec.NodeName == "" && pod.DeletionTimestamp.IsZero() {
+		return k.bind(ctx, pod)
+	}
 	placed, err := k.placed(ctx, pod)
 	if err != nil {
 		return err
@@ -209,7 +217,8 @@ func (k *Kubelet) pod(ctx context.Context, pod *corev1.Pod) error {
 			return fmt.Errorf("start %s: %w", pod.Name, err)
 		}
 	}
-	return k.report(ctx, pod, p, k.ready(ctx, p))
+	p.ready.Store(k.ready(ctx, p))
+	return k.report(ctx, pod, p, p.ready.Load())
 }
 
 // start runs the member that a pod's arguments name, as the boot configuration says but for where it listens and

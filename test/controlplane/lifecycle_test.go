@@ -84,7 +84,7 @@ func TestAPausedClusterIsLeftAlone(t *testing.T) {
 	}
 
 	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Paused = false })
-	w.replaced(c, 2)
+	w.replaced(c, 3)
 	w.updated(c, "georegister:2")
 	w.serving(c)
 	w.get(budget)

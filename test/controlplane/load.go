@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ type Load struct {
 	sites    []workload.Site
 	recorder *history.Recorder
 	answered atomic.Int64
+	failed   atomic.Int64 // operations that ended as unavailable or unknown
 	stop     context.CancelFunc
 	done     chan error
 }
@@ -56,40 +58,49 @@ func StartLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster) *
 	return l
 }
 
-// site is a site whose clients prefer its own members, found as by the site's Service.
+// sites are those that tests have nodes for.
+var sites = []string{"ca", "va", "ir", "or", "jp"}
+
+// site is a site whose clients prefer its own members, found as by the site's Service, and then those of any other site,
+// also of one that is added later.
 func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string) workload.Site {
 	endpoints := []client.Endpoint{{Site: name, Address: "passthrough:///" + name}}
-	for _, other := range cluster.Spec.Sites {
-		if other.Name != name {
-			endpoints = append(endpoints, client.Endpoint{Site: other.Name, Address: "passthrough:///" + other.Name})
+	for _, other := range sites {
+		if other != name {
+			endpoints = append(endpoints, client.Endpoint{Site: other, Address: "passthrough:///" + other})
 		}
 	}
-	dial := grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) {
-		return k.dialSite(ctx, cluster.Name, site)
-	})
 	connect := func(ctx context.Context, _ int) (workload.Doer, error) {
-		c, err := client.Dial(ctx, client.Options{
-			Endpoints: endpoints, InOrder: true, AttemptTimeout: time.Second, DialOptions: []grpc.DialOption{dial},
-		})
+		c, err := k.connect(ctx, cluster.Name, endpoints)
 		if err != nil {
 			return nil, err
 		}
 		l.t.Cleanup(func() { _ = c.Close() }) // of a store that may be gone
-		return counted{checked.Doer(c.Session), &l.answered}, nil
+		return counted{checked.Doer(c.Session), l}, nil
 	}
 	return workload.Site{Name: name, Connect: connect}
 }
 
-// counted counts what was answered.
+// connect is a client of a cluster, whose endpoints have the names of sites as addresses.
+func (k *Kubelet) connect(ctx context.Context, cluster string, endpoints []client.Endpoint) (*client.Client, error) {
+	dial := grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) { return k.dialSite(ctx, cluster, site) })
+	return client.Dial(ctx, client.Options{
+		Endpoints: endpoints, InOrder: true, AttemptTimeout: time.Second, DialOptions: []grpc.DialOption{dial},
+	})
+}
+
+// counted counts what was answered, and what failed.
 type counted struct {
 	workload.Doer
-	answered *atomic.Int64
+	load *Load
 }
 
 func (c counted) Do(ctx context.Context, op register.Operation) register.Result {
 	result := c.Doer.Do(ctx, op)
 	if result.Status == register.OK {
-		c.answered.Add(1)
+		c.load.answered.Add(1)
+	} else if result.Status == register.Unknown || result.Status == register.Unavailable {
+		c.load.failed.Add(1)
 	}
 	return result
 }
@@ -122,15 +133,19 @@ func (l *Load) Finish() {
 	if err := checked.Judge(operations, workload.NewReport()); err != nil {
 		l.t.Fatal(err)
 	}
-	l.t.Logf("linearizable: %d operations, %d answered", len(operations), l.answered.Load())
+	l.t.Logf("linearizable: %d operations, %d answered, %d unavailable or unknown", len(operations), l.answered.Load(), l.failed.Load())
 }
 
-// dialSite connects to the gRPC door of a running member of a site.
+// dialSite connects to the gRPC door of a running member of a site, one that is ready if there is any.
 func (k *Kubelet) dialSite(ctx context.Context, cluster, site string) (net.Conn, error) {
 	k.mu.Lock()
 	var addresses []string
 	for name, p := range k.running { // order is irrelevant: any member of the site serves
-		if strings.HasPrefix(name, cluster+"-"+site+"-") {
+		switch {
+		case !strings.HasPrefix(name, cluster+"-"+site+"-"):
+		case p.ready.Load():
+			addresses = slices.Insert(addresses, 0, p.address)
+		default:
 			addresses = append(addresses, p.address)
 		}
 	}

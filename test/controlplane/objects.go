@@ -113,18 +113,20 @@ func (k *Kubelet) volume(ctx context.Context, claim *corev1.PersistentVolumeClai
 	if claim.Status.Phase == corev1.ClaimLost {
 		return nil
 	}
-	if claim.Status.Phase != corev1.ClaimBound {
-		if err := os.MkdirAll(k.directoryOf(claim), 0o700); err != nil {
-			return err
-		}
-	}
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if has := claim.Status.Capacity[corev1.ResourceStorage]; claim.Status.Phase == corev1.ClaimBound && has.Cmp(asked) >= 0 {
 		return nil
 	}
 	if claim.Spec.VolumeName == "" {
-		volume := volumeOf(claim)
+		node, err := k.userOf(ctx, claim.Name)
+		if err != nil || node == "" {
+			return err
+		}
+		volume := volumeOf(claim, node)
 		if err := k.api.Create(ctx, volume); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if err := os.MkdirAll(k.directoryOf(claim), 0o700); err != nil {
 			return err
 		}
 		claim.Spec.VolumeName = volume.Name
@@ -138,9 +140,8 @@ func (k *Kubelet) volume(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return k.api.Status().Update(ctx, claim)
 }
 
-// volumeOf is a volume that is tied to its member's node.
-func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
-	node := NodeOf(claim.Labels["georegister.io/site"])
+// volumeOf is a volume that is tied to a node.
+func volumeOf(claim *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(claim.UID)},
 		Spec: corev1.PersistentVolumeSpec{
@@ -228,6 +229,12 @@ func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, p *process, ready
 	}
 	now := metav1.Now()
 	status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is, LastTransitionTime: now}}
+	if pod.Spec.NodeName == "" {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: now,
+			Message: "0 nodes are available: none matches the pod's node selector",
+		})
+	}
 	status.StartTime = &now
 	pod.Status = *status
 	return client.IgnoreNotFound(k.api.Status().Update(ctx, pod))

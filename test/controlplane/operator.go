@@ -50,21 +50,21 @@ func StartElectedOperator(t *testing.T, config *rest.Config, s world.Settings) *
 	}, nil)
 }
 
-// StartGatedOperator runs an operator whose writes, to the apiserver and to members, wait while the gate is closed.
-func StartGatedOperator(t *testing.T, config *rest.Config, s world.Settings, gate *Gate) *Operator {
+// StartValvedOperator runs an operator whose writes, to the apiserver and to members, pass through a valve.
+func StartValvedOperator(t *testing.T, config *rest.Config, s world.Settings, v valve) *Operator {
 	t.Helper()
-	return startOperator(t, config, controllers.Options{Settings: s}, gate)
+	return startOperator(t, config, controllers.Options{Settings: s}, v)
 }
 
-func startOperator(t *testing.T, config *rest.Config, options controllers.Options, gate *Gate) *Operator {
+func startOperator(t *testing.T, config *rest.Config, options controllers.Options, v valve) *Operator {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Operator{cancel: cancel, client: members.NewClient()}
 	var talk members.Members = o.client
-	if gate != nil {
+	if v != nil {
 		config = rest.CopyConfig(config)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return gated{gate, next} })
-		talk = gatedMembers{talk, gate}
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{v, next} })
+		talk = told{talk, v}
 	}
 	options.Namespaces, options.MaxConcurrent = []string{options.Settings.Namespace}, 2
 	options.MetricsAddress, options.HealthAddress = "0", "0"

@@ -115,16 +115,16 @@ func TestTwoOperatorProcessesOfWhichOneIsSuspended(t *testing.T) {
 
 	first.signal(t, syscall.SIGSTOP)
 	w.loseVolume(c, w.record(c).Members[2])
-	w.replaced(c, 2)
+	w.replaced(c, 3)
 	w.loseVolume(c, w.record(c).Members[0])
-	after := w.replaced(c, 3)
+	after := w.replaced(c, 5)
 	first.signal(t, syscall.SIGCONT)
 	second.signal(t, syscall.SIGSTOP) // from now on only the one that was suspended can do anything
 	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
 	w.updated(c, "georegister:next")
 	load.Progress(200)
 	w.holds(c, after)
-	if got := w.record(c); got.Epoch != 3 {
+	if got := w.record(c); got.Epoch != 5 {
 		t.Errorf("the record is at epoch %d: the suspended operator replaced somebody", got.Epoch)
 	}
 	load.Finish()

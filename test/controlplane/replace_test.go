@@ -55,13 +55,14 @@ func (w *World) breakVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 	})
 }
 
-// replaced waits until a later view is recorded and all of its members vote, and returns it.
+// replaced waits until a plain view of a later epoch is recorded and all of its members vote, and returns it. Every change
+// of members makes two views: a joint one and a plain one.
 func (w *World) replaced(c *v1alpha1.GeoRegisterCluster, epoch uint64) view.View {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("view %d is recorded", epoch), func() string {
-		if v := w.record(c); v.Epoch < epoch {
+		if v := w.record(c); v.Epoch < epoch || v.Joint() {
 			w.get(c)
-			return fmt.Sprintf("the record is at epoch %d: %s", v.Epoch, conditions(c))
+			return fmt.Sprintf("the record is at epoch %d: %s%s", v.Epoch, change(c), conditions(c))
 		}
 		return ""
 	})
@@ -82,6 +83,14 @@ func (w *World) replaced(c *v1alpha1.GeoRegisterCluster, epoch uint64) view.View
 	return v
 }
 
+// change says what the status tells of a change of members.
+func change(c *v1alpha1.GeoRegisterCluster) string {
+	if c.Status.Change == nil {
+		return "no change is under way"
+	}
+	return fmt.Sprintf("%+v", *c.Status.Change)
+}
+
 func conditions(c *v1alpha1.GeoRegisterCluster) string {
 	text := ""
 	for _, condition := range c.Status.Conditions {
@@ -96,11 +105,11 @@ func TestALostVolumeIsReplaced(t *testing.T) {
 	before := w.record(c)
 	lost := before.Members[1]
 	w.loseVolume(c, lost)
-	after := w.replaced(c, 2)
+	after := w.replaced(c, 3)
 	if after.Index(lost.ID) >= 0 || after.Index(4) < 0 || after.Size() != 3 {
 		t.Errorf("after member %d was lost the view is %+v", lost.ID, after)
 	}
-	if after.Epoch != 2 {
+	if after.Epoch != 3 {
 		t.Errorf("one replacement led to epoch %d", after.Epoch)
 	}
 	w.gone(c, lost)
@@ -146,8 +155,8 @@ func TestALostNodeIsReplaced(t *testing.T) {
 	})
 	load.Progress(50)
 	addNodes(t, w.api, site)
-	after := w.replaced(c, 2)
-	if after.Epoch != 2 || after.Index(lost.ID) >= 0 || after.Index(4) < 0 || after.Members[after.Index(4)].Site != site {
+	after := w.replaced(c, 3)
+	if after.Epoch != 3 || after.Index(lost.ID) >= 0 || after.Index(4) < 0 || after.Members[after.Index(4)].Site != site {
 		t.Errorf("after the node of member %d was lost the view is %+v", lost.ID, after)
 	}
 	w.gone(c, lost)

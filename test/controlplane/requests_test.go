@@ -85,7 +85,7 @@ func TestTheGeneratedRoleIsWhatIsUsed(t *testing.T) {
 	}
 	w.holds(c, before)
 	w.breakVolume(c, before.Members[0])
-	w.replaced(c, 2)
+	w.replaced(c, 3)
 	down := build.PodName(c.Name, w.record(c).Members[1])
 	w.kubelet.Hold(down)
 	w.condition(c, v1alpha1.ConditionDegraded, metav1.ConditionTrue)

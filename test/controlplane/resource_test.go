@@ -82,7 +82,7 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, cells := table(t, namespace)
-	if want := []string{"Name", "Protocol", "Sites", "Ready", "Quorum", "Age"}; !slices.Equal(names, want) {
+	if want := []string{"Name", "Protocol", "Sites", "Ready", "Quorum", "Change", "Age"}; !slices.Equal(names, want) {
 		t.Errorf("columns %v, want %v", names, want)
 	}
 	if cells[3] != nil {

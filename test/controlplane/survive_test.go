@@ -102,7 +102,7 @@ func TestTheViewSurvivesARecordOfThePast(t *testing.T) {
 	w, c, _, load := founded(t)
 	past := w.recordObject(c)
 	w.loseVolume(c, w.record(c).Members[0])
-	now := w.replaced(c, 2)
+	now := w.replaced(c, 3)
 	w.update(func() error {
 		object := w.recordObject(c)
 		object.Data = past.Data
@@ -196,7 +196,7 @@ func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	gate := NewGate("/configmaps/" + build.RecordName("store"))
-	StartGatedOperator(t, environment.Config, settings(w.namespace), gate)
+	StartValvedOperator(t, environment.Config, settings(w.namespace), gate)
 	t.Cleanup(gate.Open) // before the operator is ended
 	c := w.create("store", nil)
 	w.serving(c)
@@ -212,9 +212,9 @@ func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
 		return ""
 	})
 	StartOperator(t, environment.Config, settings(w.namespace))
-	w.replaced(c, 2)
+	w.replaced(c, 3)
 	w.loseVolume(c, w.record(c).Members[0]) // so that there is more than one view between them
-	after := w.replaced(c, 3)
+	after := w.replaced(c, 5)
 	gate.Open()
 	eventually(t, "the stopped operator goes on", func() string {
 		if n := gate.Waiting(); n > 0 {
@@ -224,7 +224,7 @@ func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
 	})
 	load.Progress(200)
 	w.holds(c, after)
-	if got := w.record(c); got.Epoch != 3 {
+	if got := w.record(c); got.Epoch != 5 {
 		t.Errorf("the record is at epoch %d: the stopped operator replaced somebody", got.Epoch)
 	}
 	load.Finish()

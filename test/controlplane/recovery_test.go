@@ -1,0 +1,134 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	storeclient "github.com/georegister/georegister/client"
+)
+
+// fill writes values of a size, under keys that no load uses, and returns what reads them again.
+func (w *World) fill(c *v1alpha1.GeoRegisterCluster, values, size int) (check func()) {
+	w.t.Helper()
+	var endpoints []storeclient.Endpoint
+	for _, site := range sites {
+		endpoints = append(endpoints, storeclient.Endpoint{Site: site, Address: "passthrough:///" + site})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a bound that no test reaches
+	w.t.Cleanup(cancel)
+	store, err := w.kubelet.connect(ctx, c.Name, endpoints)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = store.Close() }) // of a store that may be gone
+	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i + 1)}, size) }
+	for i := range values {
+		if err := store.Set(ctx, fmt.Sprintf("filled-%d", i), value(i)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return func() {
+		w.t.Helper()
+		for i := range values {
+			got, err := store.Get(ctx, fmt.Sprintf("filled-%d", i))
+			if err != nil || !bytes.Equal(got, value(i)) {
+				w.t.Fatalf("value %d has %d bytes instead of %d (%v)", i, len(got), size, err)
+			}
+		}
+	}
+}
+
+// consent asks to go on with what a member holds.
+func consent(member int32, epoch int64) func(*v1alpha1.GeoRegisterClusterSpec) {
+	return func(s *v1alpha1.GeoRegisterClusterSpec) {
+		s.Recovery = &v1alpha1.Recovery{TrustMember: member, Epoch: epoch}
+	}
+}
+
+// A majority loses its volumes. Nothing is given up without a consent that names the epoch; with it, once.
+func TestALostQuorumIsRecoveredOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	operator := StartOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", nil)
+	w.serving(c)
+	before := w.record(c)
+	w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
+
+	// With a quorum, a consent gives nothing up.
+	w.change(c, consent(1, 1))
+	eventually(t, "the condition tells that nothing is recovered", func() string {
+		is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
+		if !strings.Contains(is.Message, "spec.recovery") {
+			return is.Message
+		}
+		return ""
+	})
+	w.holds(c, before)
+	w.change(c, consent(1, 7)) // of another epoch
+	w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
+
+	// All members hold these values; what is written later is another matter.
+	check := w.fill(c, 5, 1000)
+	check()
+	w.loseVolume(c, before.Members[1])
+	w.loseVolume(c, before.Members[2])
+	lost := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue)
+	for _, want := range []string{"member 2 (site va)", "member 3 (site ir)", "trustMember"} {
+		if !strings.Contains(lost.Message, want) {
+			t.Errorf("QuorumLost does not name %q: %s", want, lost.Message)
+		}
+	}
+	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionFalse)
+	operator.Stop() // the next one finds out as well
+	operator = StartOperator(t, w.config, settings(w.namespace))
+	for range 3 { // looks of the operator, each at something new
+		w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.DeletionProtection = !s.DeletionProtection })
+		w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue)
+	}
+	if v := w.record(c); v.Digest() != before.Digest() {
+		t.Fatalf("without a consent for its epoch the view became %+v", v)
+	}
+
+	w.change(c, consent(1, 1))
+	after := w.replaced(c, 4)
+	w.consists(after, "1@ca", "4@va", "5@ir")
+	recovered := func() v1alpha1.RecoveredStatus {
+		w.get(c)
+		if c.Status.Recovered == nil {
+			t.Fatalf("the status tells of no recovery: %s", conditions(c))
+		}
+		return *c.Status.Recovered
+	}
+	is := recovered()
+	if is.Epoch != 1 || is.TrustedMember != 1 || !slices.Equal(is.GivenUp, []int32{2, 3}) || is.Message == "" {
+		t.Errorf("the status tells of the recovery %+v", is)
+	}
+	w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
+	check()
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+
+	// The same manifest is applied again, and another operator reads it.
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Recovery = nil })
+	w.change(c, consent(1, 1))
+	operator.Stop()
+	StartOperator(t, w.config, settings(w.namespace))
+	w.noticed(c)
+	load.Progress(50)
+	w.holds(c, after)
+	if again := recovered(); fmt.Sprint(again) != fmt.Sprint(is) {
+		t.Errorf("the recovery %+v became %+v", is, again)
+	}
+	load.Finish()
+}
