@@ -7,4 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol/script"
 )
 
-func TestScripts(t *testing.T) { script.Run(t, "testdata", gryff.Factory) }
+func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gryff.Factory) }
+
+// TestMistakesInChanges shows, step by step, how those mistakes let members disagree: each needs a change of the view
+// that goes on while some of them are cut off.
+func TestMistakesInChanges(t *testing.T) {
+	for name, m := range map[string]gryff.Mistakes{
+		"KeepUnchanged":  {KeepUnchanged: true},
+		"RecoverAsPlain": {RecoverAsPlain: true},
+	} {
+		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", gryff.FactoryWith(m)) })
+	}
+}

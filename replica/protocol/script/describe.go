@@ -182,8 +182,28 @@ func describeTransfer(t *peerv1.Transfer) string {
 	for _, r := range t.Records {
 		parts = append(parts, describeRecord(r.Key, r.Value))
 	}
+	switch {
+	case t.Same:
+		parts = append(parts, "the same up to "+describeKey(t.Until))
+	case len(t.Until) > 0:
+		parts = append(parts, "has something up to "+describeKey(t.Until))
+	}
 	if t.Last {
 		parts = append(parts, "last page")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func describeTransferRecord(r *peerv1.TransferRecord) string {
+	parts := []string{"the transfer"}
+	for _, s := range r.Sources {
+		name := memberName(view.MemberID(s.Member))
+		switch {
+		case s.Done:
+			parts = append(parts, "has all of "+name)
+		case len(s.After) > 0:
+			parts = append(parts, "has what "+name+" holds up to "+describeKey(s.After))
+		}
 	}
 	return strings.Join(parts, ", ")
 }
@@ -205,6 +225,13 @@ func describeRecord(key, value []byte) string {
 			return fmt.Sprintf("%s = %s", name, describeRegister(&r))
 		}
 	case 'm':
+		if name == "t" {
+			var r peerv1.TransferRecord
+			if r.UnmarshalVT(value) == nil {
+				return describeTransferRecord(&r)
+			}
+			break
+		}
 		var r peerv1.MemberRecord
 		if r.UnmarshalVT(value) == nil {
 			text := fmt.Sprintf("member: incarnation %d, voter %t, knows %v", r.Incarnation, r.Voter, r.Known)

@@ -14,9 +14,10 @@
 //	persist a [count=1]              a's batches become durable, in order
 //	crash a                          a stops; what is not durable is lost
 //	restart a                        a starts from its disk
-//	wipe a                           a starts from an empty disk, as a newcomer
-//	replace a                        there is a next view, with a new member in the place of a; nobody knows it yet
-//	configure a                      a starts from its disk, a newcomer from an empty one, in the newest view
+//	wipe a                           a starts from an empty disk, which no view names
+//	change [join=1] [leave=(a,b)]    the next view is a joint one, in which new members join; nobody knows it yet
+//	finish, abandon                  the next view is the plain one after the change, or before it
+//	configure a                      a takes on the newest view: what it put becomes durable, and its operations go on
 //	show a                           the records of a, as it sees them; ? marks those that are not durable
 //	show network                     the messages under way
 //
@@ -70,6 +71,8 @@ func (w *world) command(d *datadriven.TestData) error {
 		return w.network(d)
 	case "tick":
 		return w.tick(d)
+	case "change", "finish", "abandon":
+		return w.change(d)
 	case "show":
 		if len(d.CmdArgs) == 1 && d.CmdArgs[0].Key == "network" {
 			w.showNetwork()
@@ -93,16 +96,13 @@ func (w *world) command(d *datadriven.TestData) error {
 	case "crash":
 		w.crash(n)
 	case "restart":
-		return w.start(n, false)
+		return w.start(n)
 	case "wipe":
-		n.disk = disk{}
+		n.disk, n.founded = disk{}, false
 		n.boot = 0
-		return w.start(n, false)
-	case "replace":
-		return w.replace(n)
+		return w.start(n)
 	case "configure":
-		n.view = w.view
-		return w.start(n, false)
+		return w.configure(n)
 	case "show":
 		w.showNode(n)
 	default:
@@ -123,11 +123,11 @@ func (w *world) cluster(d *datadriven.TestData) error {
 	for i := range n {
 		id := view.MemberID(i + 1)
 		w.view.Members = append(w.view.Members, view.Member{ID: id, Site: memberName(id)})
-		w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}})
+		w.add(id)
 	}
 	for _, m := range w.nodes {
 		m.view = w.view
-		if err := w.start(m, true); err != nil {
+		if err := w.start(m); err != nil {
 			return err
 		}
 	}

@@ -40,6 +40,7 @@ type node struct {
 	name     string
 	view     view.View
 	disk     disk
+	founded  bool // the first view of the member names its disk, which votes while it is empty
 	boot     uint32
 	journal  *protocol.Journal
 	member   *member.Member // nil: down
@@ -63,7 +64,11 @@ func (w *world) printf(format string, args ...any) {
 	fmt.Fprintf(&w.out, format+"\n", args...)
 }
 
-func (w *world) start(n *node, bootstrap bool) error {
+func (w *world) add(id view.MemberID) {
+	w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}, founded: true})
+}
+
+func (w *world) start(n *node) error {
 	if n.member != nil {
 		w.crash(n)
 	}
@@ -73,7 +78,7 @@ func (w *world) start(n *node, bootstrap bool) error {
 	n.journal = protocol.NewJournal(n.disk)
 	config := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: limits,
-		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: bootstrap,
+		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded,
 	}
 	for i := 1; i < n.view.Size(); i++ { // nearest is the next one
 		config.Nearest = append(config.Nearest, n.view.Members[(n.view.Index(n.id)+i)%n.view.Size()].ID)
@@ -90,21 +95,6 @@ func (w *world) start(n *node, bootstrap bool) error {
 		w.printf("%s: starts, boot %d", n.name, n.boot)
 	}
 	w.ready(n)
-	return nil
-}
-
-func (w *world) replace(n *node) error {
-	at := w.view.Index(n.id)
-	if at < 0 {
-		return fmt.Errorf("%s is not in the newest view", n.name)
-	}
-	id := w.view.LastIssued() + 1
-	w.view.Epoch++
-	w.view.Issued = id
-	w.view.Members = slices.Clone(w.view.Members)
-	w.view.Members[at] = view.Member{ID: id, Site: memberName(n.id)}
-	w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}})
-	w.printf("the view of epoch %d has %s in the place of %s", w.view.Epoch, memberName(id), n.name)
 	return nil
 }
 
@@ -202,6 +192,7 @@ func (w *world) showNetwork() {
 	}
 }
 
+// showNode tells what a member holds, and in a joint view how far it is.
 func (w *world) showNode(n *node) {
 	if n.member == nil {
 		w.printf("%s is down", n.name)
@@ -219,6 +210,9 @@ func (w *world) showNode(n *node) {
 		w.printf("%s%s", describeRecord(key, value), mark)
 		return true
 	})
+	if c := n.member.Change(); c.Joint {
+		w.printf("settled %t, fetched %t of %t", c.Settled, c.Fetched, c.Transfers)
+	}
 }
 
 // disk is what a member has made durable.
