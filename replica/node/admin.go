@@ -69,6 +69,12 @@ func fill(response *adminv1.StatusResponse, now *membership) {
 			response.Role = adminv1.Role_LEARNER
 		}
 	}
+	if c := status.Change; c.Joint || response.Role == adminv1.Role_LEARNER {
+		response.Change = &adminv1.Change{
+			Settled: c.Settled, Transfers: c.Transfers, Fetched: c.Fetched,
+			Records: c.Records, Bytes: c.Bytes, SameBytes: c.SameBytes, RemainingBytes: c.Remaining,
+		}
+	}
 	for _, p := range status.Peers {
 		response.Peers = append(response.Peers, &adminv1.Peer{
 			Member: uint32(p.ID), Site: now.site(p.ID), Connected: p.Connected, Reachable: p.Reachable,

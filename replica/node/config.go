@@ -40,6 +40,10 @@ type Config struct {
 	Durability storage.Durability `json:"durability"`
 	FlushEvery Duration           `json:"flushEvery,omitempty"` // durability Interval
 
+	// TransferRate bounds what the member fetches of the others' state when it joins or others leave, a second.
+	// Absent: DefaultTransferRate; 0: it is not bounded.
+	TransferRate *Bytes `json:"transferRate,omitempty"`
+
 	Limits Limits `json:"limits"`
 	Listen Listen `json:"listen"`
 
@@ -155,6 +159,8 @@ func (c Config) Validate() error {
 		return errors.New("listen.peer: give the address for peers")
 	case c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1:
 		return errors.New("limits: keyBytes and valueBytes must be at least 1")
+	case c.transferRate() < 0:
+		return errors.New("transferRate: must not be negative; 0 is no bound")
 	}
 	for _, d := range c.Distances {
 		if d.RTT < 0 || d.Jitter < 0 {
@@ -174,18 +180,19 @@ func (c Config) validateView() error {
 		}
 		return nil
 	}
-	return usable(c.View(), c.Protocol)
-}
-
-// usable reports what keeps a protocol from running in a view.
-func usable(v view.View, protocol string) error {
-	can, err := capability.Find(protocol)
+	can, err := capability.Find(c.Protocol)
 	if err != nil {
 		return fmt.Errorf("protocol: %w", err)
 	}
-	if err := can.CheckMembers(len(v.Members)); err != nil {
+	if err := can.CheckMembers(len(c.Members)); err != nil {
 		return fmt.Errorf("members: %w", err)
 	}
+	return usable(c.View())
+}
+
+// usable reports what keeps members from running in a view. The number of members is not asked here: a view that was
+// made while members change has as many as that takes.
+func usable(v view.View) error {
 	if err := v.Validate(); err != nil {
 		return err
 	}
@@ -214,6 +221,13 @@ func (c Config) distance(site string) Distance {
 		}
 	}
 	return Distance{}
+}
+
+func (c Config) transferRate() Bytes {
+	if c.TransferRate == nil {
+		return DefaultTransferRate
+	}
+	return *c.TransferRate
 }
 
 func (c Config) limits() register.Limits {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -102,6 +104,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"directory", func(c *Config) { c.Directory = "" }, "directory: give"},
 		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
 		{"limits", func(c *Config) { c.Limits.KeyBytes = 0 }, "limits: keyBytes"},
+		{"transfer rate", func(c *Config) { c.TransferRate = new(Bytes); *c.TransferRate = -1 }, "transferRate: must not be negative"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,6 +125,11 @@ func TestConfigFileMistakes(t *testing.T) {
 		`{"self": "one"}`:                  "self",
 		`{"distances": [{"rtt": 3}]}`:      "a duration is a string such as 72ms, not 3",
 		`{"distances": [{"rtt": "soon"}]}`: `"soon" is not a duration`,
+		`{"transferRate": "-32Mi"}`:        `"-32Mi" is not a number of bytes; write it like 32Mi`,
+		`{"transferRate": "fast"}`:         `"fast" is not a number of bytes`,
+		`{"transferRate": 1.5}`:            `1.5 is not a number of bytes`,
+		`{"transferRate": "32MB"}`:         `"32MB" is not a number of bytes`,
+		`{"transferRate": "9999999999Gi"}`: `"9999999999Gi" is not a number of bytes`,
 		`{"shard": 3}`:                     `unknown field "shard"`,
 		`{"durability": "Maybe"}`:          `durability "Maybe" is unknown`,
 		`{`:                                "yaml",
@@ -137,6 +145,42 @@ func TestConfigFileMistakes(t *testing.T) {
 	if _, err := LoadConfig("/no/such/file", Who{}); err == nil {
 		t.Error("a missing file was read")
 	}
+}
+
+func TestTransferRate(t *testing.T) {
+	for text, want := range map[string]Bytes{
+		`{}`: 32 << 20, `{"transferRate": 0}`: 0, `{"transferRate": "0"}`: 0, `{"transferRate": 1048577}`: 1<<20 + 1,
+		`{"transferRate": "64Ki"}`: 64 << 10, `{"transferRate": "1Ti"}`: 1 << 40,
+	} {
+		var c Config
+		if err := yaml.UnmarshalStrict([]byte(text), &c); err != nil || c.transferRate() != want {
+			t.Errorf("%s: %d, %v; want %d", text, c.transferRate(), err, want)
+		}
+	}
+	for b, want := range map[Bytes]string{0: `"0"`, 1000: `"1000"`, 3 << 20: `"3Mi"`, 1 << 40: `"1Ti"`, 1 << 50: `"1024Ti"`} {
+		if text, err := b.MarshalJSON(); err != nil || string(text) != want {
+			t.Errorf("%d is written %s, %v; want %s", b, text, err, want)
+		}
+	}
+}
+
+func FuzzBytes(f *testing.F) {
+	for _, text := range []string{`"32Mi"`, `0`, `"1.5Gi"`, `"Ki"`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var b, again Bytes
+		if b.UnmarshalJSON([]byte(text)) != nil {
+			return
+		}
+		written, err := b.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalJSON(written); err != nil || again != b || b < 0 {
+			t.Errorf("%s became %s, read as %d (%v)", text, written, again, err)
+		}
+	})
 }
 
 func FuzzDuration(f *testing.F) {

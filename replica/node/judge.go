@@ -30,10 +30,13 @@ func latest(disk, file view.View, self view.MemberID) (view.View, error) {
 			return view.View{}, fmt.Errorf("members: the disk knows the members %d of epoch %d, the configuration names %d; "+
 				"a change of members needs another epoch", ids(disk), disk.Epoch, ids(file))
 		}
-		for i := range file.Members { // it may have been written by hand
-			file.Members[i].Disk = cmp.Or(file.Members[i].Disk, disk.Members[i].Disk)
+		// It may have been written by hand, and can't say who joins and who leaves.
+		file.Issued, file.Since = max(file.Issued, disk.Issued), disk.Since
+		file.Members = slices.Clone(file.Members)
+		for i, d := range disk.Members {
+			m := &file.Members[i]
+			m.Disk, m.Joining, m.Leaving = cmp.Or(m.Disk, d.Disk), d.Joining, d.Leaving
 		}
-		file.Issued = max(file.Issued, disk.Issued)
 	case !named(file, self) && self > file.LastIssued():
 		return disk, nil // the configuration is older than this member
 	}
@@ -56,7 +59,7 @@ func judge(held, offered view.View, c *Config) (bool, error) {
 	if offered.Cluster != c.Cluster {
 		return refuse(codes.FailedPrecondition, "the view is of cluster %q, this member's is %s", offered.Cluster, c.Cluster)
 	}
-	if err := usable(offered, c.Protocol); err != nil {
+	if err := usable(offered); err != nil {
 		return refuse(codes.InvalidArgument, "%v", err)
 	}
 	switch {

@@ -25,6 +25,10 @@ func TestLatest(t *testing.T) {
 	founded, moved := viewWith(2, 7, 1, 2, 3), viewWith(2, 0, 1, 2, 3)
 	founded.Members[0].Disk = "d1"
 	moved.Members[1].Address = "elsewhere:7000"
+	joint, moves := viewWith(2, 7, 1, 2, 3), viewWith(2, 7, 1, 2, 3)
+	joint.Since, joint.Members[0].Leaving, joint.Members[2].Joining = 1, true, true
+	moves.Since, moves.Members = 1, append([]view.Member{}, joint.Members...)
+	moves.Members[1].Address = "elsewhere:7000"
 	both := viewWith(2, 7, 1, 2, 3)
 	both.Members[0].Disk, both.Members[1].Address = "d1", "elsewhere:7000"
 	for name, test := range map[string]struct {
@@ -37,6 +41,7 @@ func TestLatest(t *testing.T) {
 		"a later disk":             {viewWith(3, 0, 1, 2, 4), viewWith(2, 0, 1, 2, 3), viewWith(3, 0, 1, 2, 4), ""},
 		"a later file":             {viewWith(2, 0, 1, 2, 3), viewWith(3, 0, 1, 2, 4), viewWith(3, 0, 1, 2, 4), ""},
 		"other addresses":          {founded, moved, both, ""},
+		"other addresses, joint":   {joint, moved, moves, ""},
 		"other members":            {viewWith(2, 0, 1, 2, 3), viewWith(2, 0, 1, 2, 4), none, "needs another epoch"},
 		"removed by the file":      {viewWith(2, 0, 1, 2, 3), viewWith(3, 4, 4, 2, 3), viewWith(3, 4, 4, 2, 3), ""},
 		"removed, and named again": {viewWith(3, 4, 4, 2, 3), viewWith(5, 0, 1, 2, 3), viewWith(3, 4, 4, 2, 3), ""},
@@ -72,10 +77,20 @@ func TestJudge(t *testing.T) {
 		"a removal":            {held, viewWith(4, 6, 6, 4, 5), true, codes.OK, ""},
 		"after a removal":      {viewWith(3, 5, 3, 4, 5), viewWith(4, 6, 6, 4, 5), true, codes.OK, ""},
 		"a return":             {viewWith(3, 5, 3, 4, 5), viewWith(4, 5, 1, 4, 5), false, codes.FailedPrecondition, "member 1 was removed by epoch 3"},
-		"two members":          {held, viewWith(4, 5, 1, 4), false, codes.InvalidArgument, "members: protocol Gryff runs with"},
-		"no epoch":             {view.View{}, viewWith(0, 0, 1, 2, 3), false, codes.InvalidArgument, "epochs start at 1"},
-		"one member twice":     {held, viewWith(4, 0, 1, 1, 5), false, codes.InvalidArgument, "named twice"},
-		"another site":         {held, viewWith(4, 6, 6, 1, 5), false, codes.FailedPrecondition, "runs at site a, not at b"},
+		"two members":          {held, viewWith(4, 5, 1, 4), true, codes.OK, ""}, // on the way to some other number
+		"a joint one": {held, func() view.View {
+			v := viewWith(4, 6, 1, 4, 5, 6)
+			v.Members[0].Leaving, v.Members[3].Joining = true, true
+			return v
+		}(), true, codes.OK, ""},
+		"everybody leaves": {held, func() view.View {
+			v := viewWith(4, 5, 1)
+			v.Members[0].Leaving = true
+			return v
+		}(), false, codes.InvalidArgument, "has nobody on one of its sides"},
+		"no epoch":         {view.View{}, viewWith(0, 0, 1, 2, 3), false, codes.InvalidArgument, "epochs start at 1"},
+		"one member twice": {held, viewWith(4, 0, 1, 1, 5), false, codes.InvalidArgument, "named twice"},
+		"another site":     {held, viewWith(4, 6, 6, 1, 5), false, codes.FailedPrecondition, "runs at site a, not at b"},
 		"another cluster": {held, func() view.View {
 			v := viewWith(4, 6, 1, 4, 6)
 			v.Cluster = "d"

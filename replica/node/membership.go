@@ -19,8 +19,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// drainFor bounds how long the end of a replica waits for operations under way: with a quorum they end within a
-// round trip, and without one a change of the view may be what brings it back.
+// drainFor bounds how long the member's end waits for operations under way: with a quorum they end within a round trip,
+// and the front doors have waited for them before.
 const drainFor = 250 * time.Millisecond
 
 // membership is what the member is at one time. It is never changed, only replaced.
@@ -29,6 +29,7 @@ type membership struct {
 	replica *runtime.Replica // nil: it serves nobody, as role and why say
 	role    adminv1.Role     // without a replica
 	why     string
+	held    *holding // not nil: a replica follows, and serves what comes in until then
 }
 
 // site is where a member is, as far as the view tells.
@@ -41,15 +42,27 @@ func site(v view.View, id view.MemberID) string {
 	return ""
 }
 
-// Submit implements server.Store: operations go to the replica of the moment.
+// Submit implements server.Store: operations go to the replica of the moment, or to the one that follows.
 func (n *node) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
-	now := n.now.Load()
-	if now.replica == nil {
-		go done(register.Result{Status: register.Unavailable, Message: now.why + "; ask another one"})
-		return
+	for {
+		switch now := n.now.Load(); {
+		case now.replica != nil:
+			if now.replica.Submit(op, timeout, done) {
+				return
+			} // it is not the one of the moment any more
+		case now.held != nil:
+			if now.held.add(op, timeout, done) {
+				return
+			} // nor is this
+		default:
+			go done(register.Result{Status: register.Unavailable, Message: now.refusal()})
+			return
+		}
 	}
-	now.replica.Submit(op, timeout, done)
 }
+
+// refusal tells a client why nobody serves it here.
+func (m *membership) refusal() string { return m.why + "; ask another one" }
 
 // openDisk opens the disk, and notes the view to start with.
 func (n *node) openDisk() error {
@@ -92,7 +105,7 @@ func (n *node) begin(ctx context.Context) error {
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
 		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store,
-		Listener: n.peers.open(), Dial: n.options.Dial,
+		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).RTT) / 2 },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
 		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
@@ -111,14 +124,15 @@ func (n *node) begin(ctx context.Context) error {
 		}
 	}
 	n.now.Store(&membership{view: v, replica: replica})
-	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()))
+	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()),
+		zap.Bool("joint", v.Joint()))
 	return nil
 }
 
-// end stops the replica, if there is one.
-func (n *node) end(role adminv1.Role, why string) error {
+// end stops the replica, if there is one, for good.
+func (n *node) end() error {
 	now := n.now.Load()
-	n.now.Store(&membership{view: n.store.View(), role: role, why: why})
+	n.now.Store(&membership{view: n.store.View(), role: now.role, why: "this member is stopping"})
 	if now.replica == nil {
 		return nil
 	}
@@ -156,11 +170,30 @@ func (n *node) keep(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+		case v := <-n.learned:
+			refused, err := n.accept(ctx, v)
+			if err != nil {
+				return err
+			}
+			if reason := fmt.Sprint(refused); refused != nil && n.mistrusted != reason { // it is told again and again
+				n.mistrusted = reason
+				n.log.Warn("A view that a peer told is refused", zap.Error(refused))
+			}
 		}
 	}
 }
 
-// accept takes on a view, or says why it is refused. After an error of its own the member can't go on.
+// learn takes a view from a peer. It does not wait until the member acts in it, since that ends the connection
+// over which it came; what comes too fast is told again.
+func (n *node) learn(v view.View) {
+	select {
+	case n.learned <- v:
+	default:
+	}
+}
+
+// accept takes on a view, or says why it is refused. After an error of its own the member can't go on. Clients notice
+// nothing but that their operations take longer.
 func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 	fits, refused := judge(n.store.View(), v, &n.config)
 	if !fits {
@@ -170,17 +203,38 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 	if err := n.store.SaveView(v); err != nil {
 		return nil, err
 	}
-	ran := n.now.Load().replica != nil
-	why := fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)
-	if err := n.end(adminv1.Role_LEARNER, why); err != nil {
-		return nil, err
+	before := n.now.Load()
+	held := &holding{}
+	n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, held: held,
+		why: fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)})
+	carried, err := n.replace(ctx, before.replica)
+	if err != nil {
+		n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, why: "this member failed"})
 	}
-	if ran {
+	now := n.now.Load()
+	carried = append(carried, held.release()...)
+	if now.replica != nil {
+		now.replica.Resume(carried)
+		return nil, nil
+	}
+	for _, c := range carried {
+		c.End(now.refusal())
+	}
+	return nil, err
+}
+
+// replace ends the replica, if there is one, begins what the view on the disk says, and returns the operations that
+// were under way.
+func (n *node) replace(ctx context.Context, replica *runtime.Replica) (carried []*runtime.Carried, err error) {
+	if replica != nil {
+		if carried, err = replica.Carry(); err != nil {
+			return carried, err
+		}
 		if err := n.store.Reboot(); err != nil {
-			return nil, err
+			return carried, err
 		}
 	}
-	return nil, n.begin(context.WithoutCancel(ctx))
+	return carried, n.begin(context.WithoutCancel(ctx))
 }
 
 // configure offers a view, and waits until the member acts in it.

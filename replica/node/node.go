@@ -48,9 +48,11 @@ type node struct {
 	meter     *meter.Meter
 	doors     []door
 
-	now    atomic.Pointer[membership]
-	offers chan offer
-	kept   chan struct{} // closed when keep has ended
+	now        atomic.Pointer[membership]
+	offers     chan offer
+	learned    chan view.View // capacity 1: a newer view that a peer told
+	mistrusted string         // why the latest of them was refused
+	kept       chan struct{}  // closed when keep has ended
 
 	linking sync.Mutex
 	cut     map[view.MemberID]bool // links that are cut, to play a partition
@@ -69,9 +71,13 @@ type listeners struct{ peer, grpc, redis, admin, http net.Listener }
 // Run runs a member until the context ends, then drains it and returns nil; or until it fails, and returns
 // why.
 func Run(ctx context.Context, config Config, options Options) error {
+	return newNode(config, options).run(ctx)
+}
+
+func newNode(config Config, options Options) *node {
 	n := &node{
 		config: config, options: options, log: options.Log, registry: prometheus.NewRegistry(),
-		offers: make(chan offer), kept: make(chan struct{}), cut: map[view.MemberID]bool{},
+		offers: make(chan offer), learned: make(chan view.View, 1), kept: make(chan struct{}), cut: map[view.MemberID]bool{},
 	}
 	if n.log == nil {
 		n.log = zap.NewNop()
@@ -81,6 +87,11 @@ func Run(ctx context.Context, config Config, options Options) error {
 	}
 	n.meter = meter.New(n)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return n
+}
+
+func (n *node) run(ctx context.Context) error {
+	config, options := &n.config, &n.options
 	if err := n.listen(); err != nil {
 		return errors.Join(err, n.listeners.close())
 	}
@@ -219,7 +230,7 @@ func (n *node) shutdown(failed bool) error {
 
 // stop ends the replica and closes the disk.
 func (n *node) stop() error {
-	if err := n.end(n.now.Load().role, "this member is stopping"); err != nil {
+	if err := n.end(); err != nil {
 		return err // the disk can't be trusted to be in order
 	}
 	return n.store.Close()
@@ -232,18 +243,21 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Ready implements server.Health. A newcomer that catches up is not ready: it can answer no client, and as long as it
-// is missing, a disruption budget must not let another member go.
+// Ready implements server.Health. A newcomer that catches up is not ready: it can answer no client, or needs the
+// members before the change for each answer, and as long as it is missing, a disruption budget must not let another
+// member go.
 func (n *node) Ready() error {
 	now := n.now.Load()
 	if now.replica == nil {
 		return errors.New(now.why)
 	}
-	if err := now.replica.Err(); err != nil {
+	switch err := now.replica.Err(); {
+	case err != nil:
 		return err
-	}
-	if !now.replica.Votes() {
+	case !now.replica.Votes():
 		return errors.New("this member does not vote yet: its disk was empty, and it fetches the others' state first")
+	case !now.replica.Complete():
+		return errors.New("this member joins, and has not fetched the others' state yet")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ import (
 const patience = 30 * time.Second
 
 // await polls a condition.
-func await(t *testing.T, what string, condition func() bool) {
+func await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -42,7 +42,7 @@ func await(t *testing.T, what string, condition func() bool) {
 var given sync.Map
 
 // free is an address that nobody listens at, with a port from below the range of outgoing connections' own.
-func free(t *testing.T) string {
+func free(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		address := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))
@@ -62,24 +62,25 @@ func free(t *testing.T) string {
 // running is a member in this process.
 type running struct {
 	config Config
+	node   *node
 	stop   context.CancelFunc
 	ended  chan struct{}
 	err    error // once it has ended
 	admin  adminv1.AdminClient
 }
 
-func run(t *testing.T, config Config) *running {
+func run(t testing.TB, config Config) *running {
 	t.Helper()
 	return runWith(t, config, Options{Version: "test"})
 }
 
-func runWith(t *testing.T, config Config, options Options) *running {
+func runWith(t testing.TB, config Config, options Options) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	r := &running{config: config, stop: stop, ended: make(chan struct{})}
+	r := &running{config: config, node: newNode(config, options), stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.err = Run(ctx, config, options)
+		r.err = r.node.run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -97,7 +98,7 @@ func runWith(t *testing.T, config Config, options Options) *running {
 	return r
 }
 
-func (r *running) status(t *testing.T) *adminv1.StatusResponse {
+func (r *running) status(t testing.TB) *adminv1.StatusResponse {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	got, err := r.admin.Status(ctx, &adminv1.StatusRequest{Cluster: r.config.Cluster, Member: uint32(r.config.Self)}, grpc.WaitForReady(true))

@@ -154,6 +154,11 @@ var (
 	bytesDesc    = describe("georegister_storage_bytes", "Size of the state on disk, or in memory.")
 	epochDesc    = describe("georegister_view_epoch", "Epoch of the view that this member acts in.")
 	quorumDesc   = describe("georegister_quorum_reachable", "1 if this member reaches a quorum.")
+	changingDesc = describe("georegister_change_in_progress", "1 while members change: the view is joint.")
+	doneDesc     = describe("georegister_change_done", "1 if this member has done its part of the change: settled, and fetched what it has to.")
+	fetchedDesc  = describe("georegister_change_fetched_bytes", "Bytes of the others' state that this member fetched in this change, or after its disk was lost.")
+	sameDesc     = describe("georegister_change_same_bytes", "Bytes of the others' state that were compared, and not sent since they are equal here.")
+	restDesc     = describe("georegister_change_remaining_bytes", "Bytes of the others' state that are still to be fetched or compared, estimated.")
 	sentDesc     = describe("georegister_peer_messages_sent_total", "Messages sent to a peer.", "peer")
 	receivedDesc = describe("georegister_peer_messages_received_total", "Messages received from a peer.", "peer")
 	droppedDesc  = describe("georegister_peer_messages_dropped_total", "Messages to a peer that were dropped.", "peer")
@@ -168,7 +173,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
-		sentDesc, receivedDesc, droppedDesc, rttDesc, reachDesc} {
+		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc, rttDesc, reachDesc} {
 		to <- d
 	}
 }
@@ -192,6 +197,12 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	gauge(bytesDesc, float64(status.StorageBytes))
 	gauge(epochDesc, float64(status.Epoch))
 	gauge(quorumDesc, number(status.Quorum))
+	change := status.Change
+	gauge(changingDesc, number(change.Joint))
+	gauge(doneDesc, number(change.Settled && (!change.Transfers || change.Fetched)))
+	gauge(fetchedDesc, float64(change.Bytes))
+	gauge(sameDesc, float64(change.SameBytes))
+	gauge(restDesc, float64(change.Remaining))
 	for _, p := range status.Peers {
 		peer := strconv.Itoa(int(p.ID))
 		counter(sentDesc, p.Sent, peer)

@@ -43,6 +43,8 @@ type Options struct {
 
 	// Listener is where peers reach this member; the replica closes it. Nil: the member's address in the view.
 	Listener net.Listener
+	// Newer is told views of later epochs that peers hold; see transport.Options. Nil: nobody is told.
+	Newer func(view.View)
 	// Dial connects to a peer's address. Nil: over TCP, resolving the name at each attempt.
 	Dial transport.Dial
 	// OneWayDelay emulates the distance from a peer; see transport.Options. Nil: none.
@@ -59,7 +61,10 @@ type Options struct {
 	Bootstrap bool
 	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
 	Retry, Suspect time.Duration
-	Seed           uint64
+	// TransferRate bounds what this member fetches of others' state, in bytes a second; each shard has the same part
+	// of it. Zero: it is not bounded.
+	TransferRate int
+	Seed         uint64
 
 	Metrics prometheus.Registerer // nil: none
 	Logger  *zap.Logger           // nil: none
@@ -87,6 +92,9 @@ func (o *Options) complete() error {
 	o.Shards = cmp.Or(o.Shards, 1)
 	if o.Shards < 1 || o.Shards > MaxShards {
 		return fmt.Errorf("shards: %d is outside 1..%d", o.Shards, MaxShards)
+	}
+	if o.TransferRate < 0 {
+		return fmt.Errorf("transfer rate: %d bytes a second is negative; 0 is no bound", o.TransferRate)
 	}
 	if o.start == nil {
 		factory, err := catalog.Find(o.Protocol)
@@ -156,4 +164,12 @@ func (o *Options) jitter(id view.MemberID) time.Duration {
 		return 0
 	}
 	return o.Jitter(id)
+}
+
+// shardRate is a shard's part of TransferRate. Of a small rate it is not nothing, which would be no bound.
+func (o *Options) shardRate() int {
+	if o.TransferRate == 0 {
+		return 0
+	}
+	return max(o.TransferRate/o.Shards, 1)
 }

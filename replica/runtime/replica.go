@@ -35,6 +35,7 @@ type Replica struct {
 	start     time.Time
 
 	refusing atomic.Bool // no more operations
+	carrying atomic.Bool // operations go over to another replica
 	stopping chan struct{}
 	stop     sync.Once
 	loops    sync.WaitGroup
@@ -87,7 +88,7 @@ func (r *Replica) open() (err error) {
 	}
 	r.transport, err = transport.Start(transport.Options{
 		View: o.View, Self: o.Self, Protocol: o.Protocol, Shards: o.Shards, Listener: o.Listener,
-		Handler: r.receive, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
+		Handler: r.receive, Newer: o.Newer, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
 	})
 	if err != nil {
 		return err
@@ -143,6 +144,8 @@ func (r *Replica) config(shard int) protocol.Config {
 		Nonce:     rand.Uint64(),
 		Bootstrap: r.founded(),
 		Count:     r.metrics.paths(),
+
+		TransferRate: o.shardRate(),
 	}
 }
 
@@ -200,16 +203,19 @@ func Shard(key string, shards int) int { return int(xxhash.Sum64String(key) % ui
 
 // Submit starts an operation and returns at once. Done is called exactly once, from another goroutine, soon
 // after timeout at the latest (0: there is no limit); it must not block. What it is given must not be changed.
-func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
+//
+// It is false, and nothing happens, if the replica has stopped to carry its operations over (Carry): the next one is
+// who to ask.
+func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) bool {
 	if err := r.check(&op); err != nil {
 		go done(register.Result{Status: register.Invalid, Message: err.Error()})
-		return
+		return true
 	}
 	if r.refusing.Load() {
 		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
-		return
+		return true
 	}
-	r.shards[Shard(op.Key, len(r.shards))].submit(op, timeout, done)
+	return r.shards[Shard(op.Key, len(r.shards))].submit(op, timeout, done)
 }
 
 // check refuses what no protocol can serve.
@@ -283,12 +289,19 @@ func (r *Replica) close(drain time.Duration) error {
 		case <-r.done:
 		}
 	}
+	return r.end()
+}
+
+// end stops the loops, and leaves the disk and the network.
+func (r *Replica) end() error {
 	r.halt()
+	if !r.failed() {
+		r.loops.Wait()
+	}
 	if r.failed() {
 		// A loop may be held for ever by the failed disk, so it is not waited for.
 		return errors.Join(r.failure, r.transport.Close(), r.metrics.unregister())
 	}
-	r.loops.Wait()
 	err := errors.Join(r.transport.Close(), r.leaveStore(), r.metrics.unregister())
 	if err != nil {
 		return fmt.Errorf("replica of member %d: close: %w", r.options.Self, err)

@@ -11,6 +11,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -38,6 +39,7 @@ type shard struct {
 	inputs   inputs
 	draining bool
 	stopped  bool
+	carried  []*Carried // at the loop's end
 
 	persisted atomic.Uint64 // the latest durable batch, as the committer told
 	state     published
@@ -66,15 +68,16 @@ type inputs struct {
 type request struct {
 	handle    uint64 // given by the loop
 	operation register.Operation
-	deadline  protocol.Instant
+	resume    protocol.Resume
 	flight    flight
 }
 
 // flight is an operation under way.
 type flight struct {
-	done  func(register.Result)
-	begun protocol.Instant
-	kind  register.Kind
+	done     func(register.Result)
+	begun    protocol.Instant
+	deadline protocol.Instant // zero: there is none
+	kind     register.Kind
 }
 
 type received struct {
@@ -95,6 +98,7 @@ type published struct {
 	incarnation atomic.Uint32
 	flying      atomic.Int64 // operations accepted and not ended
 	pending     atomic.Int64
+	change      atomic.Pointer[member.Change] // as of the latest tick; nil: the protocol knows of none
 }
 
 func newShard(r *Replica, number int) (*shard, error) {
@@ -115,6 +119,7 @@ func newShard(r *Replica, number int) (*shard, error) {
 	}
 	s.protocol = p
 	s.publish()
+	s.publishChange()
 	return s, nil
 }
 
@@ -125,29 +130,38 @@ func (s *shard) signal() {
 	}
 }
 
-// submit queues an operation, or refuses it.
-func (s *shard) submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
+// submit queues an operation, or refuses it. It is false, and nothing is done, if the operations go over to another
+// replica.
+func (s *shard) submit(op register.Operation, timeout time.Duration, done func(register.Result)) bool {
 	now := s.replica.clock()
 	q := request{operation: op, flight: flight{done: done, begun: now, kind: op.Kind}}
 	if timeout > 0 {
-		q.deadline = now.Add(timeout)
+		q.flight.deadline = now.Add(timeout)
 	}
+	full, stopped := s.queue(q, true)
+	switch {
+	case stopped && s.replica.carrying.Load() && !s.replica.failed():
+		return false
+	case stopped:
+		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
+	case full:
+		go done(register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"})
+	}
+	return true
+}
+
+// queue hands a request to the loop, unless it has stopped, or, if that counts, it has too many.
+func (s *shard) queue(q request, bounded bool) (full, stopped bool) {
 	s.mutex.Lock()
-	full := s.state.flying.Load() >= maxOperations
-	stopped := s.stopped
+	full = bounded && s.state.flying.Load() >= maxOperations
+	stopped = s.stopped
 	if !full && !stopped {
 		s.state.flying.Add(1)
 		s.inputs.requests = append(s.inputs.requests, q)
 	}
 	s.mutex.Unlock()
-	switch {
-	case stopped:
-		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
-	case full:
-		go done(register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"})
-	default:
-		s.signal()
-	}
+	s.signal()
+	return full, stopped
 }
 
 // receive queues messages of one peer.
@@ -194,7 +208,11 @@ func (s *shard) run() {
 		case <-s.wake:
 		case <-ticker.C:
 			s.prefer()
+			s.publishChange()
 		case <-s.replica.stopping:
+			if s.replica.carrying.Load() {
+				s.carry()
+			}
 			return
 		}
 		if !s.turn() {
@@ -306,7 +324,8 @@ func (s *shard) step(in inputs) bool {
 		s.protocol.Tick(now)
 	}
 	for i := range in.requests {
-		s.protocol.Submit(protocol.Request{Handle: in.requests[i].handle, Operation: in.requests[i].operation, Deadline: in.requests[i].deadline})
+		q := &in.requests[i]
+		s.protocol.Submit(protocol.Request{Handle: q.handle, Operation: q.operation, Deadline: q.flight.deadline, Resume: q.resume})
 	}
 	for i := range in.messages {
 		s.protocol.Receive(in.messages[i].from, in.messages[i].message)
@@ -416,6 +435,15 @@ func (s *shard) publish() {
 	}
 	if p, ok := s.protocol.(interface{ Pending() int }); ok {
 		s.state.pending.Store(int64(p.Pending()))
+	}
+}
+
+// publishChange lets others see how far the member is in a change of the view.
+func (s *shard) publishChange() {
+	if p, ok := s.protocol.(interface{ Change() member.Change }); ok {
+		if now, last := p.Change(), s.state.change.Load(); last == nil || now != *last {
+			s.state.change.Store(&now)
+		}
 	}
 }
 

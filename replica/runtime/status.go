@@ -3,6 +3,7 @@ package runtime
 import (
 	"slices"
 
+	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -15,7 +16,8 @@ type Status struct {
 	Lost         bool   // an earlier state of this member was lost, so it joined again
 	Shards       []ShardStatus
 	Peers        []transport.Peer
-	Quorum       bool // see Replica.Quorum
+	Quorum       bool          // see Replica.Quorum
+	Change       member.Change // of all shards: sums, and what is true of each of them
 	StorageBytes uint64
 	Failure      string // why it stopped, or empty
 }
@@ -34,7 +36,7 @@ type ShardStatus struct {
 func (r *Replica) Status() Status {
 	status := Status{
 		Member: r.options.Self, Epoch: r.options.View.Epoch, Boot: r.store.Boot(), Lost: r.store.Lost(),
-		Peers: r.transport.Peers(), Quorum: r.Quorum(), StorageBytes: r.store.Bytes(),
+		Peers: r.transport.Peers(), Quorum: r.Quorum(), Change: r.Change(), StorageBytes: r.store.Bytes(),
 	}
 	if err := r.Err(); err != nil {
 		status.Failure = err.Error()
@@ -51,19 +53,45 @@ func (r *Replica) Status() Status {
 	return status
 }
 
-// Quorum reports whether this member serves: it is running, votes in every shard, and reaches a majority,
-// itself included.
+// Quorum reports whether this member serves: it is running, votes in every shard, and reaches a quorum, itself
+// included; in a joint view that is a majority before the change and one after it.
 func (r *Replica) Quorum() bool {
 	if r.refusing.Load() || !r.Votes() {
 		return false
 	}
-	reached := 1
-	for _, p := range r.transport.Peers() {
-		if p.Reachable {
-			reached++
+	return r.options.View.Quorum(func(id view.MemberID) bool {
+		if id == r.options.Self {
+			return true
 		}
+		_, reachable := r.transport.Distance(id)
+		return reachable
+	})
+}
+
+// Change is this member's part in a change of members, or in joining with another disk.
+func (r *Replica) Change() member.Change {
+	var all member.Change
+	for i, s := range r.shards {
+		c := s.state.change.Load()
+		if c == nil {
+			return member.Change{} // of a protocol that knows of no change
+		}
+		all.Joint, all.Transfers = c.Joint, c.Transfers // as the view says
+		all.Settled = c.Settled && (i == 0 || all.Settled)
+		all.Fetched = c.Fetched && (i == 0 || all.Fetched)
+		all.Records += c.Records
+		all.Bytes += c.Bytes
+		all.SameBytes += c.SameBytes
+		all.Remaining += c.Remaining
 	}
-	return reached >= r.options.View.Majority()
+	return all
+}
+
+// Complete reports whether this member votes in every shard, and if it joins in this view, holds what those before the
+// change held. Until then its vote counts, but quorums need others beside it.
+func (r *Replica) Complete() bool {
+	v := r.options.View
+	return r.Votes() && (!v.Members[v.Index(r.options.Self)].Joining || r.Change().Fetched)
 }
 
 // Votes reports whether this member votes in every shard, with or without a majority in its reach.

@@ -1,0 +1,142 @@
+package runtime
+
+import (
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Carried is an operation on its way into another view: taken from the replica that stops (Replica.Carry), or submitted
+// while there is none (Hold). The next replica goes on with it (Replica.Resume), or it ends without one (End); it ends
+// once in any case, soon after its deadline at the latest.
+type Carried struct {
+	operation register.Operation
+	resume    protocol.Resume
+	begun     time.Time
+	deadline  time.Time // zero: there is none
+	done      func(register.Result)
+	timer     *time.Timer // ends it at the deadline; nil: there is none
+}
+
+// Hold keeps an operation for the next replica; what it is given is as Replica.Submit says.
+func Hold(op register.Operation, timeout time.Duration, done func(register.Result)) *Carried {
+	c := &Carried{operation: op, begun: time.Now(), done: done}
+	if timeout > 0 {
+		c.deadline = c.begun.Add(timeout)
+	}
+	return c.watched()
+}
+
+func (c *Carried) watched() *Carried {
+	if !c.deadline.IsZero() {
+		c.timer = time.AfterFunc(time.Until(c.deadline), func() {
+			c.done(c.unserved("this member took on another view until the operation's time was up; try again"))
+		})
+	}
+	return c
+}
+
+// claim is true for one caller, unless the deadline has ended the operation.
+func (c *Carried) claim() bool { return c.timer == nil || c.timer.Stop() }
+
+// End ends the operation, for which nobody does anything any more. What others may have heard of may yet take effect.
+func (c *Carried) End(why string) {
+	if c.claim() {
+		c.done(c.unserved(why))
+	}
+}
+
+func (c *Carried) unserved(why string) register.Result {
+	if c.resume == (protocol.Resume{}) {
+		return register.Result{Status: register.Unavailable, Message: why}
+	}
+	return register.Result{Status: register.Unknown, Message: why}
+}
+
+// Carry stops the replica as Close does, but at once: what was done reaches the disk, and what is answered with that is
+// answered; the operations that are left are returned. What the protocol can't name ends as unknown, as does everything
+// after a failure.
+func (r *Replica) Carry() ([]*Carried, error) {
+	r.closing.Do(func() {
+		r.carrying.Store(true)
+		r.closed = r.end()
+	})
+	var all []*Carried
+	for _, s := range r.shards {
+		s.mutex.Lock() // after a failure the loop may be at work yet
+		all = append(all, s.carried...)
+		s.carried = nil
+		s.mutex.Unlock()
+	}
+	return all, r.closed
+}
+
+// Resume goes on with operations from before.
+func (r *Replica) Resume(operations []*Carried) {
+	for _, c := range operations {
+		if !c.claim() {
+			continue
+		}
+		if err := r.check(&c.operation); err != nil {
+			c.done(register.Result{Status: register.Invalid, Message: err.Error()})
+			continue
+		}
+		q := request{
+			operation: c.operation, resume: c.resume,
+			flight: flight{done: c.done, begun: r.instant(c.begun), kind: c.operation.Kind},
+		}
+		if !c.deadline.IsZero() {
+			// Zero is no deadline, and whatever is not above it is over since this replica began.
+			q.flight.deadline = max(r.instant(c.deadline), 1)
+		}
+		if _, stopped := r.shards[Shard(c.operation.Key, len(r.shards))].queue(q, false); stopped {
+			c.done(c.unserved("this member is stopping; ask another one"))
+		}
+	}
+}
+
+// instant is a moment on the clock of the protocols, which begins with the replica.
+func (r *Replica) instant(t time.Time) protocol.Instant { return protocol.Instant(t.Sub(r.start)) }
+
+// carry ends the loop of a replica that hands its operations over. It begins no more turns.
+func (s *shard) carry() {
+	for s.release(s.persisted.Load()); s.durable < s.handed; s.release(s.persisted.Load()) {
+		select {
+		case <-s.wake:
+		case <-s.replica.store.Done():
+			s.replica.fail(s.replica.store.Err())
+			return
+		case <-s.replica.done:
+			return
+		}
+	}
+	if p, ok := s.protocol.(interface{ Unfinished() []protocol.Request }); ok {
+		for _, q := range p.Unfinished() {
+			if f, known := s.flying[q.Handle]; known {
+				delete(s.flying, q.Handle)
+				s.keep(request{operation: q.Operation, resume: q.Resume, flight: f})
+			}
+		}
+	}
+	s.mutex.Lock()
+	s.stopped = true
+	waiting := s.inputs.requests
+	s.inputs = inputs{}
+	s.mutex.Unlock()
+	for _, q := range waiting {
+		s.keep(q)
+	}
+}
+
+func (s *shard) keep(q request) {
+	at := func(t protocol.Instant) time.Time { return s.replica.start.Add(time.Duration(t)) }
+	c := &Carried{operation: q.operation, resume: q.resume, begun: at(q.flight.begun), done: q.flight.done}
+	if q.flight.deadline != 0 {
+		c.deadline = at(q.flight.deadline)
+	}
+	s.state.flying.Add(-1)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.carried = append(s.carried, c.watched())
+}
