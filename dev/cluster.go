@@ -176,13 +176,13 @@ func (c *Cluster) run(m *member) error {
 // config is what a member is started with now. Who the others are, it is told once it runs.
 func (c *Cluster) config(m *member) node.Config {
 	spec := c.options.Manifest.Spec
-	limits := spec.Limits.Register()
+	limits, rate := spec.Limits.Register(), node.Bytes(spec.Storage.TransferBytes())
 	config := node.Config{
 		Cluster: c.directory.record.Cluster, Protocol: spec.Protocol, Shards: spec.ShardCount(),
 		Self: m.record.ID, Site: m.record.Site,
 		Directory: c.directory.disk(m.record), Durability: durability(spec.Storage.DurabilityOrDefault()),
-		FlushEvery: node.Duration(spec.Storage.SyncInterval()),
-		Limits:     node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
+		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,
+		Limits: node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
 		Listen: node.Listen{
 			Peer: loopback(m.record.Ports.Peer), GRPC: loopback(m.record.Ports.GRPC),
 			Redis: loopback(m.record.Ports.Redis), Admin: loopback(m.record.Ports.Admin),

@@ -174,7 +174,9 @@ func (r *record) held(reports map[view.MemberID]report) string {
 	switch {
 	case len(behind) > 0:
 		return fmt.Sprintf("%s to hold the view of epoch %d", r.labels(behind), r.View.Epoch)
-	case !r.View.Quorum(func(id view.MemberID) bool { return reports[id].serves && reports[id].standing.Digest == r.View.Digest() }):
+	case !r.View.Quorum(func(id view.MemberID) bool {
+		return reports[id].serves && reports[id].standing.Digest == r.View.Digest()
+	}):
 		return fmt.Sprintf("a quorum to serve in epoch %d", r.View.Epoch)
 	}
 	return ""
