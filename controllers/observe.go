@@ -39,6 +39,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if err := r.unlabelled(ctx, cluster, s.Members); err != nil {
 		return s, err
 	}
+	if s.Sites, err = r.sites(ctx, cluster); err != nil {
+		return s, err
+	}
 	s.Former = former(cluster, record, s.Members)
 	if s.ClusterID, err = r.clusterID(ctx, cluster, record, s.Members); err != nil {
 		return s, err
@@ -175,6 +178,23 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 	}
 	slices.SortFunc(all, func(a, b world.Member) int { return int(a.ID) - int(b.ID) })
 	return all, nil
+}
+
+// sites are those that have a Service: one may not be asked for any more.
+func (r *Reconciler) sites(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]string, error) {
+	services := &metav1.PartialObjectMetadataList{}
+	services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
+	err := r.client.List(ctx, services, client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name},
+		client.HasLabels{build.SiteLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
+	var names []string
+	for i := range services.Items {
+		names = append(names, services.Items[i].Labels[build.SiteLabel])
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // unlabelled asks the apiserver itself for volumes that seem to be missing: one that lost its labels is in no cache,
@@ -339,7 +359,7 @@ func (r *Reconciler) node(ctx context.Context, s *world.Snapshot, name string) (
 	case err != nil:
 		return false, fmt.Errorf("read node %s: %w", name, err)
 	}
-	zone := world.Zone{Name: node.Labels[corev1.LabelTopologyZone]}
+	zone := world.Zone{Name: node.Labels[corev1.LabelTopologyZone], Labels: node.Labels}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			zone.Ready = condition.Status == corev1.ConditionTrue

@@ -211,7 +211,7 @@ func TestPlaces(t *testing.T) {
 	if s.Members[0].VolumeNode != "host-of-node-a" || s.Members[0].NodeGone || s.Members[1].VolumeNode != "host-of-node-gone" || !s.Members[1].NodeGone {
 		t.Errorf("volumes are placed at %+v", s.Members)
 	}
-	if len(s.Zones) != 1 || s.Zones["node-c"] != (world.Zone{Name: "zc"}) || !s.ZonesKnown {
+	if len(s.Zones) != 1 || s.Zones["node-c"].Name != "zc" || s.Zones["node-c"].Labels[corev1.LabelTopologyZone] != "zc" || !s.ZonesKnown {
 		t.Errorf("zones are %v", s.Zones)
 	}
 }

@@ -24,7 +24,10 @@ type alert struct {
 
 func alerts(in Input) []alert {
 	n := members(in)
-	majority := n/2 + 1
+	alarming := n/2 + 1 // with as many voters, or fewer, no more may be lost
+	if in.View.Joint() {
+		alarming = n - min(in.View.Before().Faults(), in.View.After().Faults())
+	}
 	all := []alert{
 		{
 			name: "GeoRegisterQuorumLost", severity: "critical", lasting: "1m",
@@ -43,7 +46,7 @@ func alerts(in Input) []alert {
 		},
 		{
 			name: "GeoRegisterNoFaultTolerated", severity: "critical", lasting: "5m",
-			expression: fmt.Sprintf(`count(min by (member) (georegister_shard_voter{}) == 1) <= %d`, majority),
+			expression: fmt.Sprintf(`count(min by (member) (georegister_shard_voter{}) == 1) <= %d`, alarming),
 			summary:    fmt.Sprintf("Only {{ $value }} of %d members vote: the loss of one more stops the cluster.", n),
 		},
 		{

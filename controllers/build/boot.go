@@ -18,14 +18,17 @@ const (
 // bootFile is what all members of a cluster are started with (replica/node reads it); who a member is, its
 // arguments say. It has no view: a member keeps its own on its disk, and a copy here could only be older.
 type bootFile struct {
-	Cluster    string     `json:"cluster"`
-	Protocol   string     `json:"protocol"`
-	Shards     int        `json:"shards"`
-	Directory  string     `json:"directory"`
-	Durability string     `json:"durability"`
-	FlushEvery string     `json:"flushEvery,omitempty"`
-	Limits     bootLimits `json:"limits"`
-	Listen     bootListen `json:"listen"`
+	Cluster    string `json:"cluster"`
+	Protocol   string `json:"protocol"`
+	Shards     int    `json:"shards"`
+	Directory  string `json:"directory"`
+	Durability string `json:"durability"`
+	FlushEvery string `json:"flushEvery,omitempty"`
+	// TransferRate is written where it is asked for alone: members of an older image do not know it.
+	TransferRate int `json:"transferRate,omitempty"` // bytes a second
+
+	Limits bootLimits `json:"limits"`
+	Listen bootListen `json:"listen"`
 }
 
 type bootLimits struct {
@@ -57,6 +60,9 @@ func boot(in Input) *corev1.ConfigMap {
 	}
 	if spec.Storage.DurabilityOrDefault() == v1alpha1.Interval {
 		file.FlushEvery = spec.Storage.SyncInterval().String()
+	}
+	if spec.Storage.TransferRate != nil {
+		file.TransferRate = spec.Storage.TransferBytes()
 	}
 	meta := owned(in, BootName(in.Cluster.Name), Labels(in.Cluster.Name))
 	meta.Annotations = map[string]string{ClusterIDAnnotation: in.ClusterID}

@@ -19,6 +19,8 @@ type Input struct {
 	View view.View
 	// ClusterID is the identity of the stored data: never empty.
 	ClusterID string
+	// Beside is how many members have pods and are not in the view: newcomers that wait, and those that were left out.
+	Beside int
 	// Image is what members run (see the function Image).
 	Image string
 	// Settings are the operator's own; Namespace and ClusterDomain are needed.
@@ -50,6 +52,10 @@ func Unwanted(in Input) []client.Object {
 	}
 	return monitoringNames(in)
 }
+
+// SiteService is the Service of a site, as far as it is needed to remove it: that of a site that is not asked for any
+// more.
+func SiteService(in Input, name string) client.Object { return site(in, name) }
 
 // Member are the objects of one member, in the order to apply them in: its volume, unless nothing is kept on
 // disk, and its StatefulSet.

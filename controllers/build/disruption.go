@@ -8,10 +8,18 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// disruptionBudget lets one member be evicted at a time. It counts what must stay: a budget of what may go would
-// grow with a StatefulSet that is scaled down or orphaned.
+// disruptionBudget lets one member be evicted at a time, while all others are ready. It counts what must stay: a
+// budget of what may go would grow with a StatefulSet that is scaled down or orphaned. Newcomers that wait, and members
+// that were left out, count in its selector, so they count here; they are not ready, so that nobody is evicted meanwhile.
+// A joint view has two sides, and one member that goes is one of each at most. Where a side has nobody to spare, nobody
+// goes.
 func disruptionBudget(in Input) *policyv1.PodDisruptionBudget {
-	stay := intstr.FromInt(members(in) - 1)
+	all := members(in)
+	spare := min(1, (all-1)/2)
+	if in.View.Epoch > 0 {
+		spare = min(1, in.View.Before().Faults(), in.View.After().Faults())
+	}
+	stay := intstr.FromInt(all + in.Beside - spare)
 	unhealthy := policyv1.AlwaysAllow // a member that is not ready adds nothing to a quorum, and its disk is kept
 	if in.Cluster.Spec.Storage.DurabilityOrDefault() != v1alpha1.Sync {
 		unhealthy = policyv1.IfHealthyBudget // a member that is evicted may lose what it has: not beside another one

@@ -12,7 +12,7 @@ import (
 // SpecHash tells whether what a user wrote reaches pods in another form than before: a pod whose annotation
 // differs is to be replaced. It covers the written resource alone, neither defaults nor what is rendered from
 // it, so that no new operator restarts a member. Outside are the sites and the volumes, which pods keep for
-// life, and the WAN and the monitoring, which reach none.
+// life, the rate of transfers, which newcomers read when they start, and the WAN and the monitoring, which reach none.
 func SpecHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	spec := cluster.Spec
 	written := map[string]any{ // its JSON is sorted by key

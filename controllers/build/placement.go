@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// nodeSelector keeps a site's members on its node pool; without one they may run anywhere.
-func nodeSelector(cluster *v1alpha1.GeoRegisterCluster, name string) map[string]string {
+// NodeSelector keeps a site's members on its node pool; without one they may run anywhere.
+func NodeSelector(cluster *v1alpha1.GeoRegisterCluster, name string) map[string]string {
 	for _, site := range cluster.Spec.Sites {
 		if site.Name == name && site.NodePool != nil {
 			return map[string]string{site.NodePool.KeyOrDefault(): site.NodePool.Value}

@@ -13,7 +13,8 @@ import (
 type recordFile struct {
 	Cluster string         `json:"cluster"`
 	Epoch   uint64         `json:"epoch"`
-	Issued  uint32         `json:"issued"` // the highest member id ever given
+	Issued  uint32         `json:"issued"`          // the highest member id ever given
+	Since   uint64         `json:"since,omitempty"` // the epoch that had the same members for the first time
 	Members []recordMember `json:"members"`
 }
 
@@ -21,15 +22,17 @@ type recordMember struct {
 	ID      uint32 `json:"id"`
 	Site    string `json:"site"`
 	Address string `json:"address"`
-	Disk    string `json:"disk,omitempty"` // that it was founded on
+	Disk    string `json:"disk,omitempty"` // that it was founded on, or joined with
+	Joining bool   `json:"joining,omitempty"`
+	Leaving bool   `json:"leaving,omitempty"`
 }
 
 // Record is the object that holds in.View, complete for a create or, with the UID and the resource version of
 // the one that was read, an update. Beside the view is its digest, so that an edit by hand is noticed.
 func Record(in Input) *corev1.ConfigMap {
-	file := recordFile{Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued())}
+	file := recordFile{Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since}
 	for _, m := range in.View.Members {
-		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk})
+		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk, m.Joining, m.Leaving})
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   kind("v1", "ConfigMap"),
@@ -58,9 +61,10 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 	if err := yaml.UnmarshalStrict([]byte(written), &file); err != nil {
 		return v, fmt.Errorf("%s: %w", ViewKey, err)
 	}
-	v = view.View{Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued)}
+	v = view.View{Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued), Since: file.Since}
 	for _, m := range file.Members {
-		v.Members = append(v.Members, view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk})
+		v.Members = append(v.Members, view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
+			Joining: m.Joining, Leaving: m.Leaving})
 	}
 	if err := v.Validate(); err != nil {
 		return v, fmt.Errorf("%s: %w", ViewKey, err)

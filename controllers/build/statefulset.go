@@ -62,7 +62,7 @@ func template(in Input, m view.Member) corev1.PodTemplateSpec {
 			AutomountServiceAccountToken: &no,
 			EnableServiceLinks:           &no, // variables of every Service in the namespace say nothing to a member
 			SecurityContext:              podSecurity(),
-			NodeSelector:                 nodeSelector(in.Cluster, m.Site),
+			NodeSelector:                 NodeSelector(in.Cluster, m.Site),
 			Affinity:                     affinity(in.Cluster, m.Site),
 			Tolerations:                  user.Tolerations,
 			PriorityClassName:            user.PriorityClassName,

@@ -21,7 +21,7 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 
 func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condition {
 	all := []metav1.Condition{
-		s.available(), s.progressing(o, members), s.degraded(members), s.quorumHealthy(), s.viewKnown(o),
+		s.available(), s.progressing(o, members), s.degraded(members), s.quorumHealthy(), s.quorumIsLost(), s.viewKnown(o),
 		s.toleratesZoneLoss(), s.paused(),
 	}
 	if s.Cluster.Spec.Monitoring.Enabled {
@@ -30,7 +30,7 @@ func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condi
 	return all
 }
 
-// quorate are the voters that say that a majority is in their reach.
+// quorate is how many voters say that a quorum is in their reach.
 func (s *situation) quorate() (n int) {
 	for _, m := range s.voters() {
 		if s.report(m.ID).Quorum {
@@ -38,6 +38,22 @@ func (s *situation) quorate() (n int) {
 		}
 	}
 	return n
+}
+
+// spare is how many more of the voters that reach a quorum may be lost, whoever they are; in a joint view its sides are
+// counted apart.
+func (s *situation) spare() int {
+	spare := s.view.Size()
+	for _, side := range []view.View{s.view.Before(), s.view.After()} {
+		n := 0
+		for _, m := range side.Members {
+			if s.serves(m.ID) && s.report(m.ID).Quorum {
+				n++
+			}
+		}
+		spare = min(spare, n-side.Majority())
+	}
+	return spare
 }
 
 func (s *situation) available() metav1.Condition {
@@ -50,7 +66,7 @@ func (s *situation) available() metav1.Condition {
 	switch {
 	case s.view.Epoch == 0:
 		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, s.doubt.reason, "%s", s.doubt.message)
-	case s.quorate() < s.view.Majority():
+	case !s.votesWithQuorum():
 		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
 	case serving == 0:
 		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NoMemberReady",
@@ -68,6 +84,10 @@ func (s *situation) quorumLost() string {
 			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
 		}
 	}
+	if s.view.Joint() {
+		return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a quorum, which is %s; missing: %s",
+			s.quorate(), s.view.Size(), s.quorum(), list(missing))
+	}
 	return fmt.Sprintf("Nothing can be read or written: %d of %d members vote and reach a majority, which is %d; missing: %s",
 		s.quorate(), s.view.Size(), s.view.Majority(), list(missing))
 }
@@ -76,11 +96,11 @@ func (s *situation) quorumHealthy() metav1.Condition {
 	switch {
 	case s.view.Epoch == 0:
 		return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionUnknown, s.doubt.reason, "%s", s.doubt.message)
-	case s.quorate() < s.view.Majority():
+	case !s.votesWithQuorum():
 		return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "QuorumLost", "%s", s.quorumLost())
 	case s.quorate() == s.view.Size():
 		return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionTrue, "EveryoneVotes",
-			"All %d members vote; %d of them may be lost", s.view.Size(), s.view.Faults())
+			"All %d members vote; %d of them may be lost", s.view.Size(), s.spare())
 	}
 	var missing []string
 	for _, m := range s.view.Members {
@@ -90,7 +110,7 @@ func (s *situation) quorumHealthy() metav1.Condition {
 	}
 	return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "MembersMissing",
 		"%d of %d members vote, a majority is %d, so %d more may be lost; missing: %s",
-		s.quorate(), s.view.Size(), s.view.Majority(), s.quorate()-s.view.Majority(), list(missing))
+		s.quorate(), s.view.Size(), s.least(), s.spare(), list(missing))
 }
 
 func (s *situation) viewKnown(o *outcome) metav1.Condition {
@@ -149,7 +169,7 @@ func describe(step Step) (reason, message string) {
 	case Discard:
 		return "RemovingMember", fmt.Sprintf("Removes what is left of member %d, which is not in the view", step.Member)
 	case ChangeView:
-		return "ReplacingMember", step.Reason
+		return step.Kind, step.Reason
 	case DeletePod:
 		return "RestartingMember", fmt.Sprintf("Restarts member %d: %s", step.Member, step.Reason)
 	}

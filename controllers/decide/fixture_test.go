@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 var (
@@ -43,7 +44,7 @@ func healthy(sites int) *world.Snapshot {
 		Record: world.Record{Exists: true, View: v, UID: "record", ResourceVersion: "1"}}
 	hash := build.SpecHash(c)
 	for _, m := range v.Members {
-		s.Zones["node-"+m.Site] = world.Zone{Name: "zone-" + m.Site, Ready: true}
+		s.Zones["node-"+m.Site] = world.Zone{Name: "zone-" + m.Site, Ready: true, Labels: map[string]string{corev1.LabelTopologyZone: "zone-" + m.Site}}
 		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(), Disk: m.Disk, Incarnation: 1,
 			Version: "1", Quorum: true, Shards: 4, Voting: 4}
 		for _, o := range v.Members {
@@ -118,15 +119,59 @@ func hold(s *world.Snapshot, id view.MemberID, v view.View) {
 	r.View, r.Digest = v, v.Digest()
 }
 
-// after is the view after a replacement of a member.
-func after(v view.View, lost view.MemberID) view.View {
-	members := append([]view.Member(nil), v.Members...)
-	i := v.Index(lost)
-	v.Epoch, v.Issued = v.Epoch+1, v.LastIssued()+1
-	m := view.Member{ID: v.Issued, Site: members[i].Site}
-	m.Address = build.Address(testCluster(3), settings, m)
-	members[i], v.Members = m, members
-	return v
+// newcomer adds a member that waits on an empty disk, as the next change of the view expects it.
+func newcomer(s *world.Snapshot, id view.MemberID, site string) {
+	m := view.Member{ID: id, Site: site}
+	pod := podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch))
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse // it does not vote yet
+	s.Members = append(s.Members, world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)), Pod: pod,
+		Volume: volumeOf(m), Report: &world.Report{ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", id), Version: "1"}})
+}
+
+// joint is the view in which a member of site c joins under the next id, and one leaves; 0 leaves nobody.
+func joint(v view.View, leaves view.MemberID) view.View {
+	m := view.Member{ID: v.LastIssued() + 1, Site: "c"}
+	newcomers := []manager.Founder{{ID: m.ID, Site: m.Site, Address: build.Address(testCluster(3), settings, m), Disk: fmt.Sprintf("disk-%d", m.ID)}}
+	var leaving []view.MemberID
+	if leaves != 0 {
+		leaving = append(leaving, leaves)
+	}
+	next, err := manager.Change(v, newcomers, leaving)
+	if err != nil {
+		panic(err) // of a test's own
+	}
+	return next
+}
+
+// after is the view after that change.
+func after(v view.View, leaves view.MemberID) view.View {
+	next, err := manager.Finish(joint(v, leaves))
+	if err != nil {
+		panic(err) // of a test's own
+	}
+	return next
+}
+
+// told has every member that answers hold the recorded view and vote in it.
+func told(s *world.Snapshot) {
+	for i := range s.Members {
+		if m := &s.Members[i]; m.Report != nil && s.Record.View.Index(m.ID) >= 0 {
+			hold(s, m.ID, s.Record.View)
+			m.Report.Role, m.Report.Quorum, m.Report.Incarnation = world.Voter, true, 1
+		}
+	}
+}
+
+// fetched has members be done with their part in a change.
+func fetched(s *world.Snapshot, members ...view.MemberID) {
+	for _, id := range members {
+		s.Member(id).Report.Change = world.Change{Settled: true, Fetched: s.Record.View.Transfers(id), Bytes: 100}
+	}
+}
+
+// selectorOf is the node selector of a StatefulSet.
+func selectorOf(object client.Object) map[string]string {
+	return object.(*appsv1.StatefulSet).Spec.Template.Spec.NodeSelector
 }
 
 func owner(object client.Object) (view.MemberID, string, bool) {

@@ -55,30 +55,24 @@ func found(s *situation) *outcome {
 		"Founded the cluster %s with %d members", s.ClusterID, first.Size())))
 }
 
-// tell gives the recorded view to the members that hold an older one or none. After a change the members of
-// the former view come first, and the newcomer only when a majority of them holds the new one: it must not
-// take part while a quorum could still form without it. Until then nothing else happens.
+// tell gives the recorded view to the members that hold an older one or none. Of a plain view that did not take hold
+// nothing else happens until it does; a joint one may be abandoned before.
 func tell(s *situation) *outcome {
 	var old []view.MemberID
 	for _, m := range s.view.Members {
-		r := s.report(m.ID)
-		if r == nil || r.View.Epoch >= s.view.Epoch || m.ID == s.newcomer() && !s.settled() {
-			continue
+		if r := s.report(m.ID); r != nil && r.View.Epoch < s.view.Epoch {
+			old = append(old, m.ID)
 		}
-		old = append(old, m.ID)
 	}
 	if len(old) > 0 {
 		return act(Tell{View: s.view, Members: old})
 	}
-	if s.settled() {
+	if s.settled() || s.view.Joint() {
 		return nil
 	}
-	var missing []string
-	for _, m := range s.view.Members {
-		if m.ID != s.newcomer() && !s.holds(m.ID) {
-			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
-		}
+	if s.quorumGone() {
+		return stop(s)
 	}
 	return waitFor("ViewNotConfirmed", "View %d counts once %d members say that they hold it, and %d do; missing: %s",
-		s.view.Epoch, s.view.Majority(), len(s.holders()), list(missing))
+		s.view.Epoch, s.view.Majority(), s.view.Size()-len(s.lacking()), list(s.lacking()))
 }

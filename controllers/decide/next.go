@@ -23,11 +23,14 @@ var rules = []func(*situation) *outcome{
 	found,
 	rebuild,
 	trust,
+	recovery,
 	tell,
 	keep,
 	discard,
-	replace,
+	stop,
+	repair,
 	update,
+	edit,
 }
 
 // outcome is what a rule says: a step with its events, or what it waits for.
@@ -54,7 +57,7 @@ func Next(snapshot world.Snapshot) Plan {
 	}
 	s := understand(snapshot)
 	if s.Cluster.Spec.Paused {
-		if s.doubt == nil && !s.settled() {
+		if s.doubt == nil && !s.settled() && !s.recovered() {
 			return s.plan(tell(s))
 		}
 		return s.plan(nil)
@@ -89,7 +92,7 @@ func (s *situation) plan(o *outcome) Plan {
 			}
 		}
 	}
-	p.Prune = build.Unwanted(in)
+	p.Prune = s.unwanted(in)
 	return p
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,13 +16,13 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// told says a step in a line.
-func told(step Step) string {
+// line says a step in a line.
+func line(step Step) string {
 	switch step := step.(type) {
 	case FoundCluster:
 		return fmt.Sprintf("found %d", step.View.Size())
 	case ChangeView:
-		return fmt.Sprintf("change to %d with %d", step.View.Epoch, step.View.Issued)
+		return fmt.Sprintf("%s %d with %s", step.Kind, step.View.Epoch, who(step.View))
 	case RebuildRecord:
 		return fmt.Sprintf("rebuild %d over %q", step.View.Epoch, step.ResourceVersion)
 	case Tell:
@@ -39,6 +38,21 @@ func told(step Step) string {
 	return ""
 }
 
+// who names the members of a view: 1 2 -3 +4, of whom 3 leaves and 4 joins.
+func who(v view.View) string {
+	var all []string
+	for _, m := range v.Members {
+		sign := ""
+		if m.Joining {
+			sign = "+"
+		} else if m.Leaving {
+			sign = "-"
+		}
+		all = append(all, fmt.Sprint(sign, m.ID))
+	}
+	return strings.Join(all, " ")
+}
+
 type situationCase struct {
 	name   string
 	change func(*world.Snapshot)
@@ -52,7 +66,7 @@ func (c situationCase) run(t *testing.T) {
 		s := healthy(3)
 		c.change(s)
 		p := Next(*s)
-		if got := told(p.Step); got != c.step {
+		if got := line(p.Step); got != c.step {
 			t.Errorf("step %q, want %q", got, c.step)
 		}
 		if all := strings.Join(summary(p), "\n"); !strings.Contains("\n"+all+"\n", "\n"+c.condition+"\n") {
@@ -128,63 +142,41 @@ func TestRecord(t *testing.T) {
 			silent(s, 2)
 			s.Member(3).Report = &world.Report{Disk: "disk-3"}
 		}, `rebuild 1 over ""`, "Progressing=True RebuildingRecord: Rebuilds the record of view 1 from what the members hold"},
-		{"behind", func(s *world.Snapshot) { hold(s, 1, after(s.Record.View, 3)) }, `rebuild 2 over "1"`,
-			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 2"},
-		{"a later member exists", func(s *world.Snapshot) {
-			s.Members = append(s.Members, world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})
-		}, "", "ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1 and knows members up to 3, but " +
-			"member 4 exists; it is rebuilt once a member tells a view that knows member 4: the highest that is told, epoch 1, is older"},
+		{"behind", func(s *world.Snapshot) {
+			hold(s, 1, after(s.Record.View, 3))
+			newcomer(s, 4, "c")
+			s.Member(4).Report.Role = world.Voter
+			hold(s, 4, after(s.Record.View, 3))
+		},
+			`rebuild 3 over "1"`, "ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 3"},
+		{"behind, and too few vouch for the later one", func(s *world.Snapshot) { hold(s, 1, after(s.Record.View, 3)); silent(s, 2) }, "",
+			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 3; it is " +
+				"rebuilt once 2 of the 3 members of view 3 tell what their disks hold, and 1 do; missing: member 2 (site b) does not " +
+				"answer: connection refused; member 4 (site c) is not made yet"},
+		{"missing in a joint view", func(s *world.Snapshot) { begun(s); told(s); lose(s) }, `rebuild 2 over ""`,
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
+		{"missing in a joint view, and somebody may know the next one", func(s *world.Snapshot) {
+			begun(s)
+			told(s)
+			lose(s)
+			s.Member(3).Volume, s.Member(2).Report = volumeOf(view.Member{ID: 3, Site: "c"}), nil
+		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt once everybody of view 2, " +
+			"in which the members change, tells what it holds, or is lost; missing: member 2 (site b) does not answer; member 3 (site c) does " +
+			"not answer: connection refused"},
+		{"somebody waits whom nobody asked for", func(s *world.Snapshot) { newcomer(s, 4, "a") }, "discard 4, 2 objects",
+			"ViewKnown=True Recorded: View 1 with 3 members is recorded"},
 		{"another view of the same epoch", func(s *world.Snapshot) {
 			other := s.Record.View
 			other.Issued = 9
 			hold(s, 2, other)
+		}, "", "Degraded=True MemberDown: Member 2 (site b) holds another view 1"},
+		{"another view of the same epoch, and too few hold the recorded one", func(s *world.Snapshot) {
+			other := s.Record.View
+			other.Issued = 9
+			hold(s, 2, other)
+			silent(s, 3)
 		}, "", "ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo-view, and member 2 (site b) hold different views " +
 			"of epoch 1 (43b54f4d57dd3ca0 and 30c7f592305d2fc8); if the record was edited, delete it: it is rebuilt from what the members hold"},
-	} {
-		c.run(t)
-	}
-}
-
-// replaced is the cluster with member 3 replaced by 4 in the record, and nobody told.
-func replaced(s *world.Snapshot) {
-	gone(s, 3)
-	s.Record.View = after(s.Record.View, 3)
-}
-
-func TestReplacement(t *testing.T) {
-	for _, c := range []situationCase{
-		{"a volume is lost", func(s *world.Snapshot) { gone(s, 3) }, "change to 2 with 4",
-			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
-		{"a node is lost", func(s *world.Snapshot) {
-			silent(s, 3)
-			s.Member(3).Pod.Status.Phase = corev1.PodPending
-			s.Member(3).VolumeNode, s.Member(3).NodeGone = "n3", true
-		}, "change to 2 with 4", "Degraded=True MemberLost: Member 3 (site c) lost node n3, which its volume data-demo-c-3 is tied to"},
-		{"not for long enough", func(s *world.Snapshot) {
-			gone(s, 3)
-			s.Member(3).Pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(s.Now.Add(-settings.LostAfter + time.Second))
-		}, "", "Progressing=True WaitingForMember: Member 3 (site c) does not answer: connection refused"},
-		{"only the operator can't reach it", func(s *world.Snapshot) {
-			gone(s, 3)
-			s.Member(1).Report.Peers[1].Reachable = true
-		}, "", "Progressing=True TooFewSuspectIt: Member 3 (site c) lost its volume data-demo-c-3; it is not replaced yet: " +
-			"1 members can't reach it, and a majority of 2 must say so"},
-		{"another joins", func(s *world.Snapshot) {
-			gone(s, 3)
-			s.Member(2).Report.Role, s.Member(2).Report.Voting = world.Learner, 1
-		}, "", "Progressing=True AnotherMemberJoins: Member 3 (site c) lost its volume data-demo-c-3; it is not replaced yet: " +
-			"member 2 (site b) takes a state transfer: 1 of 4 shards vote"},
-		{"an intact volume is waited for", func(s *world.Snapshot) { silent(s, 3) }, "",
-			"Degraded=True MemberDown: Member 3 (site c) does not answer: connection refused"},
-		{"old members are told first", replaced, "tell 2 to [1 2]",
-			"Progressing=True TellingView: Gives view 2 to the members that lack it: 1, 2"},
-		{"not by one alone", func(s *world.Snapshot) { replaced(s); hold(s, 1, s.Record.View); silent(s, 2) }, "",
-			"Progressing=True ViewNotConfirmed: View 2 counts once 2 members say that they hold it, and 1 do; missing: " +
-				"member 2 (site b) does not answer: connection refused"},
-		{"then the lost one is removed", func(s *world.Snapshot) { replaced(s); hold(s, 1, s.Record.View); hold(s, 2, s.Record.View) },
-			"discard 3, 1 objects", "Progressing=True RemovingMember: Removes what is left of member 3, which is not in the view"},
-		{"a disk lost in place joins again", func(s *world.Snapshot) { s.Member(2).Report = &world.Report{Disk: "disk-9"} },
-			"tell 1 to [2]", "Degraded=True MemberDown: Member 2 (site b) has an empty disk and waits for its view"},
 	} {
 		c.run(t)
 	}
@@ -260,20 +252,6 @@ func TestOtherConditions(t *testing.T) {
 	}
 }
 
-// With five members two may be lost at once; they are replaced one after the other.
-func TestTwoLost(t *testing.T) {
-	s := healthy(5)
-	gone(s, 2)
-	gone(s, 4)
-	if got := told(Next(*s).Step); got != "change to 2 with 6" {
-		t.Errorf("step %q", got)
-	}
-	gone(s, 5)
-	if got := told(Next(*s).Step); got != "" {
-		t.Errorf("step %q with a majority lost", got)
-	}
-}
-
 func TestDeletedAndPausedAreLeftAlone(t *testing.T) {
 	s := healthy(3)
 	s.Cluster.Status.Ready = "3/3"
@@ -296,28 +274,6 @@ func kindsOf(p Plan, id view.MemberID) (kinds string) {
 		}
 	}
 	return strings.TrimSpace(kinds)
-}
-
-// A lost volume is not made again, and a newcomer's objects only once the change is settled.
-func TestObjectsOfMembers(t *testing.T) {
-	s := healthy(3)
-	gone(s, 3)
-	if p := Next(*s); kindsOf(p, 3) != "StatefulSet" || kindsOf(p, 1) != "PersistentVolumeClaim StatefulSet" {
-		t.Errorf("member 3 has %q, member 1 %q", kindsOf(p, 3), kindsOf(p, 1))
-	}
-	replaced(s)
-	if p := Next(*s); kindsOf(p, 4) != "" || kindsOf(p, 3) != "" {
-		t.Errorf("before the change took place: %q, %q", kindsOf(p, 4), kindsOf(p, 3))
-	}
-	hold(s, 1, s.Record.View)
-	hold(s, 2, s.Record.View)
-	if p := Next(*s); kindsOf(p, 4) != "PersistentVolumeClaim" {
-		t.Errorf("the newcomer has %q; its StatefulSet waits for its volume", kindsOf(p, 4))
-	}
-	s.Members = append(s.Members, world.Member{ID: 4, Site: "c", Volume: volumeOf(view.Member{ID: 4, Site: "c"})})
-	if p := Next(*s); kindsOf(p, 4) != "PersistentVolumeClaim StatefulSet" {
-		t.Errorf("the newcomer with a volume has %q", kindsOf(p, 4))
-	}
 }
 
 // A volume that vanishes between the look and the apply is not made again: what is applied is the one that was seen.
@@ -343,24 +299,6 @@ func TestVolumesArePinned(t *testing.T) {
 	s.Member(3).Volume.DeletionTimestamp = &metav1.Time{Time: epoch}
 	if p := Next(*s); kindsOf(p, 3) != "StatefulSet" {
 		t.Errorf("with a volume that is being deleted, member 3 has %q", kindsOf(p, 3))
-	}
-}
-
-func TestRetention(t *testing.T) {
-	s := healthy(3)
-	volume := s.Member(3).Volume
-	replaced(s)
-	hold(s, 1, s.Record.View)
-	hold(s, 2, s.Record.View)
-	s.Member(3).Volume = volume
-	p := Next(*s)
-	const kept = "Removed what was left of member 3 (site c); its volume data-demo-c-3 is retained: delete it when nobody wants its data"
-	if told(p.Step) != "discard 3, 1 objects" || p.Events[0].Message != kept {
-		t.Errorf("with Retain: %s, %v", told(p.Step), p.Events)
-	}
-	s.Cluster.Spec.Storage.Retention = v1alpha1.Delete
-	if p := Next(*s); told(p.Step) != "discard 3, 2 objects" {
-		t.Errorf("with Delete: %s", told(p.Step))
 	}
 }
 

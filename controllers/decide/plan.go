@@ -39,6 +39,7 @@ type ChangeView struct {
 	View            view.View
 	UID             types.UID
 	ResourceVersion string
+	Kind            string // a word that says which change it is, for the condition
 	Reason          string // for the event
 }
 

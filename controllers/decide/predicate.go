@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -17,25 +16,9 @@ type predicate struct {
 
 // The predicates ask what members said just now, never what was decided before.
 var (
-	nobodyJoins = predicate{"AnotherMemberJoins", func(s *situation, m view.Member) string {
-		for _, o := range s.others(m.ID) {
-			if r := s.report(o.ID); r != nil && r.Role == world.Learner {
-				return fmt.Sprintf("%s %s", name(o), doing(r, s.view))
-			}
-		}
-		return ""
-	}}
 	everyoneElseVotes = predicate{"AnotherMemberDoesNotVote", func(s *situation, m view.Member) string {
 		for _, o := range s.others(m.ID) {
 			if !s.serves(o.ID) {
-				return fmt.Sprintf("%s %s", name(o), s.silence(o))
-			}
-		}
-		return ""
-	}}
-	everyoneElseVotesOrIsLost = predicate{"AnotherMemberDoesNotVote", func(s *situation, m view.Member) string {
-		for _, o := range s.others(m.ID) {
-			if !s.serves(o.ID) && s.lost(o) == "" {
 				return fmt.Sprintf("%s %s", name(o), s.silence(o))
 			}
 		}
@@ -66,14 +49,14 @@ var (
 		return ""
 	}}
 	majorityRemains = predicate{"NoMajorityWithoutIt", func(s *situation, m view.Member) string {
-		n := 0
+		var left []view.MemberID
 		for _, o := range s.others(m.ID) {
 			if s.serves(o.ID) {
-				n++
+				left = append(left, o.ID)
 			}
 		}
-		if n < s.view.Majority() {
-			return fmt.Sprintf("without it %d members vote, and a majority is %d", n, s.view.Majority())
+		if !s.view.Quorum(func(id view.MemberID) bool { return slices.Contains(left, id) }) {
+			return fmt.Sprintf("without it %d members vote, and a majority is %d", len(left), s.view.Majority())
 		}
 		return ""
 	}}
@@ -83,22 +66,11 @@ var (
 			if !s.serves(o.ID) {
 				continue
 			}
-			if n := 1 + len(s.reached(o.ID, m.ID)); n < s.view.Majority() {
+			reached := append(s.reached(o.ID, m.ID), o.ID)
+			if !s.view.Quorum(func(id view.MemberID) bool { return slices.Contains(reached, id) }) {
 				return fmt.Sprintf("without it %s reaches %d members, itself included, and a majority is %d",
-					name(o), n, s.view.Majority())
+					name(o), len(reached), s.view.Majority())
 			}
-		}
-		return ""
-	}}
-	majoritySuspectsIt = predicate{"TooFewSuspectIt", func(s *situation, m view.Member) string {
-		n := 0
-		for _, o := range s.voters() {
-			if slices.ContainsFunc(s.report(o.ID).Peers, func(p world.Peer) bool { return p.ID == m.ID && !p.Reachable }) {
-				n++
-			}
-		}
-		if n < s.view.Majority() {
-			return fmt.Sprintf("%d members can't reach it, and a majority of %d must say so", n, s.view.Majority())
 		}
 		return ""
 	}}

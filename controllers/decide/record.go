@@ -17,7 +17,7 @@ func (s *situation) doubtFormer() *cause {
 // doubtRecord says why the record can't be acted on, or nil.
 func (s *situation) doubtRecord() *cause {
 	record := build.RecordName(s.Cluster.Name)
-	switch held, beyond := s.highestHeld(), s.beyond(s.Record.View); {
+	switch held := s.highestHeld(); {
 	case !s.Record.Exists && s.mayBeNew():
 		return &cause{"NotFounded", "The cluster has no view yet"}
 	case !s.Record.Exists:
@@ -28,9 +28,13 @@ func (s *situation) doubtRecord() *cause {
 	case held.Epoch > s.Record.View.Epoch:
 		return &cause{"RecordBehind", fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d, but a member "+
 			"holds epoch %d", record, s.Record.View.Epoch, held.Epoch)}
-	case beyond != 0:
-		return &cause{"RecordBehind", fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d and knows "+
-			"members up to %d, but member %d exists", record, s.Record.View.Epoch, s.Record.View.LastIssued(), beyond)}
+	}
+	holds := func(id view.MemberID) bool {
+		r := s.report(id)
+		return r != nil && r.Digest == s.Record.View.Digest()
+	}
+	if s.Record.View.Quorum(holds) { // another view of its epoch never took hold, nor will it: the next one replaces it
+		return nil
 	}
 	for _, m := range s.Record.View.Members {
 		r := s.report(m.ID)
@@ -55,20 +59,10 @@ func (s *situation) highestHeld() view.View {
 	return highest
 }
 
-// beyond is a member that a view does not know of yet, or 0. Objects of a member are made only once its view
-// is committed, so it proves that the view is not the last.
-func (s *situation) beyond(v view.View) view.MemberID {
-	for _, m := range s.Members {
-		if m.ID > v.LastIssued() {
-			return m.ID
-		}
-	}
-	return 0
-}
-
 // rebuild writes a record that is missing, damaged or behind, from what the members hold: the highest view,
-// once a majority of its members answered. A view that was committed is held by a majority of the one before
-// it, so a later one can't be missed. No majority: wait. A cluster that may hold data is never founded again.
+// once a quorum of its members answered (manager.Rebuild). The next of a joint view may be either of two, which have no
+// quorum in common, and may have been told to somebody: there everybody answers who is not lost. No quorum: wait. A
+// cluster that may hold data is never founded again.
 func rebuild(s *situation) *outcome {
 	if s.doubt == nil || s.doubt.reason == "ViewsDiffer" {
 		return nil
@@ -87,10 +81,6 @@ func rebuild(s *situation) *outcome {
 			"others hold %s", s.doubt.message, v.Epoch, name(view.Member{ID: other.ID, Site: other.Site}),
 			other.Report.Digest, v.Digest())
 	}
-	if id := s.beyond(v); id != 0 {
-		return waitFor(s.doubt.reason, "%s; it is rebuilt once a member tells a view that knows member %d: "+
-			"the highest that is told, epoch %d, is older", s.doubt.message, id, v.Epoch)
-	}
 	var answered []manager.Report
 	var missing []string
 	for _, m := range v.Members {
@@ -104,6 +94,14 @@ func rebuild(s *situation) *outcome {
 		}
 	}
 	rebuilt, known, err := manager.Rebuild(answered)
+	if err == nil && v.Joint() {
+		for _, m := range v.Members {
+			if s.report(m.ID) == nil && s.lost(m) == "" {
+				return waitFor(s.doubt.reason, "%s; it is rebuilt once everybody of view %d, in which the members change, tells what it holds, "+
+					"or is lost; missing: %s", s.doubt.message, v.Epoch, list(missing))
+			}
+		}
+	}
 	if err != nil || !known || rebuilt.Epoch != v.Epoch {
 		return waitFor(s.doubt.reason, "%s; it is rebuilt once %d of the %d members of view %d tell what their disks hold, "+
 			"and %d do; missing: %s", s.doubt.message, v.Majority(), v.Size(), v.Epoch, len(answered), list(missing))

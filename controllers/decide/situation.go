@@ -22,6 +22,8 @@ type situation struct {
 	view view.View
 	// doubt says why the recorded view can't be acted on, or is nil.
 	doubt *cause
+	// asked is how the members that spec.sites asks for differ from those of the view, if that is plain and known.
+	asked membership
 }
 
 // cause is why something is as it is, for a condition: a word for machines and a sentence for people.
@@ -41,17 +43,18 @@ func understand(s world.Snapshot) *situation {
 			of.view = held
 		}
 	}
+	of.asked = of.compare()
 	return of
 }
 
-// members are the members to keep objects of: those of the view; with the view in doubt, those of whom
-// something is there; before anything is there, the first ones.
+// members are the members to keep objects of: those of the view and the newcomers that are to join it; with the view in
+// doubt, those of whom something is there; before anything is there, the first ones.
 func (s *situation) members() []view.Member {
 	if s.doubt == nil {
-		return slices.DeleteFunc(slices.Clone(s.view.Members), func(m view.Member) bool {
-			// Made only once nobody who could form a quorum acts on the view without it.
-			return m.ID == s.newcomer() && !s.settled() && s.statefulSet(m.ID) == nil
-		})
+		starts := s.settled() && !s.quorumGone() && s.obstacle() == nil
+		return append(slices.Clone(s.view.Members), slices.DeleteFunc(slices.Clone(s.asked.join), func(m view.Member) bool {
+			return !starts && s.Member(m.ID) == nil
+		})...)
 	}
 	first := build.FirstMembers(s.Cluster, s.Settings)
 	if s.mayBeNew() {
@@ -75,6 +78,11 @@ func (s *situation) input() build.Input {
 		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Settings: s.Settings, Monitoring: s.Monitoring,
 		Image: build.Image(s.Cluster, s.runningImage(), s.Settings),
 	}
+	for _, m := range s.Members {
+		if s.view.Epoch > 0 && s.view.Index(m.ID) < 0 && (m.StatefulSet != nil || m.Pod != nil) {
+			in.Beside++
+		}
+	}
 	if in.View.Epoch == 0 {
 		in.View = view.View{Cluster: s.ClusterID, Members: s.members()}
 	}
@@ -96,41 +104,37 @@ func (s *situation) runningImage() string {
 	return ""
 }
 
-// newcomer is the member that the last change of the view brought in, or 0 in a view as it was founded.
-func (s *situation) newcomer() view.MemberID {
-	for _, m := range s.view.Members {
-		if m.Disk == "" && m.ID == s.view.LastIssued() {
-			return m.ID
-		}
-	}
-	return 0
-}
-
 // holds reports whether a member says that it holds the view.
 func (s *situation) holds(id view.MemberID) bool {
 	r := s.report(id)
 	return r != nil && r.View.Epoch == s.view.Epoch && r.Digest == s.view.Digest()
 }
 
-// holders are the members of the view before its last change that hold the view now.
-func (s *situation) holders() (ids []view.MemberID) {
+// lacking says of each member of the view that does not hold it what it does.
+func (s *situation) lacking() (missing []string) {
 	for _, m := range s.view.Members {
-		if m.ID != s.newcomer() && s.holds(m.ID) {
-			ids = append(ids, m.ID)
+		if !s.holds(m.ID) {
+			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
 		}
 	}
-	return ids
+	return missing
 }
 
-// settled reports whether the view is committed: a majority of the former one holds it, so that nobody gets a
-// quorum of the former one any more. A newcomer is told only after that, so its word is enough.
-func (s *situation) settled() bool {
-	return len(s.holders()) >= s.view.Majority() || s.newcomer() != 0 && s.holds(s.newcomer())
+// settled reports whether the view took hold (manager.Committed): a quorum of it holds it, so that no former one can
+// serve any more.
+func (s *situation) settled() bool { return s.view.Epoch > 0 && s.view.Quorum(s.holds) }
+
+// quorum says in words what a quorum of the view is.
+func (s *situation) quorum() string {
+	if s.view.Joint() {
+		return "a majority of each side of the change"
+	}
+	return fmt.Sprintf("a majority of %d", s.view.Majority())
 }
 
 // serves reports whether a member votes in the view.
 func (s *situation) serves(id view.MemberID) bool {
-	return s.view.Epoch > 0 && s.Member(id).Serves(s.view.Epoch)
+	return s.view.Epoch > 0 && s.Member(id).Serves(s.view.Epoch) && s.holds(id)
 }
 
 // voters are the members that vote in the view.

@@ -21,6 +21,8 @@ func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
 	s.projectView(&out)
 	s.projectMembers(&out, members)
 	s.projectSites(&out, members)
+	s.projectChange(&out, o)
+	s.projectRecovery(&out, o)
 	for _, c := range s.conditions(o, members) {
 		c.ObservedGeneration = s.Cluster.Generation
 		out.Conditions = append(out.Conditions, c)
@@ -33,15 +35,22 @@ func (s *situation) projectView(out *v1alpha1.GeoRegisterClusterStatus) {
 		out.View = s.Cluster.Status.View.DeepCopy() // the last that was known: see mayBeNew
 		return
 	}
-	out.Quorum = fmt.Sprintf("%d/%d", len(s.voters()), s.view.Majority())
+	out.Quorum = fmt.Sprintf("%d/%d", len(s.voters()), s.least())
 	out.View = &v1alpha1.ViewStatus{
 		ClusterID: s.ClusterID, Epoch: int64(s.view.Epoch), Digest: s.view.Digest(),
-		Members: int32(s.view.Size()), Majority: int32(s.view.Majority()),
+		Members: int32(s.view.Size()), Majority: int32(s.least()),
 	}
-	if hasFastPath(s.Cluster.Spec.Protocol) {
+	if hasFastPath(s.Cluster.Spec.Protocol) && !s.view.Joint() {
 		fast := int32(s.view.FastQuorum())
 		out.View.FastQuorum = &fast
 	}
+}
+
+// least is how many members the smallest quorum has.
+func (s *situation) least() int {
+	before, after := s.view.Before(), s.view.After()
+	both := min(before.Size()+after.Size()-s.view.Size(), max(before.Majority(), after.Majority()))
+	return both + max(0, before.Majority()-both) + max(0, after.Majority()-both)
 }
 
 // hasFastPath reports whether some operation of a protocol is fastest with a fast quorum.
@@ -64,12 +73,16 @@ func (s *situation) projectMembers(out *v1alpha1.GeoRegisterClusterStatus, membe
 		}
 		out.Members = append(out.Members, s.member(m))
 	}
-	for _, m := range s.Members { // those that leave
-		if !slices.ContainsFunc(members, func(o view.Member) bool { return o.ID == m.ID }) && (m.StatefulSet != nil || m.Pod != nil) {
-			left := s.member(view.Member{ID: m.ID, Site: m.Site})
-			left.State = "is being removed"
-			out.Members = append(out.Members, left)
+	for _, m := range s.Members { // newcomers that wait, and those that were left out
+		if slices.ContainsFunc(members, func(o view.Member) bool { return o.ID == m.ID }) || m.StatefulSet == nil && m.Pod == nil {
+			continue
 		}
+		beside := view.Member{ID: m.ID, Site: m.Site}
+		told := s.member(beside)
+		if !slices.ContainsFunc(s.asked.join, func(o view.Member) bool { return o.ID == m.ID }) {
+			told.State = "is being removed"
+		}
+		out.Members = append(out.Members, told)
 	}
 	slices.SortFunc(out.Members, func(a, b v1alpha1.MemberStatus) int { return int(a.ID - b.ID) })
 	out.Ready = fmt.Sprintf("%d/%d", serving, s.Cluster.Spec.MemberCount())
@@ -116,9 +129,6 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 	if s.doubt != nil && s.doubt.reason != "NotFounded" {
 		all = append(all, *s.doubt)
 	}
-	if why := s.misplaced(); why != "" {
-		all = append(all, cause{"SitesDiffer", why})
-	}
 	for _, m := range members {
 		add := func(reason, what string) { all = append(all, cause{reason, sentence(name(m)) + " " + what}) }
 		if why := s.lost(m); why != "" {
@@ -140,35 +150,6 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 		}
 	}
 	return all
-}
-
-// misplaced says how the members of the view differ from spec.sites, or is empty. The two agree for the life of a
-// resource; one that takes up retained volumes may ask for others than those whose data they hold.
-func (s *situation) misplaced() string {
-	if s.view.Epoch == 0 {
-		return ""
-	}
-	there := map[string]int{}
-	for _, m := range s.view.Members {
-		there[m.Site]++
-	}
-	var stored []string
-	differ := len(there) != len(s.Cluster.Spec.Sites)
-	for _, m := range s.view.Members {
-		if count := there[m.Site]; count > 0 {
-			stored = append(stored, fmt.Sprintf("%s with %d", m.Site, count))
-			there[m.Site] = -count // named
-		}
-	}
-	for _, site := range s.Cluster.Spec.Sites {
-		differ = differ || -there[site.Name] != site.MemberCount()
-	}
-	if !differ {
-		return ""
-	}
-	return fmt.Sprintf("The data is that of a cluster with other members than spec.sites: sites %s; make the resource again with "+
-		"these, or to start without the data, delete the volumes and ConfigMap %s too", strings.Join(stored, ", "),
-		build.RecordName(s.Cluster.Name))
 }
 
 // unreachedBy names the voters that say that they can't reach a member.

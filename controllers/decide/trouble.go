@@ -41,6 +41,8 @@ func doing(r *world.Report, v view.View) string {
 		return "has an empty disk and waits for its view"
 	case r.View.Epoch != v.Epoch && v.Epoch > 0:
 		return fmt.Sprintf("holds view %d, not %d", r.View.Epoch, v.Epoch)
+	case v.Epoch > 0 && r.Digest != v.Digest():
+		return fmt.Sprintf("holds another view %d", v.Epoch)
 	case r.Role == world.Learner:
 		return fmt.Sprintf("takes a state transfer: %d of %d shards vote", r.Voting, r.Shards)
 	case r.Role == world.Removed:

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view. Members that
@@ -35,16 +36,16 @@ func (s *situation) toleratesZoneLoss() metav1.Condition {
 		}
 	}
 	slices.Sort(zones)
-	voters := len(s.voters())
 	for _, zone := range zones {
-		if left := voters - count[zone]; left < s.view.Majority() {
+		outside := func(id view.MemberID) bool { return s.serves(id) && s.Zones[s.pod(id).Spec.NodeName].Name != zone }
+		if !s.view.Quorum(outside) {
 			return say(metav1.ConditionFalse, "ZoneHoldsMajority", "Without zone %s, %d of %d members vote, and a majority is %d",
-				zone, left, s.view.Size(), s.view.Majority())
+				zone, len(s.voters())-count[zone], s.view.Size(), s.least())
 		}
 	}
-	if voters < s.view.Majority() {
+	if !s.view.Quorum(s.serves) {
 		return say(metav1.ConditionFalse, "QuorumLost", "There is no majority even with every zone")
 	}
 	return say(metav1.ConditionTrue, "ZonesSpread", "The loss of any one of %d zones leaves a majority of %d",
-		len(zones), s.view.Majority())
+		len(zones), s.least())
 }

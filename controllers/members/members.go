@@ -194,6 +194,10 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 		Incarnation: view.Incarnation(s.Incarnation), Version: s.Version, Quorum: s.Quorum,
 		Shards: int(s.Shards), Voting: int(s.VotingShards),
 	}
+	if c := s.Change; c != nil {
+		r.Change = world.Change{Settled: c.Settled, Fetched: c.Fetched,
+			Bytes: int64(c.Bytes), SameBytes: int64(c.SameBytes), Remaining: int64(c.RemainingBytes)}
+	}
 	if r.View.Epoch > 0 {
 		if err := r.View.Validate(); err != nil {
 			return nil, fmt.Errorf("it told a view that can't be: %w", err)

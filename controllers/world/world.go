@@ -23,6 +23,8 @@ type Snapshot struct {
 	// Members is everybody of whom anything was seen: named by the record, by a StatefulSet, a pod, a volume;
 	// by id, each once.
 	Members []Member
+	// Sites are those that have a Service.
+	Sites []string
 	// Former names objects of a deleted resource of the same name that are about to be removed with it.
 	Former []string
 	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
@@ -50,8 +52,9 @@ type MonitoringKinds struct{ PodMonitor, PrometheusRule bool }
 
 // Zone is where a node is.
 type Zone struct {
-	Name  string // its label topology.kubernetes.io/zone, or empty
-	Ready bool
+	Name   string            // its label topology.kubernetes.io/zone, or empty
+	Labels map[string]string // all of the node
+	Ready  bool
 }
 
 // Record is the object NAME-view: the view as it was decided, before anyone was told.
@@ -93,10 +96,21 @@ type Report struct {
 	Disk        string
 	Incarnation view.Incarnation
 	Version     string
-	Quorum      bool // a majority of its view is in its reach
+	Quorum      bool // a quorum of its view is in its reach
 	Peers       []Peer
 	Shards      int
 	Voting      int // of its shards
+	// Change is its part in the change of a joint view.
+	Change Change
+}
+
+// Change is a member's part in a change of the view (view.View.Transfers, Covered).
+type Change struct {
+	Settled   bool  // what it had voted on before is finished
+	Fetched   bool  // it holds the state that it must fetch
+	Bytes     int64 // sent to it so far
+	SameBytes int64 // compared, and not sent
+	Remaining int64 // bytes, estimated
 }
 
 // Peer is another member as this one sees it.

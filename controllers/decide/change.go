@@ -1,0 +1,256 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// repair goes on with a change that was begun, and begins one where members are lost.
+func repair(s *situation) *outcome {
+	if s.view.Joint() {
+		return s.proceed()
+	}
+	if s.repairs() {
+		return s.begin()
+	}
+	return nil
+}
+
+// edit begins a change to the members that spec.sites asks for.
+func edit(s *situation) *outcome {
+	if s.asked.none() {
+		return nil
+	}
+	return s.begin()
+}
+
+// begin records the joint view of the change that is asked for, once all newcomers wait. Lost members are replaced
+// before that if only newcomers for other places are missing.
+func (s *situation) begin() *outcome {
+	if c := s.obstacle(); c != nil {
+		return waitFor(c.reason, "%s, and that waits: %s", s.purpose(s.asked), c.message)
+	}
+	change := s.asked
+	missing := s.missing(change.join)
+	if repair := s.onlyRepairs(); len(missing) > 0 && len(repair.leave) > 0 && len(s.missing(repair.join)) == 0 {
+		change, missing = repair, nil
+	}
+	if len(missing) > 0 {
+		return waitFor("StartingMembers", "%s; newcomers are started first, and these are missing: %s", s.purpose(change), list(missing))
+	}
+	var newcomers []manager.Founder
+	for _, m := range change.join {
+		newcomers = append(newcomers, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: s.report(m.ID).Disk})
+	}
+	next, err := manager.Change(s.view, newcomers, ids(change.leave))
+	if err != nil {
+		return waitFor("CannotChange", "%s, and that can't be: %s", s.purpose(change), err)
+	}
+	reason := fmt.Sprintf("%s: began the change in view %d", s.purpose(change), next.Epoch)
+	event := Normal("ChangeBegun", "ChangeView", reason)
+	if s.repairs() {
+		event = Warning("ChangeBegun", "ChangeView", reason)
+	}
+	return act(s.record(next, "BeginningChange", reason), event)
+}
+
+// record is the step to a next view.
+func (s *situation) record(next view.View, step, reason string) ChangeView {
+	return ChangeView{View: next, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion, Kind: step, Reason: reason}
+}
+
+// missing says of each newcomer that does not wait on a disk that it has named what it does.
+func (s *situation) missing(newcomers []view.Member) (missing []string) {
+	for _, m := range newcomers {
+		if r := s.report(m.ID); r == nil || r.Role != world.Waiting || r.View.Epoch > 0 || r.Disk == "" {
+			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		}
+	}
+	return missing
+}
+
+// onlyRepairs is the part of the asked change that replaces lost members. It is none if more is asked for at once: a
+// lost member that is not wanted again.
+func (s *situation) onlyRepairs() (part membership) {
+	for _, m := range s.asked.leave {
+		if s.lost(m) == "" {
+			continue
+		}
+		i := slices.IndexFunc(s.asked.join, func(o view.Member) bool {
+			return o.Site == m.Site && !slices.Contains(part.join, o)
+		})
+		if i < 0 {
+			return membership{}
+		}
+		part.leave, part.join = append(part.leave, m), append(part.join, s.asked.join[i])
+	}
+	return part
+}
+
+// purpose says what a change is for.
+func (s *situation) purpose(change membership) string {
+	var parts []string
+	for _, m := range change.leave {
+		switch why := s.lost(m); {
+		case why != "":
+			parts = append(parts, fmt.Sprintf("%s leaves, since it %s", name(m), why))
+		case s.elsewhere(m) != "":
+			parts = append(parts, fmt.Sprintf("%s leaves, since it %s", name(m), s.elsewhere(m)))
+		default:
+			parts = append(parts, name(m)+" leaves")
+		}
+	}
+	for _, m := range change.join {
+		parts = append(parts, name(m)+" joins")
+	}
+	return "The members change: " + list(parts)
+}
+
+// proceed goes on in a joint view: it finishes the change when that is safe and whoever is not done is lost, abandons it
+// when it has become pointless, and waits otherwise.
+func (s *situation) proceed() *outcome {
+	safe, rest := manager.Finishable(s.view, s.standings())
+	var working []string
+	for _, id := range rest {
+		m := s.view.Members[s.view.Index(id)]
+		if s.hopeless(m) == "" {
+			working = append(working, fmt.Sprintf("%s %s", name(m), s.catchesUp(m)))
+		}
+	}
+	if why := s.pointless(safe); why != "" && !(safe && len(working) == 0) {
+		return s.abandon(why)
+	}
+	if safe && len(working) == 0 {
+		return s.finish(rest)
+	}
+	if !s.settled() {
+		return waitFor("ViewNotConfirmed", "%s; view %d counts once a majority of the members before the change and one of those after it "+
+			"say that they hold it; missing: %s", s.changing(), s.view.Epoch, list(s.lacking()))
+	}
+	if len(working) == 0 { // all who are left are done, and too few hold what is needed
+		for _, id := range rest {
+			m := s.view.Members[s.view.Index(id)]
+			working = append(working, fmt.Sprintf("%s %s", name(m), s.hopeless(m)))
+		}
+	}
+	return waitFor("CatchingUp", "%s; %s; not done: %s", s.changing(), s.done().text(), list(working))
+}
+
+func (s *situation) finish(rest []view.MemberID) *outcome {
+	next, err := manager.Finish(s.view)
+	if err != nil {
+		return waitFor("CannotChange", "%s", sentence(err.Error()))
+	}
+	reason := fmt.Sprintf("%s: the change is finished with view %d of %d members", s.changing(), next.Epoch, next.Size())
+	for _, id := range rest {
+		m := s.view.Members[s.view.Index(id)]
+		reason += fmt.Sprintf("; it is finished without %s, which %s", name(m), s.hopeless(m))
+	}
+	return act(s.record(next, "FinishingChange", reason), Normal("ChangeFinished", "ChangeView", reason))
+}
+
+// abandon goes back to the members before the change. That can't fail them, but it helps only if they are there.
+func (s *situation) abandon(why string) *outcome {
+	before := s.view.Before()
+	if !before.Quorum(func(id view.MemberID) bool { return s.report(id) != nil }) {
+		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members before it answers; missing: %s",
+			s.changing(), why, list(s.lacking()))
+	}
+	next, err := manager.Abandon(s.view)
+	if err != nil {
+		return waitFor("CannotChange", "%s", sentence(err.Error()))
+	}
+	reason := fmt.Sprintf("%s: the change is abandoned with view %d, since %s", s.changing(), next.Epoch, why)
+	return act(s.record(next, "AbandoningChange", reason), Warning("ChangeAbandoned", "ChangeView", reason))
+}
+
+// pointless says why the members after the change of a joint view are not worth waiting for, or is empty.
+func (s *situation) pointless(safe bool) string {
+	after := map[string]int{}
+	for _, m := range s.view.After().Members {
+		after[m.Site]++
+	}
+	for _, m := range s.view.Members {
+		site := s.siteOf(m)
+		switch {
+		case m.Joining && (site == nil || after[m.Site] > site.MemberCount()):
+			return fmt.Sprintf("%s is not asked for any more", name(m))
+		case m.Joining && s.elsewhere(m) != "":
+			return fmt.Sprintf("%s %s, as is asked for now", name(m), s.elsewhere(m))
+		case m.Joining && !safe && s.hopeless(m) != "":
+			return fmt.Sprintf("%s %s", name(m), s.hopeless(m))
+		case m.Leaving && site != nil && after[m.Site] < site.MemberCount() && s.lost(m) == "" && s.elsewhere(m) == "":
+			return fmt.Sprintf("%s is asked for again", name(m))
+		}
+	}
+	return ""
+}
+
+// hopeless says why a member will not do its part in a change, or not in time, to be read after its name; or is empty.
+func (s *situation) hopeless(m view.Member) string {
+	if why := s.lost(m); why != "" {
+		return why
+	}
+	r, pod := s.report(m.ID), s.pod(m.ID)
+	switch {
+	case r != nil && m.Joining && r.Disk != m.Disk:
+		return "lost the disk that it joined with"
+	case r == nil && pod != nil && !ready(pod) && s.downFor(pod) >= s.Settings.LostAfter:
+		return s.silence(m)
+	}
+	return ""
+}
+
+// standings are what members said of themselves in a joint view.
+func (s *situation) standings() map[view.MemberID]manager.Standing {
+	all := map[view.MemberID]manager.Standing{}
+	for _, m := range s.view.Members {
+		if r := s.report(m.ID); r != nil {
+			all[m.ID] = manager.Standing{Digest: r.Digest, Settled: r.Change.Settled, Fetched: r.Change.Fetched}
+		}
+	}
+	return all
+}
+
+// catchesUp says what a member that is not done with its part in a change does, to be read after its name.
+func (s *situation) catchesUp(m view.Member) string {
+	r := s.report(m.ID)
+	switch {
+	case r == nil || !s.holds(m.ID) || r.Role != world.Voter:
+		return s.silence(m)
+	case !r.Change.Settled && !s.view.Transfers(m.ID):
+		return "ends what was under way before"
+	case !s.view.Transfers(m.ID) || r.Change.Fetched:
+		return "is about to be done"
+	}
+	if by := s.unreachedBy(m.ID); len(by) > 0 {
+		return "fetches the state, and can't be reached by " + strings.Join(by, ", ")
+	}
+	return "fetches the state"
+}
+
+// changing says who joins and leaves in a joint view.
+func (s *situation) changing() string {
+	var parts []string
+	for _, m := range s.view.Members {
+		if m.Joining {
+			parts = append(parts, name(m)+" joins")
+		}
+		if m.Leaving {
+			parts = append(parts, name(m)+" leaves")
+		}
+	}
+	return fmt.Sprintf("The members change in view %d: %s", s.view.Epoch, list(parts))
+}
+
+func ids(members []view.Member) (all []view.MemberID) {
+	for _, m := range members {
+		all = append(all, m.ID)
+	}
+	return all
+}

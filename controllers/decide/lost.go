@@ -1,0 +1,101 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// lost says why a member will not come back with its disk, to be read after its name, or is empty. A member
+// that is down with its disk intact is not lost; nor is one whose node is gone, if its volume can move to another.
+func (s *situation) lost(m view.Member) string {
+	seen := s.Member(m.ID)
+	if seen == nil || seen.StatefulSet == nil || seen.Report != nil ||
+		!build.OnDisk(s.Cluster) {
+		return ""
+	}
+	if runs(seen.Pod) && !s.nodeGone(seen.Pod) || s.downFor(seen.Pod) < s.Settings.LostAfter {
+		return ""
+	}
+	volume := build.VolumeName(s.Cluster.Name, m)
+	switch {
+	case seen.Volume == nil:
+		return fmt.Sprintf("lost its volume %s", volume)
+	case seen.Volume.DeletionTimestamp != nil:
+		return fmt.Sprintf("loses its volume %s, which is being deleted", volume)
+	case seen.Volume.Status.Phase == corev1.ClaimLost:
+		return fmt.Sprintf("lost what its volume %s was bound to", volume)
+	case seen.NodeGone:
+		return fmt.Sprintf("lost node %s, which its volume %s is tied to", seen.VolumeNode, volume)
+	}
+	return ""
+}
+
+func runs(pod *corev1.Pod) bool { return pod != nil && pod.Status.Phase == corev1.PodRunning }
+
+// nodeGone reports whether the node of a pod was deleted.
+func (s *situation) nodeGone(pod *corev1.Pod) bool {
+	if pod == nil || pod.Spec.NodeName == "" || !s.ZonesKnown {
+		return false
+	}
+	_, there := s.Zones[pod.Spec.NodeName]
+	return !there
+}
+
+// downFor is how long a pod has been without a running container, as the apiserver tells; zero without a pod:
+// its StatefulSet makes one.
+func (s *situation) downFor(pod *corev1.Pod) time.Duration {
+	if pod == nil {
+		return 0
+	}
+	since := pod.CreationTimestamp
+	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled} {
+		if c := podCondition(pod, kind); c != nil && c.Status == corev1.ConditionFalse {
+			since = c.LastTransitionTime
+			break
+		}
+	}
+	return s.Now.Sub(since.Time)
+}
+
+// suspected says why too few others miss a member for it to be replaced, or is empty: the operator may be the only one
+// that can't reach it.
+func (s *situation) suspected(m view.Member) string {
+	var by []view.MemberID
+	for _, o := range s.voters() {
+		if slices.ContainsFunc(s.report(o.ID).Peers, func(p world.Peer) bool { return p.ID == m.ID && !p.Reachable }) {
+			by = append(by, o.ID)
+		}
+	}
+	if s.view.Quorum(func(id view.MemberID) bool { return slices.Contains(by, id) }) {
+		return ""
+	}
+	return fmt.Sprintf("%d members can't reach it, and %s must say so", len(by), s.quorum())
+}
+
+// remains reports whether a member has what it voted on, or may come back with it: only then it can vote again by itself.
+func (s *situation) remains(m view.Member) bool {
+	r := s.report(m.ID)
+	switch {
+	case r == nil:
+		return s.lost(m) == ""
+	case r.Role == world.Waiting: // for the view that names its disk
+		return r.Disk != "" && r.Disk == m.Disk
+	}
+	return r.Role == world.Voter
+}
+
+// quorumGone reports whether so many members lost their disks that no quorum can come back. Members with new disks
+// learn from a majority that did not, so they do not count.
+func (s *situation) quorumGone() bool {
+	before := s.view.Before() // those after the change can be done without
+	return s.doubt == nil && s.view.Epoch > 0 && !before.Quorum(func(id view.MemberID) bool {
+		return s.remains(before.Members[before.Index(id)])
+	})
+}
