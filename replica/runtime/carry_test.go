@@ -1,0 +1,218 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/transport"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// submit starts an operation at a member without waiting.
+func (c *cluster) submit(i int, op register.Operation, timeout time.Duration, answers chan register.Result) {
+	c.t.Helper()
+	if !c.replicas[i].Submit(op, timeout, func(r register.Result) { answers <- r }) {
+		c.t.Fatal("an operation is not taken")
+	}
+}
+
+func (c *cluster) cut(i int) {
+	c.t.Helper()
+	for _, m := range c.view.Members {
+		if m.ID == view.MemberID(i+1) {
+			continue
+		}
+		if err := c.replicas[i].Block(m.ID, transport.Outgoing|transport.Incoming); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func appending(key string) register.Operation {
+	return register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}}}
+}
+
+// Operations that can't end in one replica end in the next one, each once, and take effect once.
+func TestOperationsGoOnAtTheNextReplica(t *testing.T) {
+	c := newCluster(t, 3, Options{Protocol: "gryff", Shards: 2})
+	const keys = 20
+	answers := make(chan register.Result, 4*keys)
+	c.cut(0)
+	for i := range keys {
+		c.submit(0, register.Operation{Kind: register.Write, Key: fmt.Sprint("w-", i), Value: register.Value("v")}, 0, answers)
+		c.submit(0, register.Operation{Kind: register.Read, Key: fmt.Sprint("w-", i)}, patience, answers)
+		c.submit(0, appending(fmt.Sprint("n-", i)), patience, answers)
+	}
+	before := c.replicas[0]
+	carried, err := before.Carry()
+	if err != nil || len(carried) != 3*keys || len(answers) > 0 {
+		t.Fatalf("%d operations are carried over, %d ended, %v; want %d, 0", len(carried), len(answers), err, 3*keys)
+	}
+	if before.Submit(appending("n-0"), 0, func(register.Result) { t.Error("it is answered") }) {
+		t.Error("a replica that carried its operations over takes more")
+	}
+	carried = append(carried, Hold(appending("n-0"), patience, func(r register.Result) { answers <- r }))
+	c.restart(0)
+	c.replicas[0].Resume(carried)
+	for range 3*keys + 1 {
+		if r := <-answers; r.Status != register.OK {
+			t.Errorf("an operation ended as %s: %s", r.Status, r.Message)
+		}
+	}
+	if n := len(answers); n > 0 {
+		t.Errorf("%d answers too many", n)
+	}
+	for i := range keys {
+		want := "+"
+		if i == 0 {
+			want = "++"
+		}
+		c.expect(1, fmt.Sprint("n-", i), want)
+		c.expect(2, fmt.Sprint("w-", i), "v")
+	}
+}
+
+// What a protocol can't name is not known to have failed.
+func TestWhatIsNotCarriedOverEndsAsUnknown(t *testing.T) {
+	c := newCluster(t, 3, quick()) // the toy can't name what it does
+	c.cut(0)
+	answers := make(chan register.Result, 2)
+	c.submit(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, 0, answers)
+	eventually(t, "the protocol has it", func() bool { return c.replicas[0].Status().Shards[Shard("k", 2)].Queue == 0 })
+	carried, err := c.replicas[0].Carry()
+	c.replicas[0] = nil
+	if err != nil || len(carried) > 0 {
+		t.Errorf("%d are carried over, %v", len(carried), err)
+	}
+	if r := <-answers; r.Status != register.Unknown {
+		t.Errorf("it ended as %s: %s", r.Status, r.Message)
+	}
+}
+
+func TestCarriedOperationsEndOnce(t *testing.T) {
+	c := newCluster(t, 1, quick())
+	issued := protocol.Resume{Instance: 1}
+	read := register.Operation{Kind: register.Read, Key: "k"}
+	for name, test := range map[string]struct {
+		operation register.Operation
+		resume    protocol.Resume
+		timeout   time.Duration
+		then      func(*Carried)
+		want      register.Status
+		says      string
+	}{
+		"late":               {read, protocol.Resume{}, time.Millisecond, nil, register.Unavailable, "time was up"},
+		"late, and issued":   {read, issued, time.Millisecond, nil, register.Unknown, "time was up"},
+		"nobody goes on":     {read, protocol.Resume{}, 0, func(c *Carried) { c.End("removed") }, register.Unavailable, "removed"},
+		"nobody, and issued": {read, issued, patience, func(c *Carried) { c.End("removed") }, register.Unknown, "removed"},
+		"in time":            {read, protocol.Resume{}, patience, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) }, register.OK, ""},
+		"invalid": {register.Operation{Kind: register.Read}, protocol.Resume{}, 0, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) },
+			register.Invalid, "key is empty"},
+	} {
+		answers := make(chan register.Result, 3)
+		held := &Carried{operation: test.operation, resume: test.resume, begun: time.Now(), done: func(r register.Result) { answers <- r }}
+		if test.timeout > 0 {
+			held.deadline = held.begun.Add(test.timeout)
+		}
+		held.watched()
+		if test.then != nil {
+			test.then(held)
+		}
+		if r := <-answers; r.Status != test.want || !strings.Contains(r.Message, test.says) {
+			t.Errorf("%s: %s %q, want %s %q", name, r.Status, r.Message, test.want, test.says)
+		}
+		if test.timeout > 0 { // whoever comes late changes nothing
+			held.End("too late")
+			c.replicas[0].Resume([]*Carried{held})
+		}
+		if c.expect(0, "k", ""); len(answers) > 0 {
+			t.Errorf("%s: it is answered again: %+v", name, <-answers)
+		}
+	}
+}
+
+// An operation whose time is over when the next replica begins has a deadline, and not none.
+func TestADeadlineBeforeTheReplicaIsOne(t *testing.T) {
+	c := newCluster(t, 3, Options{Protocol: "abd"})
+	c.cut(0)
+	answers := make(chan register.Result, 1)
+	c.replicas[0].Resume([]*Carried{{
+		operation: register.Operation{Kind: register.Read, Key: "k"}, done: func(r register.Result) { answers <- r },
+		begun: c.replicas[0].start.Add(-2 * time.Second), deadline: c.replicas[0].start.Add(-time.Second),
+	}})
+	if r := <-answers; r.Status != register.Unavailable {
+		t.Errorf("it ended as %s: %s", r.Status, r.Message)
+	}
+}
+
+// stuck is a file system whose logs can't be made durable for a while, or fail then.
+type stuck struct {
+	closed  atomic.Bool // nothing passes
+	waiting atomic.Int64
+	pass    chan error // one for each that waits
+}
+
+func (s *stuck) fileSystem() vfs.FS {
+	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if !s.closed.Load() || !strings.HasSuffix(op.Path, ".log") || op.Kind != errorfs.OpFileSync && op.Kind != errorfs.OpFileSyncData {
+			return nil
+		}
+		s.waiting.Add(1)
+		return <-s.pass
+	}))
+}
+
+func TestWhatWaitsForTheDiskIsAnswered(t *testing.T) {
+	for name, failure := range map[string]error{"": nil, "which fails": syscall.EIO} {
+		t.Run(name, func(t *testing.T) {
+			s := &stuck{pass: make(chan error)}
+			c := newCluster(t, 1, Options{fileSystem: s.fileSystem()})
+			s.closed.Store(true)
+			answers := make(chan register.Result, 1)
+			c.submit(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")}, 0, answers)
+			eventually(t, "the disk is waited for", func() bool { return s.waiting.Load() == 1 })
+			s.closed.Store(false)
+			type outcome struct {
+				carried []*Carried
+				err     error
+			}
+			ended := make(chan outcome)
+			r := c.replicas[0]
+			c.replicas[0] = nil
+			go func() {
+				carried, err := r.Carry()
+				ended <- outcome{carried, err}
+			}()
+			eventually(t, "it stops", func() bool {
+				select {
+				case <-r.stopping:
+					return true
+				default:
+					return false
+				}
+			})
+			if len(answers) > 0 {
+				t.Fatal("it was answered before it was durable")
+			}
+			s.pass <- failure
+			o := <-ended
+			answer := <-answers
+			want := register.OK
+			if failure != nil {
+				want = register.Unknown
+			}
+			if answer.Status != want || len(o.carried) > 0 || (o.err == nil) != (failure == nil) {
+				t.Errorf("it ended as %s, %d are carried over, %v", answer.Status, len(o.carried), o.err)
+			}
+		})
+	}
+}
