@@ -90,6 +90,9 @@ func (m *manager) begin(f *fault, v view.View) {
 	for v.Size()+join-leave > largest {
 		join -= 2
 	}
+	if more := leave - v.Size(); more > 0 {
+		join, leave = join-more, leave-more
+	}
 	if leave < 0 || join+leave == 0 {
 		return
 	}

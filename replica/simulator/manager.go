@@ -59,7 +59,6 @@ type managerMistakes struct {
 	anyEpoch  bool // messages of one view are delivered in another
 	sameID    bool // a lost member's successor takes its ID, and votes with its empty disk
 	uncovered bool // a change is finished before the state is where it is needed
-	sameBoot  bool // a member that takes on a view starts its protocols under the boot that they had
 	forgets   bool // the view after a change is told before it is recorded, and then the change is abandoned
 }
 

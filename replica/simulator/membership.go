@@ -118,9 +118,6 @@ func (nd *node) handOver(position int) {
 		unfinished = append(unfinished, requests)
 	}
 	nd.enter(position)
-	if w.env.wrong.sameBoot {
-		nd.boots--
-	}
 	nd.dropMessages()
 	left := nd.asked
 	nd.asked = map[uint64]asked{}

@@ -141,8 +141,8 @@ func (w *world) arrive(e *event) {
 	}
 	if int(e.held) != nd.held {
 		w.took("change.other-epoch")
-		w.teach(int(e.held), nd, w.nodes[from])
 		if !w.env.wrong.anyEpoch {
+			w.teach(int(e.held), nd, w.nodes[from])
 			w.trace.dropped(from, to, e.message, "another view")
 			return
 		}

@@ -14,6 +14,7 @@ func without(kinds []FaultKind, kind FaultKind) []FaultKind {
 // is without them.
 func (s *Schedule) drawChanges(seed uint64, n int) {
 	draw := newStream(seed, forChanges, 0)
+	s.stretch(2)
 	size, join := n, 0
 	var changes []Fault
 	for range 1 + draw.below(3) {
@@ -47,6 +48,19 @@ func (s *Schedule) drawChanges(seed uint64, n int) {
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// stretch has everything begin later, so that there is time for changes while it goes on.
+func (s *Schedule) stretch(times time.Duration) {
+	s.Settle *= times
+	for i := range s.Clients {
+		for j := range s.Clients[i].Operations {
+			s.Clients[i].Operations[j].At *= times
+		}
+	}
+	for i := range s.Faults {
+		s.Faults[i].At *= times
+	}
 }
 
 // drawSizes says how many join and how many leave a view of some size, which is odd and stays so.
