@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -74,6 +75,7 @@ func replaceFile(name, content string) error {
 
 // run loads the store, and stays until it is ended, so that its history can be fetched.
 func run(ctx context.Context, args []string, out io.Writer) error {
+	prefix := "load/" + rand.Text() + "/" // of this run alone
 	doors := map[string]*door{}
 	var sites []workload.Site
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
@@ -87,7 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		d := &door{endpoint: client.Endpoint{Site: name, Address: address}}
 		doors[name] = d
 		sites = append(sites, workload.Site{Name: name, Connect: func(context.Context, int) (workload.Doer, error) {
-			return &visitor{door: d}, nil
+			return checked.Prefixed(&visitor{door: d}, prefix), nil
 		}})
 		return nil
 	})
