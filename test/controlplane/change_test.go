@@ -273,7 +273,7 @@ func TestANewcomerIsLostWhileItFetches(t *testing.T) {
 func TestTheRecordAndAMemberAreLostDuringAChange(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := foundedAs(t, slowly)
-	check := w.fill(c, 5, 100_000)
+	check := w.fill(c, 2, 100_000)
 	w.change(c, five)
 	joint := w.joint(c)
 	object := w.recordObject(c)
@@ -323,21 +323,12 @@ func TestOperatorsAreKilledAtEachWriteOfAChange(t *testing.T) {
 	} {
 		w.change(c, next.sites)
 		killed := 0
-		eventually(t, "the operators change the members", func() string {
-			select {
-			case <-fuse.Blown():
-				killed++
-				operator.Stop()
-				fuse.Renew()
-				operator = StartValvedOperator(t, w.config, settings(w.namespace), fuse)
-			default:
-			}
-			w.get(c)
-			if v := w.record(c); v.Epoch < next.epoch || c.Status.Change != nil || c.Status.ObservedGeneration != c.Generation {
-				return fmt.Sprintf("after %d killed operators the record is at epoch %d; %s%s", killed, v.Epoch, change(c), conditions(c))
-			}
-			return ""
-		})
+		for w.diesOnTheWay(c, fuse, next.epoch) {
+			killed++
+			operator.Stop()
+			fuse.Renew()
+			operator = StartValvedOperator(t, w.config, settings(w.namespace), fuse)
+		}
 		t.Logf("%d operators were killed on the way to epoch %d", killed, next.epoch)
 		if killed < 5 { // two records, what members are told of each, and what comes or goes
 			t.Errorf("only %d operators were killed", killed)
@@ -352,6 +343,25 @@ func TestOperatorsAreKilledAtEachWriteOfAChange(t *testing.T) {
 	}
 	load.Progress(50)
 	load.Finish()
+}
+
+// diesOnTheWay waits until an operator is killed, or until a change has led to an epoch and is over.
+func (w *World) diesOnTheWay(c *v1alpha1.GeoRegisterCluster, fuse *Fuse, epoch uint64) (killed bool) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("the operator is killed, or view %d is there", epoch), func() string {
+		select {
+		case <-fuse.Blown():
+			killed = true
+			return ""
+		default:
+		}
+		w.get(c)
+		if v := w.record(c); v.Epoch < epoch || c.Status.Change != nil || c.Status.ObservedGeneration != c.Generation {
+			return fmt.Sprintf("the record is at epoch %d; %s%s", v.Epoch, change(c), conditions(c))
+		}
+		return ""
+	})
+	return killed
 }
 
 // An operator is stopped before it records, or before it tells, a joint view. Another one makes that change and takes it

@@ -69,7 +69,7 @@ func TestALostQuorumIsRecoveredOnce(t *testing.T) {
 	w.change(c, consent(1, 1))
 	eventually(t, "the condition tells that nothing is recovered", func() string {
 		is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
-		if !strings.Contains(is.Message, "spec.recovery") {
+		if !strings.Contains(is.Message, "recovery does nothing") {
 			return is.Message
 		}
 		return ""
