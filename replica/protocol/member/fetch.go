@@ -28,7 +28,7 @@ type source struct {
 	own       summary          // of the records here that it is compared with; zero: with none
 	due       protocol.Instant // when to ask again
 	vain      int              // how many times it was asked in vain, in a row
-	left      int              // how many times another source was tried in its place since it answered
+	left      int              // how many times another source was tried in its place
 	passed    uint64           // bytes sent or compared
 	remaining uint64           // it said so
 }
@@ -142,30 +142,28 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 		return // it was asked for twice, or by an earlier process or disk
 	}
 	end := s.after
-	switch {
-	case t.GetSame():
+	if t.GetSame() {
 		if s.own.bytes == 0 || !bytes.Equal(t.Until, s.own.until) {
 			return // of an earlier question, before more was written here
 		}
 		end, size = t.Until, s.own.bytes
-		m.sameBytes += size
-		m.throttle.spend(m.now, size/comparedCost)
-	case len(t.GetRecords()) > 0:
-		end = t.Records[len(t.Records)-1].Key
-		for _, r := range t.Records {
-			if !isOwn(r.Key) {
-				m.inner.Adopt(r.Key, r.Value)
-			}
-		}
-		m.records += uint64(len(t.Records))
-		m.bytes += size
+	} else if n := len(t.GetRecords()); n > 0 {
+		end = t.Records[n-1].Key
 	}
 	if !t.GetLast() && bytes.Compare(end, s.after) <= 0 {
 		return // it leads nowhere
 	}
+	if t.GetSame() {
+		m.sameBytes += size
+		m.throttle.spend(m.now, size/comparedCost)
+	} else {
+		m.adopt(t.GetRecords())
+		m.records += uint64(len(t.GetRecords()))
+		m.bytes += size
+	}
 	s.after, s.done, s.remaining = end, t.GetLast(), t.GetRemaining()
 	s.passed += size
-	s.asked, s.vain, s.left = false, 0, 0
+	s.asked, s.vain = false, 0
 	m.saveTransfer()
 	switch {
 	case m.state == voting && m.missing() > 0:
@@ -173,5 +171,13 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 	case m.state == transferring:
 		m.askPage(from)
 		m.arrived()
+	}
+}
+
+func (m *Member) adopt(records []*peerv1.Record) {
+	for _, r := range records {
+		if !isOwn(r.Key) {
+			m.inner.Adopt(r.Key, r.Value)
+		}
 	}
 }

@@ -63,6 +63,20 @@ func TestMemberThatStaysCountsItself(t *testing.T) {
 	}
 }
 
+// Newcomers were in no quorum yet: what they hold counts for nothing.
+func TestNewcomersAreNoSources(t *testing.T) {
+	v := replacing(2)
+	v.Members = append(v.Members, view.Member{ID: 5, Joining: true})
+	w := newWorld(t, v)
+	w.fill(1, 2)
+	w.nodes[5].config.Nearest = []view.MemberID{4, 1, 2, 3}
+	w.start(1, 2, 4, 5)
+	w.untilFetched(5)
+	if n := len(w.pages(5, 4)); n > 0 {
+		t.Errorf("%d pages of a newcomer", n)
+	}
+}
+
 func TestMemberInAPlainViewHasNoPart(t *testing.T) {
 	w := newWorld(t, replacing(2).Before())
 	w.start(1, 2, 3)
@@ -112,11 +126,73 @@ func TestOwnRecordsStayAtHome(t *testing.T) {
 	if n := size(w.pages(4, 2)); n > 0 {
 		t.Errorf("%d bytes differ, though only the members' own records do", n)
 	}
-	w.nodes[4].member.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: w.nodes[4].config.Nonce,
-		Transfer: &peerv1.Transfer{Records: []*peerv1.Record{{Key: []byte("m"), Value: []byte("foreign")}}, Last: true}})
-	w.step()
-	if string(w.nodes[4].disk["m"]) == "foreign" {
-		t.Error("a member took another one's record for its own")
+	w.nodes[4].disk = disk{}
+	w.start(4)
+	m, nonce := w.nodes[4].member, w.nodes[4].config.Nonce
+	m.Tick(1)
+	w.nodes[4].disk.persist(m.Ready())
+	page := &peerv1.Transfer{Records: []*peerv1.Record{{Key: []byte("m"), Value: []byte("foreign")}, {Key: []byte("rx"), Value: []byte("y")}}}
+	m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: page})
+	w.nodes[4].disk.persist(m.Ready())
+	if string(w.nodes[4].disk["m"]) == "foreign" || string(w.nodes[4].disk["rx"]) != "y" {
+		t.Errorf("a member took another one's record for its own, or nothing: %q", w.nodes[4].disk)
+	}
+}
+
+func TestPagesThatComeTwiceCountOnce(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.start(1, 2, 3, 4)
+	w.lose = func(p packet) bool {
+		w.nodes[p.to].member.Receive(p.from, p.message)
+		return false
+	}
+	w.untilFetched(4)
+	whole := uint64(records * (recordBytes + 6))
+	if c := w.change(4); c.Bytes != whole || c.SameBytes != whole || c.Records != records {
+		t.Errorf("%+v, want %d bytes once", c, whole)
+	}
+}
+
+func TestPageThatLeadsNowhereIsDropped(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.start(1, 2, 3, 4)
+	m, nonce := w.nodes[4].member, w.nodes[4].config.Nonce
+	m.Tick(1)
+	m.Ready()
+	page := func(from string, keys ...string) {
+		page := &peerv1.Transfer{From: []byte(from)}
+		for _, key := range keys {
+			page.Records = append(page.Records, &peerv1.Record{Key: []byte(key)})
+		}
+		m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: page})
+	}
+	page("")
+	page("", "r5")
+	page("r5", "r4")
+	page("r5", "r5")
+	page("r7", "r8") // asked of a disk that was lost since
+	if c := m.Change(); c.Records != 1 {
+		t.Errorf("%+v after one page that leads on", c)
+	}
+}
+
+// What is compared and not sent takes an eighth of the rate.
+func TestComparingKeepsToTheRateToo(t *testing.T) {
+	const rate, page = 1 << 10, 256<<10 + recordBytes + 6
+	w := newWorld(t, replacing(2))
+	for _, id := range []view.MemberID{1, 2, 4} {
+		for i := range 4 * records {
+			w.nodes[id].disk[keyOf(i)] = value(i, 1)
+		}
+	}
+	w.nodes[4].config.TransferRate = rate
+	w.start(1, 2, 3, 4)
+	for !w.change(4).Fetched {
+		w.step()
+		if c := w.change(4); float64(c.SameBytes/8) > w.now.Sub(0).Seconds()*rate+page*9/8 || c.Bytes > 0 {
+			t.Fatalf("%+v after %s", c, w.now.Sub(0))
+		}
 	}
 }
 
@@ -249,9 +325,10 @@ func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
 		return p.message.Kind == peerv1.Kind_TRANSFER_PAGE
 	}
 	w.start(1, 2, 3, 4)
-	for w.now = 0; len(late) == 0; w.step() {
-	}
-	w.nodes[4].disk = disk{}
+	w.until("an answer", func() bool { return len(late) > 0 })
+	// A record at the end of the same range happens to be there.
+	until := string(late[0].message.Transfer.Until)
+	w.nodes[4].disk = disk{until: []byte("other")}
 	w.start(4)
 	w.step()
 	if !late[0].message.Transfer.Same {
@@ -259,7 +336,7 @@ func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
 	}
 	w.nodes[4].member.Receive(late[0].from, late[0].message)
 	if c := w.change(4); c.SameBytes > 0 {
-		t.Errorf("%+v on an empty disk", c)
+		t.Errorf("%+v on another disk", c)
 	}
 }
 

@@ -66,9 +66,9 @@ func (m *Member) page(asked *peerv1.Transfer) *peerv1.Transfer {
 	end := t.From
 	if len(asked.GetUntil()) > 0 {
 		own := m.sum(t.From, asked.Until)
-		if bytes.Equal(own.until, asked.Until) && bytes.Equal(own.digest, asked.Digest) {
+		if bytes.Equal(own.digest, asked.Digest) {
 			t.Until, t.Same, t.Last = asked.Until, true, own.all
-			end = own.until
+			end = t.Until
 		}
 	}
 	if !t.Same {

@@ -123,6 +123,32 @@ func TestJoinGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+func TestJoinSettlesAfterARestart(t *testing.T) {
+	w := newWorld(t, replacing(2).Before())
+	w.fill(1, 2)
+	w.start(1, 2, 3)
+	w.step()
+	n := w.nodes[3]
+	n.disk, n.config.Bootstrap, w.unsettle = disk{}, false, true
+	w.start(3)
+	w.until("everything is there", func() bool { return len(bare(n.disk)) == records })
+	w.until("both have sent all", func() bool { return len(w.pages(3, 1)) > 0 && len(w.pages(3, 2)) > 0 })
+	w.sent = nil
+	w.start(3)
+	for range 40 {
+		w.step()
+	}
+	if len(w.pages(3, 0)) > 0 || n.member.Voter() {
+		t.Errorf("%d pages come again, voter %v", len(w.pages(3, 0)), n.member.Voter())
+	}
+	n.store.unsettle = false
+	w.until("it votes", n.member.Voter)
+	w.step()
+	if n.disk["mt"] != nil {
+		t.Error("the record of the transfer outlives the join")
+	}
+}
+
 func TestSettledIsToldOnceItIsDurable(t *testing.T) {
 	w := newWorld(t, replacing(2))
 	w.start(1, 2, 3, 4)

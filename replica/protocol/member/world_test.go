@@ -55,6 +55,7 @@ type world struct {
 	mistakes member.Mistakes
 	lose     func(packet) bool // nil: nothing
 	sent     []packet          // that arrived
+	unsettle bool              // a newcomer that starts finds no end of settling
 }
 
 // tick is the time of one step.
@@ -96,7 +97,7 @@ func (w *world) start(ids ...view.MemberID) {
 		n.config.Nonce = uint64(id)<<32 | n.boots
 		n.journal = protocol.NewJournal(n.disk)
 		factory := func(_ protocol.Config, j *protocol.Journal, _ *phase.Roster) member.Inner {
-			n.store = &store{journal: j}
+			n.store = &store{journal: j, inner: inner{unsettle: w.unsettle}}
 			return n.store
 		}
 		var err error
