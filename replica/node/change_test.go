@@ -318,6 +318,40 @@ func TestAMemberThatLeftIsToldByItsPeers(t *testing.T) {
 	}
 }
 
+// What a removed member had begun is not known to have failed, if others may have heard of it.
+func TestARemovedMemberAnswersWhatItHadBegun(t *testing.T) {
+	all := newCast(t, "Gryff", storage.Sync, 3)
+	v := all.found(t, 1, 2, 3)
+	for _, peer := range []uint32{1, 2} {
+		_, err := all[3].admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 3, Peer: peer, Blocked: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers := map[string]chan register.Result{}
+	for name, op := range map[string]register.Operation{
+		"read": {Kind: register.Read, Key: "k"},
+		"rmw":  {Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}}},
+	} {
+		done := make(chan register.Result, 1)
+		answers[name] = done
+		all[3].node.Submit(op, patience, func(r register.Result) { done <- r })
+	}
+	joint := all.begin(t, v, nil, []view.MemberID{3})
+	for name, done := range answers {
+		if len(done) > 0 {
+			t.Errorf("the %s ended with the joint view: %+v", name, <-done)
+		}
+	}
+	all.settle(t, joint)
+	all.finish(t, joint)
+	for name, want := range map[string]register.Status{"read": register.Unavailable, "rmw": register.Unknown} {
+		if r := <-answers[name]; r.Status != want || !strings.Contains(r.Message, "removed by epoch 3, and never serves again; ask another one") {
+			t.Errorf("the %s ended as %s: %s", name, r.Status, r.Message)
+		}
+	}
+}
+
 // Members that are gone for good are replaced, one after the other, while no client does anything: what was written
 // before is read at the newcomers, even once nobody is left who was there when it was written but one.
 func TestReplacementInAnIdleCluster(t *testing.T) {

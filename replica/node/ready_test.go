@@ -7,6 +7,7 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
@@ -40,4 +41,32 @@ func TestANewcomerIsReadyOnceItVotes(t *testing.T) {
 	if role := newcomer.status(t).Role; role != adminv1.Role_VOTER {
 		t.Errorf("it is ready as %v", role)
 	}
+}
+
+// A newcomer in a joint view votes at once, and is ready when it knows what the others do.
+func TestANewcomerIsReadyOnceItHasFetched(t *testing.T) {
+	all := newCast(t, "ABD", storage.Sync, 3)
+	v := all.found(t, 1, 2, 3)
+	c := waiting(t, 4, storage.Sync)
+	c.Protocol, c.Blocked = "ABD", []view.MemberID{1, 2, 3}
+	all[4] = run(t, c)
+	joint := all.begin(t, v, []view.MemberID{4}, nil)
+	await(t, "it votes", func() bool {
+		got := all[4].status(t)
+		return got.Role == adminv1.Role_VOTER && got.Change != nil && got.Change.Transfers
+	})
+	if code, text := all[4].probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "has not fetched the others' state yet") {
+		t.Errorf("a newcomer that fetches: %d %s", code, text)
+	}
+	if code, text := all[1].probe("/readyz"); code != http.StatusOK {
+		t.Errorf("a member that stays: %d %s", code, text)
+	}
+	for _, peer := range []uint32{1, 2, 3} {
+		_, err := all[4].admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 4, Peer: peer})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "it is ready", func() bool { code, _ := all[4].probe("/readyz"); return code == http.StatusOK })
+	all.settle(t, joint)
 }
