@@ -95,7 +95,9 @@ func (m *Member) recallTransfer() error {
 	}
 	m.records, m.bytes, m.sameBytes = record.Records, record.Bytes, record.SameBytes
 	for _, s := range record.Sources {
-		m.sources[view.MemberID(s.Member)] = &source{incarnation: view.Incarnation(s.Incarnation), after: s.After, done: s.Done}
+		id, incarnation := view.MemberID(s.Member), view.Incarnation(s.Incarnation)
+		m.roster.Learn(id, incarnation) // the member's record need not know of that disk
+		m.sources[id] = &source{incarnation: incarnation, after: s.After, done: s.Done}
 	}
 	return nil
 }

@@ -77,6 +77,24 @@ func TestTransferIsVoidInAnotherEpoch(t *testing.T) {
 	}
 }
 
+// The member's own record may not know of the disk that a source has now: only adoptions are saved there.
+func TestTransferRecordTellsOfDisks(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	record, err := (&peerv1.TransferRecord{Epoch: 2, Sources: []*peerv1.TransferSource{
+		{Member: 1, Incarnation: 2, Done: true}, {Member: 3, Incarnation: 1, Done: true},
+	}}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes[4].disk["mt"] = record
+	w.start(4)
+	w.untilFetched(4)
+	w.nodes[4].member.Receive(1, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 2, Incarnation: 1})
+	if n := w.nodes[4].store.received; n != 0 {
+		t.Error("a disk is heard that another one has replaced")
+	}
+}
+
 func TestDamagedTransferRecordIsRefused(t *testing.T) {
 	c := config(1)
 	c.Bootstrap = true
