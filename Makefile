@@ -15,11 +15,13 @@ DEMO      ?= config/samples/gryff-five-regions.yaml
 SCHEDULES ?= 100000
 FUZZTIME  ?= 20s
 BENCH     ?=
+CHANGE    ?=
+TRANSFER  ?=
 SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +64,10 @@ demo: build-store ## Run five regions on this machine; without a terminal, check
 bench: build-store ## Measure the parts, then a cluster beside etcd; BENCH="-duration 20s" measures longer
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s -benchmem ./...
 	$(GO) run ./test/bench $(BENCH)
+
+bench-change: build-store ## Measure what clients feel while members change, and how fast a new member fetches 1,000,000 keys
+	$(GO) run ./test/bench change $(CHANGE)
+	$(GO) run ./test/bench transfer $(TRANSFER)
 
 bench-operator: build-operator ## Measure the operator with 200 clusters of 5 simulated members; SCALE="-rest 6m" watches it longer
 	$(GO) run ./test/scale $(SCALE)

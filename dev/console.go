@@ -151,7 +151,7 @@ func (c *Console) Follow(ctx context.Context, line string, write func(string)) e
 	if !slices.ContainsFunc(actions(), func(a action) bool { return a.name == name && a.follow }) {
 		return nil
 	}
-	return c.cluster.follow(ctx, write)
+	return c.cluster.Follow(ctx, write)
 }
 
 // Help lists the commands.

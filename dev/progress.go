@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,11 +98,15 @@ func (p *progress) follow(ctx context.Context, write func(string)) error {
 	}
 }
 
-// follow writes how the latest change is going.
-func (c *Cluster) follow(ctx context.Context, write func(string)) error {
+// Follow writes how the latest change is going, in lines, until it is over or the context ends. It fails if the change
+// was given up, or if there was none.
+func (c *Cluster) Follow(ctx context.Context, write func(string)) error {
 	c.mu.Lock()
 	p := c.progress
 	c.mu.Unlock()
+	if p == nil {
+		return errors.New("members have not changed since this cluster started")
+	}
 	return p.follow(ctx, write)
 }
 

@@ -1,6 +1,8 @@
 // Command bench compares a cluster of three Georegister replicas with one of three etcd members. Both run on this
 // machine, as processes of their own, with equal durability; both are driven by the same clients, in turn, cell
 // by cell. It prints tables in Markdown.
+//
+// `bench change` measures what clients feel while members change, and `bench transfer` how fast a member fetches the state.
 package main
 
 import (
@@ -31,7 +33,16 @@ type flags struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, parse()); err != nil {
+	var err error
+	switch command := append(os.Args, "")[1]; command {
+	case "change":
+		err = measureChanges(ctx, os.Args[2:])
+	case "transfer":
+		err = measureTransfers(ctx, os.Args[2:])
+	default:
+		err = run(ctx, parse())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
