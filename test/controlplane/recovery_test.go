@@ -15,6 +15,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	storeclient "github.com/georegister/georegister/client"
+	"github.com/georegister/georegister/controllers/build"
 )
 
 // fill writes values of a size, under keys that no load uses, and returns what reads them again.
@@ -78,7 +79,7 @@ func TestALostQuorumIsRecoveredOnce(t *testing.T) {
 	w.change(c, consent(1, 7)) // of another epoch
 	w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
 
-	// All members hold these values; what is written later is another matter.
+	// The member that is to be trusted holds these values: it coordinates their writes, as that of the first site.
 	check := w.fill(c, 5, 1000)
 	check()
 	w.loseVolume(c, before.Members[1])
@@ -131,4 +132,39 @@ func TestALostQuorumIsRecoveredOnce(t *testing.T) {
 		t.Errorf("the recovery %+v became %+v", is, again)
 	}
 	load.Finish()
+}
+
+// Of five members three lose their volumes. Of the two that are left one is trusted, and the other is stopped before that
+// one serves: the two could each serve what the other does not know.
+func TestARecoveryStopsWhoIsLeftBesides(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	StartOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", five)
+	w.serving(c)
+	check := w.fill(c, 5, 1000)
+	before := w.record(c)
+	left := build.PodName(c.Name, before.Members[1])
+	uid := w.pods()[left]
+	for _, m := range before.Members[2:] {
+		w.loseVolume(c, m)
+	}
+	w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue)
+	w.change(c, consent(1, 1))
+	eventually(t, "the trusted member serves alone", func() string {
+		w.get(c)
+		if v := c.Status.View; v == nil || v.Epoch < 2 || c.Status.Quorum == "0/1" {
+			return fmt.Sprintf("view %+v, quorum %s: %s", v, c.Status.Quorum, conditions(c))
+		}
+		return ""
+	})
+	if _, there := w.pods()[left]; there || uid == "" {
+		t.Errorf("pod %s of a member that was given up is there while the trusted one serves", left)
+	}
+	after := w.replaced(c, 4)
+	w.consists(after, "1@ca", "6@va", "7@ir", "8@or", "9@jp")
+	if is := c.Status.Recovered; is == nil || !slices.Equal(is.GivenUp, []int32{2, 3, 4, 5}) {
+		t.Errorf("the status tells of the recovery %+v", is)
+	}
+	check()
 }

@@ -113,14 +113,13 @@ func TestTheViewSurvivesARecordOfThePast(t *testing.T) {
 	load.Finish()
 }
 
-func TestARecreatedResourceAdoptsRetainedVolumes(t *testing.T) {
-	t.Parallel()
-	w, c, _, load := founded(t)
-	before := w.record(c)
+// ended deletes a resource and waits until its members have ended. Their volumes stay.
+func (w *World) ended(c *v1alpha1.GeoRegisterCluster) {
+	w.t.Helper()
 	if err := w.api.Delete(w.ctx, c); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	eventually(t, "the members end", func() string {
+	eventually(w.t, "the members end", func() string {
 		var pods corev1.PodList
 		if err := w.api.List(w.ctx, &pods, client.InNamespace(w.namespace)); err != nil {
 			return err.Error()
@@ -130,8 +129,32 @@ func TestARecreatedResourceAdoptsRetainedVolumes(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestARecreatedResourceAdoptsRetainedVolumes(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := founded(t)
+	before := w.record(c)
+	w.ended(c)
 	again := w.create(c.Name, nil)
 	w.holds(again, before)
+	load.Progress(50)
+	load.Finish()
+}
+
+// The resource goes while members catch up, and comes back with yet another site: the former change is abandoned, and
+// one to what is asked for now begins.
+func TestAResourceRecreatedWithOtherSitesChangesItsMembers(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, slowly)
+	check := w.fill(c, 30, 100_000)
+	w.change(c, five)
+	w.joint(c)
+	w.ended(c)
+	again := w.create(c.Name, at("ca", "va", "jp"))
+	after := w.replaced(again, 5)
+	w.consists(after, "1@ca", "2@va", "6@jp")
+	check()
 	load.Progress(50)
 	load.Finish()
 }
