@@ -44,7 +44,7 @@ func measureTransfers(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("# A member fetches the state, on one machine: %s\n\n", machine())
-	fmt.Printf("%d keys, %s, durability %s; %d clients at each of 3 sites, with an operation every %s at most.\n\n",
+	fmt.Printf("%d keys, %s, durability %s; %d clients at each of the 2 sites that stay, with an operation every %s at most.\n\n",
 		f.keys, f.protocol, f.durability, f.clients, f.every)
 	fmt.Println("| value bytes | rate | fetched | compared only | took s | MiB/s | disk MiB/s | loopback MiB/s | p50 ms | p99 ms | longest gap ms | failed |")
 	fmt.Println("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
