@@ -5,6 +5,7 @@ package controlplane
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		what += fmt.Sprintf(" %x", sha256.Sum256(content))
+		what += fmt.Sprintf(" %x", sha256.Sum256(meant(content)))
 	}
 	var response *http.Response
 	err := w.valve.write(r.URL.Path, what, func() (err error) {
@@ -56,6 +57,20 @@ func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = response.Body.Close() // of an answer that nobody gets
 	}
 	return response, err
+}
+
+// meant is an object that is written, without the revision that it was decided on.
+func meant(content []byte) []byte {
+	var object map[string]any
+	if err := json.Unmarshal(content, &object); err != nil {
+		return content // not an object
+	}
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		delete(metadata, "uid")
+		delete(metadata, "resourceVersion")
+	}
+	text, _ := json.Marshal(object) // of what was read
+	return text
 }
 
 // told puts a valve before the members.
