@@ -88,8 +88,9 @@ func (n *node) openDisk() error {
 	return nil
 }
 
-// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more.
-func (n *node) begin(ctx context.Context) error {
+// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; away are those who
+// did not answer in it.
+func (n *node) begin(ctx context.Context, away []view.MemberID) error {
 	v := n.store.View()
 	switch {
 	case v.Epoch == 0:
@@ -105,7 +106,7 @@ func (n *node) begin(ctx context.Context) error {
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
 		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store,
-		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, TransferRate: int(c.transferRate()),
+		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: away, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).RTT) / 2 },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
 		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
@@ -226,7 +227,9 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 // replace ends the replica, if there is one, begins what the view on the disk says, and returns the operations that
 // were under way.
 func (n *node) replace(ctx context.Context, replica *runtime.Replica) (carried []*runtime.Carried, err error) {
+	var away []view.MemberID
 	if replica != nil {
+		away = replica.Away()
 		if carried, err = replica.Carry(); err != nil {
 			return carried, err
 		}
@@ -234,7 +237,7 @@ func (n *node) replace(ctx context.Context, replica *runtime.Replica) (carried [
 			return carried, err
 		}
 	}
-	return carried, n.begin(context.WithoutCancel(ctx))
+	return carried, n.begin(context.WithoutCancel(ctx), away)
 }
 
 // configure offers a view, and waits until the member acts in it.

@@ -100,7 +100,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 	n.peers = &peerDoor{listener: n.listeners.peer, log: n.log}
 	go n.peers.run() // until its listener is closed
-	if err := n.begin(ctx); err != nil {
+	if err := n.begin(ctx, nil); err != nil {
 		return errors.Join(err, n.store.Close(), n.listeners.close())
 	}
 	if err := n.open(); err != nil {

@@ -38,6 +38,7 @@ func (n *node) watch(ctx context.Context) {
 type condition struct {
 	known         bool // false: nothing was
 	voter, quorum bool
+	done          bool            // its part of the change, if members change
 	peers         []peerCondition // in the order of the view
 }
 
@@ -58,6 +59,15 @@ func (n *node) changed(of *membership, last condition, status runtime.Status) co
 		n.log.Info("Member votes")
 	case !now.voter && (last.voter || !last.known):
 		n.log.Warn("Member does not vote yet: its disk was empty, and it fetches the others' state first")
+	}
+	c := status.Change
+	now.done = c.Joint && c.Settled && (!c.Transfers || c.Fetched)
+	switch {
+	case now.done && !last.done:
+		n.log.Info("Member has done its part of the change of members", zap.Uint64("records", c.Records),
+			zap.Uint64("bytes", c.Bytes), zap.Uint64("sameBytes", c.SameBytes))
+	case c.Joint && !last.known:
+		n.log.Info("Members change", zap.Bool("transfers", c.Transfers))
 	}
 	for i, p := range status.Peers {
 		now.peers = append(now.peers, peerCondition{p.Reachable, p.Refused})

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
@@ -21,6 +22,11 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 			Quorum: quorum, Shards: []runtime.ShardStatus{{Voter: true}, {Voter: voter}},
 			Peers: []transport.Peer{{ID: 2, Reachable: reachable, Refused: refused}},
 		}
+	}
+	changing := func(settled, fetched bool) runtime.Status {
+		s := status(true, true, true, "")
+		s.Change = member.Change{Joint: true, Transfers: true, Settled: settled, Fetched: fetched}
+		return s
 	}
 	var seen condition
 	for _, step := range []struct {
@@ -38,6 +44,9 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 		{"refused", status(true, false, false, "other shards"), []string{"error Peer refuses this member"}},
 		{"still refused", status(true, false, false, "other shards"), nil},
 		{"healed", status(true, true, true, ""), []string{"info Peer reached", "info Quorum reached: clients are served"}},
+		{"settled", changing(true, false), nil},
+		{"fetched", changing(true, true), []string{"info Member has done its part of the change of members"}},
+		{"still done", changing(true, true), nil},
 	} {
 		seen = n.changed(of, seen, step.status)
 		var got []string

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -79,6 +81,21 @@ func TestOperationsGoOnAtTheNextReplica(t *testing.T) {
 		c.expect(1, fmt.Sprint("n-", i), want)
 		c.expect(2, fmt.Sprint("w-", i), "v")
 	}
+}
+
+// A change of the view is made when a member is dead, so that the next replica must not wait for it once more.
+func TestTheNextReplicaKnowsWhoWasAway(t *testing.T) {
+	c := newCluster(t, 3, Options{Protocol: "abd", Durability: storage.Sync, Retry: time.Hour})
+	c.write(0, "k", "before")
+	c.stop(1) // the nearest of member 1
+	eventually(t, "the loss is noticed", func() bool { return slices.Equal(c.replicas[0].Away(), []view.MemberID{2}) })
+	c.base.Away = c.replicas[0].Away()
+	if _, err := c.replicas[0].Carry(); err != nil {
+		t.Fatal(err)
+	}
+	c.restart(0)
+	c.expect(0, "k", "before") // long before the retry
+	c.write(0, "k", "after")
 }
 
 // What a protocol can't name is not known to have failed.

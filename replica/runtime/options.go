@@ -53,7 +53,10 @@ type Options struct {
 
 	// Nearest lists the other members, nearest first. Nil: by OneWayDelay, and where that says nothing, by the
 	// round trips that are measured.
-	Nearest   []view.MemberID
+	Nearest []view.MemberID
+	// Away are members that did not answer when the replica of the view before stopped: they are asked last until they
+	// are heard (Replica.Away).
+	Away      []view.MemberID
 	Functions *register.Registry // nil: the built-in ones
 	Limits    register.Limits    // zero: register.DefaultLimits
 	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost
@@ -138,7 +141,10 @@ func (o *Options) completeDistances() error {
 	}
 	if o.Nearest == nil {
 		o.Nearest, o.measured = others, farthest == 0
-		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int { return cmp.Compare(o.delay(a), o.delay(b)) })
+		slices.SortStableFunc(o.Nearest, func(a, b view.MemberID) int {
+			// Of those as near, one that joins comes last: what it does not know yet makes reads longer, and it is busy.
+			return cmp.Or(cmp.Compare(o.delay(a), o.delay(b)), compareYes(o.joins(a), o.joins(b)))
+		})
 	} else {
 		sorted := slices.Sorted(slices.Values(o.Nearest))
 		slices.Sort(others)
@@ -158,6 +164,8 @@ func (o *Options) delay(id view.MemberID) time.Duration {
 	}
 	return o.OneWayDelay(id)
 }
+
+func (o *Options) joins(id view.MemberID) bool { return o.View.Members[o.View.Index(id)].Joining }
 
 func (o *Options) jitter(id view.MemberID) time.Duration {
 	if o.Jitter == nil {

@@ -11,18 +11,43 @@ import (
 func TestNearestFirst(t *testing.T) {
 	const ms = time.Millisecond / rttGrain
 	for name, test := range map[string]struct {
-		away []bool
-		rtts []time.Duration
-		want []view.MemberID
+		reach []reach
+		rtts  []time.Duration
+		want  []view.MemberID
 	}{
-		"as configured":          {[]bool{false, false, false}, []time.Duration{0, 0, 0}, []view.MemberID{4, 2, 3}},
-		"as measured":            {[]bool{false, false, false}, []time.Duration{9 * ms, 5 * ms, 1 * ms}, []view.MemberID{3, 2, 4}},
-		"the same within grains": {[]bool{false, false, false}, []time.Duration{1, 1, 1}, []view.MemberID{4, 2, 3}},
-		"away goes last":         {[]bool{true, false, false}, []time.Duration{0, 5 * ms, 9 * ms}, []view.MemberID{2, 3, 4}},
+		"as configured":          {[]reach{answers, answers, answers}, []time.Duration{0, 0, 0}, []view.MemberID{4, 2, 3}},
+		"as measured":            {[]reach{answers, answers, answers}, []time.Duration{9 * ms, 5 * ms, 1 * ms}, []view.MemberID{3, 2, 4}},
+		"the same within grains": {[]reach{answers, answers, answers}, []time.Duration{1, 1, 1}, []view.MemberID{4, 2, 3}},
+		"away goes last":         {[]reach{away, answers, answers}, []time.Duration{0, 5 * ms, 9 * ms}, []view.MemberID{2, 3, 4}},
+		"nothing is known yet":   {[]reach{away, expected, expected}, []time.Duration{0, 0, 0}, []view.MemberID{2, 3, 4}},
+		"the first is heard":     {[]reach{away, expected, answers}, []time.Duration{0, 0, 5 * ms}, []view.MemberID{3, 2, 4}},
 	} {
-		r := ranks{order: []view.MemberID{4, 2, 3}, away: test.away, rtts: test.rtts}
+		r := ranks{order: []view.MemberID{4, 2, 3}, reach: test.reach, rtts: test.rtts}
 		got := []view.MemberID{2, 3, 4}
 		if slices.SortFunc(got, r.compare); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+func TestWhoIsAskedFirst(t *testing.T) {
+	v := view.View{Cluster: "c", Epoch: 2, Members: []view.Member{{ID: 1}, {ID: 2, Joining: true}, {ID: 3}, {ID: 4, Leaving: true}, {ID: 5}}}
+	near := func(id view.MemberID) time.Duration { return time.Duration(6-id) * time.Millisecond }
+	for name, test := range map[string]struct {
+		options Options
+		want    []view.MemberID
+	}{
+		"a newcomer last":                 {Options{}, []view.MemberID{3, 4, 5, 2}},
+		"whoever is away behind it":       {Options{Away: []view.MemberID{3, 9}}, []view.MemberID{4, 5, 2, 3}},
+		"by distance before all":          {Options{OneWayDelay: near}, []view.MemberID{5, 4, 3, 2}},
+		"as configured, but for the away": {Options{OneWayDelay: near, Away: []view.MemberID{5}}, []view.MemberID{4, 3, 2, 5}},
+	} {
+		o := test.options
+		o.View, o.Self = v, 1
+		if err := o.completeDistances(); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.first(); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}

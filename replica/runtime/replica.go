@@ -138,7 +138,7 @@ func (r *Replica) founded() bool {
 func (r *Replica) config(shard int) protocol.Config {
 	o := &r.options
 	return protocol.Config{
-		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.Nearest,
+		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.first(),
 		Functions: o.Functions, Limits: o.Limits, Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),

@@ -1,10 +1,8 @@
 package runtime
 
 import (
-	"cmp"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,8 +108,8 @@ func newShard(r *Replica, number int) (*shard, error) {
 	for _, id := range r.options.Nearest {
 		s.outgoing[id] = &[]*peerv1.Message{}
 		s.order = append(s.order, id)
-		s.near = append(s.near, id)
 	}
+	s.near = r.options.first()
 	s.journal = protocol.NewJournal(r.store.Shard(number))
 	p, err := r.options.start(r.config(number), s.journal)
 	if err != nil {
@@ -219,52 +217,6 @@ func (s *shard) run() {
 			return
 		}
 	}
-}
-
-// rttGrain is how much nearer a peer must be measured to count as nearer.
-const rttGrain = 500 * time.Microsecond
-
-// prefer moves peers that don't answer behind those that do, so that thrifty sending spares them, and nearer ones
-// to the front if only measurements tell.
-func (s *shard) prefer() {
-	p, ok := s.protocol.(interface{ Prefer([]view.MemberID) })
-	if !ok {
-		return
-	}
-	if ranks := s.rank(); !slices.IsSortedFunc(s.near, ranks.compare) {
-		slices.SortFunc(s.near, ranks.compare)
-		p.Prefer(s.near)
-	}
-}
-
-// ranks is how the peers are reached at one moment, in the order of shard.order.
-type ranks struct {
-	order []view.MemberID
-	away  []bool
-	rtts  []time.Duration // in grains; 0 if distances are configured
-}
-
-func (s *shard) rank() ranks {
-	r := ranks{order: s.order}
-	for _, id := range s.order {
-		rtt, reachable := s.replica.transport.Distance(id)
-		if !s.replica.options.measured {
-			rtt = 0
-		}
-		r.away, r.rtts = append(r.away, !reachable), append(r.rtts, rtt/rttGrain)
-	}
-	return r
-}
-
-func (r *ranks) compare(a, b view.MemberID) int {
-	i, j := slices.Index(r.order, a), slices.Index(r.order, b)
-	if r.away[i] != r.away[j] {
-		if r.away[i] {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Or(cmp.Compare(r.rtts[i], r.rtts[j]), i-j)
 }
 
 // turn handles what arrived, and reports whether to go on.

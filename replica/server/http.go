@@ -7,8 +7,7 @@ import (
 // Health is what a replica knows of its own condition. The methods are cheap and safe for concurrent use;
 // nil means yes, an error says for people why not.
 type Health interface {
-	// Ready reports whether this member serves its role: its disk is open and it votes or catches up as
-	// its view says.
+	// Ready reports whether this member serves clients well: it votes, and does not catch up with others as a newcomer.
 	Ready() error
 	// Quorum reports whether this site reaches a quorum, so that operations can be served here.
 	Quorum() error

@@ -1,0 +1,103 @@
+package runtime
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// rttGrain is how much nearer a peer must be measured to count as nearer.
+const rttGrain = 500 * time.Microsecond
+
+// unheard is how long a peer that was never heard may be on its way.
+const unheard = time.Second
+
+// reach is how a peer is reached.
+type reach uint8
+
+const (
+	answers  reach = iota // lately
+	expected              // not heard yet, and nothing speaks against it
+	away                  // it does not answer, or did not answer the replica of the view before
+)
+
+// reach tells how a peer is reached, and the smallest round trip lately.
+func (r *Replica) reach(id view.MemberID) (reach, time.Duration) {
+	rtt, reachable := r.transport.Distance(id)
+	switch {
+	case reachable:
+		return answers, rtt
+	case rtt == 0 && time.Since(r.start) < unheard && !slices.Contains(r.options.Away, id):
+		return expected, rtt
+	}
+	return away, rtt
+}
+
+// Away lists the peers that don't answer: the next replica asks them last (Options.Away).
+func (r *Replica) Away() (all []view.MemberID) {
+	for _, id := range r.options.Nearest {
+		if how, _ := r.reach(id); how == away {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// first is the order in which peers are asked before anything is heard of them.
+func (o *Options) first() []view.MemberID {
+	order := slices.Clone(o.Nearest)
+	slices.SortStableFunc(order, func(a, b view.MemberID) int {
+		return compareYes(slices.Contains(o.Away, a), slices.Contains(o.Away, b))
+	})
+	return order
+}
+
+// compareYes puts what is not before what is.
+func compareYes(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// prefer moves peers that don't answer behind those that do, so that thrifty sending spares them, and nearer ones
+// to the front if only measurements tell.
+func (s *shard) prefer() {
+	p, ok := s.protocol.(interface{ Prefer([]view.MemberID) })
+	if !ok {
+		return
+	}
+	if ranks := s.rank(); !slices.IsSortedFunc(s.near, ranks.compare) {
+		slices.SortFunc(s.near, ranks.compare)
+		p.Prefer(s.near)
+	}
+}
+
+// ranks is how the peers are reached at one moment, in the order of shard.order.
+type ranks struct {
+	order []view.MemberID
+	reach []reach
+	rtts  []time.Duration // in grains; 0 if distances are configured
+}
+
+func (s *shard) rank() ranks {
+	r := ranks{order: s.order}
+	for _, id := range s.order {
+		how, rtt := s.replica.reach(id)
+		if !s.replica.options.measured {
+			rtt = 0
+		}
+		r.reach, r.rtts = append(r.reach, how), append(r.rtts, rtt/rttGrain)
+	}
+	return r
+}
+
+func (r *ranks) compare(a, b view.MemberID) int {
+	i, j := slices.Index(r.order, a), slices.Index(r.order, b)
+	return cmp.Or(cmp.Compare(r.reach[i], r.reach[j]), cmp.Compare(r.rtts[i], r.rtts[j]), i-j)
+}
