@@ -30,8 +30,8 @@ type CheckOptions struct {
 	History  string // file for the recorded operations; empty: none
 }
 
-// check loads the cluster from every site while members are killed, wiped and restarted, then decides whether
-// what the clients saw is linearizable. It returns an error unless it is.
+// check loads the cluster from every site while members are killed, wiped, restarted and replaced, then decides
+// whether what the clients saw is linearizable. It returns an error unless it is.
 func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, screen *screen) (err error) {
 	protocol := s.Options.Manifest.Spec.Protocol
 	spec, err := checked.Spec(protocol)
@@ -58,7 +58,12 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	if err != nil {
 		return err
 	}
-	if err := checked.ReadBack(ctx, connected.sites, recorder); err != nil {
+	present, err := cluster.dial(ctx) // to the members that there are now
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, present.close()) }()
+	if err := checked.ReadBack(ctx, present.sites, recorder); err != nil {
 		return err
 	}
 	operations := recorder.Operations()
@@ -119,17 +124,18 @@ type fault struct {
 	line string
 }
 
-// plan kills and restarts the last site and, where two members may be lost, wipes the second one meanwhile.
+// plan kills and restarts the last site and, where two members may be lost, wipes the second one meanwhile. Then it
+// replaces the first one.
 func plan(sites []string, faults int) []fault {
 	last := sites[len(sites)-1]
 	p := []fault{{0.25, "kill " + last}}
 	if faults > 1 && len(sites) > 2 {
 		p = append(p, fault{0.4, "wipe " + sites[1]})
 	}
-	return append(p, fault{0.6, "restart " + last})
+	return append(p, fault{0.6, "restart " + last}, fault{0.75, "replace " + sites[0]})
 }
 
-// faults carries out the plan, and waits until all members serve again.
+// faults carries out the plan, and waits until all members serve again. Before the members change, it waits too.
 func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console, screen *screen) error {
 	protocol, err := capability.Find(s.Options.Manifest.Spec.Protocol)
 	if err != nil {
@@ -151,17 +157,32 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 			timer.Stop()
 			return ctx.Err()
 		}
+		if strings.HasPrefix(f.line, "replace ") {
+			if err := serveAgain(ctx, cluster); err != nil {
+				return err
+			}
+		}
 		text, err := console.Execute(ctx, f.line)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.line, err)
 		}
 		screen.print(text + "\n")
+		if err := console.Follow(ctx, f.line, func(string) {}); err != nil { // the screen has the lines already
+			return fmt.Errorf("%s: %w", f.line, err)
+		}
 	}
+	if err := serveAgain(ctx, cluster); err != nil {
+		return err
+	}
+	screen.print("all members serve again\n")
+	return nil
+}
+
+func serveAgain(ctx context.Context, cluster *Cluster) error {
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	if err := cluster.WaitServing(within); err != nil {
 		return fmt.Errorf("after the faults: %w", err)
 	}
-	screen.print("all members serve again\n")
 	return nil
 }

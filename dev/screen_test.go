@@ -86,8 +86,8 @@ func TestPlan(t *testing.T) {
 		faults int
 		want   []fault
 	}{
-		{[]string{"a", "b", "c"}, 1, []fault{{0.25, "kill c"}, {0.6, "restart c"}}},
-		{[]string{"a", "b", "c", "d", "e"}, 2, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}}},
+		{[]string{"a", "b", "c"}, 1, []fault{{0.25, "kill c"}, {0.6, "restart c"}, {0.75, "replace a"}}},
+		{[]string{"a", "b", "c", "d", "e"}, 2, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace a"}}},
 	} {
 		if got := plan(tt.sites, tt.faults); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%v: %v, want %v", tt.sites, got, tt.want)

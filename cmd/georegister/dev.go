@@ -29,8 +29,9 @@ and replaced, from the prompt or by the subcommands in another shell. Ctrl-C sto
 order. Only traffic between members is delayed: a client is as near to every site as its own loopback
 interface.
 
-With --check, clients at every site run a bounded workload while members are killed, wiped and
-restarted; then the recorded history is checked, and the exit status is 0 only if it is linearizable.`,
+With --check, clients at every site run a bounded workload while members are killed, wiped, restarted
+and replaced; then the recorded history is checked, and the exit status is 0 only if it is
+linearizable.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
 			if session.Options.Manifest, err = v1alpha1.Load(manifest); err != nil {
