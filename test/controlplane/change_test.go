@@ -78,6 +78,18 @@ func slowly(s *v1alpha1.GeoRegisterClusterSpec) {
 	s.Storage.TransferRate = &rate
 }
 
+// foundedForPatientClients is a cluster that serves, with an operator, whose clients are not to see any error.
+func foundedForPatientClients(t *testing.T) (*World, *v1alpha1.GeoRegisterCluster, *Load) {
+	t.Helper()
+	w := newWorld(t)
+	StartOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", nil)
+	w.serving(c)
+	load := StartPatientLoad(t, w.kubelet, c)
+	load.Progress(50)
+	return w, c, load
+}
+
 // unbroken fails if the load had an operation that ended as unavailable or unknown.
 func (w *World) unbroken(l *Load) {
 	w.t.Helper()
@@ -88,7 +100,7 @@ func (w *World) unbroken(l *Load) {
 
 func TestSitesAreAddedAndOthersRemoved(t *testing.T) {
 	t.Parallel()
-	w, c, _, load := founded(t)
+	w, c, load := foundedForPatientClients(t)
 	check := w.fill(c, 10, 10_000)
 	w.change(c, five)
 	after := w.replaced(c, 3)
@@ -184,7 +196,7 @@ func TestANodePoolMovesItsMembers(t *testing.T) {
 // A newcomer that no node takes keeps the change from beginning; the sites are edited back.
 func TestAChangeThatCanNotBeginIsTakenBack(t *testing.T) {
 	t.Parallel()
-	w, c, _, load := founded(t)
+	w, c, load := foundedForPatientClients(t)
 	before := w.record(c)
 	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) {
 		five(s)

@@ -33,8 +33,23 @@ type Load struct {
 	done     chan error
 }
 
+// impatience is how long clients wait for a member before they ask another one.
+const impatience = time.Second
+
 // StartLoad runs clients against a cluster that serves, until Finish.
 func StartLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster) *Load {
+	t.Helper()
+	return startLoad(t, k, cluster, impatience)
+}
+
+// StartPatientLoad runs clients that wait for an answer for as long as a test may take: what they end without one does
+// not come from a machine that is busy.
+func StartPatientLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster) *Load {
+	t.Helper()
+	return startLoad(t, k, cluster, within)
+}
+
+func startLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, patience time.Duration) *Load {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Load{t: t, recorder: history.NewRecorder(nil), stop: stop, done: make(chan error, 1)}
@@ -44,7 +59,7 @@ func StartLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster) *
 	}
 	spec.KeyCount = 20
 	for _, site := range cluster.Spec.Sites {
-		l.sites = append(l.sites, l.site(k, cluster, site.Name))
+		l.sites = append(l.sites, l.site(k, cluster, site.Name, patience))
 	}
 	loop := workload.Loop{
 		Spec: spec, Sites: l.sites, Clients: 2, Seed: 1, Recorder: l.recorder,
@@ -63,7 +78,7 @@ var sites = []string{"ca", "va", "ir", "or", "jp"}
 
 // site is a site whose clients prefer its own members, found as by the site's Service, and then those of any other site,
 // also of one that is added later.
-func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string) workload.Site {
+func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string, patience time.Duration) workload.Site {
 	endpoints := []client.Endpoint{{Site: name, Address: "passthrough:///" + name}}
 	for _, other := range sites {
 		if other != name {
@@ -71,7 +86,7 @@ func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name strin
 		}
 	}
 	connect := func(ctx context.Context, _ int) (workload.Doer, error) {
-		c, err := k.connect(ctx, cluster.Name, endpoints)
+		c, err := k.connect(ctx, cluster.Name, endpoints, patience)
 		if err != nil {
 			return nil, err
 		}
@@ -82,10 +97,12 @@ func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name strin
 }
 
 // connect is a client of a cluster, whose endpoints have the names of sites as addresses.
-func (k *Kubelet) connect(ctx context.Context, cluster string, endpoints []client.Endpoint) (*client.Client, error) {
+func (k *Kubelet) connect(
+	ctx context.Context, cluster string, endpoints []client.Endpoint, patience time.Duration,
+) (*client.Client, error) {
 	dial := grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) { return k.dialSite(ctx, cluster, site) })
 	return client.Dial(ctx, client.Options{
-		Endpoints: endpoints, InOrder: true, AttemptTimeout: time.Second, DialOptions: []grpc.DialOption{dial},
+		Endpoints: endpoints, InOrder: true, AttemptTimeout: patience, DialOptions: []grpc.DialOption{dial},
 	})
 }
 

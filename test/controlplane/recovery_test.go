@@ -27,24 +27,33 @@ func (w *World) fill(c *v1alpha1.GeoRegisterCluster, values, size int) (check fu
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a bound that no test reaches
 	w.t.Cleanup(cancel)
-	store, err := w.kubelet.connect(ctx, c.Name, endpoints)
+	store, err := w.kubelet.connect(ctx, c.Name, endpoints, impatience)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = store.Close() }) // of a store that may be gone
 	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i + 1)}, size) }
 	for i := range values {
-		if err := store.Set(ctx, fmt.Sprintf("filled-%d", i), value(i)); err != nil {
-			w.t.Fatal(err)
-		}
+		eventually(w.t, "a value is written", func() string {
+			if err := store.Set(ctx, fmt.Sprintf("filled-%d", i), value(i)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
 	}
 	return func() {
 		w.t.Helper()
 		for i := range values {
-			got, err := store.Get(ctx, fmt.Sprintf("filled-%d", i))
-			if err != nil || !bytes.Equal(got, value(i)) {
-				w.t.Fatalf("value %d has %d bytes instead of %d (%v)", i, len(got), size, err)
-			}
+			eventually(w.t, "a value is read", func() string {
+				got, err := store.Get(ctx, fmt.Sprintf("filled-%d", i))
+				if err != nil {
+					return err.Error()
+				}
+				if !bytes.Equal(got, value(i)) {
+					w.t.Fatalf("value %d has %d bytes instead of %d, or other ones", i, len(got), size)
+				}
+				return ""
+			})
 		}
 	}
 }
