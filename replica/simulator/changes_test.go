@@ -52,13 +52,10 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 		{"a view is told before it is recorded", mistakes{manager: managerMistakes{forgets: true}}, changes, 500, 500},
 		{"votes count on one side", mistakes{member: member.Mistakes{CountOneSide: true}}, changes, 500, 500},
 		{"the state of one is enough", mistakes{member: member.Mistakes{FetchFromOne: true}}, changes, 2000, 2000},
-		{"what another change fetched counts", mistakes{member: member.Mistakes{KeepFetched: true}}, changes, 2000, 2000},
-		{"who was removed is answered", mistakes{member: member.Mistakes{AnyEpoch: true}, manager: managerMistakes{anyEpoch: true}}, changes, 2000, 2000},
 		{"what is fetched replaces what is newer", mistakes{abd: abd.Mistakes{AdoptBlindly: true}, gryff: gryff.Mistakes{AdoptBlindly: true}}, changes, 2000, 2000},
 		{"a write goes on with a new carstamp", mistakes{abd: abd.Mistakes{ResumeWithNewTag: true}, gryff: gryff.Mistakes{ResumeWithNewTag: true}}, changes, 2000, 2000},
 		{"an rmw goes on as a new one", mistakes{gryff: gryff.Mistakes{ResumeAsNew: true}}, changes, 0, 500},
 		{"work of earlier views is not settled", mistakes{member: member.Mistakes{SettledAtOnce: true}}, stops, 0, 4000},
-		{"pre-accepts stay unchanged", mistakes{gryff: gryff.Mistakes{KeepUnchanged: true}}, stops, 0, 4000},
 	} {
 		find := func(t *testing.T, start Start, rmws, seeds int) {
 			if raceEnabled {
@@ -85,49 +82,74 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 	}
 }
 
-// drawStraggler makes a schedule in which one of five members, b, is not told of the next view for a while. The
-// member that was replaced, a, lives on near it, and so does c, which holds the next view. A write meets the other
-// two members of that view and the newcomer; then b reads. If answers of one view counted in another, b would have
-// a majority of the former view: a, itself and c. Random schedules come to this too seldom.
-func drawStraggler(seed uint64) Schedule {
+// pentagon is five members as far from each other, with disks and clients that lose no time.
+func pentagon(seed uint64) (Schedule, stream) {
 	const ms = time.Millisecond
-	draw := newStream(seed, forSchedule, 3)
-	network := profile.Profile{Name: "straggler", Sites: []string{"a", "b", "c", "d", "e"}}
+	network := profile.Profile{Name: "pentagon", Sites: []string{"a", "b", "c", "d", "e"}}
 	for a := range 5 {
-		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{30 * ms}, 5))
+		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{20 * ms}, 5))
 		network.RTT[a][a] = profile.Local
 	}
-	for _, near := range [][2]int{{0, 1}, {1, 2}, {3, 4}, {0, 3}} {
-		network.RTT[near[0]][near[1]], network.RTT[near[1]][near[0]] = 6*ms, 6*ms
-	}
-	s := Schedule{Seed: seed, env: environment{
+	return Schedule{Seed: seed, env: environment{
 		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 5),
-		sealed: true, retry: 70 * ms, suspect: 200 * ms, clientRTT: profile.Local, patience: 2 * time.Second,
+		sealed: true, shuffled: true, retry: 30 * ms, suspect: 90 * ms, clientRTT: profile.Local, patience: 2 * time.Second,
+	}}, newStream(seed, forSchedule, 3)
+}
+
+// drawStraggler makes a schedule in which three of five members change, and the manager does not reach two: if one of
+// them stays, it holds the view before while the others and the newcomers have gone on; the other one leaves, and lives
+// on. A write meets the newcomers; then the one that stays reads. If answers of one view counted in another, it would
+// have a majority of the view before: itself, the one that left, and the other one that stays. Random schedules come to
+// this too seldom.
+func drawStraggler(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := pentagon(seed)
+	s.Faults = []Fault{{
+		Kind: Change, Node: draw.below(5), At: 100 * ms, For: 20 * ms, Join: 3, Leave: 3, Alive: true,
+		Side: 1<<draw.below(5) | 1<<draw.below(5),
 	}}
-	const round = 300 * ms // of the manager; b stands still whenever it calls
-	s.Faults = append(s.Faults, Fault{Kind: Change, Node: 0, At: 100 * ms, For: round, Join: 1, Leave: 1, Alive: true})
-	for i := range time.Duration(3) {
-		s.Faults = append(s.Faults, Fault{Kind: Pause, Node: 1, At: 90*ms + i*round, For: 20 * ms})
-	}
 	s.plan(3, 20*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
-	s.plan(3, 550*ms+draw.between(0, 30*ms), register.Operation{Kind: register.Write, Value: register.Value("new")})
-	for i := range time.Duration(8) {
-		s.plan(1, 600*ms+i*10*ms, register.Operation{Kind: register.Read})
+	s.plan(draw.below(5), 1800*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
+	for home := range 5 {
+		for i := range time.Duration(4) {
+			s.plan(home, 1900*ms+i*50*ms, register.Operation{Kind: register.Read})
+		}
 	}
-	s.Settle = 1200 * ms
+	s.Settle = 2500 * ms
 	return s
 }
 
-// What random schedules come to too seldom.
-func TestRareMistakesOfReplacementsAreFound(t *testing.T) {
+// drawTwice makes a schedule of two changes that leave one of five members. Between them something is written that one
+// member does not hear of: perhaps the one that stays, which fetched the state of another one in the first change, and
+// would do with that.
+func drawTwice(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := pentagon(seed)
+	alone := draw.below(5)
+	s.Faults = []Fault{
+		{Kind: Change, Node: draw.below(5), At: 100 * ms, For: 20 * ms, Leave: 2, Alive: true},
+		{Kind: Partition, Node: -1, At: 1000 * ms, For: 400 * ms, Side: 1 << alone},
+		{Kind: Change, Node: draw.below(5), At: 1400 * ms, For: 20 * ms, Leave: 2, Alive: true},
+	}
+	s.plan((alone+1+draw.below(4))%5, 1050*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
+	for home := range 5 {
+		s.plan(home, 2000*ms, register.Operation{Kind: register.Read})
+	}
+	s.Settle = 2500 * ms
+	return s
+}
+
+// What random schedules come to too seldom. KeepUnchanged and RecoverAsPlain of Gryff are shown step by step, by its
+// scripts.
+func TestRareMistakesOfChangesAreFound(t *testing.T) {
 	t.Parallel()
 	const seeds = 500
-	find := func(draw func(uint64) Schedule, start Start, wrong managerMistakes) *Failure {
+	find := func(draw func(uint64) Schedule, start Start, wrong managerMistakes, classes ...Class) *Failure {
 		for seed := range uint64(seeds) {
 			s := draw(seed)
 			s.env.wrong = wrong
-			if o := s.Run(start, nil); o.Failure != nil && (o.Failure.Class == Violation || wrong == managerMistakes{}) {
-				return o.Failure // members of two views also stop, since they take positions in one for the other's
+			if f := s.Run(start, nil).Failure; f != nil && (classes == nil || slices.Contains(classes, f.Class)) {
+				return f // members of two views also stop, since they take positions in one for the other's
 			}
 		}
 		return nil
@@ -139,13 +161,14 @@ func TestRareMistakesOfReplacementsAreFound(t *testing.T) {
 		wrong  managerMistakes
 	}{
 		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}, managerMistakes{anyEpoch: true}},
+		{"what another change fetched counts", drawTwice, member.Mistakes{KeepFetched: true}, managerMistakes{}},
 	} {
 		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				if f := find(c.draw, Member(inner), managerMistakes{}); f != nil {
 					t.Errorf("%v\n%s", f, Explain(f))
 				}
-				f := find(c.draw, MemberWith(inner, c.member), c.wrong)
+				f := find(c.draw, MemberWith(inner, c.member), c.wrong, Violation)
 				if f == nil {
 					t.Fatalf("not found within %d seeds", seeds)
 				}

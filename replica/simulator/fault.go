@@ -57,7 +57,7 @@ type Fault struct {
 	At   time.Duration
 	For  time.Duration // until it is undone: the process starts again, the partition heals, ...; Change: between rounds of calls
 	Node int           // the position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links
-	Side uint64        // Partition: a bit per node on the one side
+	Side uint64        // Partition: a bit per node on the one side; Change: per node that the manager does not reach
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
 	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
@@ -91,6 +91,9 @@ func (f Fault) String() string {
 	case Change:
 		text = fmt.Sprintf("change at %v: %d join, %d leave, the one at site %d first; a round of calls every %v",
 			f.At, f.Join, f.Leave, f.Node+1, f.For)
+		if f.Side != 0 {
+			text += fmt.Sprintf(", none of members %s", members(f.Side))
+		}
 		if f.Alive {
 			text += "; their processes live on"
 		}

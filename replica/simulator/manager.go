@@ -187,7 +187,7 @@ func (m *manager) call(kind eventKind, nd *node, about int) {
 		m.world.schedule(0, e)
 		return
 	}
-	if m.draw.chance(m.pace.Rate) {
+	if m.draw.chance(m.pace.Rate) || m.pace.Side&(1<<nd.index) != 0 {
 		return
 	}
 	m.world.schedule(m.draw.between(0, m.pace.Size), e)
@@ -303,8 +303,6 @@ func (m *manager) missing() string {
 			return nd.name() + " does not hold the last view"
 		case !nd.voter():
 			return nd.name() + " does not vote"
-		case nd.transferring():
-			return nd.name() + " keeps a record of a transfer that is over"
 		}
 	}
 	return ""

@@ -76,8 +76,10 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 			o.Hits++
 		}
 	}
-	if class == "" {
-		class, reason = judge(o.History, checkTimeout)
+	if class == "" || class == Unbounded { // what clients saw tells more
+		if seen, why := judge(o.History, checkTimeout); seen != "" {
+			class, reason = seen, why
+		}
 	}
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
@@ -119,11 +121,12 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	if !w.finish(bound) {
 		return w.stuck("at the end ")
 	}
-	if !w.run(w.now+bound, func() bool { return w.pending() == 0 }) {
+	if !w.run(w.now+bound, func() bool { return w.pending() == 0 && !w.transferring() }) {
 		if w.err != nil {
 			return Broken, w.err.Error()
 		}
-		return Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances", w.pending())
+		return Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances; records of transfers are left: %v",
+			w.pending(), w.transferring())
 	}
 	return "", ""
 }

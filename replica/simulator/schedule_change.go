@@ -36,6 +36,11 @@ func (s *Schedule) drawChanges(seed uint64, n int) {
 		changes = append(changes, f)
 	}
 	s.splitNewcomers(draw, n, join)
+	for i := range changes {
+		if draw.chance(200) { // some learn what others know only from their peers
+			changes[i].Side = drawSide(draw, n)
+		}
+	}
 	for _, f := range changes {
 		s.Faults = append(s.Faults, f)
 		if draw.chance(500) {

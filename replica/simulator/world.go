@@ -202,6 +202,11 @@ func (w *world) handle(e *event) {
 	}
 }
 
+// transferring reports whether members of the last view keep records of transfers that are over.
+func (w *world) transferring() bool {
+	return slices.ContainsFunc(w.nodes, func(nd *node) bool { return nd.acts && nd.held == w.manager.record && !nd.gone && nd.transferring() })
+}
+
 // pending is how many operations and instances the protocols still hold.
 func (w *world) pending() int {
 	total := 0
