@@ -14,6 +14,8 @@ func TestRecordHoldsTheView(t *testing.T) {
 	in := load(t, "full")
 	in.View.Epoch, in.View.Issued = 4, 9
 	in.View.Members[0] = view.Member{ID: 8, Site: "ca", Address: "x:7000"} // came later: founded on no disk
+	in.View.Members[1].Leaving, in.View.Since = true, 2
+	in.View.Members = append(in.View.Members, view.Member{ID: 9, Site: "ca", Address: "y:7000", Disk: "d", Joining: true})
 	got, err := ParseRecord(Record(in))
 	if err != nil {
 		t.Fatal(err)

@@ -83,11 +83,14 @@ func (s *situation) newcomers(there map[string]int) (all []view.Member) {
 	return all
 }
 
-// waits reports whether a member was made as a newcomer, and can still join as one.
+// waits reports whether a member was made as a newcomer, or a first member, and can still join as one.
 func (s *situation) waits(m view.Member) bool {
 	seen := s.Member(m.ID)
 	there := seen.StatefulSet != nil && seen.StatefulSet.DeletionTimestamp == nil ||
 		seen.StatefulSet == nil && seen.Volume != nil && seen.Volume.DeletionTimestamp == nil
+	if s.view.Epoch == 0 { // a volume that is lost before the cluster is founded is made again
+		return s.elsewhere(m) == ""
+	}
 	fresh := seen.Report == nil || seen.Report.Role == world.Waiting && seen.Report.View.Epoch == 0
 	return m.ID > s.view.LastIssued() && there && fresh && s.lost(m) == "" && s.elsewhere(m) == ""
 }

@@ -128,17 +128,23 @@ func (s *situation) proceed() *outcome {
 	if safe && len(working) == 0 {
 		return s.finish(rest)
 	}
+	if len(working) == 0 && s.settled() { // all who can do something are done, and too few of them hold what is needed
+		return s.abandon(fmt.Sprintf("too few of those after it are left: %s", list(s.hopes(rest))))
+	}
 	if !s.settled() {
 		return waitFor("ViewNotConfirmed", "%s; view %d counts once a majority of the members before the change and one of those after it "+
 			"say that they hold it; missing: %s", s.changing(), s.view.Epoch, list(s.lacking()))
 	}
-	if len(working) == 0 { // all who are left are done, and too few hold what is needed
-		for _, id := range rest {
-			m := s.view.Members[s.view.Index(id)]
-			working = append(working, fmt.Sprintf("%s %s", name(m), s.hopeless(m)))
-		}
-	}
 	return waitFor("CatchingUp", "%s; %s; not done: %s", s.changing(), s.done().text(), list(working))
+}
+
+// hopes says of each of some members why it is given up in a change.
+func (s *situation) hopes(rest []view.MemberID) (all []string) {
+	for _, id := range rest {
+		m := s.view.Members[s.view.Index(id)]
+		all = append(all, fmt.Sprintf("%s %s", name(m), s.hopeless(m)))
+	}
+	return all
 }
 
 func (s *situation) finish(rest []view.MemberID) *outcome {
@@ -147,9 +153,8 @@ func (s *situation) finish(rest []view.MemberID) *outcome {
 		return waitFor("CannotChange", "%s", sentence(err.Error()))
 	}
 	reason := fmt.Sprintf("%s: the change is finished with view %d of %d members", s.changing(), next.Epoch, next.Size())
-	for _, id := range rest {
-		m := s.view.Members[s.view.Index(id)]
-		reason += fmt.Sprintf("; it is finished without %s, which %s", name(m), s.hopeless(m))
+	if len(rest) > 0 {
+		reason += "; it is finished without some: " + list(s.hopes(rest))
 	}
 	return act(s.record(next, "FinishingChange", reason), Normal("ChangeFinished", "ChangeView", reason))
 }

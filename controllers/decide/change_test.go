@@ -197,6 +197,20 @@ func TestJointView(t *testing.T) {
 			changes + ": the change is abandoned with view 3, since member 4 (site c) does not answer: connection refused"},
 		{"the newcomer is silent since a moment", step(begun, told, done(1, 2), down(4), lately(4)), "", "Progressing=True CatchingUp: " + changes +
 			"; 2 of 3 have ended what was under way before, 0 of 1 hold the state; not done: member 4 (site c) does not answer: connection refused"},
+		{"a member that stays is lost, and with it what the others do not hold", step(begun, told, done(1, 2, 4), func(s *world.Snapshot) {
+			gone(s, 2)
+			for i := range s.Members { // 3 was not lost but moved
+				if s.Members[i].ID == 3 {
+					s.Members[i] = healthy(3).Members[2]
+				}
+			}
+			s.Record.View = joint(healthy(3).Record.View, 3)
+			told(s)
+			placed(s, 3, "x")
+			placed(s, 4, "y")
+			pool(s, 2, "y")
+		}), "AbandoningChange 3 with 1 2 3", "Progressing=True AbandoningChange: " + changes + ": the change is abandoned with view 3, since too few " +
+			"of those after it are left: member 2 (site b) lost its volume data-demo-b-2"},
 		{"the newcomer was never told and is lost", step(begun, lost(4)), "tell 2 to [1 2]", "Paused=False NotPaused: The operator keeps the cluster as asked"},
 		{"the members before it are too few to go back to", step(begun, told, down(2), lately(2), lost(4)), "", "Progressing=True NoQuorum: " + changes +
 			"; the change is to be abandoned, since member 4 (site c) lost its volume data-demo-c-4, once a majority of the members before " +
@@ -221,8 +235,8 @@ func TestJointView(t *testing.T) {
 			"under way before; member 3 (site c) ends what was under way before; member 4 (site d) fetches the state; member 5 (site e) " +
 			"fetches the state"},
 		{"one of two newcomers is enough", step(growing, told, done(1, 2, 3, 4), down(5)), "FinishingChange 3 with 1 2 3 4 5",
-			"Progressing=True FinishingChange: " + grows + ": the change is finished with view 3 of 5 members; it is finished without member 5 " +
-				"(site e), which does not answer: connection refused"},
+			"Progressing=True FinishingChange: " + grows + ": the change is finished with view 3 of 5 members; it is finished without some: member 5 " +
+				"(site e) does not answer: connection refused"},
 		{"one of two newcomers is waited for", step(growing, told, done(1, 2, 3, 4)), "", "Progressing=True CatchingUp: " + grows + "; 4 of 5 have " +
 			"ended what was under way before, 1 of 2 hold the state; not done: member 5 (site e) fetches the state"},
 		{"another node pool for a newcomer", step(growing, told, func(s *world.Snapshot) { pool(s, 4, "zone-x") }), "AbandoningChange 3 with 1 2 3",

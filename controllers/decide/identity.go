@@ -2,6 +2,9 @@ package decide
 
 import (
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
@@ -10,20 +13,47 @@ import (
 )
 
 // mayBeNew reports whether nothing that is seen contradicts that the cluster was never founded: no record,
-// no view in the status, nobody holds a view, and nobody but the first members is there. The status may have been
+// no view in the status, nobody holds a view, and nobody but the first members and such as were never used is there. The status may have been
 // wiped, so what it lacks proves nothing; but where all disks and the record are gone, it is all that is left to tell.
 func (s *situation) mayBeNew() bool {
 	if s.Record.Exists || s.Cluster.Status.View != nil {
 		return false
 	}
-	first := view.View{Members: build.FirstMembers(s.Cluster, s.Settings)}
-	for _, m := range s.Members {
-		i := first.Index(m.ID)
-		if i < 0 || first.Members[i].Site != m.Site || m.Report != nil && m.Report.View.Epoch > 0 {
+	for i := range s.Members {
+		m := &s.Members[i]
+		first := slices.ContainsFunc(s.first, func(o view.Member) bool { return o.ID == m.ID })
+		if m.Report != nil && m.Report.View.Epoch > 0 || !first && !s.unused(m) {
 			return false
 		}
 	}
 	return true
+}
+
+// unused reports whether a member surely holds nothing.
+func (s *situation) unused(m *world.Member) bool {
+	switch {
+	case m.Report != nil:
+		return m.Report.Role == world.Waiting && m.Report.View.Epoch == 0
+	case build.OnDisk(s.Cluster):
+		return m.Volume != nil && m.Volume.Status.Phase == corev1.ClaimPending
+	}
+	return m.Pod != nil && m.Pod.Spec.NodeName == ""
+}
+
+// firstMembers are the members to found the cluster with. If the sites were edited meanwhile, they are those that are
+// there and in their place, and others under ids that nobody has.
+func (s *situation) firstMembers() []view.Member {
+	if s.Record.Exists {
+		return nil
+	}
+	first := view.View{Members: build.FirstMembers(s.Cluster, s.Settings)}
+	for _, m := range s.Members {
+		known := view.Member{ID: m.ID, Site: m.Site}
+		if i := first.Index(m.ID); i < 0 || first.Members[i].Site != m.Site || s.elsewhere(known) != "" {
+			return s.newcomers(map[string]int{})
+		}
+	}
+	return first.Members
 }
 
 // found makes the first view out of the disks of the first members, once every one of them says that its disk
@@ -34,7 +64,10 @@ func found(s *situation) *outcome {
 	}
 	var founders []manager.Founder
 	var missing []string
-	for _, m := range build.FirstMembers(s.Cluster, s.Settings) {
+	if o := s.discard(); o != nil { // of a spec that was edited before this
+		return o
+	}
+	for _, m := range s.first {
 		r := s.report(m.ID)
 		if r == nil || r.Role != world.Waiting || r.Disk == "" {
 			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))

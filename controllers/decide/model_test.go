@@ -13,16 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // disk is what survives a member's process.
 type disk struct {
-	name  string
-	view  view.View
-	votes bool
+	name             string
+	view             view.View
+	digest           string
+	votes            bool
+	settled, fetched bool // in the joint view that it holds
+	state            int  // the latest write that it knows of
 }
 
 // machine is one member of the model: its objects and, while its pod runs, its process.
@@ -35,7 +37,8 @@ type machine struct {
 	up                bool
 	down              int // rounds until a crashed process starts again
 	podUID, changedAt int
-	byOperator        bool // the operator ended its pod, and it does not vote again yet
+	pool              string // that its StatefulSet is for
+	byOperator        bool   // the operator ended its pod, and it does not vote again yet
 }
 
 // model is a tiny world that plans are carried out in.
@@ -50,7 +53,11 @@ type model struct {
 	counter   int
 	foundings map[string]bool
 	committed uint64
-	made      map[view.MemberID]bool
+	disks     map[view.MemberID]string // that views named: an id is of one disk for ever
+	issued    view.MemberID
+	acked     int    // the latest write that a client was told of
+	faults    int    // how many kinds of them there are
+	givenUp   uint64 // the epoch of the last view that a recovery gave up
 	log       []string
 }
 
@@ -58,7 +65,7 @@ const roundLasts = 10 * time.Second
 
 func newModel(t *testing.T, seed uint64, sites int) *model {
 	c := testCluster(sites)
-	return &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cluster: c, foundings: map[string]bool{}, made: map[view.MemberID]bool{}}
+	return &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cluster: c, foundings: map[string]bool{}, disks: map[view.MemberID]string{}}
 }
 
 func (w *model) note(format string, args ...any) {
@@ -83,23 +90,31 @@ func (w *model) machine(id view.MemberID) *machine {
 }
 
 func (m *machine) voter(v view.View) bool {
-	return m != nil && m.disk != nil && m.disk.votes && m.disk.view.Digest() == v.Digest()
+	return m != nil && m.disk != nil && m.disk.votes && m.disk.view.Epoch == v.Epoch && m.disk.digest == v.Digest()
 }
 
 func (m *machine) running() bool { return m != nil && m.pod && m.up && m.disk != nil }
 
 func (w *model) reaches(a, b *machine) bool {
-	return a.running() && b.running() && a.disk.view.Epoch > 0 && a.disk.view.Digest() == b.disk.view.Digest()
+	return a.running() && b.running() && a.disk.view.Epoch > 0 && a.disk.digest == b.disk.digest
 }
 
-// others counts the voters of a member's view that it reaches, without itself.
-func (w *model) others(m *machine) (n int) {
+// reached are the voters of a member's view that it reaches, without itself.
+func (w *model) reached(m *machine) map[view.MemberID]*machine {
+	all := map[view.MemberID]*machine{}
 	for _, o := range m.disk.view.Members {
 		if other := w.machine(o.ID); o.ID != m.id && w.reaches(m, other) && other.disk.votes {
-			n++
+			all[o.ID] = other
 		}
 	}
-	return n
+	return all
+}
+
+// learns has a member know what some others know.
+func (m *machine) learns(from map[view.MemberID]*machine) {
+	for _, o := range from { // order is irrelevant: the latest counts
+		m.disk.state = max(m.disk.state, o.disk.state)
+	}
 }
 
 // snapshot is what an operator sees.
@@ -112,6 +127,9 @@ func (w *model) snapshot() world.Snapshot {
 		named := view.Member{ID: m.id, Site: m.site}
 		if m.set {
 			seen.StatefulSet = statefulSetOf(named, m.setHash)
+			if m.pool != "" {
+				seen.StatefulSet.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: m.pool}
+			}
 		}
 		if m.pod {
 			changed := metav1.NewTime(epoch.Add(time.Duration(m.changedAt) * roundLasts))
@@ -132,26 +150,29 @@ func (w *model) snapshot() world.Snapshot {
 }
 
 func (w *model) report(m *machine) *world.Report {
-	r := &world.Report{ClusterID: "demo.1", View: m.disk.view, Disk: m.disk.name, Shards: 1}
+	r := &world.Report{ClusterID: "demo.1", View: m.disk.view, Disk: m.disk.name, Shards: 1,
+		Change: world.Change{Settled: m.disk.settled, Fetched: m.disk.fetched}}
 	if r.View.Epoch == 0 {
 		return r
 	}
-	r.Digest, r.Role = r.View.Digest(), world.Learner
+	r.Digest, r.Role = m.disk.digest, world.Learner
 	if m.disk.votes {
 		r.Role, r.Voting = world.Voter, 1
 	}
-	reached := 0
+	if r.View.Index(m.id) < 0 {
+		r.Role = world.Removed
+		return r
+	}
+	reached := map[view.MemberID]bool{m.id: true}
 	for _, o := range r.View.Members {
 		if o.ID == m.id {
 			continue
 		}
 		ok := w.reaches(m, w.machine(o.ID))
-		if ok {
-			reached++
-		}
+		reached[o.ID] = ok
 		r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: ok})
 	}
-	r.Quorum = reached+1 >= r.View.Majority()
+	r.Quorum = r.View.Quorum(func(id view.MemberID) bool { return reached[id] })
 	return r
 }
 
@@ -174,12 +195,68 @@ func (w *model) tick() {
 				m.up = true
 			}
 		}
-		if m.running() && m.disk.view.Epoch > 0 && !m.disk.votes && w.others(m) >= m.disk.view.Faults()+1 {
-			m.disk.votes = true
-			w.note("member %d votes", m.id)
+		if m.running() && m.disk.view.Epoch > 0 {
+			w.gossip(m)
+			w.progress(m)
 		}
 		if m.running() && m.disk.votes {
 			m.byOperator = false
+		}
+	}
+	w.serve()
+}
+
+// gossip has a member take on a later view of somebody in its own.
+func (w *model) gossip(m *machine) {
+	for _, o := range m.disk.view.Members {
+		if other := w.machine(o.ID); other.running() && other.disk.view.Epoch > m.disk.view.Epoch && w.rng.IntN(4) == 0 {
+			w.configure(m, other.disk.view)
+		}
+	}
+}
+
+// progress has a member join with a new disk, or do its part in a joint view, from those that it reaches.
+func (w *model) progress(m *machine) {
+	v, others := m.disk.view, w.reached(m)
+	if v.Index(m.id) < 0 || w.rng.IntN(2) == 0 {
+		return
+	}
+	answers := func(id view.MemberID) bool { return others[id] != nil }
+	if !m.disk.votes && v.Meets(answers) {
+		m.learns(others)
+		m.disk.votes = true
+		w.note("member %d votes", m.id)
+	}
+	if !m.disk.votes || !v.Joint() || !v.Quorum(func(id view.MemberID) bool { return id == m.id || answers(id) }) {
+		return
+	}
+	if m.disk.settled = true; v.Transfers(m.id) && !m.disk.fetched {
+		m.learns(others)
+		m.disk.fetched = true
+		w.note("member %d holds the state", m.id)
+	}
+}
+
+// serve has a client write, at a random quorum, and be told of it.
+func (w *model) serve() {
+	for _, m := range w.machines {
+		if !m.running() || m.disk.view.Index(m.id) < 0 || !m.disk.votes {
+			continue
+		}
+		voters := w.reached(m)
+		voters[m.id] = m
+		quorum := map[view.MemberID]*machine{}
+		for _, i := range w.rng.Perm(m.disk.view.Size()) {
+			if id := m.disk.view.Members[i].ID; voters[id] != nil {
+				quorum[id] = voters[id]
+			}
+			if m.disk.view.Quorum(func(id view.MemberID) bool { return quorum[id] != nil }) {
+				w.acked++
+				for _, o := range quorum { // order is irrelevant: all are written to
+					o.disk.state = w.acked
+				}
+				return
+			}
 		}
 	}
 }
@@ -200,6 +277,9 @@ func (w *model) apply(p Plan) {
 			continue
 		}
 		m := w.machine(id)
+		if m != nil && !m.set && !m.pod && m.disk == nil {
+			m.site = site
+		}
 		if m == nil {
 			m = &machine{id: id, site: site}
 			w.machines = append(w.machines, m)
@@ -209,10 +289,10 @@ func (w *model) apply(p Plan) {
 		case *corev1.PersistentVolumeClaim:
 			if m.disk == nil && object.UID == "" {
 				w.newDisk(m)
-				w.made[m.id] = true
 			}
 		case *appsv1.StatefulSet:
 			m.set, m.setHash = true, hashOf(object.Spec.Template.Annotations)
+			m.pool = object.Spec.Template.Spec.NodeSelector[corev1.LabelTopologyZone]
 		}
 	}
 }
@@ -224,7 +304,7 @@ func (w *model) newDisk(m *machine) {
 
 func (w *model) take(step Step, stale bool) {
 	if step != nil {
-		w.note("stale %t: %T %+v", stale, step, step)
+		w.note("stale %t: %s", stale, line(step))
 	}
 	switch step := step.(type) {
 	case FoundCluster:
@@ -272,9 +352,17 @@ func (w *model) take(step Step, stale bool) {
 			return
 		}
 		if w.record.View.Index(m.id) >= 0 && w.record.View.Epoch >= w.committed {
-			w.fail("discarded member %d of the view", m.id)
+			if !stale { // else what is deleted is not any more what was looked at
+				w.fail("discarded member %d of the view", m.id)
+			}
+			return
 		}
 		m.set, m.pod, m.up = false, false, false
+		for _, object := range step.Objects {
+			if _, volume := object.(*corev1.PersistentVolumeClaim); volume {
+				m.disk = nil
+			}
+		}
 	}
 }
 
@@ -290,40 +378,57 @@ func (w *model) configure(m *machine, v view.View) {
 	if !m.running() || v.Epoch < m.disk.view.Epoch || v.Epoch == m.disk.view.Epoch && v.Digest() != m.disk.view.Digest() {
 		return
 	}
-	if m.disk.view.Epoch == 0 {
+	if m.disk.view.Epoch == 0 && v.Index(m.id) >= 0 {
 		m.disk.votes = v.Members[v.Index(m.id)].Disk == m.disk.name
 	}
-	m.disk.view = v
-	n := 0
-	for _, o := range v.Members {
-		if other := w.machine(o.ID); other != nil && other.disk != nil && other.disk.view.Digest() == v.Digest() {
-			n++
-		}
+	if v.Epoch > m.disk.view.Epoch {
+		m.disk.settled, m.disk.fetched = false, false
 	}
-	if n >= v.Majority() {
+	m.disk.view, m.disk.digest = v, v.Digest()
+	if v.Quorum(func(id view.MemberID) bool {
+		other := w.machine(id)
+		return other != nil && other.disk != nil && other.disk.digest == m.disk.digest
+	}) {
 		w.committed = max(w.committed, v.Epoch)
 	}
 }
 
 // changes holds a change of the view to what makes it safe.
 func (w *model) changes(step ChangeView) {
-	old, n := w.record.View, 0
-	for _, m := range old.Members {
-		if w.machine(m.ID).voter(old) {
-			n++
-		}
-	}
-	if n < old.Majority() {
-		w.fail("the view changes although %d of %d hold the former one", n, old.Size())
-	}
+	old := w.record.View
+	votes := func(id view.MemberID) bool { return w.machine(id).voter(old) }
 	if step.View.Epoch != old.Epoch+1 {
 		w.fail("view %d follows %d", step.View.Epoch, old.Epoch)
 	}
-	for _, m := range step.View.Members {
-		if old.Index(m.ID) < 0 && w.made[m.ID] {
-			w.fail("id %d is given again", m.ID)
+	switch step.Kind {
+	case "BeginningChange":
+		if old.Joint() || !step.View.Joint() {
+			w.fail("a change begins from %s to %s", who(old), who(step.View))
 		}
+		if !old.Quorum(votes) {
+			w.fail("the view changes although too few hold the former one")
+		}
+	case "FinishingChange":
+		if !old.Joint() || step.View.Joint() || !old.Quorum(votes) {
+			w.fail("a change ends from %s to %s", who(old), who(step.View))
+		}
+	case "AbandoningChange":
+		if !old.Joint() || step.View.Joint() {
+			w.fail("a change is abandoned from %s to %s", who(old), who(step.View))
+		}
+	case "Recovering":
+		if old.Quorum(func(id view.MemberID) bool { return votes(id) && w.machine(id).running() }) {
+			w.fail("a quorum is given up")
+		}
+		w.acked, w.givenUp = w.machine(step.View.Members[0].ID).disk.state, old.Epoch
 	}
+	for _, m := range step.View.Members {
+		if disk, named := w.disks[m.ID]; named && disk != m.Disk || !named && m.ID <= w.issued {
+			w.fail("id %d is given again: to disk %s, and it was of disk %q", m.ID, m.Disk, disk)
+		}
+		w.disks[m.ID] = m.Disk
+	}
+	w.issued = max(w.issued, step.View.LastIssued())
 }
 
 // disrupts holds the end of a pod to what keeps the cluster serving.
@@ -331,135 +436,40 @@ func (w *model) disrupts(m *machine, stale bool) {
 	if stale || !m.running() || !m.disk.votes {
 		return
 	}
-	n := 0
 	for _, o := range m.disk.view.Members {
-		other := w.machine(o.ID)
-		if o.ID == m.id {
-			continue
-		}
-		if other.running() && other.voter(m.disk.view) {
-			n++
-		}
-		if other != nil && other.byOperator {
+		if other := w.machine(o.ID); o.ID != m.id && other != nil && other.byOperator {
 			w.fail("member %d is ended while member %d is down by the operator's hand", m.id, o.ID)
 		}
 	}
-	if n < m.disk.view.Majority() {
-		w.fail("without member %d, %d members vote", m.id, n)
+	if !m.disk.view.Quorum(func(id view.MemberID) bool {
+		other := w.machine(id)
+		return id != m.id && other.running() && other.voter(m.disk.view)
+	}) {
+		w.fail("without member %d too few vote", m.id)
 	}
 }
 
-// check holds the cluster to having one view that can serve.
+// check holds the cluster to having one view that can serve, and to keeping what a client was told of: every quorum has
+// somebody who knows it.
 func (w *model) check() {
 	serving := map[string]uint64{}
 	for _, m := range w.machines {
-		if m.disk == nil || m.disk.view.Epoch == 0 {
+		if m.disk == nil || m.disk.view.Epoch <= w.givenUp {
 			continue
 		}
-		n := 0
-		for _, o := range m.disk.view.Members {
-			if w.machine(o.ID).voter(m.disk.view) {
-				n++
-			}
+		v := m.disk.view
+		votes := func(id view.MemberID) bool {
+			o := w.machine(id)
+			return o != nil && o.disk != nil && o.disk.votes && o.disk.digest == m.disk.digest
 		}
-		if n >= m.disk.view.Majority() {
-			serving[m.disk.view.Digest()] = m.disk.view.Epoch
+		if v.Quorum(votes) {
+			serving[m.disk.digest] = v.Epoch
+		}
+		if v.Quorum(func(id view.MemberID) bool { return votes(id) && w.machine(id).disk.state < w.acked }) {
+			w.fail("a quorum of view %d does not know of write %d", v.Epoch, w.acked)
 		}
 	}
 	if len(serving) > 1 {
 		w.fail("two views can serve: %v", serving)
-	}
-}
-
-// whole reports whether every member but one votes in the record's view: then one more may be lost.
-func (w *model) whole() bool {
-	for _, m := range w.record.View.Members {
-		if o := w.machine(m.ID); !o.running() || !o.voter(w.record.View) {
-			return false
-		}
-	}
-	return w.record.Exists
-}
-
-// disturb does something bad, or something that users do.
-func (w *model) disturb() {
-	if len(w.machines) == 0 {
-		return
-	}
-	m := w.machines[w.rng.IntN(len(w.machines))]
-	switch w.rng.IntN(8) {
-	case 0, 1: // a process dies, and comes back in a while
-		m.up, m.down, m.changedAt = false, 1+w.rng.IntN(8), w.round
-		w.note("member %d crashes", m.id)
-	case 2: // a volume is deleted, with its pod
-		if w.whole() && w.record.View.Index(m.id) >= 0 {
-			m.disk, m.pod, m.up = nil, false, false
-			w.note("member %d loses its volume", m.id)
-		}
-	case 3: // a disk is emptied in place
-		if w.whole() && w.record.View.Index(m.id) >= 0 {
-			w.newDisk(m)
-			m.up, m.down = false, 1
-			w.note("member %d loses its disk in place", m.id)
-		}
-	case 4:
-		w.note("the record is deleted")
-		w.record = world.Record{}
-	case 5: // an old backup comes back
-		if len(w.former) > 0 {
-			w.record.View, w.record.Exists = w.former[len(w.former)-1].View, true
-			w.counter++
-			w.record.UID, w.record.ResourceVersion = "restored", fmt.Sprint(w.counter)
-			w.note("the record is restored to epoch %d", w.record.View.Epoch)
-		}
-	case 6:
-		w.counter++
-		w.cluster.Spec.Image = fmt.Sprintf("image:%d", w.counter)
-		w.cluster.Generation++
-	case 7:
-		m.pod, m.up = false, false
-		w.note("the pod of member %d is deleted", m.id)
-	}
-}
-
-func TestRandomFaults(t *testing.T) {
-	for _, sites := range []int{3, 5} {
-		for seed := range uint64(40) {
-			t.Run(fmt.Sprintf("%d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites) })
-		}
-	}
-}
-
-func randomFaults(t *testing.T, seed uint64, sites int) {
-	w := newModel(t, seed, sites)
-	var stale []Plan // of an operator that was stopped, and goes on later
-	for range 150 {
-		w.tick()
-		if w.rng.IntN(4) == 0 {
-			w.disturb()
-		}
-		p := Next(w.snapshot())
-		if w.rng.IntN(10) == 0 {
-			stale = append(stale, p)
-		}
-		w.carryOut(p, false)
-		if len(stale) > 0 && w.rng.IntN(10) == 0 {
-			w.carryOut(stale[0], true)
-			stale = stale[1:]
-		}
-	}
-	var p Plan
-	for range 300 { // without faults it must come to rest
-		w.tick()
-		p = Next(w.snapshot())
-		w.carryOut(p, false)
-	}
-	if !w.whole() || p.Step != nil || p.Again != late {
-		w.fail("not at rest: %T, conditions %v", p.Step, summary(p))
-	}
-	for _, m := range w.record.View.Members {
-		if w.machine(m.ID).podHash != build.SpecHash(w.cluster) {
-			w.fail("member %d runs a former spec", m.ID)
-		}
 	}
 }

@@ -53,7 +53,7 @@ func (s *situation) pinned(m view.Member, object client.Object) client.Object {
 			asked[corev1.ResourceStorage] = has
 		}
 	case *appsv1.StatefulSet:
-		if seen.StatefulSet != nil && (s.siteOf(m) == nil || s.view.Epoch > 0 && s.elsewhere(m) != "") {
+		if seen.StatefulSet != nil && (s.siteOf(m) == nil || s.elsewhere(m) != "") {
 			object.Spec.Template.Spec.NodeSelector = maps.Clone(seen.StatefulSet.Spec.Template.Spec.NodeSelector)
 		}
 	}
@@ -65,7 +65,7 @@ func (s *situation) pinned(m view.Member, object client.Object) client.Object {
 func (s *situation) leftover() (all []*world.Member) {
 	for i := range s.Members {
 		m := &s.Members[i]
-		if s.view.Index(m.ID) < 0 && !slices.ContainsFunc(s.asked.join, func(o view.Member) bool { return o.ID == m.ID }) {
+		if s.view.Index(m.ID) < 0 && !slices.ContainsFunc(slices.Concat(s.asked.join, s.first), func(o view.Member) bool { return o.ID == m.ID }) {
 			all = append(all, m)
 		}
 	}

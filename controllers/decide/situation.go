@@ -19,11 +19,14 @@ type situation struct {
 	world.Snapshot
 	// view is the recorded view where it can be trusted, else the highest that a member reports; epoch 0
 	// where there is none. Steps rest on it only when doubt is nil; the status shows it in any case.
-	view view.View
+	view   view.View
+	digest string // of the view
 	// doubt says why the recorded view can't be acted on, or is nil.
 	doubt *cause
 	// asked is how the members that spec.sites asks for differ from those of the view, if that is plain and known.
 	asked membership
+	// first are the members to found the cluster with, where there is no record.
+	first []view.Member
 }
 
 // cause is why something is as it is, for a condition: a word for machines and a sentence for people.
@@ -36,6 +39,7 @@ func understand(s world.Snapshot) *situation {
 		of.doubt = of.doubtFormer()
 		return of // without a view: none of what is seen is this resource's
 	}
+	of.first = of.firstMembers()
 	of.doubt = of.doubtRecord()
 	of.view = s.Record.View
 	if of.doubt != nil {
@@ -43,6 +47,7 @@ func understand(s world.Snapshot) *situation {
 			of.view = held
 		}
 	}
+	of.digest = of.view.Digest()
 	of.asked = of.compare()
 	return of
 }
@@ -56,9 +61,8 @@ func (s *situation) members() []view.Member {
 			return !starts && s.Member(m.ID) == nil
 		})...)
 	}
-	first := build.FirstMembers(s.Cluster, s.Settings)
 	if s.mayBeNew() {
-		return first
+		return s.first
 	}
 	var seen []view.Member
 	for _, m := range s.Members {
@@ -107,7 +111,7 @@ func (s *situation) runningImage() string {
 // holds reports whether a member says that it holds the view.
 func (s *situation) holds(id view.MemberID) bool {
 	r := s.report(id)
-	return r != nil && r.View.Epoch == s.view.Epoch && r.Digest == s.view.Digest()
+	return r != nil && r.View.Epoch == s.view.Epoch && r.Digest == s.digest
 }
 
 // lacking says of each member of the view that does not hold it what it does.
