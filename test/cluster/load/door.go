@@ -27,11 +27,13 @@ const (
 // certainly have no effect, so that the history does not fill with writes of unknown outcome.
 type door struct {
 	endpoint client.Endpoint
+	out      io.Writer
 	open     atomic.Bool // the last operation got its outcome
 
 	mu        sync.Mutex // held while knocking
 	connected *client.Client
 	knocked   time.Time
+	served    bool // once
 }
 
 // visitor is one client of a site.
@@ -100,6 +102,10 @@ func (d *door) knock(ctx context.Context) error {
 		return err
 	}
 	d.open.Store(true)
+	if !d.served {
+		d.served = true
+		fmt.Fprintf(d.out, "site %s serves\n", d.endpoint.Site)
+	}
 	return nil
 }
 

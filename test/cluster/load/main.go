@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if !ok || doors[name] != nil {
 			return errors.New("write it like ca=shop-ca:7001, each site once")
 		}
-		d := &door{endpoint: client.Endpoint{Site: name, Address: address}}
+		d := &door{endpoint: client.Endpoint{Site: name, Address: address}, out: out}
 		doors[name] = d
 		sites = append(sites, workload.Site{Name: name, Connect: func(context.Context, int) (workload.Doer, error) {
 			return checked.Prefixed(&visitor{door: d}, prefix), nil

@@ -48,7 +48,7 @@ type Row struct {
 	Gap, GapAt time.Duration
 }
 
-// All is the Site of a Row over all sites: its gap is the longest of any of them.
+// All is the Site of a Row over all sites: its gap is the longest at any one of them.
 const All = "all"
 
 // Rows has one row for each phase and site, and after those of a phase one for all its sites.
