@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +43,8 @@ type simulateFlags struct {
 const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
 saw, and prints latencies by kind of operation and site. The same flags give the same result on any machine.
 
-The exit status is not 0 if the history is not linearizable, or an operation got stuck though faults were over.`
+The exit status is not 0 if the history is not linearizable, or an operation or a change of members got stuck though
+faults were over.`
 
 const simulateExample = `  georegister simulate --protocol gryff --profile gryff --sites 3
   georegister simulate --protocol abd --rtt a-b=72ms,a-c=151ms,b-c=88ms --workload ycsb-b -o json
@@ -253,6 +255,13 @@ func (f simulateFlags) soakRun(c *cobra.Command, start simulator.Start, row capa
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
 		f.protocol, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
+	if slices.Contains(kinds, simulator.Change) {
+		fmt.Fprintf(out, "changes of members, and how many of them before the faults were over:")
+		for _, c := range report.Changes() {
+			fmt.Fprintf(out, " %s %d (%d)", c.Kind, c.All, c.Meanwhile)
+		}
+		fmt.Fprintln(out)
+	}
 	if len(report.Failures) == 0 {
 		fmt.Fprintln(out, "verdict: linearizable, nothing stuck")
 		return nil

@@ -74,7 +74,7 @@ func TestSimulateFaults(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = simulate("--protocol", "abd", "--soak", "20", "--sites", "3")
-	if err != nil || !strings.Contains(out, "abd: 20 schedules") {
+	if err != nil || !strings.Contains(out, "abd: 20 schedules") || !strings.Contains(out, "changes of members") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

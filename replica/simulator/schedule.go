@@ -116,6 +116,7 @@ func Draw(seed uint64, options Options) Schedule {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
 	}
 	if slices.Contains(options.Faults, Change) {
+		s.stretch(2)
 		s.drawChanges(seed, n)
 	}
 	return s

@@ -14,7 +14,6 @@ func without(kinds []FaultKind, kind FaultKind) []FaultKind {
 // is without them.
 func (s *Schedule) drawChanges(seed uint64, n int) {
 	draw := newStream(seed, forChanges, 0)
-	s.stretch(2)
 	size, join := n, 0
 	var changes []Fault
 	for range 1 + draw.below(3) {

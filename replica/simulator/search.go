@@ -97,6 +97,22 @@ func (r *Report) add(o Outcome, paths map[string]uint64) {
 	}
 }
 
+// ChangeCount is how many changes of members of a kind there were.
+type ChangeCount struct {
+	Kind      string
+	All       uint64
+	Meanwhile uint64 // of those, before the faults were over
+}
+
+// Changes tells how many changes of members of each kind there were; an abandoned one counts as that.
+func (r Report) Changes() (counts []ChangeCount) {
+	for _, kind := range append(changeKinds(), "abandoned") {
+		path := "change." + kind
+		counts = append(counts, ChangeCount{kind, r.Paths[path], r.Paths[path+".meanwhile"]})
+	}
+	return counts
+}
+
 // Missing lists the paths, of those declared, that were never taken.
 func (r Report) Missing(declared []string) []string {
 	var missing []string
