@@ -412,6 +412,18 @@ func TestStatusOfAChange(t *testing.T) {
 	}
 }
 
+// A change is over when everybody knows it, whoever is silent later.
+func TestAChangeStaysOver(t *testing.T) {
+	s := healthy(3)
+	s.Record.View.Epoch = 5
+	told(s)
+	silent(s, 1)
+	silent(s, 2)
+	if change := Next(*s).Status.Change; change != nil {
+		t.Errorf("change %+v", change)
+	}
+}
+
 func TestServicesOfFormerSites(t *testing.T) {
 	s := healthy(3)
 	s.Sites = []string{"a", "b", "c", "z"}

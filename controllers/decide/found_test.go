@@ -37,6 +37,12 @@ func TestSitesAreEditedBeforeTheFirstView(t *testing.T) {
 			s.Member(2).Volume.Status.Phase = corev1.ClaimPending
 			s.Cluster.Spec.Sites[1].Name = "x"
 		}, "discard 2, 2 objects", "ViewKnown=False NotFounded: The cluster has no view yet"},
+		{"somebody who stays says nothing, and may hold the cluster's view", func(s *world.Snapshot) {
+			empty(s)
+			silent(s, 1)
+			s.Cluster.Spec.Sites[1].Name = "x"
+		}, "", "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: " +
+			"member 1 (site a) does not answer: connection refused; member 4 (site x) is not made yet"},
 		{"a volume that says nothing may hold the cluster's", func(s *world.Snapshot) {
 			empty(s)
 			silent(s, 2)

@@ -40,6 +40,14 @@ func (s *situation) unused(m *world.Member) bool {
 	return m.Pod != nil && m.Pod.Spec.NodeName == ""
 }
 
+// allWait reports whether every first member of whom something is there says that its disk is empty.
+func (s *situation) allWait() bool {
+	return !slices.ContainsFunc(s.first, func(m view.Member) bool {
+		seen := s.Member(m.ID)
+		return seen != nil && (seen.Report == nil || !s.unused(seen))
+	})
+}
+
 // firstMembers are the members to found the cluster with. If the sites were edited meanwhile, they are those that are
 // there and in their place, and others under ids that nobody has.
 func (s *situation) firstMembers() []view.Member {
@@ -64,7 +72,7 @@ func found(s *situation) *outcome {
 	}
 	var founders []manager.Founder
 	var missing []string
-	if o := s.discard(); o != nil { // of a spec that was edited before this
+	if o := s.discard(); o != nil && s.allWait() { // of a spec that was edited before this
 		return o
 	}
 	for _, m := range s.first {

@@ -45,9 +45,11 @@ func (w *model) disturb() {
 	case 4:
 		w.note("the record is deleted")
 		w.record = world.Record{}
+		w.forget()
 	case 5: // an old backup comes back
 		if len(w.former) > 0 {
 			w.record.View, w.record.Exists = w.former[len(w.former)-1].View, true
+			w.forget()
 			w.counter++
 			w.record.UID, w.record.ResourceVersion = "restored", fmt.Sprint(w.counter)
 			w.note("the record is restored to epoch %d", w.record.View.Epoch)
@@ -66,6 +68,15 @@ func (w *model) disturb() {
 		site.NodePool = &v1alpha1.NodePool{Value: fmt.Sprintf("zone-%d", w.rng.IntN(3))}
 		w.cluster.Generation++
 		w.note("site %s is to be at %s", site.Name, site.NodePool.Value)
+	}
+}
+
+// forget drops the ids of views that never took hold: with the record gone nobody may know them.
+func (w *model) forget() {
+	for id, named := range w.disks { // order is irrelevant: each is judged alone
+		if named.epoch > w.committed {
+			delete(w.disks, id)
+		}
 	}
 }
 
@@ -95,7 +106,7 @@ func (w *model) sites() map[string]int {
 const (
 	faultsAlone = 8
 	withEdits   = 11
-	seeds       = 45
+	seeds       = 100
 )
 
 func TestRandomFaults(t *testing.T) {

@@ -53,19 +53,24 @@ type model struct {
 	counter   int
 	foundings map[string]bool
 	committed uint64
-	disks     map[view.MemberID]string // that views named: an id is of one disk for ever
-	issued    view.MemberID
-	acked     int    // the latest write that a client was told of
-	faults    int    // how many kinds of them there are
-	givenUp   uint64 // the epoch of the last view that a recovery gave up
+	disks     map[view.MemberID]named // an id is of one disk for ever
+	acked     int                     // the latest write that a client was told of
+	faults    int                     // how many kinds of them there are
+	givenUp   uint64                  // the epoch of the last view that a recovery gave up
 	log       []string
+}
+
+// named is the disk that a view named for an id, first that of an epoch.
+type named struct {
+	disk  string
+	epoch uint64
 }
 
 const roundLasts = 10 * time.Second
 
 func newModel(t *testing.T, seed uint64, sites int) *model {
 	c := testCluster(sites)
-	return &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cluster: c, foundings: map[string]bool{}, disks: map[view.MemberID]string{}}
+	return &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), cluster: c, foundings: map[string]bool{}, disks: map[view.MemberID]named{}}
 }
 
 func (w *model) note(format string, args ...any) {
@@ -423,12 +428,14 @@ func (w *model) changes(step ChangeView) {
 		w.acked, w.givenUp = w.machine(step.View.Members[0].ID).disk.state, old.Epoch
 	}
 	for _, m := range step.View.Members {
-		if disk, named := w.disks[m.ID]; named && disk != m.Disk || !named && m.ID <= w.issued {
-			w.fail("id %d is given again: to disk %s, and it was of disk %q", m.ID, m.Disk, disk)
+		known, is := w.disks[m.ID]
+		if is && known.disk != m.Disk {
+			w.fail("id %d is given again: to disk %s, and it was of disk %s", m.ID, m.Disk, known.disk)
 		}
-		w.disks[m.ID] = m.Disk
+		if !is {
+			w.disks[m.ID] = named{m.Disk, step.View.Epoch}
+		}
 	}
-	w.issued = max(w.issued, step.View.LastIssued())
 }
 
 // disrupts holds the end of a pod to what keeps the cluster serving.

@@ -131,8 +131,13 @@ func (s *situation) jointChange() *v1alpha1.ChangeStatus {
 	return change
 }
 
-// leaves reports whether the view is not in force yet, or somebody whom it left out still has a pod or is about to.
-func (s *situation) leaves() bool { return !s.settled() || len(s.leftRunning()) > 0 }
+// leaves reports whether somebody is to be told of the end of a change, or was left out and is not removed yet.
+func (s *situation) leaves() bool {
+	return len(s.leftRunning()) > 0 || slices.ContainsFunc(s.view.Members, func(m view.Member) bool {
+		r := s.report(m.ID)
+		return r != nil && r.View.Epoch > 0 && r.View.Epoch < s.view.Epoch
+	})
+}
 
 // leftRunning are members whom the view left out, and who are not removed yet.
 func (s *situation) leftRunning() (all []view.MemberID) {

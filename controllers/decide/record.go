@@ -29,19 +29,20 @@ func (s *situation) doubtRecord() *cause {
 		return &cause{"RecordBehind", fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d, but a member "+
 			"holds epoch %d", record, s.Record.View.Epoch, held.Epoch)}
 	}
+	digest := s.Record.View.Digest()
 	holds := func(id view.MemberID) bool {
 		r := s.report(id)
-		return r != nil && r.Digest == s.Record.View.Digest()
+		return r != nil && r.Digest == digest
 	}
 	if s.Record.View.Quorum(holds) { // another view of its epoch never took hold, nor will it: the next one replaces it
 		return nil
 	}
 	for _, m := range s.Record.View.Members {
 		r := s.report(m.ID)
-		if r != nil && r.View.Epoch == s.Record.View.Epoch && r.Digest != s.Record.View.Digest() {
+		if r != nil && r.View.Epoch == s.Record.View.Epoch && r.Digest != digest {
 			return &cause{"ViewsDiffer", fmt.Sprintf("The record of the view, ConfigMap %s, and %s hold different views "+
 				"of epoch %d (%s and %s); if the record was edited, delete it: it is rebuilt from what the members hold",
-				record, name(m), r.View.Epoch, s.Record.View.Digest(), r.Digest)}
+				record, name(m), r.View.Epoch, digest, r.Digest)}
 		}
 	}
 	return nil

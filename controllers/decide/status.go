@@ -137,7 +137,7 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 			add("MemberDown", s.silence(m))
 		} else if by := s.unreachedBy(m.ID); s.serves(m.ID) && len(by) > 0 {
 			add("MemberUnreachable", "votes, but can't be reached by "+strings.Join(by, ", "))
-		} else if pod := s.pod(m.ID); s.view.Epoch > 0 && !ready(pod) {
+		} else if pod := s.pod(m.ID); s.view.Epoch > 0 && !ready(pod) && !s.fetches(m) {
 			add("MemberNotReady", "votes, but its pod is not ready")
 		} else if pod := s.pod(m.ID); s.view.Epoch == 0 && pod != nil && podTrouble(pod) != "" {
 			add("MemberDown", podTrouble(pod))
@@ -150,6 +150,11 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 		}
 	}
 	return all
+}
+
+// fetches reports whether a newcomer of a joint view is about to get ready.
+func (s *situation) fetches(m view.Member) bool {
+	return m.Joining && s.serves(m.ID) && !s.report(m.ID).Change.Fetched
 }
 
 // unreachedBy names the voters that say that they can't reach a member.
