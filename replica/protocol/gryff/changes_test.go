@@ -464,6 +464,9 @@ func TestClientsNoticeNoChange(t *testing.T) {
 }
 
 func TestMistakesInChangesAreNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the searches take seconds")
+	}
 	for name, c := range map[string]struct {
 		factory  member.Factory
 		mistakes member.Mistakes
