@@ -133,3 +133,28 @@ func TestPorts(t *testing.T) {
 		t.Errorf("ports %+v; those that are free should be kept of %+v", got, kept)
 	}
 }
+
+// The view tells where members are, so they wait for their ports until the processes of a run that was killed ended.
+func TestPortsThatAreInTheViewAreWaitedFor(t *testing.T) {
+	members := newRecord(manifest(t, threeSites)).Members
+	if err := assign(members, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	port := members[1].Ports.Peer
+	outlives, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var picker portPicker
+	if err := picker.assign(members, 0, true); err == nil || !strings.Contains(err.Error(), "where the others look for b, is taken") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	assigned := make(chan error)
+	go func() { assigned <- assign(members, 0, true) }()
+	if err := outlives.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-assigned; err != nil || members[1].Ports.Peer != port {
+		t.Errorf("the port became free, and the member is at %d (%v), not %d", members[1].Ports.Peer, err, port)
+	}
+}

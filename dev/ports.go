@@ -1,10 +1,12 @@
 package dev
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"time"
 )
 
 // Ports are taken from below the ranges from which systems draw the local ports of outgoing connections
@@ -66,10 +68,25 @@ func (p *portPicker) any() (int, error) {
 
 // assign gives every member its ports. Those of an earlier run are kept where they are free. A Redis base
 // port that is not 0 is the first member's, the others follow; it is an error if one is taken, or a port for peers of
-// members that have a view: it tells where they are.
+// members that have a view: it tells where they are. Those of a run that was killed take a moment to end.
 func assign(members []memberRecord, redisBase int, viewed bool) error {
-	var picker portPicker
-	return picker.assign(members, redisBase, viewed)
+	for deadline := time.Now().Add(stopWithin); ; time.Sleep(pollEvery) {
+		var picker portPicker
+		err := picker.assign(members, redisBase, viewed)
+		if taken := (*peerPortTaken)(nil); !errors.As(err, &taken) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// peerPortTaken is the error that members which are about to end cause.
+type peerPortTaken struct {
+	port  int
+	label string
+}
+
+func (e *peerPortTaken) Error() string {
+	return fmt.Sprintf("port %d, where the others look for %s, is taken; stop what listens there", e.port, e.label)
 }
 
 // assignMore gives newcomers ports, beside members that run or may run again.
@@ -94,7 +111,7 @@ func (p *portPicker) assign(members []memberRecord, redisBase int, viewed bool) 
 				continue
 			}
 			if port == &m.Peer && viewed {
-				return fmt.Errorf("port %d, where the others look for %s, is taken; stop what listens there", *port, members[i].Label)
+				return &peerPortTaken{*port, members[i].Label}
 			}
 			free, err := p.any()
 			if err != nil {
