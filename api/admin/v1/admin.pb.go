@@ -80,12 +80,15 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 
 // View is a membership of the cluster (replica/view).
 type View struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	Issued        uint32                 `protobuf:"varint,4,opt,name=issued,proto3" json:"issued,omitempty"` // the highest member id ever given
-	Since         uint64                 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`   // the epoch from which on the members before a change were the same
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Cluster string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Epoch   uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Members []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"` // of a plain view
+	Issued  uint32                 `protobuf:"varint,4,opt,name=issued,proto3" json:"issued,omitempty"`  // the highest member id ever given
+	Since   uint64                 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`    // the epoch from which on the members before a change were the same
+	// The members of a joint view, instead of members: who knows no joint views, and would take it for a plain one in which
+	// everybody votes, finds no members and refuses it.
+	Changing      []*Member `protobuf:"bytes,6,rep,name=changing,proto3" json:"changing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,6 +156,13 @@ func (x *View) GetSince() uint64 {
 		return x.Since
 	}
 	return 0
+}
+
+func (x *View) GetChanging() []*Member {
+	if x != nil {
+		return x.Changing
+	}
+	return nil
 }
 
 type Member struct {
@@ -946,13 +956,14 @@ var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\x9c\x01\n" +
+	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\xd6\x01\n" +
 	"\x04View\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x126\n" +
 	"\amembers\x18\x03 \x03(\v2\x1c.georegister.admin.v1.MemberR\amembers\x12\x16\n" +
 	"\x06issued\x18\x04 \x01(\rR\x06issued\x12\x14\n" +
-	"\x05since\x18\x05 \x01(\x04R\x05since\"\x8e\x01\n" +
+	"\x05since\x18\x05 \x01(\x04R\x05since\x128\n" +
+	"\bchanging\x18\x06 \x03(\v2\x1c.georegister.admin.v1.MemberR\bchanging\"\x8e\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +
@@ -1065,23 +1076,24 @@ var file_api_admin_v1_admin_proto_goTypes = []any{
 }
 var file_api_admin_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
-	1,  // 1: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
-	0,  // 2: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
-	8,  // 3: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
-	9,  // 4: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
-	1,  // 5: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
-	7,  // 6: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
-	5,  // 7: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
-	10, // 8: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
-	3,  // 9: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
-	6,  // 10: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
-	11, // 11: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
-	4,  // 12: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	2,  // 1: georegister.admin.v1.View.changing:type_name -> georegister.admin.v1.Member
+	1,  // 2: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
+	0,  // 3: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
+	8,  // 4: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
+	9,  // 5: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
+	1,  // 6: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
+	7,  // 7: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
+	5,  // 8: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
+	10, // 9: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
+	3,  // 10: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
+	6,  // 11: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
+	11, // 12: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
+	4,  // 13: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_api_admin_v1_admin_proto_init() }

@@ -3,6 +3,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/view"
@@ -14,8 +15,12 @@ func ToProto(v view.View) *adminv1.View {
 		return nil
 	}
 	message := &adminv1.View{Cluster: v.Cluster, Epoch: v.Epoch, Issued: uint32(v.LastIssued()), Since: v.Since}
+	members := &message.Members
+	if v.Joint() {
+		members = &message.Changing
+	}
 	for _, m := range v.Members {
-		message.Members = append(message.Members, &adminv1.Member{
+		*members = append(*members, &adminv1.Member{
 			Id: uint32(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
 			Joining: m.Joining, Leaving: m.Leaving,
 		})
@@ -27,7 +32,7 @@ func ToProto(v view.View) *adminv1.View {
 // makes a view of epoch 0.
 func FromProto(message *adminv1.View) view.View {
 	v := view.View{Cluster: message.GetCluster(), Epoch: message.GetEpoch(), Issued: view.MemberID(message.GetIssued()), Since: message.GetSince()}
-	for _, m := range message.GetMembers() {
+	for _, m := range slices.Concat(message.GetMembers(), message.GetChanging()) {
 		v.Members = append(v.Members, view.Member{
 			ID: view.MemberID(m.GetId()), Site: m.GetSite(), Address: m.GetAddress(), Disk: m.GetDisk(),
 			Joining: m.GetJoining(), Leaving: m.GetLeaving(),

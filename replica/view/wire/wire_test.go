@@ -24,6 +24,19 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// A version that knows no joint views would let all members of one vote at once. It finds none, and refuses it.
+func TestVersionsWithoutJointViewsFindNoMembers(t *testing.T) {
+	joint := view.View{Cluster: "c", Epoch: 2, Members: []view.Member{{ID: 1}, {ID: 2, Joining: true}}}
+	if m := ToProto(joint); len(m.Members) != 0 || len(m.Changing) != 2 {
+		t.Errorf("a joint view tells the members %v, and %v as changing", m.Members, m.Changing)
+	}
+	for name, plain := range map[string]view.View{"before": joint.Before(), "after": joint.After()} {
+		if m := ToProto(plain); len(m.Members) != plain.Size() || len(m.Changing) != 0 {
+			t.Errorf("the view %s tells the members %v, and %v as changing", name, m.Members, m.Changing)
+		}
+	}
+}
+
 func TestBytes(t *testing.T) {
 	want := view.View{Cluster: "c", Epoch: 3, Members: []view.Member{{ID: 1, Leaving: true}, {ID: 2, Joining: true}}}
 	data, err := Marshal(want)
