@@ -138,7 +138,7 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 	}
 	m.throttle.spend(m.now, size)
 	s := m.known(from)
-	if s == nil || s.done || !bytes.Equal(t.GetFrom(), s.after) || msg.Op != m.config.Nonce {
+	if s == nil || s.done || !bytes.Equal(t.GetFrom(), s.after) || msg.Op != m.config.Nonce && !m.unnamed(msg) {
 		return // it was asked for twice, or by an earlier process or disk
 	}
 	end := s.after
@@ -172,6 +172,13 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 		m.askPage(from)
 		m.arrived()
 	}
+}
+
+// unnamed reports whether a page does not say which process asked for it: members of versions that know no joint views
+// don't. Such a page may be one that an earlier process of this disk asked for. For a lost disk that joins again it does
+// as well: its source had adopted that disk (knowsMe).
+func (m *Member) unnamed(msg *peerv1.Message) bool {
+	return msg.Op == 0 && m.state == transferring && !msg.GetTransfer().GetSame()
 }
 
 func (m *Member) adopt(records []*peerv1.Record) {

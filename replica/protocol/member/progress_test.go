@@ -141,6 +141,27 @@ func TestJoinGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+// In a rolling update with lost disks, the others may be of a version whose pages do not say which process asked.
+func TestJoinHearsMembersOfAnEarlierVersion(t *testing.T) {
+	w := newWorld(t, replacing(2).Before())
+	w.fill(1, 2)
+	w.start(1, 2, 3)
+	w.step()
+	w.lose = func(p packet) bool {
+		if p.message.Kind == peerv1.Kind_TRANSFER_PAGE {
+			p.message.Op = 0
+		}
+		return false
+	}
+	n := w.nodes[3]
+	n.disk, n.config.Bootstrap = disk{}, false
+	w.start(3)
+	w.until("it votes", n.member.Voter)
+	if len(bare(n.disk)) != records {
+		t.Errorf("it votes with %d records of %d", len(bare(n.disk)), records)
+	}
+}
+
 func TestJoinSettlesAfterARestart(t *testing.T) {
 	w := newWorld(t, replacing(2).Before())
 	w.fill(1, 2)
