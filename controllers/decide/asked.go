@@ -167,8 +167,8 @@ func (s *situation) obstacle() *cause {
 	return nil
 }
 
-// repairs reports whether the asked change gives lost members' places to others. It goes before updates then, which
+// repairs reports whether the asked change does without members that do not vote. It goes before updates then, which
 // wait for everybody to vote.
 func (s *situation) repairs() bool {
-	return slices.ContainsFunc(s.asked.leave, func(m view.Member) bool { return s.lost(m) != "" })
+	return slices.ContainsFunc(s.asked.leave, func(m view.Member) bool { return !s.serves(m.ID) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// repair goes on with a change that was begun, and begins one where members are lost.
+// repair goes on with a change that was begun, and begins one that does without members that do not vote.
 func repair(s *situation) *outcome {
 	if s.view.Joint() {
 		return s.proceed()

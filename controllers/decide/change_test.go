@@ -116,6 +116,12 @@ func TestBegin(t *testing.T) {
 			"Progressing=True RestartingMember: Restarts member 1: the spec changed"},
 		{"a repair goes before an update", func(s *world.Snapshot) { gone(s, 3); newcomer(s, 4, "c"); newImage(s) },
 			"BeginningChange 2 with 1 2 -3 +4", "Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
+		{"a dead site that is another one by now does not wait for an update", func(s *world.Snapshot) {
+			s.Cluster.Spec.Sites[1].Name = "x"
+			newcomer(s, 4, "x")
+			silent(s, 2)
+			newImage(s)
+		}, "BeginningChange 2 with 1 -2 3 +4", "Degraded=True MemberDown: Member 2 (site b) does not answer: connection refused"},
 		{"another node pool", func(s *world.Snapshot) { pool(s, 1, "zone-x"); newcomer(s, 4, "b"); placed(s, 4, "zone-x") },
 			"BeginningChange 2 with 1 -2 3 +4", "Progressing=True BeginningChange: The members change: member 2 (site b) leaves, since it is not on " +
 				"the nodes with topology.kubernetes.io/zone=zone-x; member 4 (site b) joins: began the change in view 2"},

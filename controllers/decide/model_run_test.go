@@ -106,21 +106,27 @@ func (w *model) sites() map[string]int {
 const (
 	faultsAlone = 8
 	withEdits   = 11
-	seeds       = 100
+	seeds       = 12
 )
 
 func TestRandomFaults(t *testing.T) {
+	taken := map[string]int{} // changes of the view, by their kind
 	for _, sites := range []int{3, 5} {
 		for seed := range uint64(seeds) {
-			t.Run(fmt.Sprintf("%d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites, faultsAlone) })
-			t.Run(fmt.Sprintf("edits of %d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites, withEdits) })
+			t.Run(fmt.Sprintf("%d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites, faultsAlone, taken) })
+			t.Run(fmt.Sprintf("edits of %d sites, seed %d", sites, seed), func(t *testing.T) { randomFaults(t, seed, sites, withEdits, taken) })
+		}
+	}
+	for _, kind := range []string{"BeginningChange", "FinishingChange", "AbandoningChange"} {
+		if taken[kind] < seeds {
+			t.Errorf("%s: %d times, which tests little", kind, taken[kind])
 		}
 	}
 }
 
-func randomFaults(t *testing.T, seed uint64, sites, faults int) {
+func randomFaults(t *testing.T, seed uint64, sites, faults int, taken map[string]int) {
 	w := newModel(t, seed, sites)
-	w.faults = faults
+	w.faults, w.taken = faults, taken
 	var stale []Plan // of an operator that was stopped, and goes on later
 	for range 150 {
 		w.tick()
@@ -189,7 +195,7 @@ func TestRandomRecoveries(t *testing.T) {
 			w.faults = withEdits
 			for range 20 + seed {
 				w.tick()
-				if w.rng.IntN(6) == 0 && w.record.Exists && w.acked > 0 && len(w.former) > 1 {
+				if w.rng.IntN(6) == 0 && w.record.Exists && w.acked != (writes{}) && len(w.former) > 1 {
 					w.disturb()
 				}
 				w.carryOut(Next(w.snapshot()), false)

@@ -24,8 +24,11 @@ type disk struct {
 	digest           string
 	votes            bool
 	settled, fetched bool // in the joint view that it holds
-	state            int  // the latest write that it knows of
+	state            writes
 }
+
+// writes are the number of the latest write to each key.
+type writes [6]int
 
 // machine is one member of the model: its objects and, while its pod runs, its process.
 type machine struct {
@@ -54,8 +57,9 @@ type model struct {
 	foundings map[string]bool
 	committed uint64
 	disks     map[view.MemberID]named // an id is of one disk for ever
-	acked     int                     // the latest write that a client was told of
+	acked     writes                  // that clients were told of
 	faults    int                     // how many kinds of them there are
+	taken     map[string]int          // changes of the view, by their kind; nil: they are not counted
 	givenUp   uint64                  // the epoch of the last view that a recovery gave up
 	log       []string
 }
@@ -118,7 +122,9 @@ func (w *model) reached(m *machine) map[view.MemberID]*machine {
 // learns has a member know what some others know.
 func (m *machine) learns(from map[view.MemberID]*machine) {
 	for _, o := range from { // order is irrelevant: the latest counts
-		m.disk.state = max(m.disk.state, o.disk.state)
+		for key, write := range o.disk.state {
+			m.disk.state[key] = max(m.disk.state[key], write)
+		}
 	}
 }
 
@@ -244,8 +250,9 @@ func (w *model) progress(m *machine) {
 
 // serve has a client write, at a random quorum, and be told of it.
 func (w *model) serve() {
+	key := w.rng.IntN(2 * len(w.acked))
 	for _, m := range w.machines {
-		if !m.running() || m.disk.view.Index(m.id) < 0 || !m.disk.votes {
+		if key >= len(w.acked) || !m.running() || m.disk.view.Index(m.id) < 0 || !m.disk.votes {
 			continue
 		}
 		voters := w.reached(m)
@@ -256,9 +263,9 @@ func (w *model) serve() {
 				quorum[id] = voters[id]
 			}
 			if m.disk.view.Quorum(func(id view.MemberID) bool { return quorum[id] != nil }) {
-				w.acked++
+				w.acked[key]++
 				for _, o := range quorum { // order is irrelevant: all are written to
-					o.disk.state = w.acked
+					o.disk.state[key] = w.acked[key]
 				}
 				return
 			}
@@ -427,6 +434,9 @@ func (w *model) changes(step ChangeView) {
 		}
 		w.acked, w.givenUp = w.machine(step.View.Members[0].ID).disk.state, old.Epoch
 	}
+	if w.taken != nil {
+		w.taken[step.Kind]++
+	}
 	for _, m := range step.View.Members {
 		known, is := w.disks[m.ID]
 		if is && known.disk != m.Disk {
@@ -472,8 +482,10 @@ func (w *model) check() {
 		if v.Quorum(votes) {
 			serving[m.disk.digest] = v.Epoch
 		}
-		if v.Quorum(func(id view.MemberID) bool { return votes(id) && w.machine(id).disk.state < w.acked }) {
-			w.fail("a quorum of view %d does not know of write %d", v.Epoch, w.acked)
+		for key, write := range w.acked {
+			if v.Quorum(func(id view.MemberID) bool { return votes(id) && w.machine(id).disk.state[key] < write }) {
+				w.fail("a quorum of view %d does not know of write %d to key %d", v.Epoch, write, key)
+			}
 		}
 	}
 	if len(serving) > 1 {
