@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -252,5 +253,20 @@ func TestTiedTo(t *testing.T) {
 		if key != tt.key || value != tt.value {
 			t.Errorf("%s: tied to %s %q, want %s %q", name, key, value, tt.key, tt.value)
 		}
+	}
+}
+
+// A site that is not asked for any more is known by its Service.
+func TestSitesThatHaveAService(t *testing.T) {
+	in := input()
+	another := build.SiteService(in, "elsewhere")
+	another.SetNamespace("another")
+	r := operator(t, &diary{}, build.SiteService(in, "a"), build.SiteService(in, "gone"), another)
+	s, err := r.observe(t.Context(), shop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(s.Sites); got != "[a gone]" {
+		t.Errorf("sites %s", got)
 	}
 }

@@ -141,7 +141,7 @@ func (s *situation) goneForGood() string {
 	}
 	if s.Cluster.Spec.Recovery != nil {
 		if c := s.refusal(); c != nil {
-			text += " " + sentence(c.message) + "."
+			text += " " + c.message + "."
 		}
 	}
 	return text
@@ -159,7 +159,7 @@ func (s *situation) quorumIsLost() metav1.Condition {
 		return say(metav1.ConditionTrue, "MembersLost", s.goneForGood())
 	case s.Cluster.Spec.Recovery != nil:
 		if c := s.refusal(); c != nil {
-			return say(metav1.ConditionFalse, c.reason, sentence(c.message))
+			return say(metav1.ConditionFalse, c.reason, c.message)
 		}
 	}
 	return say(metav1.ConditionFalse, "QuorumThere", "A majority has its disks")

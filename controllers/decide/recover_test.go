@@ -55,14 +55,14 @@ func TestQuorumLost(t *testing.T) {
 		{"with consent", of(stranded, consents(1, 1)), "Recovering 2 with 1", "Progressing=True Recovering: Recovered from the lost quorum of view 1: " +
 			"view 2 has member 1 alone. Given up are members 2, 3: what they acknowledged and the trusted member had not heard of is lost, and " +
 			"reads may go back to older values"},
-		{"with consent for another view", of(stranded, consents(1, 4)), "", "QuorumLost=True MembersLost: " + gone2 + " Spec.recovery does nothing: it is " +
+		{"with consent for another view", of(stranded, consents(1, 4)), "", "QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: it is " +
 			"for view 4, and view 1 is in force; epoch must be that of status.view."},
-		{"with trust in nobody", of(stranded, consents(9, 1)), "", "QuorumLost=True MembersLost: " + gone2 + " Spec.recovery does nothing: member 9 is not in view 1."},
-		{"with trust in a lost member", of(stranded, consents(3, 1)), "", "QuorumLost=True MembersLost: " + gone2 + " Spec.recovery does nothing: member 3 " +
+		{"with trust in nobody", of(stranded, consents(9, 1)), "", "QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: member 9 is not in view 1."},
+		{"with trust in a lost member", of(stranded, consents(3, 1)), "", "QuorumLost=True MembersLost: " + gone2 + " spec.recovery does nothing: member 3 " +
 			"(site c) does not answer: connection refused."},
-		{"with a quorum", consents(1, 1), "", "QuorumLost=False QuorumThere: Spec.recovery does nothing: a quorum votes"},
+		{"with a quorum", consents(1, 1), "", "QuorumLost=False QuorumThere: spec.recovery does nothing: a quorum votes"},
 		{"with a quorum that the operator does not reach", of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3) }, consents(1, 1)), "",
-			"QuorumLost=False QuorumThere: Spec.recovery does nothing: member 1 says that it reaches a quorum"},
+			"QuorumLost=False QuorumThere: spec.recovery does nothing: member 1 says that it reaches a quorum"},
 		{"with members that are cut off", of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3); s.Member(1).Report.Quorum = false }, consents(1, 1)),
 			"Recovering 2 with 1", "QuorumLost=False QuorumThere: A majority has its disks"},
 		{"with trust in a member that learns", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Member(1).Report.Role = world.Learner }), "",
@@ -124,7 +124,7 @@ func TestRecovery(t *testing.T) {
 	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || len(r.GivenUp) != 2 {
 		t.Errorf("it is forgotten: %+v", r)
 	}
-	const past = "QuorumLost=False RecoveryIsPast: Spec.recovery does nothing: it is for view 1, and view 2 is in force"
+	const past = "QuorumLost=False RecoveryIsPast: spec.recovery does nothing: it is for view 1, and view 2 is in force"
 	if all := strings.Join(summary(p), "\n"); !strings.Contains(all, past) {
 		t.Errorf("got %s", all)
 	}
