@@ -72,11 +72,16 @@ func (w *World) joint(c *v1alpha1.GeoRegisterCluster) view.View {
 	return v
 }
 
-// slowly has members fetch what they join with for much longer than a test takes, once there are some megabytes.
-func slowly(s *v1alpha1.GeoRegisterClusterSpec) {
-	rate := resource.MustParse("64Ki")
-	s.Storage.TransferRate = &rate
+// fetching has members that join fetch so much a second.
+func fetching(rate string) func(*v1alpha1.GeoRegisterClusterSpec) {
+	return func(s *v1alpha1.GeoRegisterClusterSpec) {
+		quantity := resource.MustParse(rate)
+		s.Storage.TransferRate = &quantity
+	}
 }
+
+// slowly has members fetch what they join with for much longer than a test takes, once there are some megabytes.
+var slowly = fetching("64Ki")
 
 // foundedForPatientClients is a cluster that serves, with an operator, whose clients are not to see any error.
 func foundedForPatientClients(t *testing.T) (*World, *v1alpha1.GeoRegisterCluster, *Load) {
@@ -284,8 +289,8 @@ func TestANewcomerIsLostWhileItFetches(t *testing.T) {
 // former members is lost in it.
 func TestTheRecordAndAMemberAreLostDuringAChange(t *testing.T) {
 	t.Parallel()
-	w, c, _, load := foundedAs(t, slowly)
-	check := w.fill(c, 2, 100_000)
+	w, c, _, load := foundedAs(t, fetching("256Ki"))
+	check := w.fill(c, 6, 100_000) // some seconds for each change
 	w.change(c, five)
 	joint := w.joint(c)
 	object := w.recordObject(c)

@@ -3,8 +3,11 @@
 package controlplane
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -24,6 +27,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests wait for most of their time, so that more of them fit at once than there are processors.
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))); err != nil {
+			panic(err) // of a number
+		}
+	}
 	os.Exit(run(m))
 }
 
