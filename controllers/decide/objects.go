@@ -89,7 +89,8 @@ func (s *situation) discard() *outcome {
 		}
 		// What no view ever named holds nothing.
 		unused := m.ID > s.view.LastIssued() && (m.Report == nil || m.Report.View.Epoch == 0)
-		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && (unused || s.Cluster.Spec.Storage.Retention == v1alpha1.Delete) {
+		goes := unused || s.Cluster.Spec.Storage.Retention == v1alpha1.Delete && !s.wasGivenUp(m)
+		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && goes {
 			objects = append(objects, v)
 		}
 		if len(objects) > 0 {
@@ -97,6 +98,13 @@ func (s *situation) discard() *outcome {
 		}
 	}
 	return nil
+}
+
+// wasGivenUp reports whether a recovery gave a member up. Its volume may hold what the trusted one did not, so people
+// decide on it. The status alone remembers that, once the view has changed again.
+func (s *situation) wasGivenUp(m *world.Member) bool {
+	last := s.Cluster.Status.Recovered
+	return s.recovered() || last != nil && slices.Contains(last.GivenUp, int32(m.ID))
 }
 
 func discarded(m *world.Member, objects []client.Object) string {

@@ -88,6 +88,9 @@ func TestRecovery(t *testing.T) {
 	s := healthy(3)
 	stranded(s)
 	consents(1, 1)(s)
+	s.Cluster.Spec.Storage.Retention = v1alpha1.Delete
+	s.Member(2).Volume = volumeOf(view.Member{ID: 2, Site: "b"})
+	s.Member(2).VolumeNode, s.Member(2).NodeGone = "n2", true
 	var steps []string
 	take := func() Plan {
 		p := Next(*s)
@@ -123,6 +126,11 @@ func TestRecovery(t *testing.T) {
 	}
 	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || len(r.GivenUp) != 2 {
 		t.Errorf("it is forgotten: %+v", r)
+	}
+	s.Record.View = p.Step.(ChangeView).View
+	told(s)
+	if got := line(take().Step); got != "" || s.Member(2).Volume == nil {
+		t.Errorf("the volume that was given up is not kept: %s", got)
 	}
 	const past = "QuorumLost=False RecoveryIsPast: spec.recovery does nothing: it is for view 1, and view 2 is in force"
 	if all := strings.Join(summary(p), "\n"); !strings.Contains(all, past) {
