@@ -13,6 +13,7 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/dev"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload/closedloop"
 )
 
 // transferring are the flags of `bench transfer`.
@@ -46,14 +47,14 @@ func measureTransfers(ctx context.Context, args []string) error {
 	fmt.Printf("# A member fetches the state, on one machine: %s\n\n", machine())
 	fmt.Printf("%d keys, %s, durability %s; %d clients at each of the 2 sites that stay, with an operation every %s at most.\n\n",
 		f.keys, f.protocol, f.durability, f.clients, f.every)
-	fmt.Println("| value bytes | rate | fetched | compared only | took s | MiB/s | disk MiB/s | loopback MiB/s | p50 ms | p99 ms | longest gap ms | failed |")
-	fmt.Println("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Println("| value bytes | rate | fetched | compared only | took s | MiB/s | disk MiB/s | loopback MiB/s | CPU s | p50 ms | p99 ms | longest gap ms | failed |")
+	fmt.Println("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, valueBytes := range numbers("values", f.values) {
 		if err := f.measure(ctx, valueBytes); err != nil {
 			return fmt.Errorf("values of %d bytes: %w", valueBytes, err)
 		}
 	}
-	fmt.Println("\nLatencies and gaps are those before / during / after, of the clients at the two sites that stay.")
+	fmt.Println("\nLatencies and gaps are those before / during / after, of the clients at the two sites that stay. The CPU time is the newcomer's.")
 	return nil
 }
 
@@ -131,9 +132,9 @@ func (f transferring) transfer(ctx context.Context, data, rate string, valueByte
 	result := <-fetched
 	took := result.end.Sub(result.begin)
 	before, during, after := l.window("", begun.Add(-f.window), begun), l.window("", begun, over), l.window("", over, over.Add(f.window))
-	fmt.Printf("| %d | %s | %.0f MiB | %.0f MiB | %.1f | %.1f | %.0f | %.0f | %.1f / %.1f / %.1f | %.1f / %.1f / %.1f | %.0f / %.0f / %.0f | %d |\n",
+	fmt.Printf("| %d | %s | %.0f MiB | %.0f MiB | %.1f | %.1f | %.0f | %.0f | %.1f | %.1f / %.1f / %.1f | %.1f / %.1f / %.1f | %.0f / %.0f / %.0f | %d |\n",
 		valueBytes, rate, mib(result.change.GetBytes()), mib(result.change.GetSameBytes()), took.Seconds(),
-		mib(result.change.GetBytes()+result.change.GetSameBytes())/took.Seconds(), at.disk, at.loopback,
+		mib(result.change.GetBytes()+result.change.GetSameBytes())/took.Seconds(), at.disk, at.loopback, result.cpu.Seconds(),
 		ms(before.p50), ms(during.p50), ms(after.p50), ms(before.p99), ms(during.p99), ms(after.p99),
 		ms(before.gap), ms(during.gap), ms(after.gap), before.failed+during.failed+after.failed)
 	return nil
@@ -143,7 +144,8 @@ func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 
 // fetch is how a member fetched the state.
 type fetch struct {
-	begin, end time.Time // when it was in the joint view first, and when it had everything
+	begin, end time.Time     // when it was in the joint view first, and when it had everything
+	cpu        time.Duration // that its process used meanwhile
 	change     *adminv1.Change
 }
 
@@ -155,11 +157,12 @@ func watch(ctx context.Context, c *dev.Cluster, site string) (f fetch) {
 			if o.Site != site || change == nil || !change.Transfers || !f.end.IsZero() {
 				continue
 			}
+			used, _ := closedloop.ProcessCPU(ctx, o.PID) // it answered just now
 			if f.begin.IsZero() {
-				f.begin = time.Now()
+				f.begin, f.cpu = time.Now(), -used
 			}
 			if f.change = change; change.Fetched {
-				f.end = time.Now()
+				f.end, f.cpu = time.Now(), f.cpu+used
 			}
 		}
 		_ = pause(ctx, 50*time.Millisecond) // the loop sees the end of the context

@@ -239,7 +239,7 @@ func sampleCPU(ctx context.Context, pids []int, w *window) (time.Duration, error
 			return 0, ctx.Err()
 		}
 		for _, pid := range pids {
-			used, err := processCPU(ctx, pid)
+			used, err := ProcessCPU(ctx, pid)
 			if err != nil {
 				return 0, err
 			}
