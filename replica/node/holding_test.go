@@ -2,9 +2,12 @@ package node
 
 import (
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/storage"
 )
 
 func TestHoldingIsBoundedAndEnds(t *testing.T) {
@@ -30,4 +33,45 @@ func TestHoldingIsBoundedAndEnds(t *testing.T) {
 	if add() || len(answers) > 0 {
 		t.Error("it holds more after its release")
 	}
+}
+
+// What was under way goes on before anything that comes in later begins: an rmw would lose its instance to a newer one.
+func TestOperationsGoOnBeforeLaterOnesBegin(t *testing.T) {
+	all := newCast(t, "Gryff", storage.Memory, 3)
+	v := all.found(t, 1, 2, 3)
+	all.quorum(t, v)
+	var clients, answers sync.WaitGroup
+	room := make(chan struct{}, 4096) // they don't wait for answers, or nobody would be left to come in at the wrong moment
+	over := make(chan struct{})
+	for range 2 {
+		clients.Go(func() {
+			pace := time.NewTicker(50 * time.Microsecond)
+			defer pace.Stop()
+			for {
+				select {
+				case <-over:
+					return
+				case <-pace.C:
+				}
+				room <- struct{}{}
+				answers.Add(1)
+				call := register.Call{Function: register.GetAndSet, Args: [][]byte{[]byte("v")}}
+				all[1].node.Submit(register.Operation{Kind: register.RMW, Key: "k", Call: call}, patience, func(r register.Result) {
+					if r.Status != register.OK {
+						t.Errorf("an rmw ended as %s: %s", r.Status, r.Message)
+					}
+					<-room
+					answers.Done()
+				})
+			}
+		})
+	}
+	for range 10 {
+		v.Epoch++
+		all.tell(t, v, 1, 2, 3)
+		all.quorum(t, v)
+	}
+	close(over)
+	clients.Wait()
+	answers.Wait()
 }

@@ -89,8 +89,9 @@ func (n *node) openDisk() error {
 }
 
 // begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; away are those who
-// did not answer in it.
-func (n *node) begin(ctx context.Context, away []view.MemberID) error {
+// did not answer in it, and carried is what was under way, which goes on before the replica takes anything else, if
+// there is one.
+func (n *node) begin(ctx context.Context, away []view.MemberID, carried []*runtime.Carried) error {
 	v := n.store.View()
 	switch {
 	case v.Epoch == 0:
@@ -124,6 +125,7 @@ func (n *node) begin(ctx context.Context, away []view.MemberID) error {
 			}
 		}
 	}
+	replica.Resume(carried)
 	n.now.Store(&membership{view: v, replica: replica})
 	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()),
 		zap.Bool("joint", v.Joint()))
@@ -213,19 +215,19 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 		n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, why: "this member failed"})
 	}
 	now := n.now.Load()
-	carried = append(carried, held.release()...)
+	late := held.release()
 	if now.replica != nil {
-		now.replica.Resume(carried)
+		now.replica.Resume(late)
 		return nil, nil
 	}
-	for _, c := range carried {
+	for _, c := range append(carried, late...) {
 		c.End(now.refusal())
 	}
 	return nil, err
 }
 
-// replace ends the replica, if there is one, begins what the view on the disk says, and returns the operations that
-// were under way.
+// replace ends the replica, if there is one, and begins what the view on the disk says. The operations that were under
+// way go on there; whoever finds no replica then has to end them.
 func (n *node) replace(ctx context.Context, replica *runtime.Replica) (carried []*runtime.Carried, err error) {
 	var away []view.MemberID
 	if replica != nil {
@@ -237,7 +239,7 @@ func (n *node) replace(ctx context.Context, replica *runtime.Replica) (carried [
 			return carried, err
 		}
 	}
-	return carried, n.begin(context.WithoutCancel(ctx), away)
+	return carried, n.begin(context.WithoutCancel(ctx), away, carried)
 }
 
 // configure offers a view, and waits until the member acts in it.

@@ -100,7 +100,8 @@ func (n *node) run(ctx context.Context) error {
 	}
 	n.peers = &peerDoor{listener: n.listeners.peer, log: n.log}
 	go n.peers.run() // until its listener is closed
-	if err := n.begin(ctx, nil); err != nil {
+	// A stop that comes now is one in order, once everything is there.
+	if err := n.begin(context.WithoutCancel(ctx), nil, nil); err != nil {
 		return errors.Join(err, n.store.Close(), n.listeners.close())
 	}
 	if err := n.open(); err != nil {

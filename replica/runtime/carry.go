@@ -31,7 +31,7 @@ func Hold(op register.Operation, timeout time.Duration, done func(register.Resul
 func (c *Carried) watched() *Carried {
 	if !c.deadline.IsZero() {
 		c.timer = time.AfterFunc(time.Until(c.deadline), func() {
-			c.done(c.unserved("this member took on another view until the operation's time was up; try again"))
+			c.done(unserved(c.resume, "this member took on another view until the operation's time was up; try again"))
 		})
 	}
 	return c
@@ -43,12 +43,12 @@ func (c *Carried) claim() bool { return c.timer == nil || c.timer.Stop() }
 // End ends the operation, for which nobody does anything any more. What others may have heard of may yet take effect.
 func (c *Carried) End(why string) {
 	if c.claim() {
-		c.done(c.unserved(why))
+		c.done(unserved(c.resume, why))
 	}
 }
 
-func (c *Carried) unserved(why string) register.Result {
-	if c.resume == (protocol.Resume{}) {
+func unserved(done protocol.Resume, why string) register.Result {
+	if done == (protocol.Resume{}) {
 		return register.Result{Status: register.Unavailable, Message: why}
 	}
 	return register.Result{Status: register.Unknown, Message: why}
@@ -72,8 +72,10 @@ func (r *Replica) Carry() ([]*Carried, error) {
 	return all, r.closed
 }
 
-// Resume goes on with operations from before.
+// Resume goes on with operations from before. What comes from another replica has to come before anything is submitted:
+// protocols ask for that.
 func (r *Replica) Resume(operations []*Carried) {
+	requests := make([][]request, len(r.shards))
 	for _, c := range operations {
 		if !c.claim() {
 			continue
@@ -90,8 +92,14 @@ func (r *Replica) Resume(operations []*Carried) {
 			// Zero is no deadline, and whatever is not above it is over since this replica began.
 			q.flight.deadline = max(r.instant(c.deadline), 1)
 		}
-		if _, stopped := r.shards[Shard(c.operation.Key, len(r.shards))].queue(q, false); stopped {
-			c.done(c.unserved("this member is stopping; ask another one"))
+		at := Shard(c.operation.Key, len(r.shards))
+		requests[at] = append(requests[at], q)
+	}
+	for i, all := range requests { // at once: a batch of rmws that comes in parts could be decided between them
+		if _, stopped := r.shards[i].queue(false, all...); stopped {
+			for _, q := range all {
+				q.flight.done(unserved(q.resume, "this member is stopping; ask another one"))
+			}
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (s *shard) submit(op register.Operation, timeout time.Duration, done func(r
 	if timeout > 0 {
 		q.flight.deadline = now.Add(timeout)
 	}
-	full, stopped := s.queue(q, true)
+	full, stopped := s.queue(true, q)
 	switch {
 	case stopped && s.replica.carrying.Load() && !s.replica.failed():
 		return false
@@ -148,14 +148,14 @@ func (s *shard) submit(op register.Operation, timeout time.Duration, done func(r
 	return true
 }
 
-// queue hands a request to the loop, unless it has stopped, or, if that counts, it has too many.
-func (s *shard) queue(q request, bounded bool) (full, stopped bool) {
+// queue hands requests to the loop, unless it has stopped, or, if that counts, it has too many.
+func (s *shard) queue(bounded bool, all ...request) (full, stopped bool) {
 	s.mutex.Lock()
 	full = bounded && s.state.flying.Load() >= maxOperations
 	stopped = s.stopped
 	if !full && !stopped {
-		s.state.flying.Add(1)
-		s.inputs.requests = append(s.inputs.requests, q)
+		s.state.flying.Add(int64(len(all)))
+		s.inputs.requests = append(s.inputs.requests, all...)
 	}
 	s.mutex.Unlock()
 	s.signal()
