@@ -39,6 +39,8 @@ func latest(disk, file view.View, self view.MemberID) (view.View, error) {
 		}
 	case !named(file, self) && self > file.LastIssued():
 		return disk, nil // the configuration is older than this member
+	default: // nor does it tell what earlier changes settled
+		file.Since = max(file.Since, disk.Since)
 	}
 	return file, nil
 }

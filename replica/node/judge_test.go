@@ -29,6 +29,8 @@ func TestLatest(t *testing.T) {
 	joint.Since, joint.Members[0].Leaving, joint.Members[2].Joining = 1, true, true
 	moves.Since, moves.Members = 1, append([]view.Member{}, joint.Members...)
 	moves.Members[1].Address = "elsewhere:7000"
+	changed, later := viewWith(5, 7, 1, 2, 3), viewWith(6, 7, 1, 2, 3)
+	changed.Since, later.Since = 5, 5
 	both := viewWith(2, 7, 1, 2, 3)
 	both.Members[0].Disk, both.Members[1].Address = "d1", "elsewhere:7000"
 	for name, test := range map[string]struct {
@@ -40,6 +42,7 @@ func TestLatest(t *testing.T) {
 		"the disk alone":           {viewWith(2, 0, 1, 2, 3), none, viewWith(2, 0, 1, 2, 3), ""},
 		"a later disk":             {viewWith(3, 0, 1, 2, 4), viewWith(2, 0, 1, 2, 3), viewWith(3, 0, 1, 2, 4), ""},
 		"a later file":             {viewWith(2, 0, 1, 2, 3), viewWith(3, 0, 1, 2, 4), viewWith(3, 0, 1, 2, 4), ""},
+		"later, after a change":    {changed, viewWith(6, 7, 1, 2, 3), later, ""},
 		"other addresses":          {founded, moved, both, ""},
 		"other addresses, joint":   {joint, moved, moves, ""},
 		"other members":            {viewWith(2, 0, 1, 2, 3), viewWith(2, 0, 1, 2, 4), none, "needs another epoch"},
