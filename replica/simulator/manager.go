@@ -252,7 +252,8 @@ func (m *manager) rebuild() {
 		return
 	}
 	v := &m.views[highest]
-	var reports []decide.Report
+	// Whoever holds it is a witness, also one that is not in it.
+	reports := []decide.Report{{View: v.View}}
 	for _, member := range v.Members {
 		r, ok := m.reports[member.ID]
 		switch {

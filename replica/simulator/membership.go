@@ -124,9 +124,13 @@ func (nd *node) handOver(position int) {
 	nd.begin()
 	if !nd.acts {
 		w.took("change.removed")
-		for handle := uint64(1); handle <= nd.handle; handle++ {
-			if who, ok := left[handle]; ok {
-				w.respond(nd, who, register.Result{Status: register.Unknown, Message: "this member was removed"})
+		for _, requests := range unfinished {
+			for _, r := range requests {
+				result := register.Result{Status: register.Unavailable, Message: "this member was removed"}
+				if r.Resume != (protocol.Resume{}) { // others may know of it
+					result.Status = register.Unknown
+				}
+				w.respond(nd, left[r.Handle], result)
 			}
 		}
 		nd.wake()
