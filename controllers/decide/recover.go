@@ -89,6 +89,10 @@ func (s *situation) refusal() *cause {
 		return no("TrustedMemberSilent", "%s %s", name(s.view.Members[i]), s.silence(s.view.Members[i]))
 	case r.Quorum:
 		return no("QuorumThere", "member %d says that it reaches a quorum", id)
+	case !s.quorumGone():
+		// A consent that was left behind must not turn a moment without a quorum into a loss.
+		return no("QuorumMayComeBack", "a majority may come back with its disks; of members that never will, delete the claims and "+
+			"the pods, by force where their nodes are gone for good")
 	case r.Role != world.Voter || s.view.Members[i].Joining && !r.Change.Fetched:
 		return no("TrustedMemberLacksState", "%s holds no state that it could vote with: it %s", name(s.view.Members[i]), doing(r, s.view))
 	}

@@ -64,7 +64,8 @@ func TestQuorumLost(t *testing.T) {
 		{"with a quorum that the operator does not reach", of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3) }, consents(1, 1)), "",
 			"QuorumLost=False QuorumThere: spec.recovery does nothing: member 1 says that it reaches a quorum"},
 		{"with members that are cut off", of(func(s *world.Snapshot) { silent(s, 2); silent(s, 3); s.Member(1).Report.Quorum = false }, consents(1, 1)),
-			"Recovering 2 with 1", "QuorumLost=False QuorumThere: A majority has its disks"},
+			"", "QuorumLost=False QuorumMayComeBack: spec.recovery does nothing: a majority may come back with its disks; of members that never " +
+				"will, delete the claims and the pods, by force where their nodes are gone for good"},
 		{"with trust in a member that learns", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Member(1).Report.Role = world.Learner }), "",
 			"Available=False QuorumLost: Nothing can be read or written: 0 of 3 members vote and reach a majority, which is 2; missing: member 1 (site a) " +
 				"takes a state transfer: 4 of 4 shards vote; member 2 (site b) does not answer: connection refused; member 3 (site c) does not answer: " +

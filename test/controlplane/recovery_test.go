@@ -21,6 +21,12 @@ import (
 // fill writes values of a size, under keys that no load uses, and returns what reads them again.
 func (w *World) fill(c *v1alpha1.GeoRegisterCluster, values, size int) (check func()) {
 	w.t.Helper()
+	return w.fillAt(c, values, size, sites...)
+}
+
+// fillAt has the members of the first of some sites that answers do so.
+func (w *World) fillAt(c *v1alpha1.GeoRegisterCluster, values, size int, sites ...string) (check func()) {
+	w.t.Helper()
 	var endpoints []storeclient.Endpoint
 	for _, site := range sites {
 		endpoints = append(endpoints, storeclient.Endpoint{Site: site, Address: "passthrough:///" + site})
@@ -85,11 +91,26 @@ func TestALostQuorumIsRecoveredOnce(t *testing.T) {
 		return ""
 	})
 	w.holds(c, before)
+	// Nor does one that is left lying there when a majority is down for a while.
+	down := []string{build.PodName(c.Name, before.Members[1]), build.PodName(c.Name, before.Members[2])}
+	for _, pod := range down {
+		w.kubelet.Hold(pod)
+	}
+	eventually(t, "the condition tells that the members may come back", func() string {
+		if is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse); is.Reason != "QuorumMayComeBack" {
+			return is.Reason + ": " + is.Message
+		}
+		return ""
+	})
+	for _, pod := range down {
+		w.kubelet.Release(pod)
+	}
+	w.holds(c, before)
 	w.change(c, consent(1, 7)) // of another epoch
 	w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionFalse)
 
-	// The member that is to be trusted holds these values: it coordinates their writes, as that of the first site.
-	check := w.fill(c, 5, 1000)
+	// The member that is to be trusted holds these values: it coordinates their writes.
+	check := w.fillAt(c, 5, 1000, "ca")
 	check()
 	w.loseVolume(c, before.Members[1])
 	w.loseVolume(c, before.Members[2])
@@ -151,7 +172,7 @@ func TestARecoveryStopsWhoIsLeftBesides(t *testing.T) {
 	StartOperator(t, w.config, settings(w.namespace))
 	c := w.create("store", five)
 	w.serving(c)
-	check := w.fill(c, 5, 1000)
+	check := w.fillAt(c, 5, 1000, "ca")
 	before := w.record(c)
 	left := build.PodName(c.Name, before.Members[1])
 	uid := w.pods()[left]
