@@ -130,8 +130,9 @@ type GeoRegisterClusterSpec struct {
 
 // Recovery consents to go on with what one member holds after a majority of the members was lost for good. Writes
 // that were acknowledged may be lost, namely those that the trusted member does not hold, and reads may go back to an
-// older value: give it only when the lost volumes can't be brought back. The other members are stopped and
-// given up, the volumes that they had are kept, and as many new ones join as spec.sites asks for.
+// older value: give it only when the lost volumes can't be brought back. It does nothing while so many members have
+// their volumes that a majority may come back. The other members are stopped and given up, the volumes that they had
+// are kept, and as many new ones join as spec.sites asks for.
 type Recovery struct {
 	// TrustMember is the number of the member whose state is kept, of those in status.members.
 	// +kubebuilder:validation:Minimum=1
