@@ -59,6 +59,17 @@ func (j *Journal) Get(key []byte) ([]byte, bool) {
 	return j.disk.Get(key)
 }
 
+// Load says that the records of these keys are about to be asked for: where they ascend, a disk may find them in one
+// pass. The list is the journal's from then on.
+func (j *Journal) Load(keys [][]byte) {
+	d, ok := j.disk.(interface{ Load(keys [][]byte) })
+	if !ok {
+		return
+	}
+	// What is not durable yet is not the disk's to tell.
+	d.Load(slices.DeleteFunc(keys, func(key []byte) bool { return !j.Durable(key) }))
+}
+
 // Durable reports whether the newest record of a key survives a crash now.
 func (j *Journal) Durable(key []byte) bool {
 	_, dirty := j.overlay[string(key)]

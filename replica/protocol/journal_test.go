@@ -197,3 +197,35 @@ func TestARecordThatIsOverwrittenInFlightIsNotDurable(t *testing.T) {
 		t.Error("two is on disk, and not durable")
 	}
 }
+
+// loader remembers what it was told to load.
+type loader struct {
+	disk
+	loaded []string
+}
+
+func (l *loader) Load(keys [][]byte) {
+	for _, key := range keys {
+		l.loaded = append(l.loaded, string(key))
+	}
+}
+
+// A disk is asked for nothing that it may not have yet.
+func TestWhatIsNotDurableIsNotLoaded(t *testing.T) {
+	l := &loader{disk: disk{}}
+	j := protocol.NewJournal(l)
+	j.Put([]byte("b"), []byte("1"))
+	j.Delete([]byte("c"))
+	keys := func() [][]byte { return [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")} }
+	if j.Load(keys()); !slices.Equal(l.loaded, []string{"a", "d"}) {
+		t.Errorf("loaded %q", l.loaded)
+	}
+	b := j.Take()
+	l.write(b)
+	j.Persisted(b.Sequence)
+	l.loaded = nil
+	if j.Load(keys()); !slices.Equal(l.loaded, []string{"a", "b", "c", "d"}) {
+		t.Errorf("loaded %q once all is durable", l.loaded)
+	}
+	protocol.NewJournal(disk{}).Load(keys()) // it has no way to do so
+}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -291,6 +292,37 @@ func (s *diskShard) read(key []byte) []byte {
 		s.fail(err)
 	}
 	return value
+}
+
+// Load finds records that Get is about to be asked for, in one pass where their keys ascend: to search for each of many
+// takes most of the time of a transfer of state. None of them may be in a batch that is not durable yet.
+func (s *diskShard) Load(keys [][]byte) {
+	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: s.prefix, UpperBound: s.end()})
+	if err != nil {
+		s.fail(err)
+	}
+	defer func() { _ = iterator.Close() }()
+	more, sought := true, false // there are records at or behind the latest key; the iterator is at the first of them
+	for i, key := range keys {
+		if i > 0 && bytes.Compare(keys[i-1], key) > 0 {
+			more, sought = true, false // they come from a peer
+		}
+		if _, known := s.cache.get(key); known {
+			continue
+		}
+		s.key = append(append(s.key[:0], s.prefix...), key...)
+		if more && (!sought || bytes.Compare(iterator.Key(), s.key) < 0) {
+			more, sought = iterator.SeekGE(s.key), true
+		}
+		var value []byte
+		if more && bytes.Equal(iterator.Key(), s.key) {
+			value = append(make([]byte, 0, len(iterator.Value())), iterator.Value()...) // never nil, as in read
+		}
+		s.cache.put(key, value)
+	}
+	if err := iterator.Error(); err != nil {
+		s.fail(err)
+	}
 }
 
 // Scan implements protocol.Reader.

@@ -182,6 +182,11 @@ func (m *Member) unnamed(msg *peerv1.Message) bool {
 }
 
 func (m *Member) adopt(records []*peerv1.Record) {
+	keys := make([][]byte, len(records))
+	for i, r := range records {
+		keys[i] = r.Key
+	}
+	m.journal.Load(keys) // each is compared with the one here
 	for _, r := range records {
 		if !isOwn(r.Key) {
 			m.inner.Adopt(r.Key, r.Value)
