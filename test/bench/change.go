@@ -134,6 +134,7 @@ func (f changing) step(ctx context.Context, c *dev.Cluster, l *load, protocol st
 		before := l.window(site, begun.Add(-f.window), begun)
 		during := l.window(site, begun, over)
 		after := l.window(site, over, over.Add(f.window))
+		fmt.Fprintf(os.Stderr, "%s: the longest gap, %s, ended %s after the command\n", site, during.gap, during.gapEnd.Sub(begun))
 		fmt.Printf("| %s | %s | %.1f | %s | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %d |\n",
 			protocol, s.name, over.Sub(begun).Seconds(), site,
 			before.throughput(), during.throughput(), after.throughput(),

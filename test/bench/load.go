@@ -154,6 +154,7 @@ type window struct {
 	done, failed int
 	p50, p99     time.Duration
 	gap          time.Duration // the longest time without a success
+	gapEnd       time.Time
 }
 
 func (w window) throughput() float64 { return float64(w.done) / w.span.Seconds() }
@@ -168,7 +169,9 @@ func (l *load) window(site string, from, to time.Time) window {
 	l.mutex.Unlock()
 	all := l.seen(sites, from, to)
 	for _, site := range sites {
-		all.gap = max(all.gap, l.window(site, from, to).gap)
+		if w := l.window(site, from, to); w.gap > all.gap {
+			all.gap, all.gapEnd = w.gap, w.gapEnd
+		}
 	}
 	return all
 }
@@ -179,6 +182,12 @@ func (l *load) seen(sites []string, from, to time.Time) window {
 	w := window{span: to.Sub(from)}
 	var latencies []time.Duration
 	latest := from
+	success := func(at time.Time) {
+		if at.Sub(latest) > w.gap {
+			w.gap, w.gapEnd = at.Sub(latest), at
+		}
+		latest = at
+	}
 	var samples []sample
 	for _, site := range sites {
 		samples = append(samples, l.samples[site]...)
@@ -192,11 +201,10 @@ func (l *load) seen(sites []string, from, to time.Time) window {
 		default:
 			w.done++
 			latencies = append(latencies, s.latency)
-			w.gap = max(w.gap, s.end.Sub(latest))
-			latest = s.end
+			success(s.end)
 		}
 	}
-	w.gap = max(w.gap, to.Sub(latest))
+	success(to)
 	if slices.Sort(latencies); len(latencies) > 0 {
 		w.p50, w.p99 = latencies[len(latencies)/2], latencies[len(latencies)*99/100]
 	}

@@ -124,14 +124,16 @@ func (f transferring) transfer(ctx context.Context, data, rate string, valueByte
 	if err := change(ctx, c, func(ctx context.Context, c *dev.Cluster) (string, error) { return c.Replace(ctx, leaves, joins) }); err != nil {
 		return err
 	}
-	stop()
 	over := time.Now()
 	if err := pause(ctx, f.window); err != nil {
 		return err
 	}
+	stop()
 	result := <-fetched
 	took := result.end.Sub(result.begin)
 	before, during, after := l.window("", begun.Add(-f.window), begun), l.window("", begun, over), l.window("", over, over.Add(f.window))
+	fmt.Fprintf(os.Stderr, "joint view after %s, fetched after %s, over after %s; the longest gap, %s, ended after %s\n", result.begin.Sub(begun),
+		result.end.Sub(begun), over.Sub(begun), during.gap, during.gapEnd.Sub(begun))
 	fmt.Printf("| %d | %s | %.0f MiB | %.0f MiB | %.1f | %.1f | %.0f | %.0f | %.1f | %.1f / %.1f / %.1f | %.1f / %.1f / %.1f | %.0f / %.0f / %.0f | %d |\n",
 		valueBytes, rate, mib(result.change.GetBytes()), mib(result.change.GetSameBytes()), took.Seconds(),
 		mib(result.change.GetBytes()+result.change.GetSameBytes())/took.Seconds(), at.disk, at.loopback, result.cpu.Seconds(),
@@ -145,7 +147,8 @@ func mib(n uint64) float64 { return float64(n) / (1 << 20) }
 // fetch is how a member fetched the state.
 type fetch struct {
 	begin, end time.Time     // when it was in the joint view first, and when it had everything
-	cpu        time.Duration // that its process used meanwhile
+	before     time.Duration // the CPU time that its process had used
+	cpu        time.Duration // that it used meanwhile
 	change     *adminv1.Change
 }
 
@@ -153,16 +156,22 @@ type fetch struct {
 func watch(ctx context.Context, c *dev.Cluster, site string) (f fetch) {
 	for ctx.Err() == nil {
 		for _, o := range c.Observe(ctx) {
-			change := o.Status.GetChange()
-			if o.Site != site || change == nil || !change.Transfers || !f.end.IsZero() {
+			if o.Site != site || o.Status == nil {
 				continue
+			}
+			change := o.Status.Change
+			if change != nil && change.Transfers {
+				f.change = change
+			} else if f.change == nil {
+				continue // the change has not begun
 			}
 			used, _ := closedloop.ProcessCPU(ctx, o.PID) // it answered just now
 			if f.begin.IsZero() {
-				f.begin, f.cpu = time.Now(), -used
+				f.begin, f.before = time.Now(), used
 			}
-			if f.change = change; change.Fetched {
-				f.end, f.cpu = time.Now(), f.cpu+used
+			// The change may be over before the member was seen to have everything.
+			if f.end, f.cpu = time.Now(), used-f.before; change == nil || change.Fetched {
+				return f
 			}
 		}
 		_ = pause(ctx, 50*time.Millisecond) // the loop sees the end of the context
