@@ -62,6 +62,35 @@ func TestSitesAreExchangedAndMoved(t *testing.T) {
 	}
 }
 
+// A change whose newcomers find no node is taken back by an edit, and has cost nobody anything.
+func TestChangeIsTakenBack(t *testing.T) {
+	s := create(t, "takeback")
+	s.settled("its creation")
+	v := s.visit("z1", zones...)
+	v.quiet("at first", quietFor, zones...)
+	v.during("asked for what can't be, and taken back", phases.Stay(zones...), func() {
+		s.apply(append(zonal(), site{"y1", "z9"}, site{"y2", "z2"}))
+		await(t, "the status tells that a newcomer finds no node", func() (string, bool) {
+			r, err := s.resource()
+			if err != nil {
+				return err.Error(), false
+			}
+			c := r.Status.Change
+			return changing(r), c != nil && strings.Contains(c.Message, "y1") && !strings.Contains(c.Message, "y2) is not made") &&
+				strings.Contains(c.Message, "node(s) didn't match")
+		})
+		s.change("the sites were edited back", zonal())
+	})
+	v.verdict(zones...)
+	s.only(zones...)
+	if epoch := s.get("{.status.view.epoch}"); epoch != "1" {
+		t.Errorf("the view's epoch is %s: the change never began", epoch)
+	}
+	if left := must(t, "get", "pvc", "-l", "georegister.io/cluster="+s.name, "-o", "name"); len(strings.Fields(left)) != len(zones) {
+		t.Errorf("volumes that are left: %s", left)
+	}
+}
+
 // A majority of the volumes is gone: what the one member left holds is there again, once the user consents, and only
 // once.
 func TestRecovery(t *testing.T) {

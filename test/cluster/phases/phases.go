@@ -80,12 +80,13 @@ func Rows(operations []history.Operation, phases []Phase) []Row {
 // row is a site's row, and the latencies that it is made of.
 func (p Phase) row(site Site, operations []history.Operation) (Row, []time.Duration) {
 	r := Row{Phase: p.Name, Site: site.Name}
-	var successes, latencies []time.Duration
+	var answers []history.Operation
+	var successes []time.Duration
 	for _, o := range operations {
 		switch answered := o.Result.Status == register.OK || o.Result.Status == register.Failed; {
 		case answered && o.Returned >= p.From && o.Returned < p.To:
+			answers = append(answers, o)
 			successes = append(successes, o.Returned)
-			latencies = append(latencies, o.Latency())
 		case !answered && o.Invoked >= p.From && o.Invoked < p.To:
 			r.Failed++
 		}
@@ -105,6 +106,12 @@ func (p Phase) row(site Site, operations []history.Operation) (Row, []time.Durat
 			r.Gap, r.GapAt = at-last, last-p.From
 		}
 		last = at
+	}
+	var latencies []time.Duration
+	for _, o := range answers {
+		if !site.Joins || o.Invoked >= from { // else it waited for the site
+			latencies = append(latencies, o.Latency())
+		}
 	}
 	r.measure(latencies, to-from)
 	return r, latencies

@@ -30,10 +30,10 @@ func TestRowsTellWhatEachSiteFelt(t *testing.T) {
 	}})
 	want := []Row{
 		{Site: "a", Succeeded: 4, Failed: 1, PerSecond: 0.4, Gap: 4 * time.Second, GapAt: 5 * time.Second},
-		{Site: "new", Succeeded: 2, Failed: 1, PerSecond: 1, Gap: time.Second, GapAt: 8 * time.Second},
+		{Site: "new", Succeeded: 2, Failed: 1, PerSecond: 0.5, Gap: time.Second, GapAt: 8 * time.Second},
 		{Site: "old", Succeeded: 2, Failed: 1, PerSecond: 0.8, Gap: 2 * time.Second, GapAt: 500 * time.Millisecond},
 		{Site: "silent", Gap: 10 * time.Second},
-		{Site: All, Succeeded: 8, Failed: 3, PerSecond: 0.8, Gap: 10 * time.Second},
+		{Site: All, Succeeded: 8, Failed: 3, PerSecond: 0.7, Gap: 10 * time.Second},
 	}
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows, want %d: %v", len(rows), len(want), rows)
