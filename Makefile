@@ -105,7 +105,7 @@ cluster-kind: ## Start a Kubernetes of three zones in Docker, with kind
 smoke: ## Run a store through its first minutes on a cluster of three zones (Linux, root)
 	@MAKE="$(MAKE)" GO="$(GO)" test/cluster/run.sh TestSmoke
 
-e2e: ## Also lose a volume, drain a node, cut off a zone, change and recover members (Linux, root)
+e2e: ## Also lose volumes, a node and a zone; change, move and recover members under load (Linux, root)
 	@MAKE="$(MAKE)" GO="$(GO)" test/cluster/run.sh .
 
 deploy: build ## Load this project's image into the cluster that is up, and install the operator

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -288,10 +289,7 @@ func (s *store) load(zone string, duration time.Duration) *load {
 	for _, site := range zones {
 		args += fmt.Sprintf(`, "--site", "%s=%s-%s:7001"`, site, s.name, site)
 	}
-	image := s.t.Name()
-	if image = os.Getenv("IMAGE"); image == "" {
-		image = "georegister:dev"
-	}
+	image := cmp.Or(os.Getenv("IMAGE"), "georegister:dev")
 	manifest := fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
