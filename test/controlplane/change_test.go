@@ -176,6 +176,19 @@ func TestAllSitesAreReplacedAtOnce(t *testing.T) {
 	load.Finish()
 }
 
+// Members in memory have no volumes: what there is of a newcomer is its StatefulSet.
+func TestSitesOfMembersInMemoryAreExchanged(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Durability = v1alpha1.Memory })
+	check := w.fill(c, 10, 10_000)
+	w.change(c, at("ca", "or", "jp"))
+	w.consists(w.replaced(c, 3), "1@ca", "4@or", "5@jp")
+	w.gone(c, view.Member{ID: 2, Site: "va"})
+	check()
+	load.Progress(50)
+	load.Finish()
+}
+
 func TestANodePoolMovesItsMembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,7 +261,18 @@ func TestAChangeIsAbandonedByEditingBack(t *testing.T) {
 		return ""
 	})
 	load.Progress(50)
-	w.change(c, three)
+
+	// A paused change stays as it is.
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) {
+		three(s)
+		s.Paused = true
+	})
+	w.condition(c, v1alpha1.ConditionPaused, metav1.ConditionTrue)
+	load.Progress(50)
+	if got := w.record(c); got.Digest() != joint.Digest() {
+		t.Errorf("while the cluster is paused its view became %+v", got)
+	}
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Paused = false })
 	after := w.replaced(c, 3)
 	w.consists(after, "1@ca", "2@va", "3@ir")
 	w.gone(c, view.Member{ID: 4, Site: "or"})
