@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // line says a step in a line.
@@ -153,6 +154,17 @@ func TestRecord(t *testing.T) {
 			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 3; it is " +
 				"rebuilt once 2 of the 3 members of view 3 tell what their disks hold, and 1 do; missing: member 2 (site b) does not " +
 				"answer: connection refused; member 4 (site c) is not made yet"},
+		{"missing, and only who was removed was told", func(s *world.Snapshot) {
+			growing(s)
+			told(s)
+			next, err := manager.Abandon(s.Record.View)
+			if err != nil {
+				panic(err)
+			}
+			hold(s, 4, next)
+			s.Member(4).Report.Role = world.Removed
+			lose(s)
+		}, `rebuild 3 over ""`, "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
 		{"missing in a joint view", func(s *world.Snapshot) { begun(s); told(s); lose(s) }, `rebuild 2 over ""`,
 			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
 		{"missing in a joint view, and somebody may know the next one", func(s *world.Snapshot) {

@@ -94,7 +94,8 @@ func rebuild(s *situation) *outcome {
 			answered = append(answered, manager.Report{Member: m.ID, View: r.View})
 		}
 	}
-	rebuilt, known, err := manager.Rebuild(answered)
+	// Whoever holds it is a witness of it, also one that it removed: those who stay may not have been told yet.
+	rebuilt, known, err := manager.Rebuild(append([]manager.Report{{View: v}}, answered...))
 	if err == nil && v.Joint() {
 		for _, m := range v.Members {
 			if s.report(m.ID) == nil && s.lost(m) == "" {
