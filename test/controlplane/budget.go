@@ -5,6 +5,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -12,6 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// leavesWithin is how long a pod that was evicted may stay before the eviction counts as one that failed after all, such
+// as for a pod that changed at that moment. With the disruption controller these are two minutes.
+const leavesWithin = 5 * time.Second
 
 // budgets counts, as the disruption controller does, how many pods may be evicted.
 func (k *Kubelet) budgets(ctx context.Context) error {
@@ -43,7 +48,7 @@ func (k *Kubelet) budget(ctx context.Context, budget *policyv1.PodDisruptionBudg
 		at, leaves := status.DisruptedPods[pod.Name]
 		switch {
 		case !pod.DeletionTimestamp.IsZero():
-		case leaves && pod.CreationTimestamp.Time.Before(at.Time):
+		case leaves && pod.CreationTimestamp.Time.Before(at.Time) && time.Since(at.Time) < leavesWithin:
 			evicted[pod.Name] = at
 		case conditionOf(&pod) == corev1.ConditionTrue:
 			status.CurrentHealthy++
