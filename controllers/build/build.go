@@ -19,7 +19,7 @@ type Input struct {
 	View view.View
 	// ClusterID is the identity of the stored data: never empty.
 	ClusterID string
-	// Beside is how many members have pods and are not in the view: newcomers that wait, and those that were left out.
+	// Beside is how many members have pods though the view left them out.
 	Beside int
 	// Image is what members run (see the function Image).
 	Image string

@@ -31,15 +31,15 @@ func TestDisruptionBudget(t *testing.T) {
 		beside int
 		want   int
 	}{
-		"not founded":              {view.View{}, 0, 2},
-		"three":                    {founded, 0, 2},
-		"three and two that wait":  {founded, 2, 4},
-		"three and two that join":  {change(founded, 2), 0, 4},
-		"one for another":          {change(founded, 1, 2), 0, 3},
-		"all for others":           {change(founded, 3, 1, 2, 3), 0, 5},
-		"alone after a recovery":   {alone, 0, 1},
-		"and two that join":        {change(alone, 2), 0, 3},
-		"alone with two that wait": {alone, 2, 3},
+		"not founded":             {view.View{}, 0, 2},
+		"three":                   {founded, 0, 2},
+		"three and two left out":  {founded, 2, 4},
+		"three and two that join": {change(founded, 2), 0, 4},
+		"one for another":         {change(founded, 1, 2), 0, 3},
+		"all for others":          {change(founded, 3, 1, 2, 3), 0, 5},
+		"alone after a recovery":  {alone, 0, 1},
+		"and two that join":       {change(alone, 2), 0, 3},
+		"alone with two left out": {alone, 2, 3},
 	} {
 		in := load(t, "minimal")
 		in.View, in.Beside = c.view, c.beside

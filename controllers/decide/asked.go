@@ -161,14 +161,19 @@ func (s *situation) obstacle() *cause {
 	if !s.view.Quorum(func(id view.MemberID) bool { return s.serves(id) && s.report(id).Quorum }) {
 		return &cause{"NoQuorum", fmt.Sprintf("%d members vote and reach a majority, and %s must", s.quorate(), s.quorum())}
 	}
-	if m, found := s.nextToUpdate(); found && !s.repairs() {
+	if m, found := s.nextToUpdate(); found && !s.goesFirst() {
 		return &cause{"UpdateGoesFirst", fmt.Sprintf("%s is to be restarted with the changed spec first", name(m))}
 	}
 	return nil
 }
 
-// repairs reports whether the asked change does without members that do not vote. It goes before updates then, which
-// wait for everybody to vote.
+// repairs reports whether the asked change does without members that do not vote.
 func (s *situation) repairs() bool {
 	return slices.ContainsFunc(s.asked.leave, func(m view.Member) bool { return !s.serves(m.ID) })
+}
+
+// goesFirst reports whether the asked change goes before updates. These wait for everybody to vote, and for a majority
+// without the one that restarts, which a member that a recovery left alone has only after the change.
+func (s *situation) goesFirst() bool {
+	return s.repairs() || !s.asked.none() && s.view.Faults() == 0
 }

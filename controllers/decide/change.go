@@ -10,12 +10,24 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// repair goes on with a change that was begun, and begins one that does without members that do not vote.
+// turn ends a change as soon as it may be, one way or the other. It comes before the members are told of the joint view:
+// some may refuse it, as those of an image without joint views do, and to tell them again would be all that happens.
+func turn(s *situation) *outcome {
+	if !s.view.Joint() || s.quorumGone() {
+		return nil
+	}
+	if o := s.proceed(); o.step != nil {
+		return o
+	}
+	return nil
+}
+
+// repair goes on with a change that was begun, and begins one that can't wait for updates.
 func repair(s *situation) *outcome {
 	if s.view.Joint() {
 		return s.proceed()
 	}
-	if s.repairs() {
+	if s.goesFirst() {
 		return s.begin()
 	}
 	return nil

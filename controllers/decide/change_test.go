@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -217,7 +218,10 @@ func TestJointView(t *testing.T) {
 			pool(s, 2, "y")
 		}), "AbandoningChange 3 with 1 2 3", "Progressing=True AbandoningChange: " + changes + ": the change is abandoned with view 3, since too few " +
 			"of those after it are left: member 2 (site b) lost its volume data-demo-b-2"},
-		{"the newcomer was never told and is lost", step(begun, lost(4)), "tell 2 to [1 2]", "Paused=False NotPaused: The operator keeps the cluster as asked"},
+		{"the newcomer was never told and is lost", step(begun, lost(4)), "AbandoningChange 3 with 1 2 3",
+			"Paused=False NotPaused: The operator keeps the cluster as asked"},
+		{"the edit is taken back, and members refuse the joint view", step(growing, sites(3)), "AbandoningChange 3 with 1 2 3",
+			"Progressing=True AbandoningChange: " + grows + ": the change is abandoned with view 3, since member 4 (site d) is not asked for any more"},
 		{"the members before it are too few to go back to", step(begun, told, down(2), lately(2), lost(4)), "", "Progressing=True NoQuorum: " + changes +
 			"; the change is to be abandoned, since member 4 (site c) lost its volume data-demo-c-4, once a majority of the members before " +
 			"it answers; missing: member 2 (site b) does not answer: connection refused; member 3 (site c) does not answer: connection refused; " +
@@ -447,5 +451,30 @@ func TestServicesOfFormerSites(t *testing.T) {
 	s.Cluster.Spec.Sites[2].Name = "x" // where member 3 still is
 	if got := pruned(); got != "demo-z " {
 		t.Errorf("pruned %q, with a member at site c", got)
+	}
+}
+
+// Newcomers that wait are not ready, so they take nobody's place in the budget: one that can't start would keep everybody
+// from being evicted, and the spec that mends it from being rolled out. Members that were left out may look ready still.
+func TestTheBudgetCountsWhoWasLeftOut(t *testing.T) {
+	stays := func(s *world.Snapshot) int {
+		for _, object := range Next(*s).Apply {
+			if budget, ok := object.(*policyv1.PodDisruptionBudget); ok {
+				return budget.Spec.MinAvailable.IntValue()
+			}
+		}
+		return -1
+	}
+	s := healthy(3)
+	grown(s)
+	newcomer(s, 4, "d")
+	if got := stays(s); got != 2 {
+		t.Errorf("beside a newcomer that waits %d must stay", got)
+	}
+	s = healthy(3)
+	replaced(s)
+	told(s)
+	if got := stays(s); got != 3 {
+		t.Errorf("beside a member that was left out %d must stay", got)
 	}
 }

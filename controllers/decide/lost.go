@@ -88,7 +88,8 @@ func (s *situation) remains(m view.Member) bool {
 	case r.Role == world.Waiting: // for the view that names its disk
 		return r.Disk != "" && r.Disk == m.Disk
 	}
-	return r.Role == world.Voter
+	// One that takes on a view says Learner too, and tells no incarnation of its disk meanwhile.
+	return r.Role == world.Voter || r.Role == world.Learner && r.Incarnation == 0
 }
 
 // quorumGone reports whether so many members lost their disks that no quorum can come back. Members with new disks

@@ -24,6 +24,7 @@ var rules = []func(*situation) *outcome{
 	rebuild,
 	trust,
 	recovery,
+	turn,
 	tell,
 	keep,
 	discard,

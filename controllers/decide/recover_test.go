@@ -52,6 +52,12 @@ func TestQuorumLost(t *testing.T) {
 			"disk is a new one; member 3 (site c) lost what it held: its disk is a new one. Left: member 1 (site a) votes, but reaches no majority. " +
 			"Bring the lost volumes back if they exist. If they do not, set spec.recovery to {trustMember: 1, epoch: 1} to go on with what that " +
 			"member holds and give up what only others acknowledged."},
+		{"everybody takes on a view at once", func(s *world.Snapshot) {
+			for i := range s.Members {
+				r := s.Members[i].Report
+				r.Role, r.Quorum, r.Voting, r.Incarnation = world.Learner, false, 0, 0
+			}
+		}, "", "QuorumLost=False QuorumThere: A majority has its disks"},
 		{"with consent", of(stranded, consents(1, 1)), "Recovering 2 with 1", "Progressing=True Recovering: Recovered from the lost quorum of view 1: " +
 			"view 2 has member 1 alone. Given up are members 2, 3: what they acknowledged and the trusted member had not heard of is lost, and " +
 			"reads may go back to older values"},
@@ -136,6 +142,25 @@ func TestRecovery(t *testing.T) {
 	const past = "QuorumLost=False RecoveryIsPast: spec.recovery does nothing: it is for view 1, and view 2 is in force"
 	if all := strings.Join(summary(p), "\n"); !strings.Contains(all, past) {
 		t.Errorf("got %s", all)
+	}
+}
+
+// The one that is left can't be restarted: there is no majority without it. So others join before it is updated.
+func TestARecoveredMemberIsUpdatedOnceOthersHaveJoined(t *testing.T) {
+	s := healthy(3)
+	stranded(s)
+	consents(1, 1)(s)
+	s.Record.View = Next(*s).Step.(ChangeView).View
+	s.Members = s.Members[:1]
+	told(s)
+	newImage(s)
+	if p := Next(*s); kindsOf(p, 4) != "PersistentVolumeClaim" || kindsOf(p, 5) != "PersistentVolumeClaim" {
+		t.Errorf("newcomers are not started: %s", strings.Join(summary(p), "\n"))
+	}
+	newcomer(s, 4, "b")
+	newcomer(s, 5, "c")
+	if got := line(Next(*s).Step); got != "BeginningChange 3 with 1 +4 +5" {
+		t.Errorf("with newcomers that wait: %q", got)
 	}
 }
 

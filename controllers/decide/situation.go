@@ -82,11 +82,7 @@ func (s *situation) input() build.Input {
 		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Settings: s.Settings, Monitoring: s.Monitoring,
 		Image: build.Image(s.Cluster, s.runningImage(), s.Settings),
 	}
-	for _, m := range s.Members {
-		if s.view.Epoch > 0 && s.view.Index(m.ID) < 0 && (m.StatefulSet != nil || m.Pod != nil) {
-			in.Beside++
-		}
-	}
+	in.Beside = len(s.leftRunning())
 	if in.View.Epoch == 0 {
 		in.View = view.View{Cluster: s.ClusterID, Members: s.members()}
 	}
