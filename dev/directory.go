@@ -78,6 +78,7 @@ func openDirectory(path string, manifest *v1alpha1.GeoRegisterCluster) (*directo
 	if err := json.Unmarshal(data, &d.record); err != nil {
 		return nil, fmt.Errorf("%s is damaged (%w); remove the directory or use another --data", filepath.Join(path, recordFile), err)
 	}
+	d.record.complete()
 	if err := d.record.fits(fresh); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}
@@ -104,6 +105,16 @@ func newRecord(manifest *v1alpha1.GeoRegisterCluster) record {
 		}
 	}
 	return r
+}
+
+// complete adds what earlier versions did not record: their members never changed.
+func (r *record) complete() {
+	if len(r.Sites) > 0 {
+		return
+	}
+	for _, m := range r.Members {
+		r.Sites, r.Issued = append(r.Sites, m.Label), max(r.Issued, m.ID)
+	}
 }
 
 // fits reports what of a topology that can't change differs. The sites are those that the directory was made with,

@@ -47,6 +47,23 @@ func TestDirectoryIsKept(t *testing.T) {
 	}
 }
 
+// A directory of a version in which members never changed is gone on with: the members tell which view they hold.
+func TestDirectoryOfAnEarlierVersion(t *testing.T) {
+	path := t.TempDir()
+	earlier := `{"cluster": "demo-1", "protocol": "Gryff", "shards": 4, "formed": true, "members": [
+		{"id": 1, "site": "a", "label": "a"}, {"id": 2, "site": "b", "label": "b", "wiped": true}, {"id": 3, "site": "c", "label": "c"}]}`
+	if err := os.WriteFile(filepath.Join(path, recordFile), []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := openDirectory(path, manifest(t, threeSites))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := d.record; r.Issued != 3 || r.newcomer("d") != 4 || d.member(r.Members[1]) != filepath.Join(path, "members", "b") {
+		t.Errorf("read as %+v", r)
+	}
+}
+
 func TestDirectoryRefusesAnotherTopology(t *testing.T) {
 	path := t.TempDir()
 	d, err := openDirectory(path, manifest(t, threeSites))
