@@ -285,6 +285,7 @@ func (r *Reconciler) ask(ctx context.Context, s *world.Snapshot) {
 			asked[i].Silence = reason(answer.Err)
 		}
 	}
+	r.silences.observe(client.ObjectKeyFromObject(s.Cluster), s.Members, s.Now)
 }
 
 // targetOf is where a member can be called, or why it can't.

@@ -34,6 +34,7 @@ type Reconciler struct {
 	events     recorder.EventRecorder
 	monitoring *monitoring
 	metrics    *metrics
+	silences   silences
 	places     bool // nodes and volumes may be read
 	now        func() time.Time
 }
@@ -98,6 +99,7 @@ func (r *Reconciler) forget(request reconcile.Request) {
 	r.applier.Forget(request.NamespacedName)
 	r.options.Members.Forget(request.String())
 	r.metrics.forget(request.NamespacedName)
+	r.silences.forget(request.NamespacedName)
 }
 
 // sayFailure has the status say what the operator could not do. A lost race is no failure, and a budget that does not allow

@@ -217,8 +217,8 @@ func (s *situation) hopeless(m view.Member) string {
 	switch {
 	case r != nil && m.Joining && r.Disk != m.Disk:
 		return "lost the disk that it joined with"
-	case r == nil && pod != nil && !ready(pod) && s.downFor(pod) >= s.Settings.LostAfter:
-		return s.silence(m)
+	case r == nil && pod != nil && !ready(pod) && min(s.downFor(pod), s.Member(m.ID).SilentFor) >= s.Settings.LostAfter:
+		return s.silence(m) // the pod alone doesn't tell: one that fetches is not ready either
 	}
 	return ""
 }

@@ -202,6 +202,8 @@ func TestJointView(t *testing.T) {
 				": the change is abandoned with view 3, since member 4 (site c) lost the disk that it joined with"},
 		{"the newcomer is silent for long", step(begun, told, done(1, 2), down(4)), "AbandoningChange 3 with 1 2 3", "Progressing=True AbandoningChange: " +
 			changes + ": the change is abandoned with view 3, since member 4 (site c) does not answer: connection refused"},
+		{"the newcomer does not answer in a moment though it has fetched for long", step(begun, told, done(1, 2), down(4),
+			func(s *world.Snapshot) { s.Member(4).SilentFor = time.Second }), "", "Paused=False NotPaused: The operator keeps the cluster as asked"},
 		{"the newcomer is silent since a moment", step(begun, told, done(1, 2), down(4), lately(4)), "", "Progressing=True CatchingUp: " + changes +
 			"; 2 of 3 have ended what was under way before, 0 of 1 hold the state; not done: member 4 (site c) does not answer: connection refused"},
 		{"a member that stays is lost, and with it what the others do not hold", step(begun, told, done(1, 2, 4), func(s *world.Snapshot) {
@@ -476,5 +478,9 @@ func TestTheBudgetCountsWhoWasLeftOut(t *testing.T) {
 	told(s)
 	if got := stays(s); got != 3 {
 		t.Errorf("beside a member that was left out %d must stay", got)
+	}
+	s.Member(3).StatefulSet, s.Member(3).Pod.DeletionTimestamp = nil, &metav1.Time{Time: s.Now}
+	if got := stays(s); got != 2 { // its node may never tell that it has ended
+		t.Errorf("beside one whose pod ends %d must stay", got)
 	}
 }

@@ -84,7 +84,7 @@ func volumeOf(m view.Member) *corev1.PersistentVolumeClaim {
 
 // silent makes a member's pod a running one that says nothing, and that the others can't reach.
 func silent(s *world.Snapshot, id view.MemberID) {
-	s.Member(id).Report, s.Member(id).Silence = nil, "connection refused"
+	s.Member(id).Report, s.Member(id).Silence, s.Member(id).SilentFor = nil, "connection refused", time.Hour
 	s.Member(id).Pod.Status.Conditions[0].Status = corev1.ConditionFalse
 	for _, m := range s.Members {
 		if m.Report == nil {

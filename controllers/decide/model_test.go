@@ -134,7 +134,7 @@ func (w *model) snapshot() world.Snapshot {
 	s := world.Snapshot{Cluster: w.cluster.DeepCopy(), Now: now, ClusterID: "demo.1", Record: w.record, Settings: settings,
 		ZonesKnown: true, Zones: map[string]world.Zone{}}
 	for _, m := range w.machines {
-		seen := world.Member{ID: m.id, Site: m.site, Silence: "connection refused"}
+		seen := world.Member{ID: m.id, Site: m.site, Silence: "connection refused", SilentFor: time.Hour}
 		named := view.Member{ID: m.id, Site: m.site}
 		if m.set {
 			seen.StatefulSet = statefulSetOf(named, m.setHash)

@@ -82,7 +82,11 @@ func (s *situation) input() build.Input {
 		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Settings: s.Settings, Monitoring: s.Monitoring,
 		Image: build.Image(s.Cluster, s.runningImage(), s.Settings),
 	}
-	in.Beside = len(s.leftRunning())
+	for _, id := range s.leftRunning() {
+		if m := s.Member(id); m.StatefulSet != nil || m.Pod.DeletionTimestamp == nil { // a pod that ends is in no budget
+			in.Beside++
+		}
+	}
 	if in.View.Epoch == 0 {
 		in.View = view.View{Cluster: s.ClusterID, Members: s.members()}
 	}

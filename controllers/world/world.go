@@ -85,6 +85,8 @@ type Member struct {
 	// Report is the member's own word, nil while it is silent; Silence then says why.
 	Report  *Report
 	Silence string
+	// SilentFor is how long this operator has asked it in vain; zero where it answers, or was not asked before.
+	SilentFor time.Duration
 }
 
 // Report is what a member said of itself just now (api/admin).
