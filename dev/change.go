@@ -226,7 +226,11 @@ func (c *Cluster) trusted(name string, observations []Observation) (Observation,
 		return Observation{}, fmt.Errorf("%s has %d members; name one of them", name, len(members))
 	}
 	id := members[0].record.ID
-	o := observations[slices.IndexFunc(observations, func(o Observation) bool { return o.ID == id })]
+	seen := slices.IndexFunc(observations, func(o Observation) bool { return o.ID == id })
+	if seen < 0 {
+		return Observation{}, fmt.Errorf("%s has just been added; name a member of the view of epoch %d", name, r.View.Epoch)
+	}
+	o := observations[seen]
 	at, change := r.View.Index(id), o.Status.GetChange()
 	switch {
 	case r.View.Epoch == 0:

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/replica/view"
@@ -195,5 +197,39 @@ func TestHowFarAMemberIs(t *testing.T) {
 		if got := o.part(joint); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// linked is a member that notes which links it is told of.
+type linked struct {
+	adminv1.AdminClient
+	told *[]string
+}
+
+func (l linked) SetLink(_ context.Context, r *adminv1.SetLinkRequest, _ ...grpc.CallOption) (*adminv1.SetLinkResponse, error) {
+	*l.told = append(*l.told, fmt.Sprint(r.Member, "-", r.Peer, " ", r.Blocked))
+	return &adminv1.SetLinkResponse{}, nil
+}
+
+// A newcomer that waits for its view refuses to be told of links, and nobody knows one to it.
+func TestHealMendsWhatWasCut(t *testing.T) {
+	c := founded(t, threeSites)
+	c.cut = map[link]bool{}
+	var told []string
+	for _, m := range c.members {
+		m.admin, m.process = linked{told: &told}, &process{ended: make(chan struct{})}
+	}
+	if err := errors.Join(c.Partition("a", "c"), c.Heal(), c.Heal()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"1-3 true", "3-1 true", "1-3 false", "3-1 false"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+func TestRecoverOfOneThatWasJustAdded(t *testing.T) {
+	c := founded(t, threeSites)
+	if _, err := c.trusted("b", nil); err == nil || !strings.Contains(err.Error(), "just been added") {
+		t.Errorf("got %v", err)
 	}
 }

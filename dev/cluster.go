@@ -292,15 +292,16 @@ func (c *Cluster) Partition(a, b string) error {
 	return errors.Join(errs...)
 }
 
-// Heal mends all links.
+// Heal mends all links that were cut. Others are left alone: a newcomer without a view knows none.
 func (c *Cluster) Heal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.cut)
+	cut := c.cut
+	c.cut = map[link]bool{}
 	var errs []error
 	for _, m := range c.all() {
 		for _, other := range c.all() {
-			if m != other {
+			if cut[between(m.record.ID, other.record.ID)] {
 				errs = append(errs, c.setLink(m, other, false))
 			}
 		}
