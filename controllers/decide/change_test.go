@@ -190,6 +190,11 @@ func TestJointView(t *testing.T) {
 	}
 	for _, c := range []situationCase{
 		{"everybody is told at once", begun, "tell 2 to [1 2 4]", "Progressing=True TellingView: Gives view 2 to the members that lack it: 1, 2, 4"},
+		{"clients are served until it takes hold", begun, "tell 2 to [1 2 4]", "Available=True Serving: 2 of 3 members serve clients"},
+		{"and while some know of it", step(growing, func(s *world.Snapshot) { hold(s, 1, s.Record.View) }), "tell 2 to [2 3 4 5]",
+			"Available=True Serving: 2 of 3 members serve clients"},
+		{"and who is missing is missing then too", begun, "tell 2 to [1 2 4]",
+			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
 		{"everybody fetches", step(begun, told), "", "Progressing=True CatchingUp: " + changes + "; 0 of 3 have ended what was under way before, " +
 			"0 of 1 hold the state; not done: member 1 (site a) ends what was under way before; member 2 (site b) ends what was under way " +
 			"before; member 4 (site c) fetches the state"},

@@ -20,14 +20,38 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 }
 
 func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condition {
+	serving, there := s.inForce(), members
+	if serving != s {
+		there = serving.view.Members
+	}
 	all := []metav1.Condition{
-		s.available(), s.progressing(o, members), s.degraded(members), s.quorumHealthy(), s.quorumIsLost(), s.viewKnown(o),
-		s.toleratesZoneLoss(), s.paused(),
+		serving.available(), s.progressing(o, members), serving.degraded(there), serving.quorumHealthy(), s.quorumIsLost(), s.viewKnown(o),
+		serving.toleratesZoneLoss(), s.paused(),
 	}
 	if s.Cluster.Spec.Monitoring.Enabled {
 		all = append(all, s.monitoringReady())
 	}
 	return all
+}
+
+// inForce is the situation in the view that members serve clients in: while the recorded one has not taken hold, that is
+// an earlier one, if a quorum of it holds it still.
+func (s *situation) inForce() *situation {
+	if s.doubt != nil || s.settled() {
+		return s
+	}
+	force := s
+	for _, m := range s.Members {
+		if m.Report == nil || m.Report.View.Epoch >= s.view.Epoch {
+			continue
+		}
+		earlier := *s
+		earlier.view, earlier.digest = m.Report.View, m.Report.Digest
+		if earlier.settled() && (force == s || earlier.view.Epoch > force.view.Epoch) {
+			force = &earlier
+		}
+	}
+	return force
 }
 
 // quorate is how many voters say that a quorum is in their reach.
