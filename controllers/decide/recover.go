@@ -95,6 +95,8 @@ func (s *situation) refusal() *cause {
 			"the pods, by force where their nodes are gone for good")
 	case r.Role != world.Voter || s.view.Members[i].Joining && !r.Change.Fetched:
 		return no("TrustedMemberLacksState", "%s holds no state that it could vote with: it %s", name(s.view.Members[i]), doing(r, s.view))
+	case s.Cluster.Spec.Paused:
+		return no("Paused", "spec.paused is set; remove it")
 	}
 	return nil
 }

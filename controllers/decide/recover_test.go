@@ -76,7 +76,8 @@ func TestQuorumLost(t *testing.T) {
 			"Available=False QuorumLost: Nothing can be read or written: 0 of 3 members vote and reach a majority, which is 2; missing: member 1 (site a) " +
 				"takes a state transfer: 4 of 4 shards vote; member 2 (site b) does not answer: connection refused; member 3 (site c) does not answer: " +
 				"connection refused"},
-		{"paused", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }), "", "QuorumLost=True MembersLost: " + gone2},
+		{"paused", of(stranded, consents(1, 1), func(s *world.Snapshot) { s.Cluster.Spec.Paused = true }), "", "QuorumLost=True MembersLost: " + gone2 +
+			" spec.recovery does nothing: spec.paused is set; remove it."},
 		{"of the members before a change", of(begun, told, func(s *world.Snapshot) { gone(s, 2); s.Member(1).Report.Quorum = false }, consents(1, 2)),
 			"Recovering 3 with 1", "Available=False QuorumLost: Nothing can be read or written: 1 of 4 members vote and reach a quorum, which is a majority " +
 				"of each side of the change; missing: member 1 (site a) votes, but reaches no majority; member 2 (site b) does not answer: connection " +
