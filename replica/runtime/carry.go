@@ -127,12 +127,7 @@ func (s *shard) carry() {
 			}
 		}
 	}
-	s.mutex.Lock()
-	s.stopped = true
-	waiting := s.inputs.requests
-	s.inputs = inputs{}
-	s.mutex.Unlock()
-	for _, q := range waiting {
+	for _, q := range s.shut() {
 		s.keep(q)
 	}
 }

@@ -399,14 +399,19 @@ func (s *shard) publishChange() {
 	}
 }
 
-// abandon ends what is under way when the loop ends: nobody knows how it would have ended.
-func (s *shard) abandon() {
+// shut takes no more inputs, and returns the operations that wait to begin.
+func (s *shard) shut() []request {
 	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.stopped = true
 	waiting := s.inputs.requests
 	s.inputs = inputs{}
-	s.mutex.Unlock()
-	for _, q := range waiting {
+	return waiting
+}
+
+// abandon ends what is under way when the loop ends: nobody knows how it would have ended.
+func (s *shard) abandon() {
+	for _, q := range s.shut() {
 		q.flight.done(register.Result{Status: register.Unavailable, Message: "this member stopped before it began"})
 	}
 	for _, f := range s.flying {

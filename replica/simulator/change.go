@@ -302,6 +302,11 @@ func (w *world) tolerates(nd *node) bool {
 	if !m.views[m.record].held && !w.bearable(m.views[m.former].View, nd) {
 		return false
 	}
+	for _, other := range w.nodes { // what the record is rebuilt as has to be found
+		if m.lost && other.held != none && !w.bearable(m.views[other.held].View, nd) {
+			return false
+		}
+	}
 	return w.bearable(m.views[m.record].View, nd)
 }
 

@@ -31,6 +31,7 @@ type manager struct {
 	lost      bool                              // there is no record
 	reports   map[view.MemberID]report          // since it was lost; never ranged over
 	known     uint64                            // the epoch that had taken hold then
+	quiet     time.Duration                     // from when on no call of before the loss is on its way any more
 
 	begun bool     // its rounds
 	pace  *fault   // how often and how badly it calls
@@ -51,7 +52,7 @@ type report struct {
 	standing decide.Standing
 	disk     string
 	voter    bool
-	losses   int // of the record, at that time
+	at       time.Duration
 }
 
 // managerMistakes put known bugs back, for tests that show that the simulator finds them.
@@ -142,7 +143,7 @@ func (m *manager) crash() {
 				m.known = max(m.known, m.views[i].Epoch)
 			}
 		}
-		m.away = max(m.away, w.now+m.pace.Size) // nobody acts on a record while calls of an earlier one are on their way
+		m.quiet = w.now + m.pace.Size
 	}
 }
 
@@ -206,7 +207,7 @@ func (m *manager) tell(nd *node, about int) {
 	}
 	if !nd.down {
 		m.heard = append(m.heard, report{
-			held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), losses: m.losses,
+			held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), at: m.world.now,
 		})
 		m.call(configured, nd, len(m.heard)-1)
 	}
@@ -218,7 +219,7 @@ func (m *manager) hear(nd *node, about int) {
 	}
 	r := m.heard[about-1]
 	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
-	if m.lost && r.losses == m.losses {
+	if m.lost && r.at >= m.quiet { // it may have been given a later view since, by a call of before the loss
 		m.reports[nd.config.Self] = r
 	}
 }

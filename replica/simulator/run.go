@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -77,7 +78,7 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 		}
 	}
 	if class == "" || class == Unbounded { // what clients saw tells more
-		if seen, why := judge(o.History, checkTimeout); seen != "" {
+		if seen, why := judge(o.History, cmp.Or(s.check, checkTimeout)); seen != "" {
 			class, reason = seen, why
 		}
 	}

@@ -20,6 +20,7 @@ type Schedule struct {
 
 	env     environment
 	abandon int
+	check   time.Duration // bounds the check of the history, in real time; 0: checkTimeout
 }
 
 // Plan is what one client does.

@@ -104,23 +104,17 @@ func (v View) side(has func(Member) bool) View {
 
 // Quorum reports whether a set of members is a quorum: a majority, in a joint view one of each side.
 func (v View) Quorum(has func(MemberID) bool) bool {
-	for _, side := range []View{v.Before(), v.After()} {
-		n := 0
-		for _, m := range side.Members {
-			if has(m.ID) {
-				n++
-			}
-		}
-		if n < side.Majority() {
-			return false
-		}
-	}
-	return true
+	return v.each(has, View.Majority)
 }
 
 // Meets reports whether a set of members has one in common with every quorum of v: in a joint view, with every
 // majority of either side.
 func (v View) Meets(has func(MemberID) bool) bool {
+	return v.each(has, func(side View) int { return side.Size() - side.Majority() + 1 })
+}
+
+// each reports whether a set of members has as many of each side as that side needs.
+func (v View) each(has func(MemberID) bool, needs func(side View) int) bool {
 	for _, side := range []View{v.Before(), v.After()} {
 		n := 0
 		for _, m := range side.Members {
@@ -128,7 +122,7 @@ func (v View) Meets(has func(MemberID) bool) bool {
 				n++
 			}
 		}
-		if n < side.Size()-side.Majority()+1 {
+		if n < needs(side) {
 			return false
 		}
 	}

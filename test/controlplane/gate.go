@@ -3,8 +3,10 @@
 package controlplane
 
 import (
+	"fmt"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/georegister/georegister/replica/view"
 )
@@ -48,6 +50,29 @@ func (g *Gate) Waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.waiting
+}
+
+// holds waits until the gate holds a write back.
+func (g *Gate) holds(t testing.TB) {
+	t.Helper()
+	eventually(t, "the stopped operator is about to change the view", func() string {
+		if g.Waiting() == 0 {
+			return "it holds no write back"
+		}
+		return ""
+	})
+}
+
+// release opens the gate, and waits until all that it held back has passed.
+func (g *Gate) release(t testing.TB) {
+	t.Helper()
+	g.Open()
+	eventually(t, "the stopped operator goes on", func() string {
+		if n := g.Waiting(); n > 0 {
+			return fmt.Sprintf("%d writes are held back", n)
+		}
+		return ""
+	})
 }
 
 // pass waits until the gate is open. It waits out deadlines: a stopped process notices them only when it goes on.

@@ -228,23 +228,12 @@ func TestAStoppedOperatorDoesNoHarmWhenItGoesOn(t *testing.T) {
 
 	gate.Close()
 	w.loseVolume(c, w.record(c).Members[2])
-	eventually(t, "the stopped operator is about to change the view", func() string {
-		if gate.Waiting() == 0 {
-			return "it holds no write back"
-		}
-		return ""
-	})
+	gate.holds(t)
 	StartOperator(t, environment.Config, settings(w.namespace))
 	w.replaced(c, 3)
 	w.loseVolume(c, w.record(c).Members[0]) // so that there is more than one view between them
 	after := w.replaced(c, 5)
-	gate.Open()
-	eventually(t, "the stopped operator goes on", func() string {
-		if n := gate.Waiting(); n > 0 {
-			return fmt.Sprintf("%d writes are held back", n)
-		}
-		return ""
-	})
+	gate.release(t)
 	load.Progress(200)
 	w.holds(c, after)
 	if got := w.record(c); got.Epoch != 5 {

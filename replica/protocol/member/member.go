@@ -329,12 +329,16 @@ func (m *Member) save(voter bool) {
 	for _, member := range m.config.View.Members {
 		record.Members = append(record.Members, uint32(member.ID))
 	}
+	m.put(recordKey, record, "member record")
+}
+
+func (m *Member) put(key []byte, record interface{ MarshalVT() ([]byte, error) }, what string) {
 	raw, err := record.MarshalVT()
 	if err != nil {
-		m.effects.Fault = fmt.Errorf("encode the member record: %w", err)
+		m.effects.Fault = fmt.Errorf("encode the %s: %w", what, err)
 		return
 	}
-	m.journal.Put(recordKey, raw)
+	m.journal.Put(key, raw)
 }
 
 func (m *Member) becomeVoter() {

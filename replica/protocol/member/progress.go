@@ -114,12 +114,7 @@ func (m *Member) saveTransfer() {
 			})
 		}
 	}
-	raw, err := record.MarshalVT()
-	if err != nil {
-		m.effects.Fault = fmt.Errorf("encode the record of the state transfer: %w", err)
-		return
-	}
-	m.journal.Put(transferKey, raw)
+	m.put(transferKey, record, "record of the state transfer")
 }
 
 // forgetTransfer ends what was fetched for: a join that is complete, or a joint view that is over.
