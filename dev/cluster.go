@@ -191,9 +191,9 @@ func (c *Cluster) config(m *member) node.Config {
 		ExitWithInput: true,
 	}
 	for _, site := range sites(spec) {
-		if delay := spec.Delay(m.record.Site, site); delay != (v1alpha1.Delay{}) {
+		if way := spec.Way(site, m.record.Site); way.Delay > 0 || way.Jitter > 0 {
 			config.Distances = append(config.Distances, node.Distance{
-				Site: site, RTT: node.Duration(delay.RTT), Jitter: node.Duration(delay.Jitter),
+				Site: site, Delay: node.Duration(way.Delay), Jitter: node.Duration(way.Jitter),
 			})
 		}
 	}

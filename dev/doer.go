@@ -46,7 +46,7 @@ func (c *Cluster) nearest(site string) []client.Endpoint {
 	spec := c.options.Manifest.Spec
 	members := c.all()
 	slices.SortStableFunc(members, func(a, b *member) int {
-		return cmp.Compare(spec.Delay(site, a.record.Site).RTT, spec.Delay(site, b.record.Site).RTT)
+		return cmp.Compare(spec.RTT(site, a.record.Site), spec.RTT(site, b.record.Site))
 	})
 	var endpoints []client.Endpoint
 	for _, m := range members {

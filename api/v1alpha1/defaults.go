@@ -2,7 +2,9 @@ package v1alpha1
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,36 +108,75 @@ func (l Limits) Register() register.Limits {
 	}
 }
 
-// Delay is what the WAN does to messages between two sites.
-type Delay struct {
-	RTT    time.Duration // half of it in each direction
-	Jitter time.Duration // at most, on top, in each direction
+// Way is what the WAN does to messages from one site to another.
+type Way struct {
+	Delay  time.Duration
+	Jitter time.Duration // at most, on top
+	Loss   int64         // of 100,000 packets
+	Rate   int64         // bits a second; 0: not bounded
 }
 
-// Delay is the delay between two sites of a valid manifest; zero without a WAN and within a site.
-func (s GeoRegisterClusterSpec) Delay(a, b string) Delay {
+// Way is the way from one site to another in a valid manifest; zero without a WAN and within a site.
+func (s GeoRegisterClusterSpec) Way(from, to string) Way {
 	switch {
-	case s.WAN == nil:
-		return Delay{}
+	case s.WAN == nil || from == to:
+		return Way{}
 	case s.WAN.Profile != "":
 		p, err := profile.Find(s.WAN.Profile)
 		if err != nil {
-			return Delay{} // not a valid manifest
+			return Way{} // not a valid manifest
 		}
-		i, j := slices.Index(profileSites(p), a), slices.Index(profileSites(p), b)
-		if i < 0 || j < 0 || a == b {
-			return Delay{}
+		i, j := slices.Index(profileSites(p), from), slices.Index(profileSites(p), to)
+		if i < 0 || j < 0 {
+			return Way{}
 		}
-		return Delay{RTT: p.RTT[i][j]}
+		return Way{Delay: p.RTT[i][j] / 2}
 	}
 	for _, l := range s.WAN.Links {
-		if l.joins(a, b) {
-			rtt, _ := l.RTT.parse() // validated
-			jitter, _ := l.Jitter.parse()
-			return Delay{RTT: rtt, Jitter: jitter}
+		if l.joins(from, to) {
+			return l.from(from)
 		}
 	}
-	return Delay{}
+	return Way{}
+}
+
+// RTT is the round-trip time between two sites that a valid manifest declares; zero without a WAN and within a site.
+func (s GeoRegisterClusterSpec) RTT(a, b string) time.Duration { return s.Way(a, b).Delay + s.Way(b, a).Delay }
+
+// from is one direction of a valid link.
+func (l Link) from(site string) Way {
+	rtt, _ := l.RTT.parse()
+	way := Way{Delay: rtt / 2}.with(Direction{Jitter: l.Jitter, Loss: l.Loss, Rate: l.Rate})
+	for _, d := range l.Directions {
+		if d.From == site {
+			way = way.with(d)
+		}
+	}
+	return way
+}
+
+// with is a way with what a valid direction says.
+func (w Way) with(d Direction) Way {
+	if d.Delay != "" {
+		w.Delay, _ = d.Delay.parse()
+	}
+	if d.Jitter != "" {
+		w.Jitter, _ = d.Jitter.parse()
+	}
+	if d.Loss != "" {
+		w.Loss, _ = d.Loss.parse()
+	}
+	if d.Rate != nil {
+		w.Rate = d.Rate.Value()
+	}
+	return w
+}
+
+// Tolerates reports whether a round trip that was measured is as declared, give or take what the WAN tolerates: it may
+// be longer by a share of it and 2ms, and it may not be shorter.
+func (w WAN) Tolerates(declared, measured time.Duration) bool {
+	most := declared + declared*time.Duration(valueOr(w.TolerancePercent, 10))/100 + 2*time.Millisecond
+	return declared <= measured && measured <= most
 }
 
 // profileSites are the sites of a profile by position, spelled as DNS labels.
@@ -164,6 +205,21 @@ func (d Duration) parse() (time.Duration, error) {
 	}
 	return parsed, nil
 }
+
+// parse reads a share, in thousandths of a percent; an empty one is zero.
+func (p Percentage) parse() (int64, error) {
+	if p == "" {
+		return 0, nil
+	}
+	if !percentage.MatchString(string(p)) {
+		return 0, fmt.Errorf("not a percentage; write it like 1%% or 0.5%%")
+	}
+	whole, fraction, _ := strings.Cut(strings.TrimSuffix(string(p), "%"), ".")
+	return strconv.ParseInt(whole+(fraction + "000")[:3], 10, 64)
+}
+
+// percentage is the pattern of Percentage.
+var percentage = regexp.MustCompile(`^(100(\.0{1,3})?|[0-9]{1,2}(\.[0-9]{1,3})?)%$`)
 
 func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {

@@ -24,6 +24,12 @@ const (
 	ConditionToleratesZoneLoss = "ToleratesZoneLoss"
 	// ConditionPaused is True while spec.paused keeps the operator from changing anything.
 	ConditionPaused = "Paused"
+	// ConditionWANInjected is True while Chaos Mesh says that the network of spec.wan is in place between the pods there
+	// are now. False names the pair of sites that it waits for.
+	ConditionWANInjected = "WANInjected"
+	// ConditionWANWithinTolerance is True while the shortest round trips that members measure are as spec.wan declares
+	// them. False names the pair of sites that is furthest from it.
+	ConditionWANWithinTolerance = "WANWithinTolerance"
 	// ConditionMonitoringReady says whether the objects that spec.monitoring asks for are there.
 	ConditionMonitoringReady = "MonitoringReady"
 )
@@ -34,8 +40,8 @@ type GeoRegisterClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused
-	// and MonitoringReady.
+	// Conditions are Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused,
+	// MonitoringReady, WANInjected and WANWithinTolerance.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -80,6 +86,31 @@ type GeoRegisterClusterStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=7
 	Sites []SiteStatus `json:"sites,omitempty"`
+
+	// Links are the pairs of sites with the round trips that spec.wan declares and that members measure. They are there
+	// while a provider emulates the network.
+	// +optional
+	// +listType=map
+	// +listMapKey=between
+	// +kubebuilder:validation:MaxItems=21
+	Links []LinkStatus `json:"links,omitempty"`
+}
+
+// LinkStatus is the network between two sites as it is.
+type LinkStatus struct {
+	// Between names the two sites, such as ca-va.
+	Between string `json:"between"`
+
+	// Declared is the round trip that spec.wan asks for.
+	Declared Duration `json:"declared"`
+
+	// Measured is the shortest round trip that members of the two sites measured lately, when the link came to be within
+	// tolerance, or ceased to be; the metrics have it as it is now. It is absent while nobody measured it.
+	// +optional
+	Measured Duration `json:"measured,omitempty"`
+
+	// WithinTolerance is whether the two agree.
+	WithinTolerance bool `json:"withinTolerance"`
 }
 
 // ViewStatus is the membership that is in force.

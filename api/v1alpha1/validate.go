@@ -23,6 +23,8 @@ const (
 	maxValueBytes     = 16 << 20
 	minTransferRate   = 64 << 10
 	maxTransferRate   = 1 << 40
+	minLinkRate       = 8_000 // bits a second
+	maxLinkRate       = 100_000_000_000
 )
 
 // Validate lists what is wrong with a manifest: one error per mistake, with the path of the field and the
@@ -141,6 +143,12 @@ func validateRecovery(path *field.Path, r Recovery) field.ErrorList {
 // validateWAN is told the whole spec: links and profiles must fit the sites.
 func validateWAN(spec *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 	path := spec.Child("wan")
+	if p := s.WAN.Provider; !slices.Contains([]WANProvider{"", ChaosMesh, NoProvider}, p) {
+		return field.ErrorList{field.NotSupported(path.Child("provider"), p, []WANProvider{ChaosMesh, NoProvider})}
+	}
+	if p := s.WAN.TolerancePercent; p != nil && (*p < 1 || *p > 100) {
+		return field.ErrorList{field.Invalid(path.Child("tolerancePercent"), *p, "must be from 1 to 100")}
+	}
 	switch {
 	case s.WAN.Profile != "" && s.WAN.Links != nil:
 		return field.ErrorList{field.Forbidden(path.Child("links"), "give either profile or links; remove one of them")}
@@ -191,7 +199,35 @@ func validateLinks(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 		} else {
 			errs = append(errs, validateDuration(at.Child("rtt"), link.RTT, 0, maxRTT)...)
 		}
-		errs = append(errs, validateDuration(at.Child("jitter"), link.Jitter, 0, maxRTT)...)
+		errs = append(errs, validateTraffic(at, Direction{Jitter: link.Jitter, Loss: link.Loss, Rate: link.Rate})...)
+		for j, d := range link.Directions {
+			errs = append(errs, validateDirection(at.Child("directions").Index(j), link, j, d)...)
+		}
+	}
+	return errs
+}
+
+// validateDirection checks the direction of a link that is at a position among its directions.
+func validateDirection(path *field.Path, link Link, position int, d Direction) field.ErrorList {
+	var errs field.ErrorList
+	switch first := slices.IndexFunc(link.Directions, func(o Direction) bool { return o.From == d.From }); {
+	case !slices.Contains(link.Between, d.From):
+		errs = append(errs, field.NotSupported(path.Child("from"), d.From, link.Between))
+	case first < position:
+		errs = append(errs, field.Duplicate(path.Child("from"), d.From))
+	}
+	errs = append(errs, validateDuration(path.Child("delay"), d.Delay, 0, maxRTT/2)...)
+	return append(errs, validateTraffic(path, d)...)
+}
+
+// validateTraffic checks what a link and its directions have in common.
+func validateTraffic(path *field.Path, d Direction) field.ErrorList {
+	errs := validateDuration(path.Child("jitter"), d.Jitter, 0, maxRTT)
+	if _, err := d.Loss.parse(); err != nil {
+		errs = append(errs, field.Invalid(path.Child("loss"), d.Loss, err.Error()))
+	}
+	if d.Rate != nil && (d.Rate.Value() < minLinkRate || d.Rate.Value() > maxLinkRate) {
+		errs = append(errs, field.Invalid(path.Child("rate"), d.Rate.String(), "must be between 8k and 100G bits a second"))
 	}
 	return errs
 }

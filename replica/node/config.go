@@ -66,10 +66,10 @@ type Member struct {
 	Disk    string        `json:"disk,omitempty"` // view.Member.Disk
 }
 
-// Distance is the way to a site: half the RTT, and up to Jitter more, in each direction.
+// Distance is the way from a site: what comes from there takes Delay, and up to Jitter more.
 type Distance struct {
 	Site   string   `json:"site"`
-	RTT    Duration `json:"rtt,omitempty"`
+	Delay  Duration `json:"delay,omitempty"`
 	Jitter Duration `json:"jitter,omitempty"`
 }
 
@@ -163,8 +163,8 @@ func (c Config) Validate() error {
 		return errors.New("transferRate: must not be negative; 0 is no bound")
 	}
 	for _, d := range c.Distances {
-		if d.RTT < 0 || d.Jitter < 0 {
-			return fmt.Errorf("distances: site %s: rtt and jitter must not be negative", d.Site)
+		if d.Delay < 0 || d.Jitter < 0 {
+			return fmt.Errorf("distances: site %s: delay and jitter must not be negative", d.Site)
 		}
 	}
 	return nil
@@ -213,7 +213,7 @@ func (c Config) View() view.View {
 	return v
 }
 
-// distance is the way to a site; the zero one if nothing is said of it.
+// distance is the way from a site; the zero one if nothing is said of it.
 func (c Config) distance(site string) Distance {
 	for _, d := range c.Distances {
 		if d.Site == site {

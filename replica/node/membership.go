@@ -108,7 +108,7 @@ func (n *node) begin(ctx context.Context, away []view.MemberID, carried []*runti
 	replica, err := runtime.Start(ctx, runtime.Options{
 		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store,
 		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: away, TransferRate: int(c.transferRate()),
-		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).RTT) / 2 },
+		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
 		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
 		Metrics: n.registry, Logger: n.log,
