@@ -17,8 +17,8 @@ type change struct {
 	hasty     bool // it is finished as soon as that is safe, without those that are not done with their part
 	patience  int  // in rounds; then it is abandoned. 0: it is not
 
-	rounds    int  // since the joint view was recorded
-	joint     bool // it was
+	rounds    int    // since the joint view was recorded
+	joint     uint64 // its epoch, once it was
 	abandoned bool
 	concluded bool // the view after it is recorded
 }
@@ -189,7 +189,7 @@ func (m *manager) propose(c *change, v view.View) {
 	if !m.world.bearable(joint, nil) {
 		return
 	}
-	c.joint = true
+	c.joint = joint.Epoch
 	for _, nd := range c.newcomers {
 		if m.draw.chance(300) {
 			m.world.serving[nd.site] = nd
@@ -265,9 +265,13 @@ func (m *manager) end(c *change) {
 	}
 }
 
-// resume is where a change stands once the record was rebuilt.
+// resume is where a change stands once the record was rebuilt. If none of those that were asked had heard of its joint
+// view, that is proposed again.
 func (c *change) resume(record view.View) {
-	c.concluded = c.joint && !record.Joint()
+	if record.Epoch < c.joint {
+		c.joint = 0
+	}
+	c.concluded = c.joint > 0 && !record.Joint()
 	c.abandoned = c.concluded && !c.made(record)
 }
 
@@ -302,8 +306,11 @@ func (w *world) tolerates(nd *node) bool {
 	if !m.views[m.record].held && !w.bearable(m.views[m.former].View, nd) {
 		return false
 	}
-	for _, other := range w.nodes { // what the record is rebuilt as has to be found
-		if m.lost && other.held != none && !w.bearable(m.views[other.held].View, nd) {
+	for _, other := range w.nodes { // what the record is, or may yet be, rebuilt as
+		if other.held == none || !m.lost && m.views[other.held].Epoch <= m.views[m.record].Epoch {
+			continue
+		}
+		if !w.bearable(m.views[other.held].View, nd) {
 			return false
 		}
 	}

@@ -137,13 +137,18 @@ func (m *manager) crash() {
 		w.took("change.record-lost")
 		w.trace.remark("its record is lost")
 		m.losses++
-		m.lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
-		for i := range m.views {
-			if m.views[i].held {
-				m.known = max(m.known, m.views[i].Epoch)
-			}
-		}
 		m.quiet = w.now + m.pace.Size
+		m.loseRecord()
+	}
+}
+
+// loseRecord has the record be rebuilt.
+func (m *manager) loseRecord() {
+	m.lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
+	for i := range m.views {
+		if m.views[i].held {
+			m.known = max(m.known, m.views[i].Epoch)
+		}
 	}
 }
 
@@ -219,6 +224,11 @@ func (m *manager) hear(nd *node, about int) {
 	}
 	r := m.heard[about-1]
 	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
+	if !m.lost && m.losses > 0 && r.held != none && m.views[r.held].Epoch > m.views[m.record].Epoch {
+		m.world.took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
+		m.world.trace.remark("the record is behind")
+		m.loseRecord()
+	}
 	if m.lost && r.at >= m.quiet { // it may have been given a later view since, by a call of before the loss
 		m.reports[nd.config.Self] = r
 	}
