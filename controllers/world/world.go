@@ -33,6 +33,8 @@ type Snapshot struct {
 	ZonesKnown bool
 	// Monitoring says which kinds of the Prometheus operator the apiserver has.
 	Monitoring MonitoringKinds
+	// WAN is what emulates the network between the sites.
+	WAN WAN
 	// Settings are the operator's own.
 	Settings Settings
 }
@@ -120,6 +122,8 @@ type Peer struct {
 	ID        view.MemberID
 	Reachable bool
 	RTT       time.Duration
+	// MinRTT is the shortest round trip to it lately, over about 13 s; zero while none was measured.
+	MinRTT time.Duration
 }
 
 // Role is what a member may do.

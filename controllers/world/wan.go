@@ -1,0 +1,36 @@
+package world
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// WAN is what emulates the network between the sites, as far as the apiserver tells.
+type WAN struct {
+	// Kind is whether the apiserver has the kind of Chaos Mesh that does it, NetworkChaos.
+	Kind bool
+	// Known is whether all of them were read; without it Links says nothing.
+	Known bool
+	// Links are all of the cluster, whatever made them, by name.
+	Links []Injection
+}
+
+// Injection is an object of Chaos Mesh that emulates the network from one site to another.
+type Injection struct {
+	Name     string
+	UID      types.UID
+	From, To string // sites
+	Created  time.Time
+	// Deleting is when it was asked to go, zero while it wasn't: it undoes itself first.
+	Deleting time.Time
+	// Looked is whether Chaos Mesh has looked for pods. It does so once.
+	Looked bool
+	// Chosen names the pods that it found, of both sites, sorted. Injected names those of them that are done with.
+	Chosen, Injected []string
+	// AllInjected is what Chaos Mesh says of all that it chose, and Since is when the last of them was done with.
+	AllInjected bool
+	Since       time.Time
+	// Problem is what Chaos Mesh says is wrong, or empty.
+	Problem string
+}
