@@ -23,7 +23,16 @@ const (
 	MaxOperations = 1_000_000
 	// judgeWithin bounds the search for a violation.
 	judgeWithin = 2 * time.Minute
+	// readBackPatience is how long a site may answer nothing while its keys are read back: a member that has just
+	// been healed needs a moment.
+	readBackPatience = time.Minute
+	// readBackPause is between two tries to read a key back.
+	readBackPause = 200 * time.Millisecond
 )
+
+// ErrViolation is in the error of a history that is not linearizable, and of no other: whatever else fails decides
+// nothing about the store.
+var ErrViolation = errors.New("the history is not linearizable")
 
 // Spec is the workload of a check: few keys, so that clients of different sites meet, and all kinds of operations
 // that the protocol has.
@@ -52,7 +61,7 @@ func Keys(recorder *history.Recorder) []string {
 }
 
 // ReadBack reads every key of the history at every site, and records that: whatever was acknowledged and is lost
-// shows at the latest here.
+// shows at the latest here. What is unavailable is tried again for a minute.
 func ReadBack(ctx context.Context, sites []workload.Site, recorder *history.Recorder) error {
 	keys := Keys(recorder)
 	group, ctx := errgroup.WithContext(ctx)
@@ -62,13 +71,10 @@ func ReadBack(ctx context.Context, sites []workload.Site, recorder *history.Reco
 			if err != nil {
 				return fmt.Errorf("read back at site %s: %w", site.Name, err)
 			}
+			reader := reader{site: site.Name, doer: doer, recorder: recorder, patience: readBackPatience}
 			for _, key := range keys {
-				op := register.Operation{Kind: register.Read, Key: key}
-				invocation := recorder.Invoke("read-back-"+site.Name, site.Name, op)
-				result := doer.Do(ctx, op)
-				invocation.Return(result)
-				if result.Status != register.OK {
-					return fmt.Errorf("read back key %q at site %s: %s: %s", key, site.Name, result.Status, result.Message)
+				if err := reader.read(ctx, key); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -77,15 +83,52 @@ func ReadBack(ctx context.Context, sites []workload.Site, recorder *history.Reco
 	return group.Wait()
 }
 
+// reader reads keys back at a site.
+type reader struct {
+	site     string
+	doer     workload.Doer
+	recorder *history.Recorder
+	patience time.Duration
+}
+
+// read reads a key until it is answered, or refused, or patience is at its end.
+func (r reader) read(ctx context.Context, key string) error {
+	op := register.Operation{Kind: register.Read, Key: key}
+	over := time.NewTimer(r.patience)
+	defer over.Stop()
+	for {
+		invocation := r.recorder.Invoke("read-back-"+r.site, r.site, op)
+		result := r.doer.Do(ctx, op)
+		invocation.Return(result)
+		if result.Status == register.OK {
+			return nil
+		}
+		failed := fmt.Errorf("read back key %q at site %s: %s: %s", key, r.site, result.Status, result.Message)
+		if result.Status != register.Unavailable && result.Status != register.Unknown {
+			return failed
+		}
+		select {
+		case <-over.C:
+			return failed
+		case <-ctx.Done():
+			return failed
+		case <-time.After(readBackPause):
+		}
+	}
+}
+
 // Judge decides whether a history is linearizable, and notes the verdict in the report. It returns an error unless
 // it is.
 func Judge(operations []history.Operation, report *workload.Report) error {
 	verdict := history.Check(operations, history.Options{Timeout: judgeWithin})
 	report.Verdict = verdict.Outcome
-	if !verdict.OK() {
-		return fmt.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
+	switch {
+	case verdict.OK():
+		return nil
+	case verdict.Outcome == history.Violation:
+		return fmt.Errorf("verdict %s, key %q: %s: %w", verdict.Outcome, verdict.Key, verdict.Explanation, ErrViolation)
 	}
-	return nil
+	return fmt.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 }
 
 // Doer does a workload's operations in a session.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/georegister/georegister/client"
@@ -17,8 +16,8 @@ import (
 	"github.com/georegister/georegister/workload"
 )
 
-// seed makes the operations; their interleaving is as real as the time.
-const seed = 1
+// beginWithin is how long a site may take to answer for the first time.
+const beginWithin = time.Minute
 
 // Verification loads a store that somebody else runs from each of its sites, and judges what the clients saw.
 type Verification struct {
@@ -29,39 +28,52 @@ type Verification struct {
 	Duration time.Duration
 	Clients  int           // at each site
 	Every    time.Duration // a client begins an operation at most as often; 0: at once
+	Seed     uint64        // makes the operations; their interleaving is as real as the time
 	History  string        // file for the recorded operations; empty: none
+	Report   string        // file for the Summary, as JSON; empty: none
 	Progress time.Duration // between two lines of progress
 }
 
-// Run carries the verification out and returns an error unless the history is linearizable. It uses keys of a prefix
-// of its own, which it leaves in the store: whoever doubts the verdict can look.
-func (v Verification) Run(ctx context.Context, out io.Writer) (err error) {
+// Run carries the verification out and returns an error unless the history is linearizable; the error is an
+// ErrViolation if it is not, and any other if that could not be decided. It uses keys of a prefix of its own, which it
+// leaves in the store: whoever doubts the verdict can look. A Summary, in one line of JSON, is the last that it prints.
+func (v Verification) Run(ctx context.Context, out io.Writer) error {
+	summary := &Summary{}
+	err := v.run(ctx, out, summary)
+	summary.conclude(err)
+	return errors.Join(err, summary.publish(out, v.Report))
+}
+
+func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) (err error) {
 	spec, err := Spec(v.Protocol)
 	if err != nil {
 		return err
 	}
 	prefix := "verify/" + rand.Text() + "/"
+	counts := newCounters()
 	var sites []workload.Site
 	for _, endpoint := range v.Sites {
-		connected, failed := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
+		connected, failed := begin(ctx, endpoint)
 		if failed != nil {
-			return fmt.Errorf("connect to site %s at %s: %w", endpoint.Site, endpoint.Address, failed)
+			return failed
 		}
 		defer func() { err = errors.Join(err, connected.Close()) }()
+		counter := counts.add(endpoint.Site)
 		sites = append(sites, workload.Site{Name: endpoint.Site, Connect: func(context.Context, int) (workload.Doer, error) {
 			session, err := connected.NewSession()
-			return Prefixed(Doer(session), prefix), err
+			return counter.counted(Prefixed(Doer(session), prefix)), err
 		}})
 	}
 	fmt.Fprintf(out, "verifying for %s: %d clients at each of %d sites, keys under %q\n", v.Duration, v.Clients, len(sites), prefix)
 	recorder := history.NewRecorder(nil)
-	report, err := v.load(ctx, out, workload.Loop{
-		Spec: spec, Sites: sites, Clients: v.Clients, Seed: seed,
+	report, err := v.load(ctx, out, counts, workload.Loop{
+		Spec: spec, Sites: sites, Clients: v.Clients, Seed: v.Seed,
 		Duration: v.Duration, Every: v.Every, Operations: MaxOperations, Recorder: recorder,
 	})
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(out, "the load is over: reading every key back at every site")
 	read := ReadBack(context.WithoutCancel(ctx), sites, recorder)
 	operations := recorder.Operations()
 	if v.History != "" {
@@ -75,13 +87,23 @@ func (v Verification) Run(ctx context.Context, out io.Writer) (err error) {
 		fmt.Fprintf(out, "longest time without a success at site %s: %s, from %s on\n", site,
 			gaps[site].Length().Round(time.Millisecond), gaps[site].From.Round(time.Millisecond))
 	}
+	summary.fill(operations, gaps)
 	return errors.Join(report.Table(out), verdict, read)
 }
 
+// begin connects to a site, which must answer soon: who never answers can't be verified.
+func begin(ctx context.Context, endpoint client.Endpoint) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, beginWithin)
+	defer cancel()
+	connected, err := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{endpoint}, InOrder: true})
+	if err != nil {
+		return nil, fmt.Errorf("connect to site %s at %s: %w", endpoint.Site, endpoint.Address, err)
+	}
+	return connected, nil
+}
+
 // load runs the workload and tells how it is doing.
-func (v Verification) load(ctx context.Context, out io.Writer, load workload.Loop) (*workload.Report, error) {
-	var ended atomic.Int64
-	load.Progress = func(n int64) { ended.Store(n) }
+func (v Verification) load(ctx context.Context, out io.Writer, counts *counters, load workload.Loop) (*workload.Report, error) {
 	over := make(chan struct{})
 	reported := make(chan struct{})
 	go func() {
@@ -90,8 +112,8 @@ func (v Verification) load(ctx context.Context, out io.Writer, load workload.Loo
 		defer ticker.Stop()
 		for start := time.Now(); ; {
 			select {
-			case <-ticker.C:
-				fmt.Fprintf(out, "%4.0f s: %d operations\n", time.Since(start).Seconds(), ended.Load())
+			case now := <-ticker.C:
+				fmt.Fprintf(out, "%4.0f s: %s\n", now.Sub(start).Seconds(), counts.line(now, v.Progress))
 			case <-over:
 				return
 			}

@@ -1,0 +1,187 @@
+package checked
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload"
+)
+
+// The verdicts of a Summary.
+const (
+	Proved     = "proved"    // linearizable, and every key was read back at every site
+	Violated   = "violation" // no order explains what the clients saw
+	NotDecided = "undecided" // it could not run, a key could not be read back, or the check took too long
+)
+
+// reasonBytes bounds the reason in a Summary, which must fit into the 4096 bytes of a container's termination message
+// together with the figures of 13 sites.
+const reasonBytes = 1000
+
+// Summary is a verification in few words. Times are in milliseconds.
+type Summary struct {
+	Verdict    string                 `json:"verdict"`
+	Reason     string                 `json:"reason,omitempty"` // why it is not proved
+	Operations int                    `json:"operations"`       // all that began
+	Outcomes   map[string]int         `json:"outcomes"`         // by status: OK, unavailable, unknown...
+	Sites      map[string]SiteSummary `json:"sites"`
+}
+
+// SiteSummary tells what the clients of a site felt.
+type SiteSummary struct {
+	OK         int     `json:"ok"` // operations that were answered
+	P50        float64 `json:"p50_ms"`
+	P99        float64 `json:"p99_ms"`
+	Max        float64 `json:"max_ms"`
+	LongestGap float64 `json:"longest_gap_ms"` // between two successes of the site
+	GapFrom    float64 `json:"gap_from_ms"`    // since the beginning
+}
+
+// fill takes the figures from a history.
+func (s *Summary) fill(operations []history.Operation, gaps map[string]history.Gap) {
+	s.Operations = len(operations)
+	s.Outcomes, s.Sites = map[string]int{}, map[string]SiteSummary{}
+	latencies := map[string][]time.Duration{}
+	for _, o := range operations {
+		s.Outcomes[o.Result.Status.String()]++
+		if _, met := latencies[o.Site]; !met {
+			latencies[o.Site] = nil
+		}
+		if o.Result.Status == register.OK {
+			latencies[o.Site] = append(latencies[o.Site], o.Latency())
+		}
+	}
+	for site, all := range latencies { // order is irrelevant: each is summed up for itself
+		slices.Sort(all)
+		gap := gaps[site]
+		s.Sites[site] = SiteSummary{
+			OK: len(all), P50: ms(at(all, 0.5)), P99: ms(at(all, 0.99)), Max: ms(at(all, 1)),
+			LongestGap: ms(gap.Length()), GapFrom: ms(gap.From),
+		}
+	}
+}
+
+// at is a quantile of sorted times, 0 of none.
+func at(sorted []time.Duration, quantile float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[int(quantile*float64(len(sorted)-1))]
+}
+
+// ms is a time in milliseconds, to a tenth.
+func ms(d time.Duration) float64 {
+	return float64(d.Round(100*time.Microsecond)/(100*time.Microsecond)) / 10
+}
+
+// conclude notes the verdict that a verification's error means.
+func (s *Summary) conclude(err error) {
+	switch {
+	case err == nil:
+		s.Verdict = Proved
+		return
+	case errors.Is(err, ErrViolation):
+		s.Verdict = Violated
+	default:
+		s.Verdict = NotDecided
+	}
+	s.Reason = err.Error()
+	if len(s.Reason) > reasonBytes {
+		s.Reason = strings.ToValidUTF8(s.Reason[:reasonBytes], "") + "..."
+	}
+}
+
+// publish prints the summary in a line, and writes it to a file unless that is empty.
+func (s *Summary) publish(out io.Writer, file string) error {
+	line, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	line = append(line, '\n')
+	if _, err := out.Write(line); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	if file == "" {
+		return nil
+	}
+	if err := os.WriteFile(file, line, 0o644); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	return nil
+}
+
+// counters count what becomes of operations while they go on.
+type counters struct {
+	mu    sync.Mutex
+	sites map[string]*counter
+	ended map[register.Status]int
+}
+
+// counter is that of a site.
+type counter struct {
+	all  *counters
+	last time.Time // of the last success
+}
+
+func newCounters() *counters {
+	return &counters{sites: map[string]*counter{}, ended: map[register.Status]int{}}
+}
+
+func (c *counters) add(site string) *counter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sites[site] = &counter{all: c, last: time.Now()}
+	return c.sites[site]
+}
+
+// line tells how many operations ended in which way, and which sites had no success for a period or longer.
+func (c *counters) line(now time.Time, period time.Duration) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(c.ended)) {
+		total += c.ended[status]
+		if status != register.OK {
+			parts = append(parts, fmt.Sprintf("%d %s", c.ended[status], status))
+		}
+	}
+	for _, site := range slices.Sorted(maps.Keys(c.sites)) {
+		if silent := now.Sub(c.sites[site].last); silent >= period {
+			parts = append(parts, fmt.Sprintf("no success at site %s for %.0f s", site, silent.Seconds()))
+		}
+	}
+	return strings.Join(append([]string{fmt.Sprintf("%d operations", total)}, parts...), ", ")
+}
+
+// counted is a doer whose outcomes are counted.
+func (c *counter) counted(doer workload.Doer) workload.Doer { return countedDoer{doer, c} }
+
+type countedDoer struct {
+	workload.Doer
+	counter *counter
+}
+
+// Do implements workload.Doer.
+func (d countedDoer) Do(ctx context.Context, op register.Operation) register.Result {
+	result := d.Doer.Do(ctx, op)
+	all := d.counter.all
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.ended[result.Status]++
+	if result.Status == register.OK {
+		d.counter.last = time.Now()
+	}
+	return result
+}

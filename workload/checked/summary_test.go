@@ -1,0 +1,70 @@
+package checked
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+)
+
+func TestCountersTellWhoIsSilent(t *testing.T) {
+	counts := newCounters()
+	a, b := counts.add("a"), counts.add("b")
+	answer := func(c *counter, status register.Status) {
+		c.counted(doing(func(register.Operation) register.Result { return register.Result{Status: status} })).Do(t.Context(), register.Operation{})
+	}
+	answer(a, register.OK)
+	answer(b, register.Unavailable)
+	answer(b, register.Unknown)
+	b.last = a.last.Add(-7 * time.Second)
+	want := "3 operations, 1 unavailable, 1 unknown, no success at site b for 9 s"
+	if got := counts.line(a.last.Add(2*time.Second), 5*time.Second); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A report must fit into a termination message, with the most sites that a cluster can have and a long reason.
+func TestSummaryIsShort(t *testing.T) {
+	recorder := history.NewRecorder(nil)
+	for i := range 13 {
+		site := fmt.Sprintf("site-with-%05d", i)
+		recorder.Invoke("c", site, register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK})
+	}
+	s := &Summary{}
+	s.fill(recorder.Operations(), history.LongestGaps(recorder.Operations()))
+	s.conclude(errors.Join(errors.New(strings.Repeat("é", 5000)), ErrViolation))
+	text, err := json.Marshal(s)
+	if err != nil || len(text) > 4000 || s.Verdict != Violated || len(s.Sites) != 13 {
+		t.Errorf("%d bytes, %v: %s", len(text), err, text)
+	}
+}
+
+// A member that was healed just now needs a moment: its keys are read again until it answers.
+func TestReadBackIsPatient(t *testing.T) {
+	tries := 0
+	read := func(patience time.Duration, until int, status register.Status) error {
+		tries = 0
+		doer := doing(func(register.Operation) register.Result {
+			if tries++; tries >= until {
+				return register.Result{Status: register.OK}
+			}
+			return register.Result{Status: status, Message: "later"}
+		})
+		return reader{site: "a", doer: doer, recorder: history.NewRecorder(nil), patience: patience}.read(context.Background(), "k")
+	}
+	if err := read(time.Minute, 3, register.Unavailable); err != nil || tries != 3 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	if err := read(time.Nanosecond, 1000, register.Unknown); err == nil || !strings.Contains(err.Error(), `read back key "k" at site a: unknown: later`) {
+		t.Errorf("without patience: %v", err)
+	}
+	if err := read(time.Minute, 3, register.Failed); err == nil || tries != 1 {
+		t.Errorf("a refusal was tried %d times: %v", tries, err)
+	}
+}
