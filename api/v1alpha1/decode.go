@@ -113,8 +113,13 @@ func readable(err error) error {
 }
 
 func expected(wrong *json.UnmarshalTypeError) string {
-	if wrong.Type == reflect.TypeFor[Duration]() {
+	switch wrong.Type {
+	case reflect.TypeFor[Duration]():
 		return "a duration with its unit, such as 72ms"
+	case reflect.TypeFor[Percentage]():
+		return "a percentage with its sign, such as 0.5%"
+	case reflect.TypeFor[BitRate]():
+		return "bits a second with their unit, such as 100Mbit"
 	}
 	switch wrong.Type.Kind().String() {
 	case "string":

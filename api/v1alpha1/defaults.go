@@ -141,7 +141,9 @@ func (s GeoRegisterClusterSpec) Way(from, to string) Way {
 }
 
 // RTT is the round-trip time between two sites that a valid manifest declares; zero without a WAN and within a site.
-func (s GeoRegisterClusterSpec) RTT(a, b string) time.Duration { return s.Way(a, b).Delay + s.Way(b, a).Delay }
+func (s GeoRegisterClusterSpec) RTT(a, b string) time.Duration {
+	return s.Way(a, b).Delay + s.Way(b, a).Delay
+}
 
 // from is one direction of a valid link.
 func (l Link) from(site string) Way {
@@ -166,8 +168,8 @@ func (w Way) with(d Direction) Way {
 	if d.Loss != "" {
 		w.Loss, _ = d.Loss.parse()
 	}
-	if d.Rate != nil {
-		w.Rate = d.Rate.Value()
+	if d.Rate != "" {
+		w.Rate, _ = d.Rate.parse()
 	}
 	return w
 }
@@ -220,6 +222,23 @@ func (p Percentage) parse() (int64, error) {
 
 // percentage is the pattern of Percentage.
 var percentage = regexp.MustCompile(`^(100(\.0{1,3})?|[0-9]{1,2}(\.[0-9]{1,3})?)%$`)
+
+// parse reads a rate, in bits a second; an empty one is zero.
+func (r BitRate) parse() (int64, error) {
+	if r == "" {
+		return 0, nil
+	}
+	if !bitRate.MatchString(string(r)) {
+		return 0, fmt.Errorf("must be from 8kbit to 100Gbit; write it like 100Mbit")
+	}
+	number := strings.TrimSuffix(string(r), "bit")
+	last := len(number) - 1
+	n, err := strconv.ParseInt(number[:last], 10, 64)
+	return n * map[byte]int64{'k': 1e3, 'M': 1e6, 'G': 1e9}[number[last]], err
+}
+
+// bitRate is the pattern of BitRate.
+var bitRate = regexp.MustCompile(`^(([89]|[1-9][0-9]{1,5})k|[1-9][0-9]{0,4}M|([1-9][0-9]?|100)G)bit$`)
 
 func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {

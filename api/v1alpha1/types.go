@@ -365,11 +365,12 @@ type Link struct {
 	// +kubebuilder:validation:items:MaxLength=15
 	Between []string `json:"between"`
 
-	// RTT is the round-trip time, up to 10s; each direction takes half of it.
+	// RTT is the round-trip time, up to 10s; each direction takes half of it. Where a direction gives a delay of its own,
+	// the round trip is the sum of both.
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="rtt must be between 0s and 10s"
 	RTT Duration `json:"rtt"`
 
-	// Jitter is how much longer a message may take, at random, in each direction. Default: 0s.
+	// Jitter is how much longer a message may take, at random, in each direction: between nothing and this. Default: 0s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="jitter must be between 0s and 10s"
 	Jitter Duration `json:"jitter,omitempty"`
@@ -378,11 +379,10 @@ type Link struct {
 	// +optional
 	Loss Percentage `json:"loss,omitempty"`
 
-	// Rate is the most that each direction carries, in bits a second, such as 100M. Only Chaos Mesh emulates it.
-	// Default: not bounded.
+	// Rate is the most that each direction carries a second, such as 100Mbit. Only Chaos Mesh emulates it. Default: not
+	// bounded.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('8k')) >= 0 && quantity(string(self)).compareTo(quantity('100G')) <= 0",message="rate must be between 8k and 100G bits a second"
-	Rate *resource.Quantity `json:"rate,omitempty"`
+	Rate BitRate `json:"rate,omitempty"`
 
 	// Directions say what is different in one direction, or in both.
 	// +optional
@@ -393,6 +393,7 @@ type Link struct {
 }
 
 // Direction is one direction of a link. What it does not say is as the link says.
+// +kubebuilder:validation:XValidation:rule="has(self.delay) || has(self.jitter) || has(self.loss) || has(self.rate)",message="a direction says what is different: give delay, jitter, loss or rate, or remove it"
 type Direction struct {
 	// From is the site where it begins, one of the link's two.
 	// +kubebuilder:validation:MaxLength=15
@@ -412,13 +413,17 @@ type Direction struct {
 	// +optional
 	Loss Percentage `json:"loss,omitempty"`
 
-	// Rate is the most that it carries, in bits a second, such as 100M.
+	// Rate is the most that it carries a second, such as 100Mbit.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('8k')) >= 0 && quantity(string(self)).compareTo(quantity('100G')) <= 0",message="rate must be between 8k and 100G bits a second"
-	Rate *resource.Quantity `json:"rate,omitempty"`
+	Rate BitRate `json:"rate,omitempty"`
 }
 
 // Percentage is a share, such as 1% or 0.5%, of up to three decimals.
 // +kubebuilder:validation:MaxLength=8
 // +kubebuilder:validation:Pattern=`^(100(\.0{1,3})?|[0-9]{1,2}(\.[0-9]{1,3})?)%$`
 type Percentage string
+
+// BitRate is bits a second, from 8kbit to 100Gbit: whole kbit, Mbit or Gbit, which are powers of 1000.
+// +kubebuilder:validation:MaxLength=10
+// +kubebuilder:validation:Pattern=`^(([89]|[1-9][0-9]{1,5})k|[1-9][0-9]{0,4}M|([1-9][0-9]?|100)G)bit$`
+type BitRate string

@@ -155,33 +155,15 @@ func TestDefaults(t *testing.T) {
 		c.Spec.Storage.DurabilityOrDefault() != Sync || c.Spec.Limits.Register() != register.DefaultLimits() {
 		t.Errorf("wrong defaults for %+v", c.Spec)
 	}
-	if d := c.Spec.Delay("a", "b"); d != (Delay{}) {
-		t.Errorf("a network without wan delays by %v", d)
+	if w := c.Spec.Way("a", "b"); w != (Way{}) {
+		t.Errorf("a network without wan does %+v", w)
 	}
 }
 
-func TestDelay(t *testing.T) {
-	c, err := Load(filepath.Join("..", "..", "config", "samples", "gryff-five-regions.yaml"))
+func TestSyncInterval(t *testing.T) {
+	c, err := Decode([]byte(header + abc + "  storage: {durability: Interval, interval: 20ms}\n"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if d := c.Spec.Delay("jp", "ir"); d.RTT != 220*time.Millisecond {
-		t.Errorf("jp-ir: %v", d)
-	}
-	c, err = Decode([]byte(header + `spec:
-  protocol: ABD
-  sites: [{name: a, members: 2}, {name: b}]
-  storage: {durability: Interval, interval: 20ms}
-  wan: {links: [{between: [b, a], rtt: 1.5s, jitter: 3ms}]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := c.Spec.Delay("a", "b"); d != (Delay{1500 * time.Millisecond, 3 * time.Millisecond}) {
-		t.Errorf("a-b: %v", d)
-	}
-	if d := c.Spec.Delay("a", "a"); d != (Delay{}) {
-		t.Errorf("within a: %v", d)
 	}
 	if c.Spec.Storage.SyncInterval() != 20*time.Millisecond {
 		t.Errorf("interval: %s", c.Spec.Storage.SyncInterval())
@@ -236,10 +218,13 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, a := range c.Spec.Sites { // what is accepted has a delay for every pair
+		for _, a := range c.Spec.Sites { // what is accepted has a way between every pair
 			for _, b := range c.Spec.Sites {
-				if d := c.Spec.Delay(a.Name, b.Name); d.RTT < 0 || d.Jitter < 0 {
-					t.Errorf("%s-%s: %v", a.Name, b.Name, d)
+				if w := c.Spec.Way(a.Name, b.Name); !w.possible() || a.Name == b.Name && w != (Way{}) {
+					t.Errorf("%s to %s: %+v", a.Name, b.Name, w)
+				}
+				if there, back := c.Spec.RTT(a.Name, b.Name), c.Spec.RTT(b.Name, a.Name); there != back {
+					t.Errorf("%s-%s: %s there and %s back", a.Name, b.Name, there, back)
 				}
 			}
 		}
