@@ -24,7 +24,7 @@ type Injection struct {
 	Created  time.Time
 	// Deleting is when it was asked to go, zero while it wasn't: it undoes itself first.
 	Deleting time.Time
-	// Looked is whether Chaos Mesh has looked for pods. It does so once.
+	// Looked is whether Chaos Mesh has begun with it. It looks for pods once.
 	Looked bool
 	// Chosen names the pods that it found, of both sites, sorted. Injected names those of them that are done with.
 	Chosen, Injected []string

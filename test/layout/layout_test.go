@@ -54,7 +54,8 @@ var rooms = []struct {
 	}},
 	{"controllers/world", []string{"api", "replica/view"}},
 	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
-	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "replica/view", "replica/capability"}},
+	{"controllers/wan", []string{"api", "controllers/world", "controllers/build"}},
+	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/capability"}},
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view"}},
 	{"controllers/apply", []string{"api/v1alpha1"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
@@ -87,7 +88,7 @@ func allowed(s source, target string) bool {
 
 // pure lists the rooms that hold deterministic state machines and their vocabulary.
 var pure = []string{"replica/register", "replica/view", "replica/capability", "replica/protocol",
-	"controllers/world", "controllers/build", "controllers/decide",
+	"controllers/world", "controllers/build", "controllers/wan", "controllers/decide",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

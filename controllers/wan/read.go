@@ -1,0 +1,123 @@
+package wan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	chaos "github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/georegister/georegister/controllers/world"
+)
+
+// PauseAnnotation pauses an object of Chaos Mesh.
+const PauseAnnotation = chaos.PauseAnnotationKey
+
+// ForceAnnotation on an object that is being deleted, with the value "forced", has Chaos Mesh let it go though its rules
+// could not be removed.
+const ForceAnnotation = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
+
+// Empty is an object without content, in the form in which objects are cached: what a newer Chaos Mesh writes in them
+// must not end a watch.
+func Empty() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(Kind)
+	return u
+}
+
+// EmptyList is a list of such objects.
+func EmptyList() *unstructured.UnstructuredList {
+	u := &unstructured.UnstructuredList{}
+	u.SetGroupVersionKind(Kind.GroupVersion().WithKind(Kind.Kind + "List"))
+	return u
+}
+
+// IsObject reports whether something is an object of the kind that is used, in the form in which it is cached.
+func IsObject(object any) bool {
+	u, ok := object.(*unstructured.Unstructured)
+	return ok && u.GroupVersionKind() == Kind
+}
+
+// Strip takes from an object what is not read, for a cache.
+func Strip(u *unstructured.Unstructured) {
+	u.SetManagedFields(nil)
+	pause, paused := u.GetAnnotations()[PauseAnnotation]
+	u.SetAnnotations(nil)
+	if paused {
+		u.SetAnnotations(map[string]string{PauseAnnotation: pause})
+	}
+	delete(u.Object, "spec")
+	unstructured.RemoveNestedField(u.Object, "status", "instances")
+}
+
+// Read says what an object tells. One whose status can't be read has a problem.
+func Read(u *unstructured.Unstructured) world.Injection {
+	i := world.Injection{
+		Name: u.GetName(), UID: u.GetUID(), From: u.GetLabels()[FromLabel], To: u.GetLabels()[ToLabel],
+		Created: u.GetCreationTimestamp().Time,
+	}
+	if t := u.GetDeletionTimestamp(); t != nil {
+		i.Deleting = t.Time
+	}
+	var content struct {
+		Status chaos.NetworkChaosStatus `json:"status"`
+	}
+	status, _ := u.Object["status"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": status}, &content); err != nil {
+		i.Problem = fmt.Sprintf("its status can't be read: %v", err)
+		return i
+	}
+	i.Looked = content.Status.Experiment.Records != nil
+	for _, c := range content.Status.Conditions {
+		switch c.Type {
+		case chaos.ConditionSelected:
+			i.Looked = true
+		case chaos.ConditionAllInjected:
+			i.AllInjected = c.Status == corev1.ConditionTrue
+		}
+	}
+	readRecords(&i, content.Status.Experiment.Records)
+	if u.GetAnnotations()[PauseAnnotation] == "true" {
+		i.Problem = "it is paused by its annotation " + PauseAnnotation
+	}
+	return i
+}
+
+// readRecords reads which pods were chosen, and how far each is. A pod has a record for every part that it plays.
+func readRecords(i *world.Injection, records []*chaos.Record) {
+	done := map[string]bool{}
+	for _, r := range records {
+		if r == nil {
+			continue
+		}
+		_, pod, _ := strings.Cut(r.Id, "/") // namespace/name
+		before, seen := done[pod]
+		done[pod] = r.Phase == chaos.Injected && (before || !seen)
+		if last := lastOf(r.Events); last != nil {
+			switch {
+			case last.Type == chaos.TypeFailed && r.Phase != chaos.Injected && i.Problem == "":
+				i.Problem = fmt.Sprintf("pod %s: %s", pod, last.Message)
+			case last.Timestamp != nil && last.Timestamp.After(i.Since):
+				i.Since = last.Timestamp.Time
+			}
+		}
+	}
+	for pod, injected := range done { // sorted below
+		i.Chosen = append(i.Chosen, pod)
+		if injected {
+			i.Injected = append(i.Injected, pod)
+		}
+	}
+	slices.Sort(i.Chosen)
+	slices.Sort(i.Injected)
+}
+
+func lastOf(events []chaos.RecordEvent) *chaos.RecordEvent {
+	if len(events) == 0 {
+		return nil
+	}
+	return &events[len(events)-1]
+}
