@@ -17,13 +17,18 @@ import (
 	"github.com/georegister/georegister/replica/view/wire"
 )
 
-// Members are told how far every site is at which one may join later.
+// Members are told how long it takes from every site at which one may join later.
 func TestDistances(t *testing.T) {
 	for spec, want := range map[string]string{
-		"{protocol: Gryff, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": "[{va 72ms 0s} {ir 151ms 0s} {or 59ms 0s} {jp 113ms 0s}]",
+		"{protocol: Gryff, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": "[{va 36ms 0s} {ir 75.5ms 0s} {or 29.5ms 0s} {jp 56.5ms 0s}]",
 		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}":                           "[]",
 		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], wan: {links: [{between: [a, b], rtt: 3ms, jitter: 1ms}, " +
-			"{between: [a, c], rtt: 4ms}, {between: [b, c], rtt: 5ms}]}}": "[{b 3ms 1ms} {c 4ms 0s}]",
+			"{between: [a, c], rtt: 4ms}, {between: [b, c], rtt: 5ms}]}}": "[{b 1.5ms 1ms} {c 2ms 0s}]",
+		// Members delay what comes to them: here, to a.
+		"{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}], wan: {links: [" +
+			"{between: [a, b], rtt: 3ms, jitter: 1ms, directions: [{from: b, delay: 7ms}, {from: a, delay: 9ms, jitter: 2ms}]}, " +
+			"{between: [c, a], rtt: 4ms, directions: [{from: c, delay: 0s, jitter: 5ms}]}, " +
+			"{between: [b, c], rtt: 5ms, directions: [{from: c, delay: 8ms}]}]}}": "[{b 7ms 1ms} {c 0s 5ms}]",
 	} {
 		m := manifest(t, spec)
 		r := newRecord(m)
@@ -31,7 +36,7 @@ func TestDistances(t *testing.T) {
 		config := c.config(&member{record: r.Members[0]})
 		var got []string
 		for _, d := range config.Distances {
-			got = append(got, fmt.Sprintf("{%s %s %s}", d.Site, time.Duration(d.RTT), time.Duration(d.Jitter)))
+			got = append(got, fmt.Sprintf("{%s %s %s}", d.Site, time.Duration(d.Delay), time.Duration(d.Jitter)))
 		}
 		if text := fmt.Sprint(got); text != want {
 			t.Errorf("%s: %s, want %s", spec, text, want)

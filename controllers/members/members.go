@@ -205,7 +205,9 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 	}
 	for _, p := range s.Peers {
 		r.Peers = append(r.Peers, world.Peer{
-			ID: view.MemberID(p.Member), Reachable: p.Reachable, RTT: time.Duration(p.RttMicroseconds) * time.Microsecond,
+			ID: view.MemberID(p.Member), Reachable: p.Reachable,
+			RTT:    time.Duration(p.RttMicroseconds) * time.Microsecond,
+			MinRTT: time.Duration(p.MinRttMicroseconds) * time.Microsecond,
 		})
 	}
 	return r, nil

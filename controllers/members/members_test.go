@@ -142,12 +142,13 @@ func TestAskTellsWhatMembersSay(t *testing.T) {
 	m := serve(t, &member{id: 3, status: &adminv1.StatusResponse{
 		Cluster: data, Member: 3, Role: adminv1.Role_LEARNER, View: wire.ToProto(second), Digest: second.Digest(), Disk: "d",
 		Incarnation: 2, Version: "v1", Quorum: true, Shards: 8, VotingShards: 5,
-		Peers:  []*adminv1.Peer{{Member: 1, Reachable: true, RttMicroseconds: 1500}},
+		Peers:  []*adminv1.Peer{{Member: 1, Reachable: true, RttMicroseconds: 1500, MinRttMicroseconds: 1200}},
 		Change: &adminv1.Change{Settled: true, Transfers: true, Fetched: true, Bytes: 10, SameBytes: 20, RemainingBytes: 30},
 	}})
 	want := &world.Report{
 		ClusterID: data, Role: world.Learner, View: second, Digest: second.Digest(), Disk: "d", Incarnation: 2, Version: "v1",
-		Quorum: true, Shards: 8, Voting: 5, Peers: []world.Peer{{ID: 1, Reachable: true, RTT: 1500 * time.Microsecond}},
+		Quorum: true, Shards: 8, Voting: 5,
+		Peers:  []world.Peer{{ID: 1, Reachable: true, RTT: 1500 * time.Microsecond, MinRTT: 1200 * time.Microsecond}},
 		Change: world.Change{Settled: true, Fetched: true, Bytes: 10, SameBytes: 20, Remaining: 30},
 	}
 	answer := newTestClient(t).Ask(t.Context(), resource, []Target{m.target()})[0]

@@ -78,7 +78,7 @@ func fill(response *adminv1.StatusResponse, now *membership) {
 	for _, p := range status.Peers {
 		response.Peers = append(response.Peers, &adminv1.Peer{
 			Member: uint32(p.ID), Site: now.site(p.ID), Connected: p.Connected, Reachable: p.Reachable,
-			RttMicroseconds: p.RTT.Microseconds(), Refused: p.Refused,
+			RttMicroseconds: p.RTT.Microseconds(), MinRttMicroseconds: p.MinRTT.Microseconds(), Refused: p.Refused,
 		})
 	}
 }

@@ -24,7 +24,7 @@ func valid(directory string) Config {
 			{ID: 3, Site: "c", Address: "127.0.0.1:3"},
 		},
 		Distances: []Distance{
-			{Site: "b", RTT: Duration(3 * time.Millisecond)}, {Site: "c", Jitter: Duration(time.Millisecond)},
+			{Site: "b", Delay: Duration(3 * time.Millisecond)}, {Site: "c", Jitter: Duration(time.Millisecond)},
 		},
 		Bootstrap: true, Directory: directory, Durability: storage.Sync,
 		Limits: Limits{KeyBytes: 100, ValueBytes: 1000}, Listen: Listen{Peer: "127.0.0.1:0"},
@@ -76,7 +76,7 @@ func TestConfigRoundTrip(t *testing.T) {
 	if err != nil || string(again) != string(text) {
 		t.Errorf("read back as %s (%v), want %s", again, err, text)
 	}
-	if !strings.Contains(string(text), `"rtt":"3ms"`) || !strings.Contains(string(text), `"durability":"Sync"`) {
+	if !strings.Contains(string(text), `"delay":"3ms"`) || !strings.Contains(string(text), `"durability":"Sync"`) {
 		t.Errorf("not for people: %s", text)
 	}
 }
@@ -99,7 +99,8 @@ func TestConfigMistakes(t *testing.T) {
 		{"no epoch", func(c *Config) { c.Epoch = 0 }, "epochs start at 1"},
 		{"self", func(c *Config) { c.Self = 4 }, "self: member 4 is not in members"},
 		{"address", func(c *Config) { c.Members[1].Address = "" }, "member 2 has no address"},
-		{"rtt", func(c *Config) { c.Distances[0].RTT = -1 }, "site b: rtt and jitter must not be negative"},
+		{"delay", func(c *Config) { c.Distances[0].Delay = -1 }, "site b: delay and jitter must not be negative"},
+		{"jitter", func(c *Config) { c.Distances[1].Jitter = -1 }, "site c: delay and jitter must not be negative"},
 		{"shards", func(c *Config) { c.Shards = 0 }, "shards: must be at least 1"},
 		{"directory", func(c *Config) { c.Directory = "" }, "directory: give"},
 		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
@@ -122,17 +123,18 @@ func TestConfigMistakes(t *testing.T) {
 
 func TestConfigFileMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"self": "one"}`:                  "self",
-		`{"distances": [{"rtt": 3}]}`:      "a duration is a string such as 72ms, not 3",
-		`{"distances": [{"rtt": "soon"}]}`: `"soon" is not a duration`,
-		`{"transferRate": "-32Mi"}`:        `"-32Mi" is not a number of bytes; write it like 32Mi`,
-		`{"transferRate": "fast"}`:         `"fast" is not a number of bytes`,
-		`{"transferRate": 1.5}`:            `1.5 is not a number of bytes`,
-		`{"transferRate": "32MB"}`:         `"32MB" is not a number of bytes`,
-		`{"transferRate": "9999999999Gi"}`: `"9999999999Gi" is not a number of bytes`,
-		`{"shard": 3}`:                     `unknown field "shard"`,
-		`{"durability": "Maybe"}`:          `durability "Maybe" is unknown`,
-		`{`:                                "yaml",
+		`{"self": "one"}`:                    "self",
+		`{"distances": [{"delay": 3}]}`:      "a duration is a string such as 72ms, not 3",
+		`{"distances": [{"delay": "soon"}]}`: `"soon" is not a duration`,
+		`{"distances": [{"rtt": "3ms"}]}`:    `unknown field "rtt"`,
+		`{"transferRate": "-32Mi"}`:          `"-32Mi" is not a number of bytes; write it like 32Mi`,
+		`{"transferRate": "fast"}`:           `"fast" is not a number of bytes`,
+		`{"transferRate": 1.5}`:              `1.5 is not a number of bytes`,
+		`{"transferRate": "32MB"}`:           `"32MB" is not a number of bytes`,
+		`{"transferRate": "9999999999Gi"}`:   `"9999999999Gi" is not a number of bytes`,
+		`{"shard": 3}`:                       `unknown field "shard"`,
+		`{"durability": "Maybe"}`:            `durability "Maybe" is unknown`,
+		`{`:                                  "yaml",
 	} {
 		path := filepath.Join(t.TempDir(), "config.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

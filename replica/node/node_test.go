@@ -168,6 +168,10 @@ func TestMember(t *testing.T) {
 		got.Site != "a" || got.Protocol != "Gryff" || len(got.Peers) != 2 || !got.Peers[0].Reachable {
 		t.Errorf("status: %v", got)
 	}
+	// What comes from the second member takes 3ms, and what goes there takes nothing.
+	if p := got.Peers[0]; p.MinRttMicroseconds < 3000 || p.MinRttMicroseconds > p.RttMicroseconds {
+		t.Errorf("the shortest of the round trips to a member 3ms away: %v", p)
+	}
 	for kind, answered := range map[string]uint64{"read": 0, "write": 1, "rmw": 2} {
 		for _, o := range got.Operations {
 			if o.Kind == kind && o.Answered != answered {
@@ -185,8 +189,10 @@ func TestMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(metrics, "go_goroutines") {
-		t.Errorf("metrics lack the Go runtime's:\n%s", metrics)
+	for _, wanted := range []string{"go_goroutines", `georegister_peer_min_rtt_seconds{peer="2"}`} {
+		if !strings.Contains(metrics, wanted) {
+			t.Errorf("metrics lack %s:\n%s", wanted, metrics)
+		}
 	}
 	documented := map[string]bool{}
 	for _, found := range regexp.MustCompile("`(georegister_[a-z_]+)").FindAllSubmatch(documentation, -1) {

@@ -163,6 +163,7 @@ var (
 	receivedDesc = describe("georegister_peer_messages_received_total", "Messages received from a peer.", "peer")
 	droppedDesc  = describe("georegister_peer_messages_dropped_total", "Messages to a peer that were dropped.", "peer")
 	rttDesc      = describe("georegister_peer_rtt_seconds", "Latest round trip to a peer.", "peer")
+	minRTTDesc   = describe("georegister_peer_min_rtt_seconds", "Shortest of the latest 64 round trips to a peer.", "peer")
 	reachDesc    = describe("georegister_peer_reachable", "1 if the peer answered lately.", "peer")
 )
 
@@ -173,7 +174,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
-		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc, rttDesc, reachDesc} {
+		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc, rttDesc, minRTTDesc,
+		reachDesc} {
 		to <- d
 	}
 }
@@ -209,6 +211,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		counter(receivedDesc, p.Received, peer)
 		counter(droppedDesc, p.Dropped, peer)
 		gauge(rttDesc, p.RTT.Seconds(), peer)
+		gauge(minRTTDesc, p.MinRTT.Seconds(), peer)
 		gauge(reachDesc, number(p.Reachable), peer)
 	}
 }

@@ -672,15 +672,16 @@ func (x *Change) GetRemainingBytes() uint64 {
 
 // Peer is another member as this one sees it.
 type Peer struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Member          uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
-	Site            string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
-	Connected       bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                                    // the stream to it stands
-	Reachable       bool                   `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`                                    // it answered lately: both directions work
-	RttMicroseconds int64                  `protobuf:"varint,5,opt,name=rtt_microseconds,json=rttMicroseconds,proto3" json:"rtt_microseconds,omitempty"` // measured, emulated delay included; 0 if unknown
-	Refused         string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`                                         // why it refuses this member, or empty
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Member             uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
+	Site               string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
+	Connected          bool                   `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`                                               // the stream to it stands
+	Reachable          bool                   `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`                                               // it answered lately: both directions work
+	RttMicroseconds    int64                  `protobuf:"varint,5,opt,name=rtt_microseconds,json=rttMicroseconds,proto3" json:"rtt_microseconds,omitempty"`            // measured, emulated delay included; 0 if unknown
+	Refused            string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`                                                    // why it refuses this member, or empty
+	MinRttMicroseconds int64                  `protobuf:"varint,7,opt,name=min_rtt_microseconds,json=minRttMicroseconds,proto3" json:"min_rtt_microseconds,omitempty"` // the smallest of the latest 64, which are of some 13 s while it answers; 0 if unknown
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Peer) Reset() {
@@ -753,6 +754,13 @@ func (x *Peer) GetRefused() string {
 		return x.Refused
 	}
 	return ""
+}
+
+func (x *Peer) GetMinRttMicroseconds() int64 {
+	if x != nil {
+		return x.MinRttMicroseconds
+	}
+	return 0
 }
 
 // Operations counts one kind of operations that clients submitted to this member.
@@ -1009,14 +1017,15 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x1d\n" +
 	"\n" +
 	"same_bytes\x18\x06 \x01(\x04R\tsameBytes\x12'\n" +
-	"\x0fremaining_bytes\x18\a \x01(\x04R\x0eremainingBytes\"\xb3\x01\n" +
+	"\x0fremaining_bytes\x18\a \x01(\x04R\x0eremainingBytes\"\xe5\x01\n" +
 	"\x04Peer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x1c\n" +
 	"\tconnected\x18\x03 \x01(\bR\tconnected\x12\x1c\n" +
 	"\treachable\x18\x04 \x01(\bR\treachable\x12)\n" +
 	"\x10rtt_microseconds\x18\x05 \x01(\x03R\x0frttMicroseconds\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\tR\arefused\"\xd4\x01\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\x120\n" +
+	"\x14min_rtt_microseconds\x18\a \x01(\x03R\x12minRttMicroseconds\"\xd4\x01\n" +
 	"\n" +
 	"Operations\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1a\n" +

@@ -209,6 +209,7 @@ func (m *Peer) CloneVT() *Peer {
 	r.Reachable = m.Reachable
 	r.RttMicroseconds = m.RttMicroseconds
 	r.Refused = m.Refused
+	r.MinRttMicroseconds = m.MinRttMicroseconds
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -857,6 +858,11 @@ func (m *Peer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MinRttMicroseconds != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MinRttMicroseconds))
+		i--
+		dAtA[i] = 0x38
+	}
 	if len(m.Refused) > 0 {
 		i -= len(m.Refused)
 		copy(dAtA[i:], m.Refused)
@@ -1330,6 +1336,9 @@ func (m *Peer) SizeVT() (n int) {
 	l = len(m.Refused)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.MinRttMicroseconds != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MinRttMicroseconds))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3003,6 +3012,25 @@ func (m *Peer) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Refused = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MinRttMicroseconds", wireType)
+			}
+			m.MinRttMicroseconds = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MinRttMicroseconds |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5126,6 +5154,25 @@ func (m *Peer) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Refused = stringValue
 			iNdEx = postIndex
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MinRttMicroseconds", wireType)
+			}
+			m.MinRttMicroseconds = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MinRttMicroseconds |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
