@@ -64,8 +64,8 @@ func (s Session) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
+	s.introduce(ctx, cluster, console, screen)
 	if s.Check != nil {
-		screen.print(addresses(cluster.Observe(ctx)))
 		return s.check(ctx, cluster, console, screen)
 	}
 	s.interact(ctx, cluster, console, screen, quit)
@@ -87,6 +87,15 @@ func (s Session) ready(ctx context.Context, cluster *Cluster, screen *screen) er
 	return nil
 }
 
+// introduce says what a user has to know of the cluster, once.
+func (s Session) introduce(ctx context.Context, cluster *Cluster, console *Console, screen *screen) {
+	if screen.live() {
+		screen.show(console.Table(ctx)) // the first table clears the terminal, so it comes before all that must be read
+	}
+	screen.print(addresses(cluster.Observe(ctx)))
+	screen.print(notEmulated(s.Options.Manifest.Spec))
+}
+
 // addresses says where the members listen, in lines for a terminal of 80 columns.
 func addresses(observations []Observation) string {
 	var b strings.Builder
@@ -104,9 +113,7 @@ func (s Session) interact(ctx context.Context, cluster *Cluster, console *Consol
 	every := reportEvery
 	if screen.live() {
 		every = refreshEvery
-		screen.show(console.Table(ctx)) // the first table clears the terminal, so it comes before all that must be read
 	}
-	screen.print(addresses(cluster.Observe(ctx)))
 	screen.print("`help` lists the commands; other shells: `georegister dev COMMAND`; Ctrl-C stops\n")
 	typed := term.IsTerminal(int(s.In.Fd())) // asked here, since the prompt may outlive the session and its input
 	go s.prompt(ctx, console, screen, typed, quit)

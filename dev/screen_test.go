@@ -62,10 +62,19 @@ func TestNothingIsClearedThatMustBeRead(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{out: &out, size: func() (int, int) { return 80, 24 }}
 	cluster := &Cluster{directory: &directory{}}
-	Session{In: in}.interact(ctx, cluster, NewConsole(cluster), s, cancel)
+	session := Session{In: in, Options: Options{Manifest: manifest(t, "{protocol: Gryff, sites: [{name: a, members: 2}, {name: b}], "+
+		"wan: {links: [{between: [a, b], rtt: 3ms, loss: 1%}]}}")}}
+	console := NewConsole(cluster)
+	session.introduce(ctx, cluster, console, s)
+	session.interact(ctx, cluster, console, s, cancel)
 	_, after, found := strings.Cut(out.String(), clearScreen)
-	if !found || strings.Contains(after, clearScreen) || !strings.Contains(after, "`help` lists the commands") {
-		t.Errorf("the first table clears the help: %q", out.String())
+	if !found || strings.Contains(after, clearScreen) {
+		t.Errorf("cleared not once: %q", out.String())
+	}
+	for _, read := range []string{"`help` lists the commands", "nothing is lost here"} {
+		if strings.Count(after, read) != 1 {
+			t.Errorf("after the first table, %q is not there once: %q", read, out.String())
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func Names() []string {
 
 func named() []Profile {
 	return []Profile{
-		// Gryff (NSDI '20), figure 5; the same as table 2 of the RSS paper (SOSP '21).
+		// Gryff (NSDI '20), figure 5; the same as table 2 of the RSS paper (SOSP '21) and table 3 of Gus (SPAA '23).
 		must("gryff", []string{"CA", "VA", "IR", "OR", "JP"}, []Pair{
 			{"CA", "VA", 72 * ms}, {"CA", "IR", 151 * ms}, {"VA", "IR", 88 * ms},
 			{"CA", "OR", 59 * ms}, {"VA", "OR", 93 * ms}, {"IR", "OR", 145 * ms},
