@@ -106,12 +106,24 @@ func (w *World) condition(c *v1alpha1.GeoRegisterCluster, kind string, status me
 	return found
 }
 
-// serving waits until all members of a cluster vote and nothing is wrong.
+// serving waits until all members of a cluster vote and nothing is wrong or under way, all at the same time: between two
+// looks a member that has just come may be missed.
 func (w *World) serving(c *v1alpha1.GeoRegisterCluster) {
 	w.t.Helper()
-	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
-	w.condition(c, v1alpha1.ConditionDegraded, metav1.ConditionFalse)
-	w.condition(c, v1alpha1.ConditionProgressing, metav1.ConditionFalse)
+	eventually(w.t, "the cluster serves, and rests", func() string {
+		w.get(c)
+		for kind, status := range map[string]metav1.ConditionStatus{ // order is irrelevant: all must hold
+			v1alpha1.ConditionAvailable:   metav1.ConditionTrue,
+			v1alpha1.ConditionDegraded:    metav1.ConditionFalse,
+			v1alpha1.ConditionProgressing: metav1.ConditionFalse,
+		} {
+			is := meta.FindStatusCondition(c.Status.Conditions, kind)
+			if is == nil || is.Status != status || is.ObservedGeneration != c.Generation {
+				return conditions(c)
+			}
+		}
+		return ""
+	})
 }
 
 func TestACreatedClusterIsFoundedAndServes(t *testing.T) {
