@@ -117,7 +117,7 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 			t.Errorf("types.go lacks the marker %q", marker)
 		}
 	}
-	var rules []string
+	rules := []string{"Pattern=`" + percentage.String() + "`", "Pattern=`" + bitRate.String() + "`"}
 	for _, p := range capability.Table() {
 		members := strings.ReplaceAll(fmt.Sprint(p.Members), " ", ", ")
 		rules = append(rules, fmt.Sprintf("sum() in %s\"", members))
