@@ -121,8 +121,16 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 		WithStatusSubresource(&v1alpha1.GeoRegisterCluster{}).WithInterceptorFuncs(writes(d)).Build()
 	return &Reconciler{
 		options: Options{Settings: settings, Members: d}, client: store, live: store, applier: apply.New(store), events: d,
-		monitoring: &monitoring{}, metrics: counts, now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		optional: &optional{}, injections: fromStore{store}, metrics: counts, now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 	}
+}
+
+// fromStore reads what emulates the network from the apiserver at once.
+type fromStore struct{ client.Reader }
+
+func (s fromStore) list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, bool, error) {
+	all, err := listInjections(ctx, s.Reader, cluster)
+	return all, err == nil, err
 }
 
 // writes notes what is written to the apiserver before it is.

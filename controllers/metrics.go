@@ -6,24 +6,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/world"
 )
 
 // metrics are the operator's own; those of reconciles, queues and requests come with controller-runtime.
 type metrics struct {
 	members *prometheus.GaugeVec
+	// declared and measured are the round trips between pairs of sites while their network is emulated.
+	declared, measured *prometheus.GaugeVec
 }
 
 // roles are all values of the label role.
 var roles = []string{world.Waiting.String(), world.Learner.String(), world.Voter.String(), world.Removed.String(), "Silent"}
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "georegister_operator_members",
-		Help: "Members by the role that they reported last; Silent ones did not answer.",
-	}, []string{"namespace", "cluster", "role"})}
-	if err := registry.Register(m.members); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	gauge := func(name, help, label string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace", "cluster", label})
+	}
+	m := &metrics{
+		members: gauge("georegister_operator_members", "Members by the role that they reported last; Silent ones did not answer.", "role"),
+		declared: gauge("georegister_wan_declared_rtt_seconds", "Round trip between two sites that spec.wan declares, while it is emulated.",
+			"link"),
+		measured: gauge("georegister_wan_measured_rtt_seconds", "Shortest round trip between two sites that members measured lately, while the "+
+			"network is emulated.", "link"),
+	}
+	for _, c := range []prometheus.Collector{m.members, m.declared, m.measured} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	return m, nil
 }
@@ -43,7 +54,22 @@ func (m *metrics) observe(cluster types.NamespacedName, members []world.Member) 
 	}
 }
 
-// forget drops the counts of a cluster that is no more.
+// observeLinks notes the round trips between the sites of a cluster.
+func (m *metrics) observeLinks(cluster types.NamespacedName, links []decide.Link) {
+	of := prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name}
+	m.declared.DeletePartialMatch(of) // links may have gone
+	m.measured.DeletePartialMatch(of)
+	for _, l := range links {
+		m.declared.WithLabelValues(cluster.Namespace, cluster.Name, l.Between).Set(l.Declared.Seconds())
+		if l.Measured > 0 {
+			m.measured.WithLabelValues(cluster.Namespace, cluster.Name, l.Between).Set(l.Measured.Seconds())
+		}
+	}
+}
+
+// forget drops what is known of a cluster that is no more.
 func (m *metrics) forget(cluster types.NamespacedName) {
-	m.members.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name})
+	for _, gauges := range []*prometheus.GaugeVec{m.members, m.declared, m.measured} {
+		gauges.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name})
+	}
 }

@@ -26,7 +26,7 @@ import (
 // observe looks at everything of a cluster once: its objects as the cache has them, and what its members say now.
 func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (world.Snapshot, error) {
 	s := world.Snapshot{
-		Cluster: cluster, Now: r.now(), Settings: r.options.Settings, Monitoring: r.monitoring.kinds(),
+		Cluster: cluster, Now: r.now(), Settings: r.options.Settings, Monitoring: r.optional.monitoring(),
 	}
 	record, err := r.record(ctx, cluster)
 	if err != nil {
@@ -47,6 +47,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 		return s, err
 	}
 	if err := r.place(ctx, &s); err != nil {
+		return s, err
+	}
+	if s.WAN, err = r.wan(ctx, cluster); err != nil {
 		return s, err
 	}
 	r.ask(ctx, &s)

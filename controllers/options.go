@@ -33,6 +33,9 @@ type Options struct {
 	// RenewDeadline without one, and everybody tries every RetryPeriod.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 
+	// DiscoverEvery is the time between two looks for the kinds of other operators; 0 for a few minutes.
+	DiscoverEvery time.Duration
+
 	// Members talks to the members.
 	Members members.Members
 	// Registry takes the operator's own metrics; nil for the one that MetricsAddress serves.

@@ -32,7 +32,8 @@ type Reconciler struct {
 	live       client.Reader // reads from the apiserver
 	applier    *apply.Applier
 	events     recorder.EventRecorder
-	monitoring *monitoring
+	optional   *optional
+	injections injectionReader
 	metrics    *metrics
 	silences   silences
 	places     bool // nodes and volumes may be read
@@ -56,10 +57,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	r.metrics.observe(request.NamespacedName, snapshot.Members)
 	plan := decide.Next(snapshot)
+	r.metrics.observeLinks(request.NamespacedName, plan.Links)
 
 	failure := r.carryOut(ctx, snapshot, plan)
 	sayFailure(&plan.Status, cluster.Generation, failure)
-	failure = errors.Join(failure, r.applier.Status(ctx, cluster, plan.Status, snapshot.Now))
+	failure = errors.Join(failure, r.emulate(ctx, cluster, &plan), r.applier.Status(ctx, cluster, plan.Status, snapshot.Now))
 	switch {
 	case errors.Is(failure, apply.ErrStale):
 		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", failure.Error())
@@ -119,11 +121,17 @@ func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, failure
 		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, "OperatorFailed"
 		condition.Message = "The operator tries again: " + reason(failure)
 	}
-	const most = 1024 // of the message: the apiserver takes no more than 32768 bytes, people less
-	if len(condition.Message) > most {
-		condition.Message = strings.ToValidUTF8(condition.Message[:most], "") + "..."
-	}
+	condition.Message = bounded(condition.Message)
 	meta.SetStatusCondition(&to.Conditions, condition)
+}
+
+// bounded is a message of which the end is left out if it is long: the apiserver takes no more than 32768 bytes, people less.
+func bounded(message string) string {
+	const most = 1024
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "..."
 }
 
 // reason is an error without the wrapping of gRPC.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -24,6 +25,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/wan"
 )
 
 // leaseName names the lease of the operator that works.
@@ -75,7 +77,7 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 	if err != nil {
 		return nil, err
 	}
-	optional, err := newMonitoring(m)
+	kinds, err := newOptional(m, o.DiscoverEvery)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +90,8 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 	}
 	return &Reconciler{
 		options: o, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient()),
-		events: m.GetEventRecorder("georegister-operator"), monitoring: optional, metrics: counts,
-		places: places, now: time.Now,
+		events: m.GetEventRecorder("georegister-operator"), optional: kinds, metrics: counts,
+		injections: injections{m.GetCache()}, places: places, now: time.Now,
 	}, nil
 }
 
@@ -112,7 +114,7 @@ func cacheOptions(namespaces []string) cache.Options {
 	everything := cache.ByObject{Label: labels.Everything()}
 	o := cache.Options{
 		DefaultLabelSelector: ours,
-		DefaultTransform:     cache.TransformStripManagedFields(),
+		DefaultTransform:     strip, // by kind: those that the apiserver may lack can't be named below
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.GeoRegisterCluster{}: everything,
 			&corev1.Node{}:                 {Label: labels.Everything(), Transform: stripNode},
@@ -126,6 +128,15 @@ func cacheOptions(namespaces []string) cache.Options {
 		}
 	}
 	return o
+}
+
+// strip keeps of an object what is read.
+func strip(object any) (any, error) {
+	if wan.IsObject(object) {
+		wan.Strip(object.(*unstructured.Unstructured))
+		return object, nil
+	}
+	return cache.TransformStripManagedFields()(object)
 }
 
 // stripNode keeps of a node where it is and whether it is ready.

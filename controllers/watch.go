@@ -81,11 +81,11 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("set up the watches: %w", err)
 	}
-	r.monitoring.watch = c.Watch
-	if err := r.monitoring.discover(ctx); err != nil {
+	r.optional.watch = c.Watch
+	if err := r.optional.discover(ctx); err != nil {
 		return err
 	}
-	if err := m.Add(r.monitoring); err != nil {
+	if err := m.Add(r.optional); err != nil {
 		return fmt.Errorf("set up the discovery: %w", err)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/controllers/wan"
 )
 
 // Owner is the field manager of all that the operator writes.
@@ -148,6 +150,9 @@ func Cached(kind schema.GroupVersionKind) client.Object {
 		return &corev1.Pod{}
 	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
 		return &appsv1.StatefulSet{}
+	}
+	if kind == wan.Kind {
+		return wan.Empty()
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(kind)

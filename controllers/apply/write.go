@@ -55,6 +55,39 @@ func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
 	return errors.Join(errs...)
 }
 
+// Make makes objects by server-side apply, each complete: one that is there already is left as it is, if it is the same.
+// All are tried.
+func (a *Applier) Make(ctx context.Context, objects ...client.Object) error {
+	var errs []error
+	for _, object := range objects {
+		what := fmt.Sprintf("make %s %s", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
+		desired, err := intent(object)
+		if err == nil {
+			err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
+				client.DisableReadYourWritesConsistency) // see apply
+		}
+		errs = append(errs, explain(what, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Remove deletes objects, each only if it has the UID that was looked at: what it says of itself may have changed. One
+// that is gone already is fine. All are tried.
+func (a *Applier) Remove(ctx context.Context, objects ...client.Object) error {
+	var errs []error
+	for _, object := range objects {
+		uid := object.GetUID()
+		if uid == "" {
+			return fmt.Errorf("remove %T %s: it was never looked at", object, object.GetName())
+		}
+		err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
+		if !apierrors.IsNotFound(err) {
+			errs = append(errs, explain("remove "+object.GetName(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Evict deletes a pod if it is still the one that was looked at, and if its disruption budget allows that, which the
 // apiserver judges. ErrBudget says that it does not for now.
 func (a *Applier) Evict(ctx context.Context, pod *corev1.Pod) error {

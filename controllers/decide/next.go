@@ -77,10 +77,16 @@ func (s *situation) plan(o *outcome) Plan {
 	if o != nil {
 		p.Step, p.Events = o.step, o.events
 	}
+	s.network = s.emulate()
 	p.Status = s.status(o)
 	if o == nil && s.resting(p.Status) {
 		p.Again = late
 	}
+	p.Links = s.links()
+	if in := s.network.again; in > 0 {
+		p.Again = min(p.Again, in)
+	}
+	p.WAN = s.wan(p.Status)
 	if s.Cluster.Spec.Paused || len(s.Former) > 0 {
 		return p
 	}

@@ -23,6 +23,10 @@ type Plan struct {
 	// Status is the whole new status; times of unchanged conditions are kept by the writer.
 	Status v1alpha1.GeoRegisterClusterStatus
 	Events []Event
+	// WAN is what to do about the network between the sites. It stops no member, so it waits for no step and is none.
+	WAN WAN
+	// Links are the pairs of sites whose network is emulated, as they are now.
+	Links []Link
 	// Again is when to look again though nothing changed in the apiserver: members are not watched.
 	Again time.Duration
 }
@@ -89,6 +93,20 @@ func (KeepRecord) step()    {}
 func (Tell) step()          {}
 func (DeletePod) step()     {}
 func (Discard) step()       {}
+
+// WAN is what to do about the emulated network between the sites, in this order: remove objects, each only if it has
+// the UID that was observed, make others, and tell the events.
+type WAN struct {
+	Remove, Make []client.Object
+	Events       []Event
+}
+
+// Link is the network between two sites.
+type Link struct {
+	Between  string        // the sites' names
+	Declared time.Duration // round trip
+	Measured time.Duration // the shortest lately; zero while nobody measured one
+}
 
 // Event is told to the people who watch the resource.
 type Event struct {

@@ -27,6 +27,8 @@ type situation struct {
 	asked membership
 	// first are the members to found the cluster with, where there is no record.
 	first []view.Member
+	// network is the emulated network between the sites.
+	network *network
 }
 
 // cause is why something is as it is, for a condition: a word for machines and a sentence for people.

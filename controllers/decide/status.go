@@ -23,6 +23,7 @@ func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
 	s.projectSites(&out, members)
 	s.projectChange(&out, o)
 	s.projectRecovery(&out, o)
+	out.Links = s.projectLinks()
 	for _, c := range s.conditions(o, members) {
 		c.ObservedGeneration = s.Cluster.Generation
 		out.Conditions = append(out.Conditions, c)

@@ -121,3 +121,12 @@ func lastOf(events []chaos.RecordEvent) *chaos.RecordEvent {
 	}
 	return &events[len(events)-1]
 }
+
+// Reference names an object of a namespace that was read, for its removal.
+func Reference(namespace string, i world.Injection) *unstructured.Unstructured {
+	u := Empty()
+	u.SetNamespace(namespace)
+	u.SetName(i.Name)
+	u.SetUID(i.UID)
+	return u
+}

@@ -50,14 +50,15 @@ var rooms = []struct {
 	{"workload/checked", []string{"client", "replica/register", "replica/history", "replica/capability", "workload"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
 	{"plugin", []string{
-		"api", "client", "controllers/build", "replica/register", "replica/history", "replica/view", "workload",
+		"api", "client", "config/chaos", "controllers/build", "replica/register", "replica/history", "replica/view", "workload",
 	}},
+	{"config/chaos", nil},
 	{"controllers/world", []string{"api", "replica/view"}},
 	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
 	{"controllers/wan", []string{"api", "controllers/world", "controllers/build"}},
 	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/capability"}},
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view"}},
-	{"controllers/apply", []string{"api/v1alpha1"}},
+	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
 	{"witness", []string{"api/witness", "replica/register"}},
 }

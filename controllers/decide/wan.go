@@ -1,0 +1,352 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/world"
+)
+
+// Times of the emulated network.
+const (
+	// remakeAfter is how old an object gets at least before it is made again: while pods are killed on a schedule, the
+	// network would be without it for most of the time otherwise.
+	remakeAfter = 30 * time.Second
+	// remakeAtMost bounds how long an object is left alone that is of no use however often it is made again.
+	remakeAtMost = 10 * time.Minute
+	// rttWindow is how long members remember round trips: for as long, those of before an injection count.
+	rttWindow = 13 * time.Second
+	// stuckAfter is how long Chaos Mesh may take to undo an object before it is said to be stuck.
+	stuckAfter = time.Minute
+	// troubleAfter is how long Chaos Mesh may fail and try again before that is said to be a failure.
+	troubleAfter = 10 * time.Second
+	// podPatience is how long a pod that does not run holds up the network of the others at its site.
+	podPatience = time.Minute
+)
+
+// stage is how far a direction is, from good to bad.
+type stage int
+
+const (
+	inPlace stage = iota
+	removing
+	injecting
+	throttled
+	waitsForPods
+	failed
+	stuck
+)
+
+// reason is a stage as conditions name it.
+func (s stage) reason() string {
+	return [...]string{"Injected", "Removing", "Injecting", "RecreateThrottled", "WaitingForPods", "Failed", "RemovalStuck"}[s]
+}
+
+// direction is the network from one site to another.
+type direction struct{ from, to string }
+
+func (d direction) String() string { return d.from + " to " + d.to }
+
+// network is how the emulation of all directions is, and what is to be done about it.
+type network struct {
+	directions int // that are to be emulated
+	// placed are the objects that are in place between the pods that there are now.
+	placed map[direction]world.Injection
+	// worst is how far the directions are that are not in place, and of one of them, why.
+	worst   stage
+	message string
+
+	make     []client.Object
+	remove   []world.Injection
+	remade   []string // what is removed to be made again, and why
+	unwanted int      // what is removed for good
+
+	again time.Duration // when to look again for time's sake; 0: never
+}
+
+// site is a site as far as it can be emulated.
+type site struct {
+	wan.Site
+	waits string // for which pod, or empty
+}
+
+// emulate compares the emulation that there is with that of spec.wan.
+func (s *situation) emulate() *network {
+	n := &network{placed: map[direction]world.Injection{}}
+	if len(s.Former) > 0 {
+		n.note(waitsForPods, s.doubt.message)
+		return n
+	}
+	there := map[direction][]world.Injection{}
+	for _, i := range s.WAN.Links {
+		d := direction{i.From, i.To}
+		there[d] = append(there[d], i)
+	}
+	if s.emulated() {
+		sites := s.wideSites(n)
+		for _, from := range sites {
+			for _, to := range sites {
+				d := direction{from.Name, to.Name}
+				if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
+					continue
+				}
+				n.directions++
+				if s.WAN.Known {
+					s.keepDirection(n, from, to, there[d])
+				}
+				delete(there, d)
+			}
+		}
+		s.findLost(n)
+	}
+	for _, i := range s.WAN.Links {
+		if d := (direction{i.From, i.To}); there[d] != nil {
+			s.removeUnwanted(n, d, i)
+		}
+	}
+	return n
+}
+
+// emulated reports whether Chaos Mesh is asked to emulate the network.
+func (s *situation) emulated() bool {
+	w := s.Cluster.Spec.WAN
+	return w != nil && w.Provider == v1alpha1.ChaosMesh
+}
+
+// wan is what to do about the network. Nothing is done while the cluster is paused.
+func (s *situation) wan(status v1alpha1.GeoRegisterClusterStatus) WAN {
+	n, out := s.network, WAN{}
+	if !s.Cluster.Spec.Paused {
+		out.Make = n.make
+		for _, i := range n.remove {
+			out.Remove = append(out.Remove, wan.Reference(s.Cluster.Namespace, i))
+		}
+		if len(n.remade) > 0 {
+			out.Events = append(out.Events, Normal("WANRemade", "Remake", "Removed parts of the emulated network to make them again: "+list(n.remade)))
+		}
+		if n.unwanted > 0 {
+			out.Events = append(out.Events, Normal("WANRemoved", "Remove",
+				fmt.Sprintf("Removed the emulated network of %d directions, which is not asked for any more", n.unwanted)))
+		}
+	}
+	out.Events = append(out.Events, wanEvents(s.Cluster.Status.Conditions, status.Conditions)...)
+	return out
+}
+
+// wideSites are the sites that are asked for, and those where pods of members are that are about to leave.
+func (s *situation) wideSites(n *network) (all []site) {
+	add := func(name string) {
+		if !slices.ContainsFunc(all, func(o site) bool { return o.Name == name }) {
+			all = append(all, s.wideSite(n, name))
+		}
+	}
+	for _, asked := range s.Cluster.Spec.Sites {
+		add(asked.Name)
+	}
+	for _, m := range s.Members {
+		if m.Pod != nil {
+			add(m.Site)
+		}
+	}
+	return all
+}
+
+// wideSite is a site with its pods that run. It waits for those that are about to, so that it is not made for half of
+// them first. A pod that has not run for long is left out: its network is made when it runs.
+func (s *situation) wideSite(n *network, called string) site {
+	of := site{Site: wan.Site{Name: called}}
+	waits := func(format string, args ...any) { of.waits = cmp.Or(of.waits, fmt.Sprintf(format, args...)) }
+	for _, m := range s.members() {
+		if seen := s.Member(m.ID); m.Site == called && (seen == nil || seen.Pod == nil) {
+			waits("%s has no pod", name(m))
+		}
+	}
+	for i := range s.Members {
+		m := &s.Members[i]
+		if m.Site != called || m.Pod == nil {
+			continue
+		}
+		since, why := m.Pod.CreationTimestamp.Time, ""
+		switch {
+		case m.Pod.DeletionTimestamp != nil:
+			since, why = m.Pod.DeletionTimestamp.Time, "is ending"
+		case m.Pod.Status.Phase != corev1.PodRunning:
+			why = fmt.Sprintf("is %s", cmp.Or(m.Pod.Status.Phase, corev1.PodPending))
+		case m.Pod.Status.PodIP == "":
+			why = "has no address"
+		}
+		if why == "" {
+			of.Pods = append(of.Pods, m.Pod)
+			continue
+		}
+		if left := podPatience - s.Now.Sub(since); left > 0 {
+			n.wake(left)
+			waits("pod %s %s", m.Pod.Name, why)
+		}
+	}
+	if len(of.Pods) == 0 {
+		waits("no pod of site %s runs", called)
+	}
+	return of
+}
+
+// keepDirection compares what there is of a direction with what should be: one object, of the pods that run now.
+func (s *situation) keepDirection(n *network, from, to site, there []world.Injection) {
+	d := direction{from.Name, to.Name}
+	if why := cmp.Or(from.waits, to.waits); why != "" {
+		n.note(waitsForPods, fmt.Sprintf("%s: %s", d, why))
+		for _, i := range there {
+			if !i.Deleting.IsZero() {
+				s.awaitRemoval(n, injecting, d, i)
+			}
+		}
+		return
+	}
+	want := wan.Object(s.Cluster, from.Site, to.Site)
+	if len(there) == 0 { // they would not add up: chance decides which of two objects counts
+		n.make = append(n.make, want)
+		n.note(injecting, fmt.Sprintf("%s: Chaos Mesh is asked for it", d))
+	}
+	for _, i := range there {
+		switch age := s.Now.Sub(i.Created); {
+		case !i.Deleting.IsZero():
+			s.awaitRemoval(n, injecting, d, i)
+		case i.Name == want.GetName():
+			s.judge(n, d, i, slices.Concat(from.Pods, to.Pods), len(there) == 1)
+		case age < remakeAfter:
+			n.wake(remakeAfter - age)
+			n.note(throttled, fmt.Sprintf("%s: pods or spec.wan changed, and it is not made again sooner than %v after the last time", d, remakeAfter))
+		default:
+			n.remake(d, i, "pods or spec.wan changed")
+		}
+	}
+}
+
+// judge says how far an object is that should be.
+func (s *situation) judge(n *network, d direction, i world.Injection, pods []*corev1.Pod, alone bool) {
+	age := s.Now.Sub(i.Created)
+	bad := func(after time.Duration, format string, args ...any) {
+		stage := injecting
+		if age >= after {
+			stage = failed
+		} else {
+			n.wake(after - age)
+		}
+		n.note(stage, fmt.Sprintf("%s: ", d)+fmt.Sprintf(format, args...))
+	}
+	unchosen, uninjected := missing(pods, i.Chosen), missing(pods, i.Injected)
+	switch patience := s.patience(v1alpha1.ConditionWANInjected, remakeAfter); {
+	case i.AllInjected && uninjected == "" && alone:
+		n.placed[d] = i
+	case i.Looked && unchosen != "" && age >= patience:
+		n.remake(d, i, "Chaos Mesh did not choose pod "+unchosen)
+	case i.Looked && unchosen != "":
+		n.wake(patience - age)
+		bad(troubleAfter, "Chaos Mesh did not choose pod %s for NetworkChaos %s; if it selects pods in annotated namespaces alone, annotate this one", unchosen, i.Name)
+	case i.Problem != "":
+		bad(troubleAfter, "NetworkChaos %s: %s", i.Name, i.Problem)
+	case !i.Looked:
+		bad(remakeAfter, "Chaos Mesh has not begun with NetworkChaos %s: does its controller run?", i.Name)
+	default:
+		n.note(injecting, fmt.Sprintf("%s: Chaos Mesh injects NetworkChaos %s", d, i.Name))
+	}
+}
+
+// missing names the first pod that a sorted list is without, or is empty.
+func missing(pods []*corev1.Pod, from []string) string {
+	for _, pod := range pods {
+		if _, there := slices.BinarySearch(from, pod.Name); !there {
+			return pod.Name
+		}
+	}
+	return ""
+}
+
+// findLost has those pairs made again that are in place and whose round trips are clearly shorter than declared: a pod
+// whose sandbox was made again keeps its name and its address, and loses its rules.
+func (s *situation) findLost(n *network) {
+	for i, a := range s.Cluster.Spec.Sites {
+		for _, b := range s.Cluster.Spec.Sites[i+1:] {
+			declared, measured := s.Cluster.Spec.RTT(a.Name, b.Name), s.measured(a.Name, b.Name)
+			since, placed := s.placedSince(n, a.Name, b.Name)
+			if !placed || measured == 0 || measured >= declared-declared/10 {
+				continue
+			}
+			after := s.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
+			if left := after - s.Now.Sub(since); left > 0 {
+				n.wake(left)
+				continue
+			}
+			for _, d := range []direction{{a.Name, b.Name}, {b.Name, a.Name}} {
+				if i, there := n.placed[d]; there && s.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
+					delete(n.placed, d)
+					n.remake(d, i, "it was without effect")
+				}
+			}
+		}
+	}
+}
+
+// patience is how old an object gets before it is made again though it is as it should be. That is at least so much, and
+// half of the time for which the condition has not been true: what keeps being of no use is made again half as often
+// each time. Without the former status it starts again.
+func (s *situation) patience(kind string, least time.Duration) time.Duration {
+	is := meta.FindStatusCondition(s.Cluster.Status.Conditions, kind)
+	if is == nil || is.Status == metav1.ConditionTrue {
+		return least
+	}
+	return max(least, min(s.Now.Sub(is.LastTransitionTime.Time)/2, remakeAtMost))
+}
+
+// removeUnwanted removes an object that nobody asks for.
+func (s *situation) removeUnwanted(n *network, d direction, i world.Injection) {
+	if !i.Deleting.IsZero() {
+		s.awaitRemoval(n, removing, d, i)
+		return
+	}
+	n.remove = append(n.remove, i)
+	n.unwanted++
+	n.note(removing, fmt.Sprintf("%s: NetworkChaos %s is not asked for any more", d, i.Name))
+}
+
+// awaitRemoval says that an object is on its way out, or that it can't get out.
+func (s *situation) awaitRemoval(n *network, at stage, d direction, i world.Injection) {
+	if left := stuckAfter - s.Now.Sub(i.Deleting); left > 0 {
+		n.wake(left)
+		n.note(at, fmt.Sprintf("%s: NetworkChaos %s is being removed", d, i.Name))
+		return
+	}
+	n.note(stuck, fmt.Sprintf("%s: NetworkChaos %s is being removed, and Chaos Mesh does not let go of it: does chaos-daemon run where its pods "+
+		"are? If their rules do not matter, annotate it with %s=forced", d, i.Name, wan.ForceAnnotation))
+}
+
+// remake removes an object so that it is made again once it is gone.
+func (n *network) remake(d direction, i world.Injection, why string) {
+	n.remove = append(n.remove, i)
+	n.remade = append(n.remade, fmt.Sprintf("%s, since %s", d, why))
+	n.note(injecting, fmt.Sprintf("%s: it is made again, since %s", d, why))
+}
+
+// note says how far a direction is that is not in place. The worst one is told, and of equals the first.
+func (n *network) note(at stage, message string) {
+	if at > n.worst {
+		n.worst, n.message = at, message
+	}
+}
+
+// wake has the cluster looked at again after a time.
+func (n *network) wake(in time.Duration) {
+	in = max(in, time.Second)
+	if n.again == 0 || in < n.again {
+		n.again = in
+	}
+}

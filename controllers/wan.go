@@ -1,0 +1,87 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/apply"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/world"
+)
+
+// injectionReader reads the objects that emulate a cluster's network; known is false while they can't be read.
+type injectionReader interface {
+	list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (all []world.Injection, known bool, err error)
+}
+
+// injections reads from the cache that is watched.
+type injections struct{ cache cache.Cache }
+
+func (i injections) list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, bool, error) {
+	informer, err := i.cache.GetInformer(ctx, wan.Empty(), cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, false, fmt.Errorf("watch %s: %w", wan.Kind.Kind, err)
+	}
+	if !informer.HasSynced() { // what is not in place must not keep the cluster from being looked after
+		return nil, false, nil
+	}
+	all, err := listInjections(ctx, i.cache, cluster)
+	return all, err == nil, err
+}
+
+func listInjections(ctx context.Context, reader client.Reader, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, error) {
+	list := wan.EmptyList()
+	err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name},
+		client.HasLabels{wan.FromLabel, wan.ToLabel})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", wan.Kind.Kind, err)
+	}
+	var all []world.Injection
+	for n := range list.Items {
+		all = append(all, wan.Read(&list.Items[n]))
+	}
+	slices.SortFunc(all, func(a, b world.Injection) int { return cmp.Compare(a.Name, b.Name) }) // a cache has no order
+	return all, nil
+}
+
+// wan is what emulates the network of a cluster.
+func (r *Reconciler) wan(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (world.WAN, error) {
+	if !r.optional.has(wan.Kind) {
+		return world.WAN{}, nil
+	}
+	all, known, err := r.injections.list(ctx, cluster)
+	return world.WAN{Kind: true, Known: known, Links: all}, err
+}
+
+// emulate carries out what a plan says of the network, and has its status say what failed. Nothing else waits for it.
+func (r *Reconciler) emulate(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
+	failure := errors.Join(r.applier.Remove(ctx, plan.WAN.Remove...), r.applier.Make(ctx, plan.WAN.Make...))
+	if failure == nil {
+		if n, m := len(plan.WAN.Remove), len(plan.WAN.Make); n+m > 0 {
+			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m)
+		}
+		for _, e := range plan.WAN.Events {
+			r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
+		}
+		return nil
+	}
+	if !errors.Is(failure, apply.ErrStale) {
+		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
+			Reason: "Failed", Message: bounded("The operator tries again: " + reason(failure)),
+		})
+	}
+	return failure
+}
