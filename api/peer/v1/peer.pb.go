@@ -1321,11 +1321,12 @@ type Transfer struct {
 	From        []byte                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // Transfer, TransferPage: the page starts behind this storage key
 	Records     []*Record              `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
 	Last        bool                   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"` // TransferPage: nothing follows
-	// Transfer: what the asker has behind from and up to until is summed up by digest; TransferPage: if same, the
-	// answering member has exactly that, and the page ends at until.
+	// Transfer: the asker tells of what it has behind from and up to until (empty: of everything) by prints, 16 bytes for
+	// each record. TransferPage: of the records up to until, those of such a print are left out; a member of an
+	// earlier version leaves out none and until empty: the page ends with its last record.
 	Until         []byte `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
-	Digest        []byte `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
-	Same          bool   `protobuf:"varint,8,opt,name=same,proto3" json:"same,omitempty"`
+	Prints        []byte `protobuf:"bytes,7,opt,name=prints,proto3" json:"prints,omitempty"`
+	Compared      uint64 `protobuf:"varint,8,opt,name=compared,proto3" json:"compared,omitempty"`   // TransferPage: bytes of the records that are left out, keys and values
 	Remaining     uint64 `protobuf:"varint,9,opt,name=remaining,proto3" json:"remaining,omitempty"` // TransferPage: bytes behind the page, estimated
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1403,18 +1404,18 @@ func (x *Transfer) GetUntil() []byte {
 	return nil
 }
 
-func (x *Transfer) GetDigest() []byte {
+func (x *Transfer) GetPrints() []byte {
 	if x != nil {
-		return x.Digest
+		return x.Prints
 	}
 	return nil
 }
 
-func (x *Transfer) GetSame() bool {
+func (x *Transfer) GetCompared() uint64 {
 	if x != nil {
-		return x.Same
+		return x.Compared
 	}
-	return false
+	return 0
 }
 
 func (x *Transfer) GetRemaining() uint64 {
@@ -1720,7 +1721,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x14\n" +
 	"\x05known\x18\x03 \x03(\rR\x05known\x12\x18\n" +
 	"\amembers\x18\x04 \x03(\rR\amembers\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x83\x02\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x8b\x02\n" +
 	"\bTransfer\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x12\n" +
@@ -1728,8 +1729,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\bR\x04last\x12\x14\n" +
 	"\x05until\x18\x06 \x01(\fR\x05until\x12\x16\n" +
-	"\x06digest\x18\a \x01(\fR\x06digest\x12\x12\n" +
-	"\x04same\x18\b \x01(\bR\x04same\x12\x1c\n" +
+	"\x06prints\x18\a \x01(\fR\x06prints\x12\x1a\n" +
+	"\bcompared\x18\b \x01(\x04R\bcompared\x12\x1c\n" +
 	"\tremaining\x18\t \x01(\x04R\tremaining\"\xb4\x01\n" +
 	"\x0eTransferRecord\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12=\n" +

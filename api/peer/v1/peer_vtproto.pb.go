@@ -416,7 +416,7 @@ func (m *Transfer) CloneVT() *Transfer {
 	r.Member = m.Member
 	r.Incarnation = m.Incarnation
 	r.Last = m.Last
-	r.Same = m.Same
+	r.Compared = m.Compared
 	r.Remaining = m.Remaining
 	if rhs := m.From; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
@@ -435,10 +435,10 @@ func (m *Transfer) CloneVT() *Transfer {
 		copy(tmpBytes, rhs)
 		r.Until = tmpBytes
 	}
-	if rhs := m.Digest; rhs != nil {
+	if rhs := m.Prints; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
-		r.Digest = tmpBytes
+		r.Prints = tmpBytes
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1635,20 +1635,15 @@ func (m *Transfer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x48
 	}
-	if m.Same {
-		i--
-		if m.Same {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
-		}
+	if m.Compared != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Compared))
 		i--
 		dAtA[i] = 0x40
 	}
-	if len(m.Digest) > 0 {
-		i -= len(m.Digest)
-		copy(dAtA[i:], m.Digest)
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Digest)))
+	if len(m.Prints) > 0 {
+		i -= len(m.Prints)
+		copy(dAtA[i:], m.Prints)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Prints)))
 		i--
 		dAtA[i] = 0x3a
 	}
@@ -2337,12 +2332,12 @@ func (m *Transfer) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	l = len(m.Digest)
+	l = len(m.Prints)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.Same {
-		n += 2
+	if m.Compared != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Compared))
 	}
 	if m.Remaining != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Remaining))
@@ -5475,7 +5470,7 @@ func (m *Transfer) UnmarshalVT(dAtA []byte) error {
 			iNdEx = postIndex
 		case 7:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Digest", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Prints", wireType)
 			}
 			var byteLen int
 			for shift := uint(0); ; shift += 7 {
@@ -5502,16 +5497,16 @@ func (m *Transfer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Digest = append(m.Digest[:0], dAtA[iNdEx:postIndex]...)
-			if m.Digest == nil {
-				m.Digest = []byte{}
+			m.Prints = append(m.Prints[:0], dAtA[iNdEx:postIndex]...)
+			if m.Prints == nil {
+				m.Prints = []byte{}
 			}
 			iNdEx = postIndex
 		case 8:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Same", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Compared", wireType)
 			}
-			var v int
+			m.Compared = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -5521,12 +5516,11 @@ func (m *Transfer) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				v |= int(b&0x7F) << shift
+				m.Compared |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			m.Same = bool(v != 0)
 		case 9:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Remaining", wireType)
@@ -9040,7 +9034,7 @@ func (m *Transfer) UnmarshalVTUnsafe(dAtA []byte) error {
 			iNdEx = postIndex
 		case 7:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Digest", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Prints", wireType)
 			}
 			var byteLen int
 			for shift := uint(0); ; shift += 7 {
@@ -9067,13 +9061,13 @@ func (m *Transfer) UnmarshalVTUnsafe(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Digest = dAtA[iNdEx:postIndex]
+			m.Prints = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
 		case 8:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Same", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Compared", wireType)
 			}
-			var v int
+			m.Compared = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -9083,12 +9077,11 @@ func (m *Transfer) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				v |= int(b&0x7F) << shift
+				m.Compared |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			m.Same = bool(v != 0)
 		case 9:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Remaining", wireType)

@@ -25,7 +25,9 @@ type source struct {
 
 	// What this process knows beside that.
 	asked     bool             // a page is under way
-	own       summary          // of the records here that it is compared with; zero: with none
+	until     []byte           // what was told of the records here in the question ends there; empty: it was everything
+	told      uint64           // bytes of those records
+	reach     uint64           // bytes of records to tell of in the next question
 	due       protocol.Instant // when to ask again
 	vain      int              // how many times it was asked in vain, in a row
 	left      int              // how many times another source was tried in its place
@@ -46,7 +48,7 @@ func (m *Member) source(id view.MemberID) *source {
 	if s := m.known(id); s != nil {
 		return s
 	}
-	s := &source{incarnation: m.roster.Of(id)}
+	s := &source{incarnation: m.roster.Of(id), reach: m.pageBytes}
 	m.sources[id] = s
 	return s
 }
@@ -88,31 +90,58 @@ func (m *Member) candidates() []view.MemberID {
 	return ids
 }
 
-// fetch goes on with one source after another. A source answers only while it votes in this epoch itself; one that
+// fetch goes on with as many sources as are missing. A source answers only while it votes in this epoch itself; one that
 // does not is left for the next, and tried again later.
 func (m *Member) fetch() {
-	s := m.known(m.from)
-	if s != nil && s.asked && m.now >= s.due && s.vain+1 >= patience {
-		m.config.Took("member.source-left")
-		s.asked, s.vain = false, 0
-		s.left++
-		s = nil
-	}
-	if s == nil || s.done {
-		candidates := m.candidates()
-		if len(candidates) == 0 {
-			return
+	for _, id := range m.config.Nearest {
+		if s := m.known(id); s != nil && s.asked && m.now >= s.due && s.vain+1 >= patience {
+			m.config.Took("member.source-left")
+			s.asked, s.vain = false, 0
+			s.left++
 		}
-		m.from = candidates[0]
-		m.source(m.from)
 	}
-	m.askPage(m.from)
+	ids := m.candidates()
+	ids = ids[:min(len(ids), m.missing())]
+	for _, id := range ids {
+		m.source(id)
+	}
+	m.askPages(ids)
 }
 
-// askPage asks a source for its next page once the rate allows it, and again when it does not answer in time.
-func (m *Member) askPage(id view.MemberID) {
-	s := m.known(id)
-	if s == nil || s.done || s.asked && m.now < s.due || !m.throttle.open(m.now) {
+// askPages asks sources for their next pages. One of them is ahead, and sends nearly everything. The others follow it: they
+// are asked for what lies before its cursor, of which they send what differs, since the rest is here. So all of them
+// are at work, and nearly nothing is sent twice. One that does not answer leads nobody.
+func (m *Member) askPages(ids []view.MemberID) {
+	var ahead *source
+	whole := false // everything that one of them had is here
+	for _, id := range m.config.Nearest {
+		switch s := m.known(id); {
+		case s == nil:
+		case s.done:
+			whole = true
+		case s.vain == 0 && slices.Contains(ids, id) && (ahead == nil || bytes.Compare(s.after, ahead.after) > 0):
+			ahead = s
+		}
+	}
+	for _, id := range ids {
+		s := m.known(id)
+		switch {
+		case s == nil:
+		case whole || ahead == nil || s == ahead:
+			m.askPage(id, s, nil)
+		case bytes.Compare(s.after, ahead.after) < 0:
+			m.askPage(id, s, ahead.after)
+		}
+	}
+}
+
+// askPage asks a source for its next page, up to until, once the rate allows it, and again when it does not answer in time.
+//
+// The question tells what is here, so that the source leaves it out. This process holds it, and replaces it by what is
+// newer only: to adopt the source's copy would change nothing, now or when the answer comes. So of all answers to
+// questions of this process, whatever they told, each is right that goes on where this member is.
+func (m *Member) askPage(id view.MemberID, s *source, until []byte) {
+	if s.done || s.asked && m.now < s.due || !m.throttle.open(m.now) {
 		return
 	}
 	if s.asked {
@@ -121,11 +150,8 @@ func (m *Member) askPage(id view.MemberID) {
 	s.asked = true
 	// A page may take longer than other messages. To ask for it again and again would make the way even slower.
 	s.due = m.now.Add(m.config.Retry << min(s.vain, patience-1))
-	t := &peerv1.Transfer{From: s.after}
-	if s.own = m.sum(s.after, nil); s.own.bytes > 0 {
-		t.Until, t.Digest = s.own.until, s.own.digest
-	}
-	// It leaves once what it sums up is durable here: that is not fetched again.
+	t, told := m.tell(s.after, until, s.reach)
+	s.until, s.told = t.Until, told
 	m.reply(id, &peerv1.Message{Kind: peerv1.Kind_TRANSFER, Op: m.config.Nonce, Transfer: t})
 }
 
@@ -141,35 +167,33 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 	if s == nil || s.done || !bytes.Equal(t.GetFrom(), s.after) || msg.Op != m.config.Nonce && !m.unnamed(msg) {
 		return // it was asked for twice, or by an earlier process or disk
 	}
-	end := s.after
-	if t.GetSame() {
-		if s.own.bytes == 0 || !bytes.Equal(t.Until, s.own.until) {
-			return // of an earlier question, before more was written here
-		}
-		end, size = t.Until, s.own.bytes
-	} else if n := len(t.GetRecords()); n > 0 {
+	end := t.GetUntil()
+	if n := len(t.GetRecords()); n > 0 && len(end) == 0 {
 		end = t.Records[n-1].Key
 	}
 	if !t.GetLast() && bytes.Compare(end, s.after) <= 0 {
 		return // it leads nowhere
 	}
-	if t.GetSame() {
-		m.sameBytes += size
-		m.throttle.spend(m.now, size/comparedCost)
+	m.adopt(t.GetRecords())
+	compared := min(t.GetCompared(), s.told)
+	m.throttle.spend(m.now, compared/comparedCost)
+	m.records += uint64(len(t.GetRecords()))
+	m.bytes += size
+	m.sameBytes += compared
+	if bytes.Compare(end, s.until) < 0 {
+		s.reach = max(s.reach/2, m.pageBytes/16) // the page was full before it came to what was told of
 	} else {
-		m.adopt(t.GetRecords())
-		m.records += uint64(len(t.GetRecords()))
-		m.bytes += size
+		s.reach = min(2*s.reach, m.pageBytes)
 	}
-	s.after, s.done, s.remaining = end, t.GetLast(), t.GetRemaining()
-	s.passed += size
+	s.after, s.done, s.remaining = bytes.Clone(end), t.GetLast(), t.GetRemaining()
+	s.passed += size + compared
 	s.asked, s.vain = false, 0
 	m.saveTransfer()
 	switch {
 	case m.state == voting && m.missing() > 0:
 		m.fetch()
 	case m.state == transferring:
-		m.askPage(from)
+		m.askPages(m.config.Nearest)
 		m.arrived()
 	}
 }
@@ -178,7 +202,7 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 // don't. Such a page may be one that an earlier process of this disk asked for. For a lost disk that joins again it does
 // as well: its source had adopted that disk (knowsMe).
 func (m *Member) unnamed(msg *peerv1.Message) bool {
-	return msg.Op == 0 && m.state == transferring && !msg.GetTransfer().GetSame()
+	return msg.Op == 0 && m.state == transferring && len(msg.GetTransfer().GetUntil()) == 0
 }
 
 func (m *Member) adopt(records []*peerv1.Record) {

@@ -3,6 +3,7 @@ package member_test
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,13 +38,92 @@ func TestNewcomerFetchesAMajority(t *testing.T) {
 	if n := len(w.pages(4, 3)); n > 0 {
 		t.Errorf("%d pages of a third member, though two are a majority", n)
 	}
-	whole, rest, c := size(w.pages(4, 1)), size(w.pages(4, 2)), w.change(4)
-	// The first page differs by both members' changes, another one by that of member 2.
-	if rest == 0 || rest > whole/2 {
-		t.Errorf("%d bytes were sent by the first member, %d by the second", whole, rest)
+	// Of three records of the second one there was another version here, or none.
+	if got := names(w.pages(4, 2)); !slices.Equal(got, []string{"r-only here", keyOf(7), keyOf(150)}) {
+		t.Errorf("the second member sent %q", got)
 	}
-	if !c.Settled || c.Bytes != whole+rest || c.SameBytes+rest != whole+uint64(len("r-only herex")) || c.Remaining != 0 || c.Records < records {
+	whole, rest, c := size(w.pages(4, 1)), size(w.pages(4, 2)), w.change(4)
+	if !c.Settled || c.Bytes != whole+rest || c.SameBytes != (records-2)*(recordBytes+6) || c.Remaining != 0 || c.Records != records+3 {
 		t.Errorf("at the end %+v; sent %d and %d", c, whole, rest)
+	}
+}
+
+// Also where clients write meanwhile, and the sources differ all over.
+func TestOnlyWhatDiffersIsSent(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	here, there := 0, 0
+	for i := range records {
+		switch i % 7 {
+		case 0: // the newcomer hears of it by itself
+			for _, id := range []view.MemberID{1, 2, 4} {
+				w.nodes[id].disk[keyOf(i)] = value(i, 2)
+			}
+			here++
+		case 1: // so did one that is in the way of what the second one does not have
+			delete(w.nodes[2].disk, keyOf(i))
+		case 2: // a difference in the value alone
+			w.nodes[2].disk[keyOf(i)][recordBytes]++
+			there++
+		case 3:
+			w.nodes[2].disk[keyOf(i)+"+"] = value(i, 1)
+			there++
+		}
+	}
+	w.start(1, 2, 3, 4)
+	w.untilFetched(4)
+	if first, second := len(names(w.pages(4, 1))), len(names(w.pages(4, 2))); first != records-here || second != there {
+		t.Errorf("%d and %d records were sent, want %d and %d", first, second, records-here, there)
+	}
+	for i := range records {
+		want := w.nodes[1].disk[keyOf(i)]
+		if i%7 == 2 {
+			want = w.nodes[2].disk[keyOf(i)]
+		}
+		if !bytes.Equal(w.nodes[4].disk[keyOf(i)], want) {
+			t.Errorf("record %d is not what the newest source has", i)
+		}
+	}
+}
+
+// Sources are asked at the same time, and one that is silent holds up none.
+func TestSourcesWorkSideBySide(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.nodes[4].config.TransferRate = 256 << 10
+	w.start(1, 2, 3, 4)
+	w.until("the second one has compared", func() bool { return w.change(4).SameBytes > 0 })
+	if n := len(names(w.pages(4, 1))); n == records {
+		t.Error("the second one waited for the first to end")
+	}
+	w.lose = func(p packet) bool { return p.from == 1 || p.from == 3 }
+	w.until("the second one goes on alone", func() bool { return w.nodes[4].disk[keyOf(records-1)] != nil })
+	w.lose = nil
+	w.untilFetched(4)
+	if whole := size(w.pages(4, 0)); whole > records*(recordBytes+6)*3/2 {
+		t.Errorf("%d bytes of %d were sent", whole, records*(recordBytes+6))
+	}
+}
+
+// The end of a damaged list is not taken for a print. What is not known to be there is sent.
+func TestDamagedPrintsSayNothing(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.nodes[1].disk = disk{"r1": []byte("1"), "r2": []byte("2")}
+	w.nodes[4].disk = disk{"r1": []byte("1"), "r2": []byte("2")}
+	w.start(1, 4)
+	w.nodes[4].member.Tick(1)
+	asked := w.nodes[4].member.Ready().SendAfterPersist[0].Message
+	if n := len(asked.Transfer.Prints); n != 2*16 {
+		t.Fatalf("two records have prints of %d bytes", n)
+	}
+	for damage, want := range map[int]int{0: 0, 1: 2, 15: 2, 16: 1, 31: 2, 32: 2} { // each is checked on its own
+		broken := asked.CloneVT()
+		broken.Transfer.Prints = broken.Transfer.Prints[damage:]
+		w.nodes[1].member.Receive(4, broken)
+		page := w.nodes[1].member.Ready().SendAfterPersist[0].Message.Transfer
+		if len(page.Records) != want || !page.Last {
+			t.Errorf("without %d bytes of the prints, %d records are sent, want %d", damage, len(page.Records), want)
+		}
 	}
 }
 
@@ -179,7 +259,7 @@ func TestPageThatLeadsNowhereIsDropped(t *testing.T) {
 
 // What is compared and not sent takes an eighth of the rate.
 func TestComparingKeepsToTheRateToo(t *testing.T) {
-	const rate, page = 1 << 10, 256<<10 + recordBytes + 6
+	const rate, page = 10 << 10, 256<<10 + recordBytes + 6
 	w := newWorld(t, replacing(2))
 	for _, id := range []view.MemberID{1, 2, 4} {
 		for i := range 4 * records {
@@ -190,7 +270,7 @@ func TestComparingKeepsToTheRateToo(t *testing.T) {
 	w.start(1, 2, 3, 4)
 	for !w.change(4).Fetched {
 		w.step()
-		if c := w.change(4); float64(c.SameBytes/8) > w.now.Sub(0).Seconds()*rate+page*9/8 || c.Bytes > 0 {
+		if c := w.change(4); float64(c.SameBytes/8) > w.now.Sub(0).Seconds()*rate+page*10/8 || c.Bytes > 0 {
 			t.Fatalf("%+v after %s", c, w.now.Sub(0))
 		}
 	}
@@ -275,7 +355,7 @@ func TestAskingAgainLeavesTime(t *testing.T) {
 		w.step()
 	}
 	for id := view.MemberID(1); id <= 3; id++ {
-		if asked[id] < 3 || asked[id] > 6 {
+		if asked[id] < 3 || asked[id] > 10 {
 			t.Errorf("member %d was asked %d times", id, asked[id])
 		}
 	}
@@ -313,7 +393,7 @@ func TestOneSourceIsAMistake(t *testing.T) {
 	}
 }
 
-// An answer that says "the same" speaks of records that an earlier process had. They may be gone with its disk.
+// What is left out of an answer is what an earlier process had. It may be gone with its disk.
 func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
 	w := newWorld(t, replacing(2))
 	w.fill(1, 2, 4)
@@ -326,33 +406,71 @@ func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
 	}
 	w.start(1, 2, 3, 4)
 	w.until("an answer", func() bool { return len(late) > 0 })
-	// A record at the end of the same range happens to be there.
-	until := string(late[0].message.Transfer.Until)
-	w.nodes[4].disk = disk{until: []byte("other")}
-	w.start(4)
-	w.step()
-	if !late[0].message.Transfer.Same {
+	if late[0].message.Transfer.Compared == 0 {
 		t.Fatal("the records differ")
 	}
+	// A record at the end of the same range happens to be there.
+	w.nodes[4].disk = disk{string(late[0].message.Transfer.Until): []byte("other")}
+	w.start(4)
+	w.step()
 	w.nodes[4].member.Receive(late[0].from, late[0].message)
 	if c := w.change(4); c.SameBytes > 0 {
 		t.Errorf("%+v on another disk", c)
 	}
 }
 
-// So does one to a question that was asked before more was written here, though that is here still.
-func TestSameIsWhatWasAskedLast(t *testing.T) {
+// One to an earlier question of this process does: what it was told is here still, or what is newer.
+func TestAnyAnswerToThisProcessIsRight(t *testing.T) {
 	w := newWorld(t, replacing(2))
-	w.fill(1, 2, 4)
+	w.fill(1, 2)
+	var late []packet
+	w.lose = func(p packet) bool {
+		if p.message.Kind == peerv1.Kind_TRANSFER_PAGE && p.from == 1 {
+			late = append(late, p)
+		}
+		return p.message.Kind == peerv1.Kind_TRANSFER_PAGE
+	}
+	for i := range records / 3 {
+		w.nodes[4].disk[keyOf(2*i)] = value(2*i, 1)
+	}
+	w.start(1, 2, 4)
+	w.until("an answer", func() bool { return len(late) > 0 })
+	for i := range records / 3 {
+		w.nodes[4].journal.Put([]byte(keyOf(3*i)), value(3*i, 2))
+	}
+	w.until("it is asked again", func() bool { return len(late) > 1 })
+	late[0], late[1] = late[1], late[0]
+	w.lose = func(p packet) bool {
+		for _, l := range late {
+			w.nodes[l.to].member.Receive(l.from, l.message)
+		}
+		late = nil
+		return false
+	}
+	w.untilFetched(4)
+	for i := range records {
+		want := value(i, 1)
+		if i%3 == 0 && i/3 < records/3 {
+			want = value(i, 2)
+		}
+		if got := w.nodes[4].disk[keyOf(i)]; !bytes.Equal(got, want) {
+			t.Errorf("record %d is missing, or of another version", i)
+		}
+	}
+}
+
+// What a source says it has compared is no more than it was told.
+func TestMoreThanWasToldIsNotCompared(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.nodes[4].disk["r1"] = []byte("1")
 	w.start(1, 2, 3, 4)
 	m, nonce := w.nodes[4].member, w.nodes[4].config.Nonce
 	m.Tick(1)
 	m.Ready()
-	for _, until := range []string{"r0001", "r9999", ""} {
-		m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: &peerv1.Transfer{Until: []byte(until), Same: true}})
-	}
-	if c := m.Change(); c.SameBytes > 0 {
-		t.Errorf("%+v, though something else was asked", c)
+	page := &peerv1.Transfer{Until: []byte("r5"), Compared: 1 << 63}
+	m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: page})
+	if c := m.Change(); c.SameBytes != 3 {
+		t.Errorf("%+v, though one record was told of", c)
 	}
 }
 

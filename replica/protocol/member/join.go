@@ -68,7 +68,7 @@ func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 	case msg.Kind == peerv1.Kind_ADOPT_OK:
 		m.ask.Answer(m.roster, from)
 		m.source(from)
-		m.askPage(from)
+		m.askPages(m.config.Nearest)
 	case msg.Kind == peerv1.Kind_TRANSFER_PAGE:
 		m.take(from, msg)
 	}
@@ -115,7 +115,5 @@ func (m *Member) askAgain() {
 		return
 	}
 	m.send(again, peerv1.Kind_ADOPT)
-	for _, id := range m.config.Nearest {
-		m.askPage(id) // if it has adopted this disk
-	}
+	m.askPages(m.config.Nearest) // those that have adopted this disk
 }

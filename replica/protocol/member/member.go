@@ -91,8 +91,9 @@ type Member struct {
 
 	// A transfer's progress, of a newcomer or of a member in a joint view.
 	sources                   map[view.MemberID]*source
-	from                      view.MemberID // the source that is asked now, by a member in a joint view
 	throttle                  throttle
+	pageBytes                 uint64
+	printer                   printer
 	records, bytes, sameBytes uint64 // Change's
 
 	// The part in a joint view.
@@ -126,8 +127,8 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 		roster:   phase.NewRoster(config.View),
 		factory:  factory,
 		sources:  map[view.MemberID]*source{},
-		throttle: newThrottle(&config),
-		joint:    config.View.Joint(), before: config.View.Before(), transfers: config.View.Transfers(config.Self),
+		throttle: newThrottle(&config), pageBytes: pageBytes(&config),
+		joint: config.View.Joint(), before: config.View.Before(), transfers: config.View.Transfers(config.Self),
 	}
 	if mistakes.CountOneSide {
 		m.roster.CountOneSide()

@@ -6,81 +6,112 @@ import (
 	"encoding/binary"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
 )
 
-// pageBytes bounds the records of one page of a state transfer, give or take one record.
-const pageBytes = 256 << 10
+const (
+	// leastPage and mostPage bound the records of one page of a state transfer, give or take one record.
+	leastPage = 256 << 10
+	mostPage  = 1 << 20
+	// pageRate is how many bytes a second pages of one source are to bring, where they may grow for it.
+	pageRate = 10 * leastPage
+)
+
+// pageBytes is the size of a page. One is asked for after the other, so they are the larger the longer they are under way.
+func pageBytes(c *protocol.Config) uint64 {
+	return uint64(min(max(leastPage, c.Retry.Seconds()*pageRate), mostPage))
+}
 
 func isOwn(key []byte) bool { return len(key) > 0 && key[0] == ownPrefix }
 
-// scan visits the records that members send each other, behind from and up to until (nil: to the end), about a page of
-// them. It reports whether that are all that lie behind from.
-func (m *Member) scan(from, until []byte, visit func(key, value []byte)) (all bool) {
-	all = true
-	size := 0
+// scan visits the records that members send each other, behind from and up to until (empty: to the end), as long as
+// visit wants more. It returns the key up to which it went, and whether nothing lies behind that.
+func (m *Member) scan(from, until []byte, visit func(key, value []byte) (more bool)) (end []byte, all bool) {
+	end, all = bytes.Clone(from), true
+	more := true
 	m.journal.Scan(from, func(key, value []byte) bool {
 		switch {
 		case isOwn(key):
 			return true
-		case size >= pageBytes || until != nil && bytes.Compare(key, until) > 0:
+		case len(until) > 0 && bytes.Compare(key, until) > 0:
+			end, all = until, false
+			return false
+		case !more:
 			all = false
 			return false
 		}
-		size += len(key) + len(value)
-		visit(key, value)
+		more = visit(key, value)
+		end = append(end[:0], key...)
 		return true
 	})
+	return end, all
+}
+
+// print stands for a record: those of the same print are the same.
+type print [16]byte
+
+// printer makes prints.
+type printer struct{ record []byte }
+
+func (p *printer) of(key, value []byte) print {
+	p.record = binary.AppendUvarint(p.record[:0], uint64(len(key)))
+	p.record = append(append(p.record, key...), value...)
+	sum := sha256.Sum256(p.record)
+	return print(sum[:len(print{})])
+}
+
+// tell lists the prints of this member's records behind from and up to until (empty: to the end), of as many as bytes, in a
+// question for the page behind from. It returns the bytes of those records.
+func (m *Member) tell(from, until []byte, bytes uint64) (t *peerv1.Transfer, told uint64) {
+	t = &peerv1.Transfer{From: from, Until: until}
+	end, all := m.scan(from, until, func(key, value []byte) bool {
+		print := m.printer.of(key, value)
+		t.Prints = append(t.Prints, print[:]...)
+		told += uint64(len(key) + len(value))
+		return told < bytes
+	})
+	if !all {
+		t.Until = end
+	}
+	return t, told
+}
+
+// prints reads a list of prints. A damaged one says nothing, so that everything is sent.
+func prints(list []byte) map[print]bool {
+	if len(list)%len(print{}) != 0 {
+		return nil
+	}
+	all := make(map[print]bool, len(list)/len(print{}))
+	for ; len(list) > 0; list = list[len(print{}):] {
+		all[print(list[:len(print{})])] = true
+	}
 	return all
 }
 
-// summary stands for a range of records.
-type summary struct {
-	until  []byte // the last key
-	digest []byte
-	bytes  uint64
-	all    bool // nothing lies behind until
-}
-
-// sum sums up what a page from there on would hold. Two members that have the same records behind from and up to until
-// come to the same summary: a page is full at the same record.
-func (m *Member) sum(from, until []byte) (s summary) {
-	hash := sha256.New()
-	var lengths [8]byte
-	s.all = m.scan(from, until, func(key, value []byte) {
-		binary.BigEndian.PutUint32(lengths[:4], uint32(len(key)))
-		binary.BigEndian.PutUint32(lengths[4:], uint32(len(value)))
-		hash.Write(lengths[:])
-		hash.Write(key)
-		hash.Write(value)
-		s.until = append(s.until[:0], key...)
-		s.bytes += uint64(len(key) + len(value))
-	})
-	s.digest = hash.Sum(nil)
-	return s
-}
-
-// page answers a request for records. All of them are from the journal, which holds what this member voted on before
-// it came to its epoch, and leave when they are durable.
+// page answers a question. All of it is from the journal, which holds what this member voted on before it came to its
+// epoch, and leaves when that is durable.
 func (m *Member) page(asked *peerv1.Transfer) *peerv1.Transfer {
 	t := &peerv1.Transfer{From: asked.GetFrom()}
-	end := t.From
-	if len(asked.GetUntil()) > 0 {
-		own := m.sum(t.From, asked.Until)
-		if bytes.Equal(own.digest, asked.Digest) {
-			t.Until, t.Same, t.Last = asked.Until, true, own.all
-			end = t.Until
+	there := prints(asked.GetPrints())
+	size := uint64(0)
+	t.Until, t.Last = m.scan(t.From, asked.GetUntil(), func(key, value []byte) bool {
+		bytes := uint64(len(key) + len(value))
+		if len(there) > 0 && there[m.printer.of(key, value)] {
+			t.Compared += bytes
+			return true
 		}
-	}
-	if !t.Same {
-		t.Last = m.scan(t.From, nil, func(key, value []byte) {
-			t.Records = append(t.Records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
-		})
-		if n := len(t.Records); n > 0 {
-			end = t.Records[n-1].Key
-		}
-	}
+		size += bytes
+		t.Records = append(t.Records, record(key, value))
+		return size < m.pageBytes
+	})
 	if !t.Last {
-		t.Remaining = m.journal.Remaining(end)
+		t.Remaining = m.journal.Remaining(t.Until)
 	}
 	return t
+}
+
+// record is a copy of a record.
+func record(key, value []byte) *peerv1.Record {
+	both := append(append(make([]byte, 0, len(key)+len(value)), key...), value...)
+	return &peerv1.Record{Key: both[:len(key):len(key)], Value: both[len(key):]}
 }

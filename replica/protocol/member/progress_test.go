@@ -141,6 +141,28 @@ func TestJoinGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+// beEarlier has sources act as those of the version before: they know of no prints, and don't say how far a page goes.
+func beEarlier(p packet) bool {
+	switch p.message.Kind {
+	case peerv1.Kind_TRANSFER:
+		p.message.Transfer.Until, p.message.Transfer.Prints = nil, nil
+	case peerv1.Kind_TRANSFER_PAGE:
+		p.message.Transfer.Until = nil
+	}
+	return false
+}
+
+func TestSourcesOfTheVersionBefore(t *testing.T) {
+	w := newWorld(t, replacing(2))
+	w.fill(1, 2)
+	w.lose = beEarlier
+	w.start(1, 2, 3, 4)
+	w.untilFetched(4)
+	if !maps.EqualFunc(bare(w.nodes[4].disk), bare(w.nodes[1].disk), bytes.Equal) {
+		t.Error("it holds something else")
+	}
+}
+
 // In a rolling update with lost disks, the others may be of a version whose pages do not say which process asked.
 func TestJoinHearsMembersOfAnEarlierVersion(t *testing.T) {
 	w := newWorld(t, replacing(2).Before())
@@ -151,7 +173,7 @@ func TestJoinHearsMembersOfAnEarlierVersion(t *testing.T) {
 		if p.message.Kind == peerv1.Kind_TRANSFER_PAGE {
 			p.message.Op = 0
 		}
-		return false
+		return beEarlier(p)
 	}
 	n := w.nodes[3]
 	n.disk, n.config.Bootstrap = disk{}, false
@@ -312,8 +334,9 @@ func FuzzReceive(f *testing.F) {
 	}
 	for kind := range peerv1.Kind_name { // the order of seeds does not matter
 		seed(peerv1.Kind(kind), nil)
-		seed(peerv1.Kind(kind), &peerv1.Transfer{From: []byte("r0"), Until: []byte("r1"), Digest: []byte{1}})
-		seed(peerv1.Kind(kind), &peerv1.Transfer{Until: []byte("r1"), Same: true, Remaining: 1 << 63})
+		seed(peerv1.Kind(kind), &peerv1.Transfer{From: []byte("r0"), Until: []byte("r1"), Prints: make([]byte, 17)})
+		seed(peerv1.Kind(kind), &peerv1.Transfer{Until: []byte("r1"), Compared: 1 << 63, Remaining: 1 << 63})
+		seed(peerv1.Kind(kind), &peerv1.Transfer{Prints: make([]byte, 32), Last: true})
 		seed(peerv1.Kind(kind), &peerv1.Transfer{Records: []*peerv1.Record{{}, {Key: []byte("r2")}, {Key: []byte("m")}}})
 		seed(peerv1.Kind(kind), &peerv1.Transfer{Last: true})
 	}

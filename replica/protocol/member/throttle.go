@@ -17,7 +17,7 @@ type throttle struct {
 func newThrottle(c *protocol.Config) throttle {
 	t := throttle{rate: max(0, int64(c.TransferRate))}
 	// Time passes from tick to tick only: what may be fetched between two of them must fit the window.
-	t.window = max(t.takes(pageBytes), c.Retry/2)
+	t.window = max(t.takes(pageBytes(c)), c.Retry/2)
 	return t
 }
 

@@ -58,8 +58,8 @@ type world struct {
 	unsettle bool              // a newcomer that starts finds no end of settling
 }
 
-// tick is the time of one step.
-const tick = 250 * time.Millisecond
+// tick is the time of one step, a quarter of Retry.
+const tick = 25 * time.Millisecond
 
 // replacing is the joint view in which member 4 takes the place of member 3.
 func replacing(epoch uint64) view.View {
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, v view.View) *world {
 // place gives a member its view, for its next start.
 func (w *world) place(id view.MemberID, v view.View) {
 	c := config(id)
-	c.View, c.Nearest, c.Bootstrap = v, nil, true
+	c.View, c.Nearest, c.Bootstrap, c.Retry = v, nil, true, 4*tick
 	for _, m := range v.Members {
 		if m.ID != id {
 			c.Nearest = append(c.Nearest, m.ID)
@@ -179,6 +179,16 @@ func (w *world) pages(to, from view.MemberID) (pages []*peerv1.Transfer) {
 		}
 	}
 	return pages
+}
+
+// names are the keys of all records in pages, in the order in which they came.
+func names(pages []*peerv1.Transfer) (keys []string) {
+	for _, t := range pages {
+		for _, r := range t.Records {
+			keys = append(keys, string(r.Key))
+		}
+	}
+	return keys
 }
 
 func size(pages []*peerv1.Transfer) (bytes uint64) {
