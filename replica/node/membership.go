@@ -72,10 +72,13 @@ func (n *node) openDisk() error {
 		Identity: storage.Identity{
 			Cluster: c.Cluster, Member: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards,
 		},
-		Durability: c.Durability, FlushEvery: time.Duration(c.FlushEvery), Logger: n.log,
+		Durability: c.Durability, FlushEvery: time.Duration(c.FlushEvery), Logger: n.log, FileSystem: fileSystem(),
 	})
 	if err != nil {
 		return err
+	}
+	if lies {
+		n.log.Warn("Member loses what it acknowledged when it is killed: this binary was built with the tag lyingdisk")
 	}
 	n.store = store
 	v, err := latest(store.View(), c.View(), c.Self)

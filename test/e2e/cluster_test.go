@@ -25,8 +25,8 @@ const (
 	poll = 50 * time.Millisecond
 )
 
-// binary is the program under test, built once.
-var binary string
+// binary is the program under test, built once; lying is one whose members acknowledge before they persist.
+var binary, lying string
 
 func TestMain(m *testing.M) { os.Exit(build(m)) }
 
@@ -39,10 +39,13 @@ func build(m *testing.M) int {
 	defer os.RemoveAll(directory)
 	redis.SetLogger(quiet{}) // sites that are down are part of the tests
 	binary = filepath.Join(directory, "georegister")
-	command := exec.Command("go", "build", "-o", binary, "../../cmd/georegister")
-	if out, err := command.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
+	lying = filepath.Join(directory, "georegister-lying")
+	for _, arguments := range [][]string{{"-o", binary}, {"-o", lying, "-tags", "lyingdisk"}} {
+		command := exec.Command("go", append(append([]string{"build"}, arguments...), "../../cmd/georegister")...)
+		if out, err := command.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+			return 1
+		}
 	}
 	return m.Run()
 }
@@ -88,6 +91,12 @@ func (o *output) String() string {
 
 // start runs a manifest in a data directory and waits until all of it serves. The test's end stops it.
 func start(t *testing.T, manifest, data string) *cluster {
+	t.Helper()
+	return startWith(t, binary, manifest, data)
+}
+
+// startWith is start with a binary of another build.
+func startWith(t *testing.T, binary, manifest, data string) *cluster {
 	t.Helper()
 	c := &cluster{data: data, output: &output{}, ended: make(chan struct{})}
 	c.command = exec.Command(binary, "dev", "-f", manifest, "--data", data)
