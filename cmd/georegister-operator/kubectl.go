@@ -25,7 +25,7 @@ func newKubectlCommand() *cobra.Command {
 	var flags plugin.Flags
 	command := &cobra.Command{
 		Use:   "kubectl",
-		Short: "Look at clusters on Kubernetes, drain their nodes, verify them (also: kubectl georegister)",
+		Short: "Look at clusters on Kubernetes, drain their nodes, verify and break them (also: kubectl georegister)",
 		Long: `Look at the clusters of a namespace, move members off a node, and verify that a cluster is linearizable,
 with the rights of your kubeconfig. Under the name kubectl-georegister in a directory of PATH, the same
 binary is the command "kubectl georegister".`,
@@ -38,7 +38,7 @@ binary is the command "kubectl georegister".`,
 	persistent.StringVarP(&flags.Namespace, "namespace", "n", "", "the namespace (default: the context's)")
 	command.AddCommand(
 		newStatusCommand(&flags), newSitesCommand(&flags), newLogsCommand(&flags),
-		newDrainCommand(&flags), newVerifyCommand(&flags), newOperatorCheckCommand(&flags),
+		newDrainCommand(&flags), newVerifyCommand(&flags), newChaosCommand(&flags), newOperatorCheckCommand(&flags),
 	)
 	return command
 }

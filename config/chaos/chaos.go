@@ -19,6 +19,8 @@ var files embed.FS
 
 // Labels of what is made for an experiment.
 const (
+	// Application is the value of app.kubernetes.io/name: no selector of members finds it.
+	Application     = "georegister-chaos"
 	ExperimentLabel = "georegister.io/experiment"
 	// RunLabel tells runs of the plugin apart.
 	RunLabel = "georegister.io/chaos-run"

@@ -62,7 +62,7 @@ func assemble(children, templates []any) map[string]any {
 		"metadata": map[string]any{
 			"name": "CLUSTER-chaos", "namespace": "NAMESPACE",
 			"labels": map[string]any{
-				"app.kubernetes.io/name": "georegister-chaos", "georegister.io/cluster": "CLUSTER", ExperimentLabel: "chaos",
+				"app.kubernetes.io/name": Application, "georegister.io/cluster": "CLUSTER", ExperimentLabel: "chaos",
 			},
 		},
 		"spec": map[string]any{"entry": "chaos", "templates": append([]any{entry}, templates...)},

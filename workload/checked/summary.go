@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
@@ -116,6 +117,27 @@ func (s *Summary) publish(out io.Writer, file string) error {
 		return nil
 	}
 	if err := os.WriteFile(file, line, 0o644); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	return nil
+}
+
+// Table writes the summary for people.
+func (s *Summary) Table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "site\tok\tp50 ms\tp99 ms\tmax ms\tlongest gap ms\tfrom ms\t")
+	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
+		site := s.Sites[name]
+		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, site.OK, site.P50, site.P99, site.Max, site.LongestGap, site.GapFrom)
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	var outcomes []string
+	for _, status := range slices.Sorted(maps.Keys(s.Outcomes)) {
+		outcomes = append(outcomes, fmt.Sprintf("%d %s", s.Outcomes[status], status))
+	}
+	if _, err := fmt.Fprintf(w, "%d operations: %s\n", s.Operations, strings.Join(outcomes, ", ")); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	return nil

@@ -1,0 +1,329 @@
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/config/chaos"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/workload/checked"
+)
+
+const (
+	chaosOwner = client.FieldOwner("kubectl-georegister")
+	// startsWithin is how long the verification's pod may take to start.
+	startsWithin = 3 * time.Minute
+	// healsWithin is how long Chaos Mesh may take to take back what it injected.
+	healsWithin = 3 * time.Minute
+	// failuresInARow is after how many questions without an answer a run is given up.
+	failuresInARow = 30
+	// judgedWithin is how long the verification may take after its load, to read back and to judge.
+	judgedWithin = 5 * time.Minute
+)
+
+// RunChaos does an experiment, or EveryExperiment, on a cluster while a Job loads it from every site, and returns an
+// error unless the Job proves that what its clients saw is linearizable. The error is an ErrChaosFailed if the cluster
+// failed. It heals in the end, also if ctx ends. The Job stays, with its verdict and its log, unless ctx ends.
+func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o ChaosOptions) (err error) {
+	c, err := k.cluster(ctx, o.Cluster)
+	if err != nil {
+		return err
+	}
+	p, err := k.chaosParameters(ctx, c, o)
+	if err != nil {
+		return err
+	}
+	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{}}
+	if r.workflow, err = chaosWorkflow(name, p, o); err != nil {
+		return err
+	}
+	if r.job, err = chaos.Verification(p); err != nil {
+		return err
+	}
+	r.label(r.workflow)
+	r.label(r.job)
+	if err := k.noOtherRun(ctx, c.Name); err != nil {
+		return err
+	}
+	r.say("run %s on cluster %s: %s for %s; site %s is hit, %s is not, %s are a minority", r.id, c.Name, name, o.Duration,
+		p.Site, p.Peer, strings.Join(p.Minority, ", "))
+	interrupted := ctx.Err
+	ctx, cancel := within(ctx, startsWithin+o.Duration+judgedWithin)
+	defer cancel()
+	defer func() {
+		if interrupted() != nil {
+			r.say("interrupted: healing, and deleting what was made")
+			err = errors.Join(err, r.delete(r.job))
+		}
+		err = errors.Join(err, r.heal())
+	}()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if err := r.follow(ctx); err != nil {
+		return err
+	}
+	return r.verdict(ctx, out, o.Report)
+}
+
+// within bounds a context, with a cause that names the bound.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("gave up after %v", timeout))
+}
+
+// chaosRun is a run under way.
+type chaosRun struct {
+	*Kubernetes
+	id            string
+	out           *lineWriter
+	workflow, job *unstructured.Unstructured
+	pod           *corev1.Pod     // of the job, once it runs
+	told          map[string]bool // what was said of the Workflow's nodes
+	aborted       bool            // a quorum did not come back
+}
+
+func (r *chaosRun) say(format string, args ...any) {
+	_ = r.out.write("chaos", fmt.Sprintf(format, args...)) // what can't be printed has nobody who reads it
+}
+
+// label tells an object of this run from those of others.
+func (r *chaosRun) label(object *unstructured.Unstructured) {
+	object.SetName(object.GetName() + "-" + r.id)
+	labels := object.GetLabels()
+	labels[chaos.RunLabel] = r.id
+	object.SetLabels(labels)
+}
+
+// noOtherRun refuses a second run on a cluster: neither's verdict would tell what it was about.
+func (k *Kubernetes) noOtherRun(ctx context.Context, cluster string) error {
+	workflows, err := k.listChaos(ctx, workflowKind, client.MatchingLabels{build.ClusterLabel: cluster})
+	if err != nil {
+		return err
+	}
+	for i := range workflows {
+		if !isTrue(&workflows[i], "Accomplished") {
+			return fmt.Errorf("Workflow %s is under way on cluster %s; wait until it is over, or `kubectl georegister chaos stop`",
+				workflows[i].GetName(), cluster)
+		}
+	}
+	return nil
+}
+
+// begin starts the load, and once it runs what injects.
+func (r *chaosRun) begin(ctx context.Context) error {
+	if err := r.apply(ctx, r.job); err != nil {
+		return err
+	}
+	starting, cancel := within(ctx, startsWithin)
+	defer cancel()
+	err := poll(starting, pollEvery, func() (bool, string, error) {
+		pod, err := r.verifier(ctx)
+		if err != nil || pod == nil {
+			return false, "the verification has no pod yet; see `kubectl describe job " + r.job.GetName() + "`", err
+		}
+		r.pod = pod
+		status := containerStatus(pod)
+		if status == nil || status.Running == nil && status.Terminated == nil {
+			return false, fmt.Sprintf("pod %s does not run yet%s", pod.Name, waiting(status)), nil
+		}
+		return true, "", nil
+	})
+	if err != nil {
+		return errors.Join(err, r.delete(r.job))
+	}
+	r.say("pod %s loads the cluster", r.pod.Name)
+	return r.apply(ctx, r.workflow)
+}
+
+func (r *chaosRun) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), chaosOwner, client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// verifier is the Job's pod, or nil if there is none.
+func (r *chaosRun) verifier(ctx context.Context) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	labels := client.MatchingLabels{batchv1.JobNameLabel: r.job.GetName()}
+	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace), labels); err != nil {
+		return nil, fmt.Errorf("list the verification's pods: %w", err)
+	}
+	if len(pods.Items) == 0 {
+		return nil, nil
+	}
+	return &pods.Items[0], nil
+}
+
+// containerStatus is the state of the only container of a pod, or nil if it has none yet.
+func containerStatus(pod *corev1.Pod) *corev1.ContainerState {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return nil
+	}
+	return &pod.Status.ContainerStatuses[0].State
+}
+
+func waiting(state *corev1.ContainerState) string {
+	if state == nil || state.Waiting == nil {
+		return ""
+	}
+	return fmt.Sprintf(": %s: %s", state.Waiting.Reason, state.Waiting.Message)
+}
+
+// follow tells what is injected and how the load is doing, until the load was judged.
+func (r *chaosRun) follow(ctx context.Context) error {
+	printing, stop := context.WithCancel(ctx)
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		r.print(printing)
+	}()
+	defer func() {
+		stop()
+		<-printed
+	}()
+	failures := 0
+	return poll(ctx, pollEvery, func() (bool, string, error) {
+		pod, err := r.verifier(ctx)
+		if err = errors.Join(err, r.progress(ctx)); err != nil {
+			// What is broken on purpose may take the way to the apiserver with it for a while.
+			if failures++; failures < failuresInARow {
+				return false, err.Error(), nil
+			}
+			return false, "", err
+		}
+		failures = 0
+		if pod == nil {
+			return false, "", fmt.Errorf("pod %s of the verification is gone: nothing was decided", r.pod.Name)
+		}
+		r.pod = pod
+		status := containerStatus(pod)
+		ended := status != nil && status.Terminated != nil || pod.Status.Phase == corev1.PodFailed
+		return ended, "the verification is not over", nil
+	})
+}
+
+// print copies the log of the verification as it comes. Whatever is missed of it is in the log that stays.
+func (r *chaosRun) print(ctx context.Context) {
+	stream, err := r.Pods.CoreV1().Pods(r.Namespace).GetLogs(r.pod.Name, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
+	if err != nil {
+		r.say("the log of pod %s can't be followed: %v", r.pod.Name, err)
+		return
+	}
+	defer func() { _ = stream.Close() }() // it was read only
+	lines := bufio.NewScanner(stream)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if err := r.out.write("verify", lines.Text()); err != nil {
+			return
+		}
+	}
+}
+
+// verdict reads what the verification found.
+func (r *chaosRun) verdict(ctx context.Context, out io.Writer, report string) error {
+	if report != "" {
+		text, err := r.Pods.CoreV1().Pods(r.Namespace).GetLogs(r.pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err == nil {
+			err = os.WriteFile(report, text, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+		r.say("the report is in %s", report)
+	}
+	workflow := r.workflow.DeepCopy()
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(workflow), workflow); err != nil {
+		return fmt.Errorf("read Workflow %s: %w", workflow.GetName(), err)
+	}
+	if !isTrue(workflow, "Accomplished") && !r.aborted {
+		r.say("not everything was injected before the load was over: give a longer --duration next time")
+	}
+	status := containerStatus(r.pod)
+	if status == nil || status.Terminated == nil {
+		return fmt.Errorf("pod %s ended without a verdict: %s", r.pod.Name, r.pod.Status.Message)
+	}
+	found := checked.Summary{}
+	if err := json.Unmarshal([]byte(status.Terminated.Message), &found); err != nil {
+		return fmt.Errorf("pod %s ended with status %d (%s) and no report; see `kubectl logs -n %s %s`", r.pod.Name,
+			status.Terminated.ExitCode, status.Terminated.Reason, r.Namespace, r.pod.Name)
+	}
+	fmt.Fprintf(out, "\nverdict: %s\n", found.Verdict)
+	if err := found.Table(out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Job %s/%s keeps it; `kubectl georegister chaos stop %s` deletes it\n", r.Namespace, r.job.GetName(), r.id)
+	return r.judge(int(status.Terminated.ExitCode), found.Reason)
+}
+
+// judge is the error of a run whose verification ended with a status.
+func (r *chaosRun) judge(status int, reason string) error {
+	switch {
+	case status == 1:
+		return fmt.Errorf("%w: %s", ErrChaosFailed, reason)
+	case status != 0:
+		return fmt.Errorf("the verification ended with status %d and decided nothing: %s", status, reason)
+	case r.aborted:
+		return fmt.Errorf("%w: nothing that was acknowledged is lost, but a quorum was not there for a minute, so the "+
+			"rest was not injected", ErrChaosFailed)
+	}
+	return nil
+}
+
+// heal deletes the Workflow, and waits until Chaos Mesh has taken back what it injected.
+func (r *chaosRun) heal() error {
+	if err := r.delete(r.workflow); err != nil {
+		return err
+	}
+	ctx, cancel := within(context.Background(), healsWithin)
+	defer cancel()
+	err := r.healed(ctx, r.workflow.GetName())
+	if err == nil {
+		r.say("healed: nothing is injected any more")
+	}
+	return err
+}
+
+// healed waits until a Workflow that was deleted has left nothing behind. Its nodes stay until what they made is gone,
+// and that stays until it was taken back.
+func (k *Kubernetes) healed(ctx context.Context, workflow string) error {
+	return poll(ctx, pollEvery, func() (bool, string, error) {
+		nodes, err := k.listChaos(ctx, workflowNodeKind, client.MatchingLabels{workflowLabel: workflow})
+		if err != nil || len(nodes) == 0 {
+			return err == nil, "", err
+		}
+		return false, fmt.Sprintf("not healed yet: WorkflowNode %s and %d more wait for what they made; "+
+			"docs/chaos.md says what to do where the node's daemon is gone", nodes[0].GetName(), len(nodes)-1), nil
+	})
+}
+
+// delete deletes an object that may be gone already, also when the run was interrupted.
+func (r *chaosRun) delete(object *unstructured.Unstructured) error {
+	return r.Kubernetes.delete(context.Background(), object)
+}
+
+func (k *Kubernetes) delete(ctx context.Context, object *unstructured.Unstructured) error {
+	ctx, cancel := within(ctx, healsWithin)
+	defer cancel()
+	err := k.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
