@@ -182,11 +182,14 @@ func describeTransfer(t *peerv1.Transfer) string {
 	for _, r := range t.Records {
 		parts = append(parts, describeRecord(r.Key, r.Value))
 	}
-	switch {
-	case t.Same:
-		parts = append(parts, "the same up to "+describeKey(t.Until))
-	case len(t.Until) > 0:
-		parts = append(parts, "has something up to "+describeKey(t.Until))
+	if n := len(t.Prints); n > 0 {
+		parts = append(parts, fmt.Sprintf("has %d of the records", n/16))
+	}
+	if t.Compared > 0 {
+		parts = append(parts, fmt.Sprintf("%d bytes left out", t.Compared))
+	}
+	if len(t.Until) > 0 {
+		parts = append(parts, "up to "+describeKey(t.Until))
 	}
 	if t.Last {
 		parts = append(parts, "last page")
