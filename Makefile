@@ -21,7 +21,7 @@ SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,12 @@ cluster-up: ## Start a Kubernetes of three zones on this machine (Linux, root), 
 
 cluster-down: ## Remove what cluster-up started
 	@hack/cluster/down.sh
+
+chaos-up: ## Build Chaos Mesh and install it on the cluster that is up, with progress
+	@hack/chaos-mesh/install.sh
+
+chaos-down: ## End all experiments and remove Chaos Mesh
+	@hack/chaos-mesh/uninstall.sh
 
 cluster-kind: ## Start a Kubernetes of three zones in Docker, with kind
 	@hack/cluster/kind.sh
