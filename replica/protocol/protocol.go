@@ -105,7 +105,8 @@ type Config struct {
 	// answered: above the largest round trip.
 	Retry time.Duration
 	// Suspect is how long an instance of another coordinator may stay unfinished before this member
-	// recovers it: several times Retry.
+	// recovers it: several times Retry. A world that learns how far apart the members are tells both anew (member.Pace);
+	// any values are safe.
 	Suspect time.Duration
 	// Seed feeds the protocol's own draws (back-off); members should differ.
 	Seed uint64

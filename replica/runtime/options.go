@@ -74,6 +74,7 @@ type Options struct {
 
 	// measured says that nothing is known of the distances but what the transport measures.
 	measured bool
+	paced    bool // and nothing is said of how long to wait for answers
 
 	// Tests replace these.
 	start      func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
@@ -152,10 +153,16 @@ func (o *Options) completeDistances() error {
 			return errors.New("nearest: list every other member of the view once")
 		}
 	}
-	roundTrip := 2 * farthest
-	o.Retry = cmp.Or(o.Retry, max(minRetry, roundTrip+roundTrip/2))
-	o.Suspect = cmp.Or(o.Suspect, 5*o.Retry)
+	o.paced = o.measured && o.Retry == 0 && o.Suspect == 0
+	retry, suspect := pace(2 * farthest)
+	o.Retry, o.Suspect = cmp.Or(o.Retry, retry), cmp.Or(o.Suspect, suspect)
 	return nil
+}
+
+// pace is how long a protocol waits for answers whose round trip is so long at most.
+func pace(roundTrip time.Duration) (retry, suspect time.Duration) {
+	retry = max(minRetry, roundTrip+roundTrip/2)
+	return retry, 5 * retry
 }
 
 func (o *Options) delay(id view.MemberID) time.Duration {

@@ -66,15 +66,24 @@ func compareYes(a, b bool) int {
 }
 
 // prefer moves peers that don't answer behind those that do, so that thrifty sending spares them, and nearer ones
-// to the front if only measurements tell.
+// to the front if only measurements tell. Then the farthest that answers says how long to wait for answers, too: what is
+// asked again before anybody can have answered is asked in vain.
 func (s *shard) prefer() {
-	p, ok := s.protocol.(interface{ Prefer([]view.MemberID) })
+	p, ok := s.protocol.(interface {
+		Prefer([]view.MemberID)
+		Pace(retry, suspect time.Duration)
+	})
 	if !ok {
 		return
 	}
-	if ranks := s.rank(); !slices.IsSortedFunc(s.near, ranks.compare) {
+	ranks := s.rank()
+	if !slices.IsSortedFunc(s.near, ranks.compare) {
 		slices.SortFunc(s.near, ranks.compare)
 		p.Prefer(s.near)
+	}
+	if retry, suspect := pace(ranks.farthest()); s.replica.options.paced && retry != s.retry {
+		s.retry = retry
+		p.Pace(retry, suspect)
 	}
 }
 
@@ -95,6 +104,16 @@ func (s *shard) rank() ranks {
 		r.reach, r.rtts = append(r.reach, how), append(r.rtts, rtt/rttGrain)
 	}
 	return r
+}
+
+// farthest is the round trip to the farthest peer that answers.
+func (r *ranks) farthest() (rtt time.Duration) {
+	for i, how := range r.reach {
+		if how == answers {
+			rtt = max(rtt, r.rtts[i]*rttGrain)
+		}
+	}
+	return rtt
 }
 
 func (r *ranks) compare(a, b view.MemberID) int {

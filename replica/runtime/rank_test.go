@@ -30,6 +30,44 @@ func TestNearestFirst(t *testing.T) {
 	}
 }
 
+// What is asked again later than anybody can have answered is not asked in vain.
+func TestPace(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct {
+		reach          []reach
+		rtts           []time.Duration
+		retry, suspect time.Duration
+	}{
+		{[]reach{answers, answers}, []time.Duration{1 * ms, 2 * ms}, minRetry, 5 * minRetry},
+		{[]reach{answers, answers}, []time.Duration{220 * ms, 90 * ms}, 330 * ms, 1650 * ms},
+		{[]reach{away, answers}, []time.Duration{220 * ms, 90 * ms}, 135 * ms, 675 * ms},
+		{[]reach{expected, away}, []time.Duration{0, 0}, minRetry, 5 * minRetry},
+	} {
+		r := ranks{reach: test.reach}
+		for _, rtt := range test.rtts {
+			r.rtts = append(r.rtts, rtt/rttGrain)
+		}
+		if retry, suspect := pace(r.farthest()); retry != test.retry || suspect != test.suspect {
+			t.Errorf("%v: asked again after %v, suspected after %v, want %v and %v", test, retry, suspect, test.retry, test.suspect)
+		}
+	}
+	v := view.View{Cluster: "c", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
+	for _, test := range []struct {
+		options Options
+		want    bool
+	}{
+		{Options{}, true},
+		{Options{Retry: ms}, false},
+		{Options{OneWayDelay: func(view.MemberID) time.Duration { return ms }}, false},
+	} {
+		o := test.options
+		o.View, o.Self = v, 1
+		if err := o.completeDistances(); err != nil || o.paced != test.want {
+			t.Errorf("%+v: %v; what is measured counts: %v, want %v", test.options, err, o.paced, test.want)
+		}
+	}
+}
+
 func TestWhoIsAskedFirst(t *testing.T) {
 	v := view.View{Cluster: "c", Epoch: 2, Members: []view.Member{{ID: 1}, {ID: 2, Joining: true}, {ID: 3}, {ID: 4, Leaving: true}, {ID: 5}}}
 	near := func(id view.MemberID) time.Duration { return time.Duration(6-id) * time.Millisecond }

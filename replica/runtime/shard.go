@@ -55,6 +55,7 @@ type shard struct {
 	outgoing map[view.MemberID]*[]*peerv1.Message
 	order    []view.MemberID // of the peers, as Options.Nearest
 	near     []view.MemberID // the same, as the protocol knows it
+	retry    time.Duration   // Config.Retry, as the protocol knows it
 }
 
 // inputs is what arrived since the last turn.
@@ -109,7 +110,7 @@ func newShard(r *Replica, number int) (*shard, error) {
 		s.outgoing[id] = &[]*peerv1.Message{}
 		s.order = append(s.order, id)
 	}
-	s.near = r.options.first()
+	s.near, s.retry = r.options.first(), r.options.Retry
 	s.journal = protocol.NewJournal(r.store.Shard(number))
 	p, err := r.options.start(r.config(number), s.journal)
 	if err != nil {

@@ -15,6 +15,7 @@ package abd
 
 import (
 	"slices"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -132,6 +133,11 @@ func (p *Protocol) Tick(now protocol.Instant) {
 			p.again(o)
 		}
 	}
+}
+
+// Pace implements member.Inner.
+func (p *Protocol) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
 }
 
 // Pending is how many operations wait for answers.

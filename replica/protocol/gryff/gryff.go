@@ -8,6 +8,7 @@ package gryff
 
 import (
 	"container/list"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -189,6 +190,11 @@ func (p *Protocol) Ready() protocol.Effects {
 	}
 	p.effects.fault = nil
 	return e
+}
+
+// Pace implements member.Inner.
+func (p *Protocol) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
 }
 
 // Pending is how many operations and instances this member holds unfinished.

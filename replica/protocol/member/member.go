@@ -12,6 +12,7 @@ package member
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -40,6 +41,8 @@ type Inner interface {
 	// Unfinished lists the operations in progress, each with what was done for it that others may know of. They are
 	// submitted to the next view's protocol; this one does nothing any more.
 	Unfinished() []protocol.Request
+	// Pace replaces Config.Retry and Config.Suspect.
+	Pace(retry, suspect time.Duration)
 }
 
 // Factory makes an Inner over a journal, which may hold the state of an earlier run.
@@ -180,6 +183,14 @@ func (m *Member) Pending() int {
 // would wait for it each time. It must list the members of Config.Nearest. Any order is safe.
 func (m *Member) Prefer(nearest []view.MemberID) {
 	copy(m.config.Nearest, nearest) // in place: the inner protocol's configuration shares it
+}
+
+// Pace replaces Config.Retry and Config.Suspect, such as when the round trips were measured. Any are safe.
+func (m *Member) Pace(retry, suspect time.Duration) {
+	m.config.Retry, m.config.Suspect = retry, suspect
+	if m.inner != nil {
+		m.inner.Pace(retry, suspect)
+	}
 }
 
 // Submit implements protocol.Protocol.

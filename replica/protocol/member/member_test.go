@@ -34,6 +34,8 @@ type inner struct {
 	received int
 	fault    error
 	unsettle bool
+
+	retry, suspect time.Duration
 }
 
 func (i *inner) Submit(protocol.Request)                {}
@@ -44,6 +46,7 @@ func (i *inner) Adopt(_, _ []byte)                      {}
 func (i *inner) Settle(protocol.Instant) (settled bool) { return !i.unsettle }
 func (i *inner) Unsettled() int                         { return 0 }
 func (i *inner) Unfinished() []protocol.Request         { return nil }
+func (i *inner) Pace(retry, suspect time.Duration)      { i.retry, i.suspect = retry, suspect }
 func (i *inner) factory() member.Factory {
 	return func(protocol.Config, *protocol.Journal, *phase.Roster) member.Inner { return i }
 }
@@ -59,6 +62,18 @@ func config(self view.MemberID) protocol.Config {
 		}
 	}
 	return c
+}
+
+func TestPace(t *testing.T) {
+	c, i := config(1), &inner{}
+	c.Bootstrap = true
+	m, err := member.Start(c, protocol.NewJournal(disk{}), i.factory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Pace(2*time.Second, 9*time.Second); i.retry != 2*time.Second || i.suspect != 9*time.Second {
+		t.Errorf("the protocol asks again after %v, and suspects after %v", i.retry, i.suspect)
+	}
 }
 
 func TestStartRefuses(t *testing.T) {
