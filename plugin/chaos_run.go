@@ -117,8 +117,8 @@ func (k *Kubernetes) noOtherRun(ctx context.Context, cluster string) error {
 	}
 	for i := range workflows {
 		if !isTrue(&workflows[i], "Accomplished") {
-			return fmt.Errorf("Workflow %s is under way on cluster %s; wait until it is over, or `kubectl georegister chaos stop`",
-				workflows[i].GetName(), cluster)
+			return fmt.Errorf("cluster %s: Workflow %s is under way; wait until it is over, or `kubectl georegister chaos stop`",
+				cluster, workflows[i].GetName())
 		}
 	}
 	return nil

@@ -30,8 +30,7 @@ import (
 // controllers play what makes pods of Jobs and nodes of Workflows.
 type controllers struct {
 	node    map[string]any // the Workflow's node, without its metadata
-	aborted bool
-	exit    int32 // of the verification
+	exit    int32          // of the verification
 	verdict string
 }
 

@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
 // The chart's files are copies (hack/chart.sh): a chart must be whole without the repository around it.
 func TestChartHasWhatConfigHas(t *testing.T) {
 	const config, files = "../../config", "../../charts/georegister/files"
+	kustomizes := []string{"kustomization.yaml", "parameters.yaml", "replacements.yaml"}
 	copies := map[string]string{
 		config + "/rbac/role.yaml":                 files + "/rbac/role.yaml",
 		config + "/rbac/leader_election_role.yaml": files + "/rbac/leader_election_role.yaml",
 	}
-	for from, to := range map[string]string{config + "/crd/bases": files + "/crd", config + "/admission": files + "/admission"} { // order is irrelevant: only gathered
+	for from, to := range map[string]string{config + "/crd/bases": files + "/crd", config + "/admission": files + "/admission", config + "/chaos": files + "/chaos"} { // order is irrelevant: only gathered
 		sources, err := filepath.Glob(from + "/*.yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -23,7 +25,7 @@ func TestChartHasWhatConfigHas(t *testing.T) {
 			t.Errorf("%s is empty", from)
 		}
 		for _, s := range sources {
-			if filepath.Base(s) != "kustomization.yaml" {
+			if !slices.Contains(kustomizes, filepath.Base(s)) {
 				copies[s] = filepath.Join(to, filepath.Base(s))
 			}
 		}
