@@ -10,10 +10,12 @@ images=$("$build" images | tail -1)
 chart=$("$build" chart | tail -1)
 registry=$(cat "$images/registry") tag=$(cat "$images/tag")
 
-running() { # DaemonSet or Deployment NAME... run the images of this tag
-	local one
-	for one in "$@"; do
-		kubectl -n "$namespace" get "$one" -o jsonpath='{.spec.template.spec.containers[0].image}' 2>/dev/null | grep -q ":$tag$" || return 1
+# installed tells whether a release was completed, and both parts run images of this tag.
+installed() {
+	local part
+	[[ $(helm status chaos-mesh 2>/dev/null) = *"STATUS: deployed"* ]] || return 1
+	for part in deployment/chaos-controller-manager daemonset/chaos-daemon; do
+		[[ $(kubectl -n "$namespace" get "$part" -o jsonpath='{.spec.template.spec.containers[0].image}' 2>/dev/null) = *":$tag" ]] || return 1
 	done
 }
 
@@ -25,7 +27,7 @@ say "installing the CRDs"
 kubectl apply --server-side --force-conflicts -f "$crds" | awk '{ n++ } END { print "        " n " CRDs" }'
 kubectl wait --for condition=Established -f "$crds" --timeout 60s >/dev/null
 
-if running deployment/chaos-controller-manager daemonset/chaos-daemon && helm status chaos-mesh | grep -q 'STATUS: deployed'; then
+if installed; then
 	say "Chaos Mesh of this tag is installed" # an upgrade would make new certificates, and restart all
 else
 	say "installing Chaos Mesh in the namespace $namespace"

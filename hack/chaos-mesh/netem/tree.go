@@ -10,6 +10,10 @@ import (
 // ErrNothing is said where there is nothing to delete, in the words of tc, by which Chaos Mesh knows that all is well.
 var ErrNothing = errors.New("Error: Cannot delete qdisc with handle of zero.") //lint:ignore ST1005 these are the words of tc
 
+// ErrClass is what tc says of a class that a prio has no band for. Chaos Mesh writes the numbers of classes in decimal, and
+// tc reads them as hexadecimal: it runs into this with the seventh target of a pod, whose class 1:10 would be band 16.
+var ErrClass = errors.New("Error: Specified class not found.") //lint:ignore ST1005 these are the words of tc
+
 // Tree is what hangs at the root of one device.
 type Tree struct {
 	disciplines []*discipline // in the order in which they were added: parents first
@@ -43,6 +47,9 @@ func (t *Tree) Add(c Command, dice func() float64) error {
 		}
 		if (parent.Kind == Prio) != (c.Parent.Minor != 0) || parent.Kind == SFQ {
 			return fmt.Errorf("parent %s, a %s, can't have that child", c.Parent, parent.Kind)
+		}
+		if parent.Kind == Prio && int(c.Parent.Minor) > parent.Bands {
+			return ErrClass
 		}
 	}
 	d := &discipline{Command: c}

@@ -38,10 +38,9 @@ func paths(tree *Tree) string {
 }
 
 func TestRoutes(t *testing.T) {
-	prio := "handle 1: prio bands 9"
-	matrix := []string{"root " + prio, "parent 1:1 handle 2: sfq", "parent 1:2 handle 3: sfq", "parent 1:3 handle 4: sfq"}
+	matrix := []string{"root handle 1: prio bands 16", "parent 1:1 handle 2: sfq", "parent 1:2 handle 3: sfq", "parent 1:3 handle 4: sfq"}
 	for i := 4; i <= 15; i++ {
-		matrix = append(matrix, fmt.Sprintf("parent 1:%d handle %d: netem delay %dms", i, i+1, i))
+		matrix = append(matrix, fmt.Sprintf("parent 1:%x handle %x: netem delay %dms", i, i+1, i))
 	}
 	for _, test := range []struct {
 		name  string
@@ -51,7 +50,7 @@ func TestRoutes(t *testing.T) {
 		{"nothing", nil, ""},
 		{"classes without delay", matrix[:4], ""},
 		{"three targets", matrix[:7], "1:4 4ms, 1:5 5ms, 1:6 6ms"},
-		{"twelve targets", matrix, "1:4 4ms, 1:5 5ms, 1:6 6ms, 1:7 7ms, 1:8 8ms, 1:9 9ms, 1:10 10ms, 1:11 11ms, 1:12 12ms, 1:13 13ms, 1:14 14ms, 1:15 15ms"},
+		{"twelve targets", matrix, "1:4 4ms, 1:5 5ms, 1:6 6ms, 1:7 7ms, 1:8 8ms, 1:9 9ms, 1:a 10ms, 1:b 11ms, 1:c 12ms, 1:d 13ms, 1:e 14ms, 1:f 15ms"},
 		{"all packets", []string{"root handle 1: netem delay 1ms", "parent 1: handle 2: netem delay 2ms"}, "0: 1ms 2ms"},
 		{"all packets, and one target more",
 			[]string{"root handle 1: netem delay 1ms", "parent 1: handle 2: prio bands 4", "parent 2:4 handle 6: netem delay 2ms"},
@@ -80,19 +79,19 @@ func TestRoutesShareWhatIsCommon(t *testing.T) {
 
 func TestTreeRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"root handle 9: sfq":           "there is a prio at that place",
-		"parent 1:4 handle 1: sfq":     "handle 1: is taken",
-		"parent 7:1 handle 8: sfq":     "parent 7:1 is not there",
-		"parent 1: handle 8: sfq":      "can't have that child",
-		"parent 2: handle 8: netem":    "can't have that child",
-		"parent 5:1 handle 8: netem":   "can't have that child",
-		"parent 1:4 handle 8: netem":   "there is a netem at that place",
-		"parent 5: handle 8: netem":    "",
-		"parent 1:5 handle 9: netem":   "",
-		"parent 1:10 handle 10: netem": "",
+		"root handle 9: sfq":         "there is a prio at that place",
+		"parent 1:4 handle 1: sfq":   "handle 1: is taken",
+		"parent 7:1 handle 8: sfq":   "parent 7:1 is not there",
+		"parent 1: handle 8: sfq":    "can't have that child",
+		"parent 2: handle 8: netem":  "can't have that child",
+		"parent 5:1 handle 8: netem": "can't have that child",
+		"parent 1:4 handle 8: netem": "there is a netem at that place",
+		"parent 5: handle 8: netem":  "",
+		"parent 1:5 handle 9: netem": "",
+		"parent 1:6 handle 9: netem": "Error: Specified class not found.",
 	} {
 		tree := &Tree{}
-		plant(t, tree, "root handle 1: prio", "parent 1:1 handle 2: sfq", "parent 1:4 handle 5: netem delay 1ms")
+		plant(t, tree, "root handle 1: prio bands 5", "parent 1:1 handle 2: sfq", "parent 1:4 handle 5: netem delay 1ms")
 		err := add(tree, line)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want an error with %q", line, err, want)
