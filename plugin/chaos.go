@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -171,6 +172,17 @@ func (k *Kubernetes) memberImage(ctx context.Context, cluster string) (string, e
 	return "", fmt.Errorf("cluster %s has no pods, whose image the verification could run; name one by --image", cluster)
 }
 
+// chaosExperiments are those that a run injects.
+func chaosExperiments(name string, o ChaosOptions) []string {
+	switch {
+	case name != EveryExperiment:
+		return []string{name}
+	case len(o.Experiments) == 0:
+		return chaos.Usual
+	}
+	return o.Experiments
+}
+
 // chaosWorkflow is what a run injects, so that it is over and healed before the load is.
 func chaosWorkflow(name string, p chaos.Parameters, o ChaosOptions) (*unstructured.Unstructured, error) {
 	if name != EveryExperiment {
@@ -182,10 +194,7 @@ func chaosWorkflow(name string, p chaos.Parameters, o ChaosOptions) (*unstructur
 		p.Every, p.Duration = o.Every.String(), (o.Every / 2).String()
 		return chaos.Repeated(name, lasts.String(), p)
 	}
-	names := o.Experiments
-	if len(names) == 0 {
-		names = chaos.Usual
-	}
+	names := chaosExperiments(name, o)
 	n := time.Duration(len(names))
 	each := ((o.Duration-chaosBegins)/n - chaosStep).Truncate(time.Second)
 	if each < leastChaos {
@@ -215,7 +224,7 @@ func (k *Kubernetes) listChaos(ctx context.Context, kind schema.GroupVersionKind
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := k.Client.List(ctx, list, client.InNamespace(k.Namespace), labels)
-	if meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("the apiserver has no %s of %s: install Chaos Mesh first (docs/chaos.md)", kind.Kind, kind.GroupVersion())
 	}
 	if err != nil {

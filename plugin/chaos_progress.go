@@ -67,6 +67,7 @@ func (r *chaosRun) news(ctx context.Context, node *unstructured.Unstructured) ([
 	}
 	var lines []string
 	for _, what := range injected {
+		r.done[experiment] = true
 		lines = append(lines, fmt.Sprintf("%s: injected: %s", experiment, what))
 	}
 	if over {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	startsWithin = 3 * time.Minute
 	// healsWithin is how long Chaos Mesh may take to take back what it injected.
 	healsWithin = 3 * time.Minute
+	// lastLines is how long the last lines of the verification's log may take to arrive.
+	lastLines = 10 * time.Second
 	// failuresInARow is after how many questions without an answer a run is given up.
 	failuresInARow = 30
 	// judgedWithin is how long the verification may take after its load, to read back and to judge.
@@ -48,7 +51,8 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	if err != nil {
 		return err
 	}
-	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{}}
+	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{}, done: map[string]bool{}}
+	r.wanted = chaosExperiments(name, o)
 	if r.workflow, err = chaosWorkflow(name, p, o); err != nil {
 		return err
 	}
@@ -94,6 +98,8 @@ type chaosRun struct {
 	workflow, job *unstructured.Unstructured
 	pod           *corev1.Pod     // of the job, once it runs
 	told          map[string]bool // what was said of the Workflow's nodes
+	wanted        []string        // experiments
+	done          map[string]bool // experiments that were injected
 	aborted       bool            // a quorum did not come back
 }
 
@@ -199,7 +205,7 @@ func (r *chaosRun) follow(ctx context.Context) error {
 		<-printed
 	}()
 	failures := 0
-	return poll(ctx, pollEvery, func() (bool, string, error) {
+	err := poll(ctx, pollEvery, func() (bool, string, error) {
 		pod, err := r.verifier(ctx)
 		if err = errors.Join(err, r.progress(ctx)); err != nil {
 			// What is broken on purpose may take the way to the apiserver with it for a while.
@@ -217,6 +223,14 @@ func (r *chaosRun) follow(ctx context.Context) error {
 		ended := status != nil && status.Terminated != nil || pod.Status.Phase == corev1.PodFailed
 		return ended, "the verification is not over", nil
 	})
+	if err == nil {
+		// The log of what has ended ends too.
+		select {
+		case <-printed:
+		case <-time.After(lastLines):
+		}
+	}
+	return err
 }
 
 // print copies the log of the verification as it comes. Whatever is missed of it is in the log that stays.
@@ -249,7 +263,8 @@ func (r *chaosRun) verdict(ctx context.Context, out io.Writer, report string) er
 		r.say("the report is in %s", report)
 	}
 	workflow := r.workflow.DeepCopy()
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(workflow), workflow); err != nil {
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(workflow), workflow)
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read Workflow %s: %w", workflow.GetName(), err)
 	}
 	if !isTrue(workflow, "Accomplished") && !r.aborted {
@@ -282,6 +297,12 @@ func (r *chaosRun) judge(status int, reason string) error {
 	case r.aborted:
 		return fmt.Errorf("%w: nothing that was acknowledged is lost, but a quorum was not there for a minute, so the "+
 			"rest was not injected", ErrChaosFailed)
+	}
+	missed := slices.DeleteFunc(slices.Clone(r.wanted), func(name string) bool { return r.done[name] })
+	if len(missed) > 0 {
+		return fmt.Errorf("%s: not injected into all that it should hit, so nothing is proved of it; see "+
+			"`kubectl describe workflownodes,podchaos,networkchaos` during the next run, and the log of the node's chaos-daemon",
+			strings.Join(missed, ", "))
 	}
 	return nil
 }

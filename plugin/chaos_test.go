@@ -131,7 +131,9 @@ func TestChaosRun(t *testing.T) {
 		healthy(), image(0), image(1), image(2), object)
 	report := filepath.Join(t.TempDir(), "report")
 	var out bytes.Buffer
-	err := k.RunChaos(t.Context(), &out, EveryExperiment, ChaosOptions{Duration: 10 * time.Minute, Seed: 7, Report: report})
+	err := k.RunChaos(t.Context(), &out, EveryExperiment, ChaosOptions{
+		Duration: 10 * time.Minute, Seed: 7, Report: report, Experiments: []string{"kill-replica"},
+	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
@@ -192,6 +194,8 @@ func TestChaosVerdicts(t *testing.T) {
 		"spec":   map[string]any{"type": "StatusCheck", "templateName": "peer-quorum"},
 		"status": conditions("Accomplished", "Aborted"),
 	}
+	waits := runtime.DeepCopyJSON(node)
+	delete(waits["status"].(map[string]any), "chaosResource")
 	for _, tt := range []struct {
 		name   string
 		plays  controllers
@@ -200,6 +204,7 @@ func TestChaosVerdicts(t *testing.T) {
 	}{
 		{"a violation", controllers{node: node, verdict: checked.Violated, exit: 1}, true, "the cluster failed"},
 		{"no decision", controllers{node: node, verdict: checked.NotDecided, exit: 2}, false, "decided nothing"},
+		{"nothing was injected", controllers{node: waits, verdict: checked.Proved}, false, "kill-replica: not injected into all that it should hit"},
 		{"a quorum that is gone", controllers{node: aborted, verdict: checked.Proved}, true, "a quorum was not there for a minute"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -57,6 +57,7 @@ func newVerificationCommand() *cobra.Command {
 			return program.WithStatus(err, undecided)
 		},
 	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.WithStatus(err, undecided) })
 	flags := c.Flags()
 	flags.StringVar(&v.Protocol, "protocol", "Gryff", "the store's protocol, as its manifest spells it")
 	flags.StringArrayVar(&sites, "site", nil, "a site and the address of its gRPC port, NAME=HOST:PORT; give it once for each site")
