@@ -61,6 +61,8 @@ type network struct {
 	directions int // that are to be emulated
 	// placed are the objects that are in place between the pods that there are now.
 	placed map[direction]world.Injection
+	// leaving are directions that are not to be emulated, and still are.
+	leaving map[direction]bool
 	// worst is how far the directions are that are not in place, and of one of them, why.
 	worst   stage
 	message string
@@ -81,7 +83,7 @@ type site struct {
 
 // emulate compares the emulation that there is with that of spec.wan.
 func (s *situation) emulate() *network {
-	n := &network{placed: map[direction]world.Injection{}}
+	n := &network{placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
 	if len(s.Former) > 0 {
 		n.note(waitsForPods, s.doubt.message)
 		return n
@@ -309,6 +311,7 @@ func (s *situation) patience(kind string, least time.Duration) time.Duration {
 
 // removeUnwanted removes an object that nobody asks for.
 func (s *situation) removeUnwanted(n *network, d direction, i world.Injection) {
+	n.leaving[d] = true
 	if !i.Deleting.IsZero() {
 		s.awaitRemoval(n, removing, d, i)
 		return

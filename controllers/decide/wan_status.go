@@ -79,9 +79,12 @@ func (s *situation) measured(a, b string) (least time.Duration) {
 	return least
 }
 
-// placedSince is since when what is to be emulated between two sites is in place, if it is.
+// placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is.
 func (s *situation) placedSince(n *network, a, b string) (since time.Time, placed bool) {
 	for _, d := range []direction{{a, b}, {b, a}} {
+		if n.leaving[d] {
+			return time.Time{}, false
+		}
 		if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
 			continue
 		}
