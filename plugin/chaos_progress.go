@@ -70,8 +70,11 @@ func (r *chaosRun) news(ctx context.Context, node *unstructured.Unstructured) ([
 		r.done[experiment] = true
 		lines = append(lines, fmt.Sprintf("%s: injected: %s", experiment, what))
 	}
-	if over {
+	switch {
+	case over && r.done[experiment]:
 		lines = append(lines, experiment+": healed")
+	case over:
+		lines = append(lines, experiment+": NOT injected into all that it should hit")
 	}
 	return lines, nil
 }

@@ -36,7 +36,9 @@ read back at every site, 1 if not or if a quorum did not come back, 2 if nothing
 deletes what was made. Otherwise the Job stays, with its report as its pod's termination message and its log.`,
 		Example: "  kubectl georegister chaos run all --cluster shop --duration 10m\n" +
 			"  kubectl georegister chaos run kill-replica --every 1m --report report.txt",
-		Args: cobra.ExactArgs(1),
+		Args: func(command *cobra.Command, args []string) error {
+			return program.WithStatus(cobra.ExactArgs(1)(command, args), chaosUndecided)
+		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if o.Every < time.Second || o.Duration < time.Second {
 				return program.WithStatus(fmt.Errorf("--every is %s and --duration %s; both must be at least 1s", o.Every, o.Duration), chaosUndecided)
@@ -51,6 +53,7 @@ deletes what was made. Otherwise the Job stays, with its report as its pod's ter
 			return program.WithStatus(err, chaosUndecided)
 		},
 	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.WithStatus(err, chaosUndecided) })
 	f := command.Flags()
 	f.StringVar(&o.Cluster, "cluster", "", "the cluster (default: the only one of the namespace)")
 	f.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long the cluster is loaded; the experiments fit into it")

@@ -167,6 +167,17 @@ func (c *counters) add(site string) *counter {
 	return c.sites[site]
 }
 
+// total is how many operations have ended.
+func (c *counters) total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for _, n := range c.ended { // order is irrelevant: only summed up
+		total += n
+	}
+	return total
+}
+
 // line tells how many operations ended in which way, and which sites had no success for a period or longer.
 func (c *counters) line(now time.Time, period time.Duration) string {
 	c.mu.Lock()

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/server/servertest"
 )
 
 func TestCountersTellWhoIsSilent(t *testing.T) {
@@ -67,4 +70,35 @@ func TestReadBackIsPatient(t *testing.T) {
 	if err := read(time.Minute, 3, register.Failed); err == nil || tries != 1 {
 		t.Errorf("a refusal was tried %d times: %v", tries, err)
 	}
+}
+
+// A verdict on a part of the load would be taken for one on all of it.
+func TestVerificationThatEndsEarly(t *testing.T) {
+	v := verification(t, &servertest.Memory{Delay: time.Millisecond})
+	v.Duration, v.Report = time.Hour, filepath.Join(t.TempDir(), "report")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out := &trigger{on: " operations", do: func() { cancel(errors.New("told to stop")) }}
+	err := v.Run(ctx, out)
+	if err == nil || errors.Is(err, ErrViolation) || !strings.Contains(err.Error(), "the load was interrupted: told to stop") {
+		t.Errorf("got %v", err)
+	}
+	if text, err := os.ReadFile(v.Report); err != nil || !strings.Contains(string(text), `"verdict":"undecided"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+	if err := v.whole(t.Context(), MaxOperations); err == nil || !strings.Contains(err.Error(), "give a longer --every") {
+		t.Errorf("a load that filled the memory: %v", err)
+	}
+}
+
+// trigger is a writer that does something once it is told a text.
+type trigger struct {
+	on string
+	do func()
+}
+
+func (w *trigger) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.on) {
+		w.do()
+	}
+	return len(p), nil
 }

@@ -73,6 +73,7 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 	if err != nil {
 		return err
 	}
+	begun := counts.total()
 	fmt.Fprintln(out, "the load is over: reading every key back at every site")
 	read := ReadBack(context.WithoutCancel(ctx), sites, recorder)
 	operations := recorder.Operations()
@@ -88,7 +89,19 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 			gaps[site].Length().Round(time.Millisecond), gaps[site].From.Round(time.Millisecond))
 	}
 	summary.fill(operations, gaps)
-	return errors.Join(report.Table(out), verdict, read)
+	return errors.Join(report.Table(out), verdict, read, v.whole(ctx, begun))
+}
+
+// whole is an error if the load ended before its time: a verdict on half of what was asked for is none.
+func (v Verification) whole(ctx context.Context, begun int) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("the load was interrupted: %w", context.Cause(ctx))
+	case begun >= MaxOperations:
+		return fmt.Errorf("the load ended before %s were over, at %d operations, which are all that can be checked; "+
+			"give a longer --every or fewer --clients", v.Duration, begun)
+	}
+	return nil
 }
 
 // begin connects to a site, which must answer soon: who never answers can't be verified.
