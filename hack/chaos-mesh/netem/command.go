@@ -61,11 +61,12 @@ type Spec struct {
 	Loss             float64       // 0..1: the share of packets that are dropped
 	LossCorrelation  float64       // 0..1
 	Rate             float64       // bytes per second, 0 is unlimited
-	Limit            int           // packets that are held at most, 0 is netem's default of 1000
+	Limit            int           // packets that are held at most, 0 is a default that hardly anything reaches
 }
 
-// defaultLimit is netem's, from sch_netem.c.
-const defaultLimit = 1000
+// defaultLimit is netem's 1000 packets (sch_netem.c), each of which may be a TCP segment of 64 KiB, in segments of 1,448
+// bytes.
+const defaultLimit = 45000
 
 // arguments are those that were not looked at yet.
 type arguments []string

@@ -99,8 +99,8 @@ func TestLimit(t *testing.T) {
 	if _, ok := l.Admit(0, 0); !ok {
 		t.Error("no packet is taken after one has left")
 	}
-	if l := NewLink(Spec{}, half); l.limit() != 1000 {
-		t.Errorf("without a limit, %d packets are held, want netem's 1000", l.limit())
+	if l := NewLink(Spec{}, half); l.limit() != 45000 {
+		t.Errorf("without a limit, %d packets are held, want 45,000", l.limit())
 	}
 }
 

@@ -110,7 +110,7 @@ func TestTreeIsShownAsTCDoes(t *testing.T) {
 	route.Leave(due / 1000)
 	want := `qdisc prio 1: dev eth0 root bands 4
 qdisc sfq 2: dev eth0 parent 1:1
-qdisc netem 5: dev eth0 parent 1:4 delay 90ms jitter 0s loss 5% rate 0 bytes/s limit 1000
+qdisc netem 5: dev eth0 parent 1:4 delay 90ms jitter 0s loss 5% rate 0 bytes/s limit 45000
  passed 1, lost 0, held 0 packets; lag 90µs in the mean, 90µs at most
 `
 	if got := tree.String(); got != want {

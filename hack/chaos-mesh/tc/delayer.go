@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,9 @@ type delayer struct {
 	trees map[string]*netem.Tree
 	lines []*line
 	later netem.Schedule[packet]
-	clock *clock
+
+	clock  *clock
+	sender *sender
 }
 
 // line is a queue, and what its packets go through.
@@ -38,10 +41,11 @@ type line struct {
 	number uint16
 }
 
-// packet is held in the kernel, under its number.
+// packet is held in the kernel, under its number, or here, as a copy.
 type packet struct {
 	line *line
 	id   uint32
+	copy []byte
 }
 
 // serve is a delayer, from its first tree to its last.
@@ -54,7 +58,11 @@ func serve() error {
 	if err != nil {
 		return fmt.Errorf("make a timer: %w", err)
 	}
-	d := &delayer{trees: map[string]*netem.Tree{}, clock: clock}
+	sender, err := newSender()
+	if err != nil {
+		return fmt.Errorf("make a raw socket: %w", err)
+	}
+	d := &delayer{trees: map[string]*netem.Tree{}, clock: clock, sender: sender}
 	go d.release()
 	if err := watchDevices(func() { d.end(listener) }, d.devices); err != nil {
 		return fmt.Errorf("watch devices: %w", err)
@@ -202,7 +210,7 @@ func (d *delayer) line(device string, route netem.Route) *line {
 			continue
 		}
 		l := &line{device: device, route: route, number: number}
-		q, err := openQueue(number, func(id uint32, size int) { d.arrive(l, id, size) })
+		q, err := openQueue(number, func(id uint32, content []byte) { d.arrive(l, id, content) })
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "queue", number, err)
 			continue
@@ -214,18 +222,30 @@ func (d *delayer) line(device string, route netem.Route) *line {
 	return nil
 }
 
-// arrive takes a packet.
-func (d *delayer) arrive(l *line, id uint32, size int) {
-	now := d.clock.now()
+// arrive takes a packet. While the kernel holds a TCP segment, it counts against its socket, which sends no more than
+// two at a time then ("TCP small queues"); netem disowns what it delays, for this reason. So a segment is copied, and dropped
+// at once: its connection believes that it has been sent.
+func (d *delayer) arrive(l *line, id uint32, content []byte) {
+	p := packet{line: l, id: id}
+	if isTCP(content) {
+		p.copy = content
+	}
 	d.mu.Lock()
-	due, ok := l.route.Admit(now, size)
-	if ok && d.later.Put(due, packet{l, id}) {
+	now := d.clock.now()
+	due, ok := l.route.Admit(now, len(content))
+	if ok && d.later.Put(due, p) {
 		d.clock.wake(due)
 	}
 	d.mu.Unlock()
-	if !ok {
+	if !ok || p.copy != nil {
 		l.queue.drop(id)
 	}
+}
+
+// isTCP tells whether a packet is of TCP over IPv4, and whole.
+func isTCP(packet []byte) bool {
+	return len(packet) >= 20 && packet[0]>>4 == 4 && packet[9] == 6 &&
+		int(binary.BigEndian.Uint16(packet[2:])) == len(packet)
 }
 
 // release lets packets go when they are due.
@@ -245,7 +265,11 @@ func (d *delayer) release() {
 			if !ok {
 				break
 			}
-			p.line.queue.accept(p.id)
+			if p.copy == nil {
+				p.line.queue.accept(p.id)
+			} else if err := d.sender.send(p.copy); err != nil {
+				fmt.Fprintln(os.Stderr, "send a segment:", err) // as lost on the way; TCP sends it again
+			}
 		}
 	}
 }

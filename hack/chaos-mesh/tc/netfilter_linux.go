@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -23,33 +24,28 @@ type queue struct {
 	cancel    context.CancelFunc
 }
 
-// openQueue has each packet of a queue told by its number and its size in bytes, link layer excluded. Packets stay in
-// the kernel; of each, only the first bytes are copied, for the kernel tells the size of what it cuts only.
-func openQueue(number uint16, arrive func(id uint32, size int)) (*queue, error) {
+// openQueue has a copy of each packet of a queue told, by its number. Large segments are cut first, and checksums are
+// there, so that a copy can be sent in the packet's stead.
+func openQueue(number uint16, arrive func(id uint32, content []byte)) (*queue, error) {
 	n, err := nfqueue.Open(&nfqueue.Config{
 		NfQueue: number, MaxQueueLen: 1 << 16, AfFamily: unix.AF_INET,
-		Copymode: nfqueue.NfQnlCopyPacket, MaxPacketLen: 1,
-		Flags: nfqueue.NfQaCfgFlagFailOpen | nfqueue.NfQaCfgFlagGSO,
+		Copymode: nfqueue.NfQnlCopyPacket, MaxPacketLen: 1<<16 - 1,
+		Flags: nfqueue.NfQaCfgFlagFailOpen,
 	})
 	if err != nil {
 		return nil, err
 	}
 	// A burst must not lose packets that the kernel holds until they are told.
 	_ = n.SetOption(netlink.NoENOBUFS, true)
-	if err := n.Con.SetReadBuffer(16 << 20); err != nil {
+	if err := setBuffer(n.Con); err != nil {
 		n.Con.Close()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	take := func(a nfqueue.Attribute) int {
-		if a.PacketID == nil {
-			return 0
+		if a.PacketID != nil && a.Payload != nil {
+			arrive(*a.PacketID, *a.Payload)
 		}
-		size := 0
-		if a.CapLen != nil {
-			size = int(*a.CapLen)
-		}
-		arrive(*a.PacketID, size)
 		return 0
 	}
 	failed := func(err error) int {
@@ -65,6 +61,19 @@ func openQueue(number uint16, arrive func(id uint32, size int)) (*queue, error) 
 		return nil, err
 	}
 	return &queue{n, cancel}, nil
+}
+
+// setBuffer gives a socket room for a burst.
+func setBuffer(c *netlink.Conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20)
+	})
+	return errors.Join(err, failed)
 }
 
 // accept lets a packet go on.
@@ -99,6 +108,12 @@ func setRules(lines []*line) error {
 		Name: "postrouting", Table: t, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityRef(*nftables.ChainPriorityMangle + 10),
 	})
+	// What the sender of copies sends has been delayed.
+	c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, mark)},
+		&expr.Verdict{Kind: expr.VerdictAccept},
+	}})
 	for _, l := range lines {
 		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: l.rule()})
 	}
