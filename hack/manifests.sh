@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates what is made from the types of api/v1alpha1 and the markers of controllers: the CRD, deep copies, the
-# operator's role and docs/api.md; and the Prometheus operator's CRDs from its types. With --check it changes nothing, and
-# fails if one of them is out of date.
+# operator's role and docs/api.md; and the CRDs of the Prometheus operator and Chaos Mesh from their types. With --check it
+# changes nothing, and fails if one of them is out of date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -26,6 +26,11 @@ prometheus=$out/test/controlplane/testdata/prometheus
 $go run $controller_gen crd:maxDescLen=0 paths=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1 \
   output:crd:dir="$prometheus"
 find "$prometheus" -type f ! -name '*_podmonitors.yaml' ! -name '*_prometheusrules.yaml' -delete
+# And Chaos Mesh's, as those that it ships lag behind its types.
+chaos=$out/test/controlplane/testdata/chaos-mesh
+$go run $controller_gen crd:ignoreUnexportedFields=true,maxDescLen=0 paths=github.com/chaos-mesh/chaos-mesh/api/v1alpha1 \
+  output:crd:dir="$chaos"
+find "$chaos" -type f ! -name '*_networkchaos.yaml' -delete
 
 [ "$out" = . ] && exit
 stale=0

@@ -61,6 +61,12 @@ func schemaOf(owner metav1.OwnerReference) schema.GroupVersionKind {
 // eventually waits until a condition holds, and fails with what was missing last.
 func eventually(t testing.TB, what string, missing func() string) {
 	t.Helper()
+	eventuallyIn(t, within, what, missing)
+}
+
+// eventuallyIn is the same with another bound, for what the operator itself leaves alone for a while.
+func eventuallyIn(t testing.TB, within time.Duration, what string, missing func() string) {
+	t.Helper()
 	deadline := time.Now().Add(within)
 	for {
 		last := missing()
