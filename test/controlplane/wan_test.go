@@ -162,7 +162,7 @@ func (w *World) isOurs(c *v1alpha1.GeoRegisterCluster, u *unstructured.Unstructu
 	}
 	ours := false
 	for _, f := range u.GetManagedFields() {
-		text := string(f.FieldsV1.Raw)
+		text := f.FieldsV1.GetRawString()
 		switch f.Manager {
 		case string(apply.Owner):
 			ours = f.Operation == metav1.ManagedFieldsOperationApply && strings.Contains(text, `"f:spec"`)
