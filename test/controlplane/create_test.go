@@ -119,7 +119,7 @@ func (w *World) serving(c *v1alpha1.GeoRegisterCluster) {
 		} {
 			is := meta.FindStatusCondition(c.Status.Conditions, kind)
 			if is == nil || is.Status != status || is.ObservedGeneration != c.Generation {
-				return conditions(c)
+				return "the conditions are " + conditions(c) // of which there may be none yet
 			}
 		}
 		return ""
