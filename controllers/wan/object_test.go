@@ -166,6 +166,28 @@ func TestWaysInChaosMeshsWords(t *testing.T) {
 	}
 }
 
+// What docs/wan.md shows can be applied, and is what the page says of it.
+func TestThePageIsRight(t *testing.T) {
+	page, err := os.ReadFile("../../docs/wan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
+	if example == nil {
+		t.Fatal("there is no example")
+	}
+	cluster, err := v1alpha1.Decode(example[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rtt := cluster.Spec.RTT("berlin", "lima"); rtt != 205*time.Millisecond || len(matrix(cluster)) != 6 {
+		t.Errorf("berlin and lima are %v from each other, and there are %d objects", rtt, len(matrix(cluster)))
+	}
+	if !strings.Contains(string(page), ForceAnnotation+"=forced") {
+		t.Errorf("the page does not tell of %s", ForceAnnotation)
+	}
+}
+
 func TestNothingIsMadeOfNothing(t *testing.T) {
 	cluster := load(t, "links")
 	if o := Object(cluster, siteOf(cluster, 0), siteOf(cluster, 0)); o != nil {
