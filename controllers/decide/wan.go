@@ -88,6 +88,9 @@ func (s *situation) emulate() *network {
 		n.note(waitsForPods, s.doubt.message)
 		return n
 	}
+	if s.WAN.Kind && !s.WAN.Known { // a watch has begun
+		n.wake(soon)
+	}
 	there := map[direction][]world.Injection{}
 	for _, i := range s.WAN.Links {
 		d := direction{i.From, i.To}

@@ -286,10 +286,11 @@ func TestTheNetworkIsLookedAtInTime(t *testing.T) {
 		change func(s *world.Snapshot)
 		again  time.Duration
 	}{
-		"at rest":         {func(*world.Snapshot) {}, late},
-		"just in place":   {func(s *world.Snapshot) { fresh(s, ab, 4*time.Second) }, rttWindow - 4*time.Second},
-		"throttled":       {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, 25*time.Second) }, 5 * time.Second},
-		"about to be due": {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, remakeAfter-ms) }, time.Second},
+		"at rest":           {func(*world.Snapshot) {}, late},
+		"just in place":     {func(s *world.Snapshot) { fresh(s, ab, 4*time.Second) }, rttWindow - 4*time.Second},
+		"throttled":         {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, 25*time.Second) }, 5 * time.Second},
+		"about to be due":   {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, remakeAfter-ms) }, time.Second},
+		"a watch has begun": {func(s *world.Snapshot) { s.WAN = world.WAN{Kind: true} }, soon},
 		"Chaos Mesh is at it": {func(s *world.Snapshot) {
 			i := injection(s, ab)
 			i.AllInjected, i.Injected = false, nil
