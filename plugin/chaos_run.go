@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/config/chaos"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/workload/checked"
@@ -27,6 +28,8 @@ import (
 
 const (
 	chaosOwner = client.FieldOwner("kubectl-georegister")
+	// killAll is the experiment that only disks survive.
+	killAll = "kill-all"
 	// startsWithin is how long the verification's pod may take to start.
 	startsWithin = 3 * time.Minute
 	// healsWithin is how long Chaos Mesh may take to take back what it injected.
@@ -53,6 +56,9 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	}
 	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{}, done: map[string]bool{}}
 	r.wanted = chaosExperiments(name, o)
+	if d := c.Spec.Storage.Durability; slices.Contains(r.wanted, killAll) && d != "" && d != v1alpha1.Sync {
+		return fmt.Errorf("%s: cluster %s has durability %s, and would be lost: it is for %s", killAll, c.Name, d, v1alpha1.Sync)
+	}
 	if r.workflow, err = chaosWorkflow(name, p, o); err != nil {
 		return err
 	}

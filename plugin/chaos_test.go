@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/config/chaos"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/workload/checked"
@@ -266,6 +267,22 @@ func TestChaosMistakes(t *testing.T) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// What is not on disk would be gone, and the cluster with it.
+func TestKillingAllNeedsDisks(t *testing.T) {
+	cluster := healthy()
+	cluster.Spec.Storage.Durability = v1alpha1.Interval
+	k := chaotic(t, controllers{}, func(o *unstructured.Unstructured) { t.Errorf("made %s", o.GetName()) }, cluster, image(0))
+	for name, o := range map[string]ChaosOptions{
+		killAll:         {Duration: time.Hour, Every: time.Minute},
+		EveryExperiment: {Duration: time.Hour, Experiments: []string{"kill-site", killAll}},
+	} {
+		err := k.RunChaos(t.Context(), &bytes.Buffer{}, name, o)
+		if err == nil || !strings.Contains(err.Error(), "cluster first has durability Interval, and would be lost: it is for Sync") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ const patience = 3
 
 // comparedCost says how much of the rate records take that are compared and not sent: one byte in so many. Both members
 // read and sum them up.
-const comparedCost = 8
+const comparedCost = 2
 
 // source is a member whose state is fetched, and how much of it is here.
 type source struct {
