@@ -37,10 +37,10 @@ inside "$1" ip address flush dev eth0
 
 say "starting $1 with a kernel of its own"
 rm -rf "$state/uml-memory" && mkdir -p "$state/uml-memory"
+# shellcheck disable=SC2054 # these are commas of the kernel
 kernel=(
 	linux.uml "mem=${GEOREGISTER_UML_MEMORY:-2048M}" "umid=$1" "uml_dir=$state/uml-memory"
 	root=/dev/root rootfstype=hostfs hostfs=/ ro # this machine's files, which it can't change
-	# shellcheck disable=SC2054 # these are commas of the kernel
 	vec0:transport=raw,ifname=eth0,depth=128,gro=1
 	con=null con0=fd:0,fd:1 quiet "init=$uml/init.sh"
 	"NODE=$1" "ZONE=$zone" "NUMBER=$number" "BIN=$bin" "STATE=$state"
