@@ -86,9 +86,10 @@ manifests: ## Regenerate the CRD, its reference, what the operator may do, and t
 chart: ## Copy what the Helm chart shares with config/ into it
 	hack/chart.sh
 
-test-chart: ## Render the chart and the kustomize bases, compare them, and have a real apiserver judge them
+test-chart: ## Render the chart and the kustomize bases, and have a real apiserver judge them; test what stands in for netem
 	bin=$$(hack/kubernetes/build.sh assets helm kustomize | tail -1) && crds=$$(hack/chaos-mesh/build.sh crds | tail -1) && \
 		KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$$bin} CHAOS_CRDS=$$crds HELM=$$bin/helm KUSTOMIZE=$$bin/kustomize $(GO) test -tags chart -count 1 -timeout 10m ./test/chart
+	cd hack/chaos-mesh && GOWORK=off $(GO) test ./netem
 
 build-installer: ## Write dist/install.yaml, which installs the operator that runs IMAGE
 	@hack/installer.sh $(IMAGE) $(BASE)
