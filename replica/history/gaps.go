@@ -7,26 +7,35 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Gap is a time without a success.
+// Gap is a time without a success at a site whose clients ask for one.
 type Gap struct {
-	From, To time.Duration // readings of the history's clock: two successes with none between them
+	From, To time.Duration // readings of the history's clock: two successes with none between them, or the history's end
 }
 
 // Length is how long the gap is.
 func (g Gap) Length() time.Duration { return g.To - g.From }
 
-// LongestGaps finds, for each site, the longest time between two of its successful operations that follow each other.
-// A site with less than two successes has none. It shows what clients felt of a fault.
+// LongestGaps finds, for each site, the longest time without a successful operation, from the site's first invocation to the
+// last answer that anyone got. It shows what clients felt of a fault, also of one that never ended.
 func LongestGaps(operations []Operation) map[string]Gap {
-	returns := map[string][]time.Duration{}
+	moments := map[string][]time.Duration{} // a site's first invocation, and its successes
+	var end time.Duration
 	for _, o := range operations {
+		if len(moments[o.Site]) == 0 {
+			moments[o.Site] = []time.Duration{o.Invoked}
+		}
+		moments[o.Site][0] = min(moments[o.Site][0], o.Invoked)
 		if o.Result.Status == register.OK {
-			returns[o.Site] = append(returns[o.Site], o.Returned)
+			moments[o.Site] = append(moments[o.Site], o.Returned)
+		}
+		if end = max(end, o.Invoked); o.Known() {
+			end = max(end, o.Returned)
 		}
 	}
 	gaps := map[string]Gap{}
-	for site, at := range returns {
+	for site, at := range moments {
 		slices.Sort(at)
+		at = append(at, end)
 		for i := 1; i < len(at); i++ {
 			if g := (Gap{at[i-1], at[i]}); g.Length() > gaps[site].Length() {
 				gaps[site] = g

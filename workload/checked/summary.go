@@ -45,7 +45,7 @@ type SiteSummary struct {
 	P50        float64 `json:"p50_ms"`
 	P99        float64 `json:"p99_ms"`
 	Max        float64 `json:"max_ms"`
-	LongestGap float64 `json:"longest_gap_ms"` // between two successes of the site
+	LongestGap float64 `json:"longest_gap_ms"` // without a success, up to the end of the history
 	GapFrom    float64 `json:"gap_from_ms"`    // since the beginning
 }
 
