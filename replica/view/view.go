@@ -49,6 +49,9 @@ type View struct {
 	// plain view. What was voted on in earlier epochs was finished by the change that led to it. Zero: there was no
 	// such change.
 	Since uint64 `json:",omitempty"`
+	// Partitions and Witnesses are there if the protocol has masters.
+	Partitions []Partition `json:",omitempty"`
+	Witnesses  []Witness   `json:",omitempty"`
 }
 
 // Validate reports what makes a view unusable.
@@ -76,7 +79,7 @@ func (v View) Validate() error {
 	if v.Before().Size() == 0 || v.After().Size() == 0 {
 		return fmt.Errorf("view: the change of epoch %d has nobody on one of its sides", v.Epoch)
 	}
-	return nil
+	return v.validatePartitions()
 }
 
 // Joint reports whether members are changing.
@@ -156,11 +159,14 @@ func (v View) Covered(fetched, settled func(MemberID) bool) bool {
 	return holders+max(0, before.Majority()-others) >= after.Majority()
 }
 
-// LastIssued is the highest ID that was ever given to a member.
+// LastIssued is the highest ID that was ever given to a member or a witness.
 func (v View) LastIssued() MemberID {
 	last := v.Issued
 	for _, m := range v.Members {
 		last = max(last, m.ID)
+	}
+	for _, w := range v.Witnesses {
+		last = max(last, w.ID)
 	}
 	return last
 }

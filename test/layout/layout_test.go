@@ -32,13 +32,13 @@ var rooms = []struct {
 	{"replica/view", []string{"replica/register"}},
 	{"replica/capability", []string{"replica/register"}},
 	{"replica/profile", nil},
-	{"replica/protocol", []string{"api/peer", "replica/register", "replica/view"}},
+	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol"}},
-	{"replica/transport", []string{"api/peer", "replica/register", "replica/view", "replica/protocol"}},
+	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
 	{"replica/simulator", []string{
-		"api/peer", "api/v1alpha1", "replica/register", "replica/view", "replica/capability", "replica/protocol",
-		"replica/profile", "replica/history", "workload",
+		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/capability", "replica/protocol",
+		"replica/profile", "replica/history", "witness", "workload",
 	}},
 	{"replica/runtime", []string{
 		"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",

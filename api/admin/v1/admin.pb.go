@@ -88,7 +88,9 @@ type View struct {
 	Since   uint64                 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`    // the epoch from which on the members before a change were the same
 	// The members of a joint view, instead of members: who knows no joint views, and would take it for a plain one in which
 	// everybody votes, finds no members and refuses it.
-	Changing      []*Member `protobuf:"bytes,6,rep,name=changing,proto3" json:"changing,omitempty"`
+	Changing      []*Member    `protobuf:"bytes,6,rep,name=changing,proto3" json:"changing,omitempty"`
+	Partitions    []*Partition `protobuf:"bytes,7,rep,name=partitions,proto3" json:"partitions,omitempty"` // of protocols with masters
+	Witnesses     []*Witness   `protobuf:"bytes,8,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +167,181 @@ func (x *View) GetChanging() []*Member {
 	return nil
 }
 
+func (x *View) GetPartitions() []*Partition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *View) GetWitnesses() []*Witness {
+	if x != nil {
+		return x.Witnesses
+	}
+	return nil
+}
+
+// Partition says who keeps a part of the keys.
+type Partition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Master        uint32                 `protobuf:"varint,2,opt,name=master,proto3" json:"master,omitempty"`
+	Backups       []uint32               `protobuf:"varint,3,rep,packed,name=backups,proto3" json:"backups,omitempty"`
+	Learners      []uint32               `protobuf:"varint,4,rep,packed,name=learners,proto3" json:"learners,omitempty"`
+	Witnesses     []uint32               `protobuf:"varint,5,rep,packed,name=witnesses,proto3" json:"witnesses,omitempty"`
+	Formers       []*Partition           `protobuf:"bytes,6,rep,name=formers,proto3" json:"formers,omitempty"` // earlier configurations that its master recovers from, oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Partition) Reset() {
+	*x = Partition{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Partition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Partition) ProtoMessage() {}
+
+func (x *Partition) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Partition.ProtoReflect.Descriptor instead.
+func (*Partition) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Partition) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Partition) GetMaster() uint32 {
+	if x != nil {
+		return x.Master
+	}
+	return 0
+}
+
+func (x *Partition) GetBackups() []uint32 {
+	if x != nil {
+		return x.Backups
+	}
+	return nil
+}
+
+func (x *Partition) GetLearners() []uint32 {
+	if x != nil {
+		return x.Learners
+	}
+	return nil
+}
+
+func (x *Partition) GetWitnesses() []uint32 {
+	if x != nil {
+		return x.Witnesses
+	}
+	return nil
+}
+
+func (x *Partition) GetFormers() []*Partition {
+	if x != nil {
+		return x.Formers
+	}
+	return nil
+}
+
+type Witness struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Site          string                 `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Disk          string                 `protobuf:"bytes,4,opt,name=disk,proto3" json:"disk,omitempty"`
+	Beside        uint32                 `protobuf:"varint,5,opt,name=beside,proto3" json:"beside,omitempty"` // the member in whose pod it is; 0: it has its own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Witness) Reset() {
+	*x = Witness{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Witness) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Witness) ProtoMessage() {}
+
+func (x *Witness) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Witness.ProtoReflect.Descriptor instead.
+func (*Witness) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Witness) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Witness) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Witness) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Witness) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
+func (x *Witness) GetBeside() uint32 {
+	if x != nil {
+		return x.Beside
+	}
+	return 0
+}
+
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -179,7 +356,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -191,7 +368,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -204,7 +381,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Member) GetId() uint32 {
@@ -260,7 +437,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -272,7 +449,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -285,7 +462,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigureRequest) GetCluster() string {
@@ -317,7 +494,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +506,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +519,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 type StatusRequest struct {
@@ -355,7 +532,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +544,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +557,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StatusRequest) GetCluster() string {
@@ -423,7 +600,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +612,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +625,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StatusResponse) GetCluster() string {
@@ -593,7 +770,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +782,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +795,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Change) GetSettled() bool {
@@ -686,7 +863,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +875,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +888,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Peer) GetMember() uint32 {
@@ -779,7 +956,7 @@ type Operations struct {
 
 func (x *Operations) Reset() {
 	*x = Operations{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +968,7 @@ func (x *Operations) String() string {
 func (*Operations) ProtoMessage() {}
 
 func (x *Operations) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +981,7 @@ func (x *Operations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operations.ProtoReflect.Descriptor instead.
 func (*Operations) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Operations) GetKind() string {
@@ -868,7 +1045,7 @@ type SetLinkRequest struct {
 
 func (x *SetLinkRequest) Reset() {
 	*x = SetLinkRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1057,7 @@ func (x *SetLinkRequest) String() string {
 func (*SetLinkRequest) ProtoMessage() {}
 
 func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1070,7 @@ func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkRequest.ProtoReflect.Descriptor instead.
 func (*SetLinkRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetLinkRequest) GetCluster() string {
@@ -932,7 +1109,7 @@ type SetLinkResponse struct {
 
 func (x *SetLinkResponse) Reset() {
 	*x = SetLinkResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1121,7 @@ func (x *SetLinkResponse) String() string {
 func (*SetLinkResponse) ProtoMessage() {}
 
 func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,21 +1134,38 @@ func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkResponse.ProtoReflect.Descriptor instead.
 func (*SetLinkResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\xd6\x01\n" +
+	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\xd4\x02\n" +
 	"\x04View\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x126\n" +
 	"\amembers\x18\x03 \x03(\v2\x1c.georegister.admin.v1.MemberR\amembers\x12\x16\n" +
 	"\x06issued\x18\x04 \x01(\rR\x06issued\x12\x14\n" +
 	"\x05since\x18\x05 \x01(\x04R\x05since\x128\n" +
-	"\bchanging\x18\x06 \x03(\v2\x1c.georegister.admin.v1.MemberR\bchanging\"\x8e\x01\n" +
+	"\bchanging\x18\x06 \x03(\v2\x1c.georegister.admin.v1.MemberR\bchanging\x12?\n" +
+	"\n" +
+	"partitions\x18\a \x03(\v2\x1f.georegister.admin.v1.PartitionR\n" +
+	"partitions\x12;\n" +
+	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\"\xc6\x01\n" +
+	"\tPartition\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06master\x18\x02 \x01(\rR\x06master\x12\x18\n" +
+	"\abackups\x18\x03 \x03(\rR\abackups\x12\x1a\n" +
+	"\blearners\x18\x04 \x03(\rR\blearners\x12\x1c\n" +
+	"\twitnesses\x18\x05 \x03(\rR\twitnesses\x129\n" +
+	"\aformers\x18\x06 \x03(\v2\x1f.georegister.admin.v1.PartitionR\aformers\"s\n" +
+	"\aWitness\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04disk\x18\x04 \x01(\tR\x04disk\x12\x16\n" +
+	"\x06beside\x18\x05 \x01(\rR\x06beside\"\x8e\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +
@@ -1068,41 +1262,46 @@ func file_api_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_api_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_api_admin_v1_admin_proto_goTypes = []any{
 	(Role)(0),                 // 0: georegister.admin.v1.Role
 	(*View)(nil),              // 1: georegister.admin.v1.View
-	(*Member)(nil),            // 2: georegister.admin.v1.Member
-	(*ConfigureRequest)(nil),  // 3: georegister.admin.v1.ConfigureRequest
-	(*ConfigureResponse)(nil), // 4: georegister.admin.v1.ConfigureResponse
-	(*StatusRequest)(nil),     // 5: georegister.admin.v1.StatusRequest
-	(*StatusResponse)(nil),    // 6: georegister.admin.v1.StatusResponse
-	(*Change)(nil),            // 7: georegister.admin.v1.Change
-	(*Peer)(nil),              // 8: georegister.admin.v1.Peer
-	(*Operations)(nil),        // 9: georegister.admin.v1.Operations
-	(*SetLinkRequest)(nil),    // 10: georegister.admin.v1.SetLinkRequest
-	(*SetLinkResponse)(nil),   // 11: georegister.admin.v1.SetLinkResponse
+	(*Partition)(nil),         // 2: georegister.admin.v1.Partition
+	(*Witness)(nil),           // 3: georegister.admin.v1.Witness
+	(*Member)(nil),            // 4: georegister.admin.v1.Member
+	(*ConfigureRequest)(nil),  // 5: georegister.admin.v1.ConfigureRequest
+	(*ConfigureResponse)(nil), // 6: georegister.admin.v1.ConfigureResponse
+	(*StatusRequest)(nil),     // 7: georegister.admin.v1.StatusRequest
+	(*StatusResponse)(nil),    // 8: georegister.admin.v1.StatusResponse
+	(*Change)(nil),            // 9: georegister.admin.v1.Change
+	(*Peer)(nil),              // 10: georegister.admin.v1.Peer
+	(*Operations)(nil),        // 11: georegister.admin.v1.Operations
+	(*SetLinkRequest)(nil),    // 12: georegister.admin.v1.SetLinkRequest
+	(*SetLinkResponse)(nil),   // 13: georegister.admin.v1.SetLinkResponse
 }
 var file_api_admin_v1_admin_proto_depIdxs = []int32{
-	2,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
-	2,  // 1: georegister.admin.v1.View.changing:type_name -> georegister.admin.v1.Member
-	1,  // 2: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
-	0,  // 3: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
-	8,  // 4: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
-	9,  // 5: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
-	1,  // 6: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
-	7,  // 7: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
-	5,  // 8: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
-	10, // 9: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
-	3,  // 10: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
-	6,  // 11: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
-	11, // 12: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
-	4,  // 13: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	4,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
+	4,  // 1: georegister.admin.v1.View.changing:type_name -> georegister.admin.v1.Member
+	2,  // 2: georegister.admin.v1.View.partitions:type_name -> georegister.admin.v1.Partition
+	3,  // 3: georegister.admin.v1.View.witnesses:type_name -> georegister.admin.v1.Witness
+	2,  // 4: georegister.admin.v1.Partition.formers:type_name -> georegister.admin.v1.Partition
+	1,  // 5: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
+	0,  // 6: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
+	10, // 7: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
+	11, // 8: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
+	1,  // 9: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
+	9,  // 10: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
+	7,  // 11: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
+	12, // 12: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
+	5,  // 13: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
+	8,  // 14: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
+	13, // 15: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
+	6,  // 16: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_api_admin_v1_admin_proto_init() }
@@ -1116,7 +1315,7 @@ func file_api_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_admin_v1_admin_proto_rawDesc), len(file_api_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

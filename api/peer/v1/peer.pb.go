@@ -9,6 +9,7 @@
 package peerv1
 
 import (
+	v1 "github.com/georegister/georegister/api/witness/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -53,6 +54,8 @@ const (
 	Kind_ADOPT_OK         Kind = 33
 	Kind_TRANSFER         Kind = 34
 	Kind_TRANSFER_PAGE    Kind = 35
+	// To a witness of the view, and back from it: witness says what (replica/protocol/curp).
+	Kind_WITNESS Kind = 40
 )
 
 // Enum value maps for Kind.
@@ -82,6 +85,7 @@ var (
 		33: "ADOPT_OK",
 		34: "TRANSFER",
 		35: "TRANSFER_PAGE",
+		40: "WITNESS",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -108,6 +112,7 @@ var (
 		"ADOPT_OK":         33,
 		"TRANSFER":         34,
 		"TRANSFER_PAGE":    35,
+		"WITNESS":          40,
 	}
 )
 
@@ -404,14 +409,15 @@ type Message struct {
 	Op          uint64                 `protobuf:"varint,6,opt,name=op,proto3" json:"op,omitempty"`                   // the coordinator's number of the operation, echoed in replies
 	Key         []byte                 `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
 	// A carstamp, and the value that was written with it.
-	Timestamp     uint64    `protobuf:"varint,8,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	Writer        uint64    `protobuf:"fixed64,9,opt,name=writer,proto3" json:"writer,omitempty"`
-	Rmws          uint64    `protobuf:"varint,10,opt,name=rmws,proto3" json:"rmws,omitempty"`
-	Present       bool      `protobuf:"varint,11,opt,name=present,proto3" json:"present,omitempty"` // whether there is a value; an empty one is present
-	Value         []byte    `protobuf:"bytes,12,opt,name=value,proto3" json:"value,omitempty"`
-	Same          bool      `protobuf:"varint,13,opt,name=same,proto3" json:"same,omitempty"` // a reply: the carstamp equals the request's, so the value is left out
-	Instance      *Instance `protobuf:"bytes,14,opt,name=instance,proto3" json:"instance,omitempty"`
-	Transfer      *Transfer `protobuf:"bytes,15,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	Timestamp     uint64      `protobuf:"varint,8,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	Writer        uint64      `protobuf:"fixed64,9,opt,name=writer,proto3" json:"writer,omitempty"`
+	Rmws          uint64      `protobuf:"varint,10,opt,name=rmws,proto3" json:"rmws,omitempty"`
+	Present       bool        `protobuf:"varint,11,opt,name=present,proto3" json:"present,omitempty"` // whether there is a value; an empty one is present
+	Value         []byte      `protobuf:"bytes,12,opt,name=value,proto3" json:"value,omitempty"`
+	Same          bool        `protobuf:"varint,13,opt,name=same,proto3" json:"same,omitempty"` // a reply: the carstamp equals the request's, so the value is left out
+	Instance      *Instance   `protobuf:"bytes,14,opt,name=instance,proto3" json:"instance,omitempty"`
+	Transfer      *Transfer   `protobuf:"bytes,15,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	Witness       *v1.Message `protobuf:"bytes,16,opt,name=witness,proto3" json:"witness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +553,13 @@ func (x *Message) GetInstance() *Instance {
 func (x *Message) GetTransfer() *Transfer {
 	if x != nil {
 		return x.Transfer
+	}
+	return nil
+}
+
+func (x *Message) GetWitness() *v1.Message {
+	if x != nil {
+		return x.Witness
 	}
 	return nil
 }
@@ -1626,7 +1639,7 @@ var File_api_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\"\x9b\x01\n" +
+	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
 	"\x05Frame\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
@@ -1644,7 +1657,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
 	"\ajoining\x18\n" +
 	" \x03(\rR\ajoining\x12\x18\n" +
-	"\aleaving\x18\v \x03(\rR\aleaving\"\xc2\x03\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\xfd\x03\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -1661,7 +1674,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05value\x18\f \x01(\fR\x05value\x12\x12\n" +
 	"\x04same\x18\r \x01(\bR\x04same\x129\n" +
 	"\binstance\x18\x0e \x01(\v2\x1d.georegister.peer.v1.InstanceR\binstance\x129\n" +
-	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\"\xaa\x03\n" +
+	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\x129\n" +
+	"\awitness\x18\x10 \x01(\v2\x1f.georegister.witness.v1.MessageR\awitness\"\xaa\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -1746,7 +1760,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04done\x18\x04 \x01(\bR\x04done\"0\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value*\xef\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value*\xfc\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -1779,7 +1793,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05ADOPT\x10 \x12\f\n" +
 	"\bADOPT_OK\x10!\x12\f\n" +
 	"\bTRANSFER\x10\"\x12\x11\n" +
-	"\rTRANSFER_PAGE\x10#*a\n" +
+	"\rTRANSFER_PAGE\x10#\x12\v\n" +
+	"\aWITNESS\x10(*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +
@@ -1824,6 +1839,7 @@ var file_api_peer_v1_peer_proto_goTypes = []any{
 	(*TransferRecord)(nil), // 16: georegister.peer.v1.TransferRecord
 	(*TransferSource)(nil), // 17: georegister.peer.v1.TransferSource
 	(*Record)(nil),         // 18: georegister.peer.v1.Record
+	(*v1.Message)(nil),     // 19: georegister.witness.v1.Message
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
@@ -1831,28 +1847,29 @@ var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 2: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
 	5,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
 	15, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
-	6,  // 5: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
-	1,  // 6: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	6,  // 7: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	7,  // 8: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	8,  // 9: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	10, // 10: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	9,  // 11: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	11, // 12: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	12, // 13: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	6,  // 14: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	8,  // 15: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	13, // 16: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
-	8,  // 17: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	18, // 18: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	17, // 19: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
-	2,  // 20: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	2,  // 21: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
+	6,  // 6: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
+	1,  // 7: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
+	6,  // 8: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
+	7,  // 9: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
+	8,  // 10: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
+	10, // 11: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
+	9,  // 12: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
+	11, // 13: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
+	12, // 14: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
+	6,  // 15: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
+	8,  // 16: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
+	13, // 17: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
+	8,  // 18: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
+	18, // 19: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
+	17, // 20: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
+	2,  // 21: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	2,  // 22: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	22, // [22:23] is the sub-list for method output_type
+	21, // [21:22] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }

@@ -25,6 +25,14 @@ func ToProto(v view.View) *adminv1.View {
 			Joining: m.Joining, Leaving: m.Leaving,
 		})
 	}
+	for _, p := range v.Partitions {
+		message.Partitions = append(message.Partitions, partitionToProto(p))
+	}
+	for _, w := range v.Witnesses {
+		message.Witnesses = append(message.Witnesses, &adminv1.Witness{
+			Id: uint32(w.ID), Site: w.Site, Address: w.Address, Disk: w.Disk, Beside: uint32(w.Beside),
+		})
+	}
 	return message
 }
 
@@ -36,6 +44,14 @@ func FromProto(message *adminv1.View) view.View {
 		v.Members = append(v.Members, view.Member{
 			ID: view.MemberID(m.GetId()), Site: m.GetSite(), Address: m.GetAddress(), Disk: m.GetDisk(),
 			Joining: m.GetJoining(), Leaving: m.GetLeaving(),
+		})
+	}
+	for _, p := range message.GetPartitions() {
+		v.Partitions = append(v.Partitions, partitionFromProto(p))
+	}
+	for _, w := range message.GetWitnesses() {
+		v.Witnesses = append(v.Witnesses, view.Witness{
+			ID: view.MemberID(w.GetId()), Site: w.GetSite(), Address: w.GetAddress(), Disk: w.GetDisk(), Beside: view.MemberID(w.GetBeside()),
 		})
 	}
 	return v

@@ -1,0 +1,112 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Witness is a process that saves requests which a master has not synced yet (CURP, section 3.2).
+type Witness struct {
+	ID      MemberID // of the same numbers as the members': never used again
+	Site    string
+	Address string // where members reach it, host:port
+	Disk    string // the disk that it was taken on with; another one has lost what it saved
+	// Beside is the member in whose pod it runs, and with whom it is lost. Zero: it has a pod of its own.
+	Beside MemberID `json:",omitempty"`
+}
+
+// Partition says who keeps a part of the keys, as its master, backups and witnesses (CURP, section 3). The partition at
+// index i is the shard i. Protocols without masters have none.
+type Partition struct {
+	// Term is the epoch of the view in which the partition came to be as it is. It fences those of earlier terms, and is
+	// the paper's WitnessListVersion too.
+	Term    uint64
+	Master  MemberID
+	Backups []MemberID // f of them: an operation is synced once all hold it
+	// Learners are fetching the state from the master, to become backups in a later term.
+	Learners  []MemberID `json:",omitempty"`
+	Witnesses []MemberID // f of them; each has a life of its own for this term
+	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
+	// and those of masters that may have crashed while they recovered. The last has the highest term.
+	Formers []Former `json:",omitempty"`
+}
+
+// Former is an earlier configuration of a partition.
+type Former struct {
+	Term      uint64
+	Master    MemberID
+	Backups   []MemberID
+	Witnesses []MemberID
+}
+
+// Former is the configuration for a later one to recover from.
+func (p Partition) Former() Former {
+	return Former{Term: p.Term, Master: p.Master, Backups: slices.Clone(p.Backups), Witnesses: slices.Clone(p.Witnesses)}
+}
+
+// Witness finds a witness of the view by its ID, or returns false.
+func (v View) Witness(id MemberID) (Witness, bool) {
+	i := slices.IndexFunc(v.Witnesses, func(w Witness) bool { return w.ID == id })
+	if i < 0 {
+		return Witness{}, false
+	}
+	return v.Witnesses[i], true
+}
+
+// validatePartitions reports what makes partitions unusable: a role of nobody in the view, a member with two roles, a
+// witness beside the master that it protects, or a recovery that could miss what was acknowledged.
+func (v View) validatePartitions() error {
+	for i, w := range v.Witnesses {
+		switch {
+		case w.ID < 1 || w.ID > MaxMemberID:
+			return fmt.Errorf("view: witness %d is outside 1..%d", w.ID, MaxMemberID)
+		case v.Index(w.ID) >= 0 || slices.IndexFunc(v.Witnesses, func(o Witness) bool { return o.ID == w.ID }) != i:
+			return fmt.Errorf("view: %d is named twice", w.ID)
+		case w.Beside != 0 && v.Index(w.Beside) < 0:
+			return fmt.Errorf("view: witness %d is beside member %d, which is not in the view", w.ID, w.Beside)
+		}
+	}
+	for i, p := range v.Partitions {
+		if err := v.validatePartition(p); err != nil {
+			return fmt.Errorf("view: partition %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (v View) validatePartition(p Partition) error {
+	if p.Term == 0 || p.Term > v.Epoch {
+		return fmt.Errorf("its term %d is outside 1..%d, the view's epoch", p.Term, v.Epoch)
+	}
+	roles := slices.Concat([]MemberID{p.Master}, p.Backups, p.Learners)
+	for i, id := range roles {
+		if v.Index(id) < 0 {
+			return fmt.Errorf("member %d is not in the view", id)
+		}
+		if slices.Index(roles, id) != i {
+			return fmt.Errorf("member %d has two roles", id)
+		}
+	}
+	for i, id := range p.Witnesses {
+		w, known := v.Witness(id)
+		switch {
+		case !known:
+			return fmt.Errorf("witness %d is not in the view", id)
+		case slices.Index(p.Witnesses, id) != i:
+			return fmt.Errorf("witness %d is named twice", id)
+		case w.Beside == p.Master:
+			return fmt.Errorf("witness %d is beside the master %d and would be lost with it", id, p.Master)
+		}
+	}
+	last := uint64(0)
+	for _, f := range p.Formers {
+		if f.Term <= last || f.Term >= p.Term {
+			return fmt.Errorf("it recovers from the terms %d and %d, which do not grow up to its own, %d", last, f.Term, p.Term)
+		}
+		if p.Master != f.Master && !slices.Contains(f.Backups, p.Master) {
+			return fmt.Errorf("its master %d was no backup in term %d, and could miss what was synced then", p.Master, f.Term)
+		}
+		last = f.Term
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package wire
+
+import (
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func partitionToProto(p view.Partition) *adminv1.Partition {
+	message := &adminv1.Partition{
+		Term: p.Term, Master: uint32(p.Master), Backups: numbers(p.Backups), Learners: numbers(p.Learners), Witnesses: numbers(p.Witnesses),
+	}
+	for _, f := range p.Formers {
+		message.Formers = append(message.Formers, &adminv1.Partition{
+			Term: f.Term, Master: uint32(f.Master), Backups: numbers(f.Backups), Witnesses: numbers(f.Witnesses),
+		})
+	}
+	return message
+}
+
+func partitionFromProto(message *adminv1.Partition) view.Partition {
+	p := view.Partition{
+		Term: message.GetTerm(), Master: view.MemberID(message.GetMaster()),
+		Backups: ids(message.GetBackups()), Learners: ids(message.GetLearners()), Witnesses: ids(message.GetWitnesses()),
+	}
+	for _, f := range message.GetFormers() {
+		p.Formers = append(p.Formers, view.Former{
+			Term: f.GetTerm(), Master: view.MemberID(f.GetMaster()), Backups: ids(f.GetBackups()), Witnesses: ids(f.GetWitnesses()),
+		})
+	}
+	return p
+}
+
+func numbers(ids []view.MemberID) []uint32 {
+	var numbers []uint32
+	for _, id := range ids {
+		numbers = append(numbers, uint32(id))
+	}
+	return numbers
+}
+
+func ids(numbers []uint32) []view.MemberID {
+	var ids []view.MemberID
+	for _, n := range numbers {
+		ids = append(ids, view.MemberID(n))
+	}
+	return ids
+}
