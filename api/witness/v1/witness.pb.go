@@ -161,6 +161,7 @@ type Hello struct {
 	From          uint32                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"` // the member that asks, or the manager as 0
 	To            uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`     // the witness's ID
 	WireVersion   uint32                 `protobuf:"varint,4,opt,name=wire_version,json=wireVersion,proto3" json:"wire_version,omitempty"`
+	Disk          string                 `protobuf:"bytes,5,opt,name=disk,proto3" json:"disk,omitempty"` // the witness's answer only: its disk, as view.Witness.Disk names it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,8 +224,16 @@ func (x *Hello) GetWireVersion() uint32 {
 	return 0
 }
 
+func (x *Hello) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
 // Message is one question or answer. It is flat; which fields a kind uses is said beside the kind. A life is named by
-// (partition, term): the partition's number, and the term of its configuration (view.Partition.Term).
+// (partition, term): the partition's number, and the term of its configuration (view.Partition.Term). A witness that does
+// not have the life that a question names answers with the highest term of the partition that it knows, or 0.
 type Message struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.witness.v1.Kind" json:"kind,omitempty"`
@@ -240,6 +249,7 @@ type Message struct {
 	Offset        uint64                 `protobuf:"varint,11,opt,name=offset,proto3" json:"offset,omitempty"`  // RECOVERY_DATA: how many requests were received before
 	Last          bool                   `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`      // RECOVERY_DATA_REPLY: no more follow
 	Refused       string                 `protobuf:"bytes,13,opt,name=refused,proto3" json:"refused,omitempty"` // a reply that is not accepted: why, for people; empty for a plain conflict
+	Disk          string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START: the disk that is meant; another one, which lost what it saved, refuses
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,6 +371,13 @@ func (x *Message) GetLast() bool {
 func (x *Message) GetRefused() string {
 	if x != nil {
 		return x.Refused
+	}
+	return ""
+}
+
+func (x *Message) GetDisk() string {
+	if x != nil {
+		return x.Disk
 	}
 	return ""
 }
@@ -539,12 +556,13 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x1capi/witness/v1/witness.proto\x12\x16georegister.witness.v1\"y\n" +
 	"\x05Frame\x123\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.georegister.witness.v1.HelloR\x05hello\x12;\n" +
-	"\bmessages\x18\x02 \x03(\v2\x1f.georegister.witness.v1.MessageR\bmessages\"h\n" +
+	"\bmessages\x18\x02 \x03(\v2\x1f.georegister.witness.v1.MessageR\bmessages\"|\n" +
 	"\x05Hello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\rR\x02to\x12!\n" +
-	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\"\xae\x03\n" +
+	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\x12\x12\n" +
+	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xc2\x03\n" +
 	"\aMessage\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.georegister.witness.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\x04R\x02op\x12\x1c\n" +
@@ -559,7 +577,8 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	" \x03(\v2\x1f.georegister.witness.v1.RequestR\brequests\x12\x16\n" +
 	"\x06offset\x18\v \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04last\x18\f \x01(\bR\x04last\x12\x18\n" +
-	"\arefused\x18\r \x01(\tR\arefused\"6\n" +
+	"\arefused\x18\r \x01(\tR\arefused\x12\x12\n" +
+	"\x04disk\x18\x0e \x01(\tR\x04disk\"6\n" +
 	"\x02ID\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"F\n" +
