@@ -56,6 +56,15 @@ const (
 	Kind_TRANSFER_PAGE    Kind = 35
 	// To a witness of the view, and back from it: witness says what (replica/protocol/curp).
 	Kind_WITNESS Kind = 40
+	// CURP (replica/protocol/curp): curp says the rest.
+	Kind_UPDATE            Kind = 50 // a client has the master execute a request
+	Kind_UPDATE_REPLY      Kind = 51
+	Kind_MASTER_READ       Kind = 52 // a client reads at the master
+	Kind_MASTER_READ_REPLY Kind = 53
+	Kind_SYNC              Kind = 54 // the master replicates its log, and asks for leases
+	Kind_SYNC_REPLY        Kind = 55
+	Kind_COPY              Kind = 56 // who can't follow the log asks for a page of the state
+	Kind_COPY_PAGE         Kind = 57
 )
 
 // Enum value maps for Kind.
@@ -86,33 +95,49 @@ var (
 		34: "TRANSFER",
 		35: "TRANSFER_PAGE",
 		40: "WITNESS",
+		50: "UPDATE",
+		51: "UPDATE_REPLY",
+		52: "MASTER_READ",
+		53: "MASTER_READ_REPLY",
+		54: "SYNC",
+		55: "SYNC_REPLY",
+		56: "COPY",
+		57: "COPY_PAGE",
 	}
 	Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED": 0,
-		"READ1":            1,
-		"READ1_REPLY":      2,
-		"READ2":            3,
-		"READ2_REPLY":      4,
-		"WRITE1":           5,
-		"WRITE1_REPLY":     6,
-		"WRITE2":           7,
-		"WRITE2_REPLY":     8,
-		"PRE_ACCEPT":       10,
-		"PRE_ACCEPT_OK":    11,
-		"ACCEPT":           12,
-		"ACCEPT_OK":        13,
-		"COMMIT":           14,
-		"EXECUTED":         15,
-		"PREPARE":          16,
-		"PREPARE_OK":       17,
-		"NACK":             18,
-		"JOIN_QUERY":       30,
-		"JOIN_QUERY_REPLY": 31,
-		"ADOPT":            32,
-		"ADOPT_OK":         33,
-		"TRANSFER":         34,
-		"TRANSFER_PAGE":    35,
-		"WITNESS":          40,
+		"KIND_UNSPECIFIED":  0,
+		"READ1":             1,
+		"READ1_REPLY":       2,
+		"READ2":             3,
+		"READ2_REPLY":       4,
+		"WRITE1":            5,
+		"WRITE1_REPLY":      6,
+		"WRITE2":            7,
+		"WRITE2_REPLY":      8,
+		"PRE_ACCEPT":        10,
+		"PRE_ACCEPT_OK":     11,
+		"ACCEPT":            12,
+		"ACCEPT_OK":         13,
+		"COMMIT":            14,
+		"EXECUTED":          15,
+		"PREPARE":           16,
+		"PREPARE_OK":        17,
+		"NACK":              18,
+		"JOIN_QUERY":        30,
+		"JOIN_QUERY_REPLY":  31,
+		"ADOPT":             32,
+		"ADOPT_OK":          33,
+		"TRANSFER":          34,
+		"TRANSFER_PAGE":     35,
+		"WITNESS":           40,
+		"UPDATE":            50,
+		"UPDATE_REPLY":      51,
+		"MASTER_READ":       52,
+		"MASTER_READ_REPLY": 53,
+		"SYNC":              54,
+		"SYNC_REPLY":        55,
+		"COPY":              56,
+		"COPY_PAGE":         57,
 	}
 )
 
@@ -418,6 +443,7 @@ type Message struct {
 	Instance      *Instance   `protobuf:"bytes,14,opt,name=instance,proto3" json:"instance,omitempty"`
 	Transfer      *Transfer   `protobuf:"bytes,15,opt,name=transfer,proto3" json:"transfer,omitempty"`
 	Witness       *v1.Message `protobuf:"bytes,16,opt,name=witness,proto3" json:"witness,omitempty"`
+	Curp          *Curp       `protobuf:"bytes,17,opt,name=curp,proto3" json:"curp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,6 +586,13 @@ func (x *Message) GetTransfer() *Transfer {
 func (x *Message) GetWitness() *v1.Message {
 	if x != nil {
 		return x.Witness
+	}
+	return nil
+}
+
+func (x *Message) GetCurp() *Curp {
+	if x != nil {
+		return x.Curp
 	}
 	return nil
 }
@@ -1635,6 +1668,686 @@ func (x *Record) GetValue() []byte {
 	return nil
 }
 
+// Curp is what the client, the master, the backups and the learners of a partition say to each other.
+type Curp struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Term    uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`       // of the partition; whoever has another one refuses
+	Request *Request               `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`  // UPDATE
+	Sync    bool                   `protobuf:"varint,3,opt,name=sync,proto3" json:"sync,omitempty"`       // UPDATE: to be answered when all backups hold it
+	Synced  bool                   `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`   // a reply: all backups hold what it tells of
+	Waited  bool                   `protobuf:"varint,5,opt,name=waited,proto3" json:"waited,omitempty"`   // a reply: it waited for a sync
+	Refused bool                   `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"` // a reply: the sender is not the master of the term, or does not serve yet
+	Answer  *Answer                `protobuf:"bytes,7,opt,name=answer,proto3" json:"answer,omitempty"`    // UPDATE_REPLY, MASTER_READ_REPLY
+	Entries []*LogEntry            `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`  // SYNC
+	Last    uint64                 `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`       // SYNC: index of the master's last entry. SYNC_REPLY: of the last one held
+	Commit  uint64                 `protobuf:"varint,10,opt,name=commit,proto3" json:"commit,omitempty"`  // SYNC: all backups hold the entries up to this one
+	History []*TermStart           `protobuf:"bytes,11,rep,name=history,proto3" json:"history,omitempty"` // SYNC: the terms of the master's log
+	// A lease is asked for by the sender's clock, in nanoseconds, which the answer returns with the duration.
+	Asked         int64     `protobuf:"varint,12,opt,name=asked,proto3" json:"asked,omitempty"`         // SYNC, returned by SYNC_REPLY
+	Granted       int64     `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"`     // SYNC_REPLY: the sender serves as no later master for so long
+	Wanted        int64     `protobuf:"varint,14,opt,name=wanted,proto3" json:"wanted,omitempty"`       // SYNC_REPLY, returned by SYNC
+	Delegated     int64     `protobuf:"varint,15,opt,name=delegated,proto3" json:"delegated,omitempty"` // SYNC: the backup may answer reads for so long
+	Lacking       bool      `protobuf:"varint,16,opt,name=lacking,proto3" json:"lacking,omitempty"`     // SYNC_REPLY: the sender needs a copy of the state, or is being sent one
+	After         []byte    `protobuf:"bytes,17,opt,name=after,proto3" json:"after,omitempty"`          // COPY: the page starts behind this record
+	Records       []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
+	Done          bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
+	Start         uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE: the entries behind this one follow by SYNC. COPY: the same, from the second page on
+	Nonce         uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY: of the sender's process
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Curp) Reset() {
+	*x = Curp{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Curp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Curp) ProtoMessage() {}
+
+func (x *Curp) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Curp.ProtoReflect.Descriptor instead.
+func (*Curp) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Curp) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Curp) GetRequest() *Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *Curp) GetSync() bool {
+	if x != nil {
+		return x.Sync
+	}
+	return false
+}
+
+func (x *Curp) GetSynced() bool {
+	if x != nil {
+		return x.Synced
+	}
+	return false
+}
+
+func (x *Curp) GetWaited() bool {
+	if x != nil {
+		return x.Waited
+	}
+	return false
+}
+
+func (x *Curp) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *Curp) GetAnswer() *Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *Curp) GetEntries() []*LogEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *Curp) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Curp) GetCommit() uint64 {
+	if x != nil {
+		return x.Commit
+	}
+	return 0
+}
+
+func (x *Curp) GetHistory() []*TermStart {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+func (x *Curp) GetAsked() int64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *Curp) GetGranted() int64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *Curp) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *Curp) GetDelegated() int64 {
+	if x != nil {
+		return x.Delegated
+	}
+	return 0
+}
+
+func (x *Curp) GetLacking() bool {
+	if x != nil {
+		return x.Lacking
+	}
+	return false
+}
+
+func (x *Curp) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Curp) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *Curp) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *Curp) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Curp) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+// Request is an update as its client records it at witnesses and sends it to the master.
+type Request struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The id of the command is set in any case; of a write (and a delete) there is no function.
+	Command       *Command `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	Present       bool     `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
+	Value         []byte   `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Request) Reset() {
+	*x = Request{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Request) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Request) ProtoMessage() {}
+
+func (x *Request) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Request.ProtoReflect.Descriptor instead.
+func (*Request) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Request) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Request) GetCommand() *Command {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *Request) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *Request) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// LogEntry is what one request made of the state: records that are set, and keys of records that are deleted. It names
+// the request for the witnesses to drop.
+type LogEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"` // of the register
+	Session       uint64                 `protobuf:"fixed64,4,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
+	Records       []*Record              `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
+	Deleted       [][]byte               `protobuf:"bytes,7,rep,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogEntry) Reset() {
+	*x = LogEntry{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogEntry) ProtoMessage() {}
+
+func (x *LogEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
+func (*LogEntry) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LogEntry) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *LogEntry) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *LogEntry) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *LogEntry) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *LogEntry) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LogEntry) GetRecords() []*Record {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *LogEntry) GetDeleted() [][]byte {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
+}
+
+// TermStart says with which index a term begins in a log. Terms without entries are left out.
+type TermStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Start         uint64                 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TermStart) Reset() {
+	*x = TermStart{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TermStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TermStart) ProtoMessage() {}
+
+func (x *TermStart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TermStart.ProtoReflect.Descriptor instead.
+func (*TermStart) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *TermStart) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *TermStart) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+// PartitionRecord is what a member knows of its part in a partition.
+type PartitionRecord struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Term      uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`              // the highest in which it took part
+	Master    bool                   `protobuf:"varint,2,opt,name=master,proto3" json:"master,omitempty"`          // in that term: its state has all of its log
+	Backups   []uint32               `protobuf:"varint,3,rep,packed,name=backups,proto3" json:"backups,omitempty"` // of that term
+	Recovered uint64                 `protobuf:"varint,4,opt,name=recovered,proto3" json:"recovered,omitempty"`    // the highest term that it has served in as the master
+	Applied   uint64                 `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`        // a backup's state has the log up to this entry
+	Commit    uint64                 `protobuf:"varint,6,opt,name=commit,proto3" json:"commit,omitempty"`          // all backups hold the log up to this entry, at least
+	Floor     uint64                 `protobuf:"varint,7,opt,name=floor,proto3" json:"floor,omitempty"`            // entries up to this one are not kept any more
+	History   []*TermStart           `protobuf:"bytes,8,rep,name=history,proto3" json:"history,omitempty"`
+	// A copy of the state that is, or was, under way. What it holds is the state of no moment until the log up to
+	// through is applied to it.
+	Copying       bool   `protobuf:"varint,9,opt,name=copying,proto3" json:"copying,omitempty"`
+	Cursor        []byte `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Start         uint64 `protobuf:"varint,11,opt,name=start,proto3" json:"start,omitempty"`
+	Through       uint64 `protobuf:"varint,12,opt,name=through,proto3" json:"through,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartitionRecord) Reset() {
+	*x = PartitionRecord{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionRecord) ProtoMessage() {}
+
+func (x *PartitionRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionRecord.ProtoReflect.Descriptor instead.
+func (*PartitionRecord) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PartitionRecord) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetMaster() bool {
+	if x != nil {
+		return x.Master
+	}
+	return false
+}
+
+func (x *PartitionRecord) GetBackups() []uint32 {
+	if x != nil {
+		return x.Backups
+	}
+	return nil
+}
+
+func (x *PartitionRecord) GetRecovered() uint64 {
+	if x != nil {
+		return x.Recovered
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetCommit() uint64 {
+	if x != nil {
+		return x.Commit
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetHistory() []*TermStart {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+func (x *PartitionRecord) GetCopying() bool {
+	if x != nil {
+		return x.Copying
+	}
+	return false
+}
+
+func (x *PartitionRecord) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+func (x *PartitionRecord) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetThrough() uint64 {
+	if x != nil {
+		return x.Through
+	}
+	return 0
+}
+
+// PartitionSession is what a partition remembers of a session, beside the answers that are not acknowledged.
+type PartitionSession struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	FirstIncomplete uint64                 `protobuf:"varint,1,opt,name=first_incomplete,json=firstIncomplete,proto3" json:"first_incomplete,omitempty"`
+	SeenAt          int64                  `protobuf:"varint,2,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"` // of a client's, the latest issue time; 0 of one that has none
+	UsedAt          uint64                 `protobuf:"varint,3,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"` // index of the entry that used it last
+	UsedIn          uint64                 `protobuf:"varint,4,opt,name=used_in,json=usedIn,proto3" json:"used_in,omitempty"` // and its term
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PartitionSession) Reset() {
+	*x = PartitionSession{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionSession) ProtoMessage() {}
+
+func (x *PartitionSession) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionSession.ProtoReflect.Descriptor instead.
+func (*PartitionSession) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PartitionSession) GetFirstIncomplete() uint64 {
+	if x != nil {
+		return x.FirstIncomplete
+	}
+	return 0
+}
+
+func (x *PartitionSession) GetSeenAt() int64 {
+	if x != nil {
+		return x.SeenAt
+	}
+	return 0
+}
+
+func (x *PartitionSession) GetUsedAt() uint64 {
+	if x != nil {
+		return x.UsedAt
+	}
+	return 0
+}
+
+func (x *PartitionSession) GetUsedIn() uint64 {
+	if x != nil {
+		return x.UsedIn
+	}
+	return 0
+}
+
+// SessionHorizon: clients' sessions last seen no later than this may be forgotten.
+type SessionHorizon struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SeenAt        int64                  `protobuf:"varint,1,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	Session       uint64                 `protobuf:"fixed64,2,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionHorizon) Reset() {
+	*x = SessionHorizon{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionHorizon) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionHorizon) ProtoMessage() {}
+
+func (x *SessionHorizon) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionHorizon.ProtoReflect.Descriptor instead.
+func (*SessionHorizon) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *SessionHorizon) GetSeenAt() int64 {
+	if x != nil {
+		return x.SeenAt
+	}
+	return 0
+}
+
+func (x *SessionHorizon) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
 var File_api_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_peer_proto_rawDesc = "" +
@@ -1657,7 +2370,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
 	"\ajoining\x18\n" +
 	" \x03(\rR\ajoining\x12\x18\n" +
-	"\aleaving\x18\v \x03(\rR\aleaving\"\xfd\x03\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\xac\x04\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -1675,7 +2388,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04same\x18\r \x01(\bR\x04same\x129\n" +
 	"\binstance\x18\x0e \x01(\v2\x1d.georegister.peer.v1.InstanceR\binstance\x129\n" +
 	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\x129\n" +
-	"\awitness\x18\x10 \x01(\v2\x1f.georegister.witness.v1.MessageR\awitness\"\xaa\x03\n" +
+	"\awitness\x18\x10 \x01(\v2\x1f.georegister.witness.v1.MessageR\awitness\x12-\n" +
+	"\x04curp\x18\x11 \x01(\v2\x19.georegister.peer.v1.CurpR\x04curp\"\xaa\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -1760,7 +2474,68 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04done\x18\x04 \x01(\bR\x04done\"0\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value*\xfc\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\x91\x05\n" +
+	"\x04Curp\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x126\n" +
+	"\arequest\x18\x02 \x01(\v2\x1c.georegister.peer.v1.RequestR\arequest\x12\x12\n" +
+	"\x04sync\x18\x03 \x01(\bR\x04sync\x12\x16\n" +
+	"\x06synced\x18\x04 \x01(\bR\x06synced\x12\x16\n" +
+	"\x06waited\x18\x05 \x01(\bR\x06waited\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\bR\arefused\x123\n" +
+	"\x06answer\x18\a \x01(\v2\x1b.georegister.peer.v1.AnswerR\x06answer\x127\n" +
+	"\aentries\x18\b \x03(\v2\x1d.georegister.peer.v1.LogEntryR\aentries\x12\x12\n" +
+	"\x04last\x18\t \x01(\x04R\x04last\x12\x16\n" +
+	"\x06commit\x18\n" +
+	" \x01(\x04R\x06commit\x128\n" +
+	"\ahistory\x18\v \x03(\v2\x1e.georegister.peer.v1.TermStartR\ahistory\x12\x14\n" +
+	"\x05asked\x18\f \x01(\x03R\x05asked\x12\x18\n" +
+	"\agranted\x18\r \x01(\x03R\agranted\x12\x16\n" +
+	"\x06wanted\x18\x0e \x01(\x03R\x06wanted\x12\x1c\n" +
+	"\tdelegated\x18\x0f \x01(\x03R\tdelegated\x12\x18\n" +
+	"\alacking\x18\x10 \x01(\bR\alacking\x12\x14\n" +
+	"\x05after\x18\x11 \x01(\fR\x05after\x125\n" +
+	"\arecords\x18\x12 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x12\n" +
+	"\x04done\x18\x13 \x01(\bR\x04done\x12\x14\n" +
+	"\x05start\x18\x14 \x01(\x04R\x05start\x12\x14\n" +
+	"\x05nonce\x18\x15 \x01(\x04R\x05nonce\"\x83\x01\n" +
+	"\aRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x126\n" +
+	"\acommand\x18\x02 \x01(\v2\x1c.georegister.peer.v1.CommandR\acommand\x12\x18\n" +
+	"\apresent\x18\x03 \x01(\bR\apresent\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\fR\x05value\"\xc9\x01\n" +
+	"\bLogEntry\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x06R\asession\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\x04R\x06number\x125\n" +
+	"\arecords\x18\x06 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x18\n" +
+	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
+	"\tTermStart\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\xd9\x02\n" +
+	"\x0fPartitionRecord\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
+	"\abackups\x18\x03 \x03(\rR\abackups\x12\x1c\n" +
+	"\trecovered\x18\x04 \x01(\x04R\trecovered\x12\x18\n" +
+	"\aapplied\x18\x05 \x01(\x04R\aapplied\x12\x16\n" +
+	"\x06commit\x18\x06 \x01(\x04R\x06commit\x12\x14\n" +
+	"\x05floor\x18\a \x01(\x04R\x05floor\x128\n" +
+	"\ahistory\x18\b \x03(\v2\x1e.georegister.peer.v1.TermStartR\ahistory\x12\x18\n" +
+	"\acopying\x18\t \x01(\bR\acopying\x12\x16\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\fR\x06cursor\x12\x14\n" +
+	"\x05start\x18\v \x01(\x04R\x05start\x12\x18\n" +
+	"\athrough\x18\f \x01(\x04R\athrough\"\x88\x01\n" +
+	"\x10PartitionSession\x12)\n" +
+	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
+	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +
+	"\aused_at\x18\x03 \x01(\x04R\x06usedAt\x12\x17\n" +
+	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
+	"\x0eSessionHorizon\x12\x17\n" +
+	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\xf5\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -1794,7 +2569,17 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\bADOPT_OK\x10!\x12\f\n" +
 	"\bTRANSFER\x10\"\x12\x11\n" +
 	"\rTRANSFER_PAGE\x10#\x12\v\n" +
-	"\aWITNESS\x10(*a\n" +
+	"\aWITNESS\x10(\x12\n" +
+	"\n" +
+	"\x06UPDATE\x102\x12\x10\n" +
+	"\fUPDATE_REPLY\x103\x12\x0f\n" +
+	"\vMASTER_READ\x104\x12\x15\n" +
+	"\x11MASTER_READ_REPLY\x105\x12\b\n" +
+	"\x04SYNC\x106\x12\x0e\n" +
+	"\n" +
+	"SYNC_REPLY\x107\x12\b\n" +
+	"\x04COPY\x108\x12\r\n" +
+	"\tCOPY_PAGE\x109*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +
@@ -1818,28 +2603,35 @@ func file_api_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_api_peer_v1_peer_proto_goTypes = []any{
-	(Kind)(0),              // 0: georegister.peer.v1.Kind
-	(Status)(0),            // 1: georegister.peer.v1.Status
-	(*Frame)(nil),          // 2: georegister.peer.v1.Frame
-	(*Hello)(nil),          // 3: georegister.peer.v1.Hello
-	(*Message)(nil),        // 4: georegister.peer.v1.Message
-	(*Instance)(nil),       // 5: georegister.peer.v1.Instance
-	(*InstanceID)(nil),     // 6: georegister.peer.v1.InstanceID
-	(*Command)(nil),        // 7: georegister.peer.v1.Command
-	(*Answer)(nil),         // 8: georegister.peer.v1.Answer
-	(*RegisterRecord)(nil), // 9: georegister.peer.v1.RegisterRecord
-	(*KeyState)(nil),       // 10: georegister.peer.v1.KeyState
-	(*Executed)(nil),       // 11: georegister.peer.v1.Executed
-	(*Session)(nil),        // 12: georegister.peer.v1.Session
-	(*Done)(nil),           // 13: georegister.peer.v1.Done
-	(*MemberRecord)(nil),   // 14: georegister.peer.v1.MemberRecord
-	(*Transfer)(nil),       // 15: georegister.peer.v1.Transfer
-	(*TransferRecord)(nil), // 16: georegister.peer.v1.TransferRecord
-	(*TransferSource)(nil), // 17: georegister.peer.v1.TransferSource
-	(*Record)(nil),         // 18: georegister.peer.v1.Record
-	(*v1.Message)(nil),     // 19: georegister.witness.v1.Message
+	(Kind)(0),                // 0: georegister.peer.v1.Kind
+	(Status)(0),              // 1: georegister.peer.v1.Status
+	(*Frame)(nil),            // 2: georegister.peer.v1.Frame
+	(*Hello)(nil),            // 3: georegister.peer.v1.Hello
+	(*Message)(nil),          // 4: georegister.peer.v1.Message
+	(*Instance)(nil),         // 5: georegister.peer.v1.Instance
+	(*InstanceID)(nil),       // 6: georegister.peer.v1.InstanceID
+	(*Command)(nil),          // 7: georegister.peer.v1.Command
+	(*Answer)(nil),           // 8: georegister.peer.v1.Answer
+	(*RegisterRecord)(nil),   // 9: georegister.peer.v1.RegisterRecord
+	(*KeyState)(nil),         // 10: georegister.peer.v1.KeyState
+	(*Executed)(nil),         // 11: georegister.peer.v1.Executed
+	(*Session)(nil),          // 12: georegister.peer.v1.Session
+	(*Done)(nil),             // 13: georegister.peer.v1.Done
+	(*MemberRecord)(nil),     // 14: georegister.peer.v1.MemberRecord
+	(*Transfer)(nil),         // 15: georegister.peer.v1.Transfer
+	(*TransferRecord)(nil),   // 16: georegister.peer.v1.TransferRecord
+	(*TransferSource)(nil),   // 17: georegister.peer.v1.TransferSource
+	(*Record)(nil),           // 18: georegister.peer.v1.Record
+	(*Curp)(nil),             // 19: georegister.peer.v1.Curp
+	(*Request)(nil),          // 20: georegister.peer.v1.Request
+	(*LogEntry)(nil),         // 21: georegister.peer.v1.LogEntry
+	(*TermStart)(nil),        // 22: georegister.peer.v1.TermStart
+	(*PartitionRecord)(nil),  // 23: georegister.peer.v1.PartitionRecord
+	(*PartitionSession)(nil), // 24: georegister.peer.v1.PartitionSession
+	(*SessionHorizon)(nil),   // 25: georegister.peer.v1.SessionHorizon
+	(*v1.Message)(nil),       // 26: georegister.witness.v1.Message
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
@@ -1847,29 +2639,38 @@ var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 2: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
 	5,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
 	15, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
-	19, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
-	6,  // 6: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
-	1,  // 7: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	6,  // 8: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	7,  // 9: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	8,  // 10: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	10, // 11: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	9,  // 12: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	11, // 13: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	12, // 14: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	6,  // 15: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	8,  // 16: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	13, // 17: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
-	8,  // 18: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	18, // 19: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	17, // 20: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
-	2,  // 21: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	2,  // 22: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	22, // [22:23] is the sub-list for method output_type
-	21, // [21:22] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	26, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
+	19, // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
+	6,  // 7: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
+	1,  // 8: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
+	6,  // 9: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
+	7,  // 10: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
+	8,  // 11: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
+	10, // 12: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
+	9,  // 13: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
+	11, // 14: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
+	12, // 15: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
+	6,  // 16: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
+	8,  // 17: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
+	13, // 18: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
+	8,  // 19: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
+	18, // 20: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
+	17, // 21: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
+	20, // 22: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
+	8,  // 23: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
+	21, // 24: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
+	22, // 25: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
+	18, // 26: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
+	7,  // 27: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
+	18, // 28: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
+	22, // 29: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
+	2,  // 30: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	2,  // 31: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	31, // [31:32] is the sub-list for method output_type
+	30, // [30:31] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -1883,7 +2684,7 @@ func file_api_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_peer_proto_rawDesc), len(file_api_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
