@@ -67,10 +67,11 @@ func (r *Reconciler) wan(ctx context.Context, cluster *v1alpha1.GeoRegisterClust
 
 // emulate carries out what a plan says of the network, and has its status say what failed. Nothing else waits for it.
 func (r *Reconciler) emulate(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
-	failure := errors.Join(r.applier.Remove(ctx, plan.WAN.Remove...), r.applier.Make(ctx, plan.WAN.Make...))
+	failure := errors.Join(r.applier.Remove(ctx, plan.WAN.Remove...), r.applier.Annotate(ctx, plan.WAN.Release...),
+		r.applier.Make(ctx, plan.WAN.Make...))
 	if failure == nil {
-		if n, m := len(plan.WAN.Remove), len(plan.WAN.Make); n+m > 0 {
-			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m)
+		if n, m, k := len(plan.WAN.Remove), len(plan.WAN.Make), len(plan.WAN.Release); n+m+k > 0 {
+			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m, "released", k)
 		}
 		for _, e := range plan.WAN.Events {
 			r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", e.Message)

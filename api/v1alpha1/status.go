@@ -111,6 +111,10 @@ type LinkStatus struct {
 
 	// WithinTolerance is whether the two agree.
 	WithinTolerance bool `json:"withinTolerance"`
+
+	// LastTransitionTime is since when withinTolerance is what it is.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
 // ViewStatus is the membership that is in force.

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -83,6 +84,22 @@ func (a *Applier) Remove(ctx context.Context, objects ...client.Object) error {
 		err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
 		if !apierrors.IsNotFound(err) {
 			errs = append(errs, explain("remove "+object.GetName(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Annotate sets the annotations that objects have, each only on the one that has the UID that was looked at. One that is
+// gone is fine. All are tried.
+func (a *Applier) Annotate(ctx context.Context, objects ...client.Object) error {
+	var errs []error
+	for _, object := range objects {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": object.GetAnnotations()}})
+		if err == nil {
+			err = a.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), Owner)
+		}
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another one has its name
+			errs = append(errs, explain("annotate "+object.GetName(), err))
 		}
 	}
 	return errors.Join(errs...)

@@ -94,11 +94,12 @@ func (Tell) step()          {}
 func (DeletePod) step()     {}
 func (Discard) step()       {}
 
-// WAN is what to do about the emulated network between the sites, in this order: remove objects, each only if it has
-// the UID that was observed, make others, and tell the events.
+// WAN is what to do about the emulated network between the sites, in this order: remove objects, and annotate such as are
+// being removed so that Chaos Mesh lets go of them, each only if it has the UID that was observed; make others, and tell
+// the events.
 type WAN struct {
-	Remove, Make []client.Object
-	Events       []Event
+	Remove, Release, Make []client.Object
+	Events                []Event
 }
 
 // Link is the network between two sites.

@@ -25,8 +25,13 @@ const (
 	remakeAtMost = 10 * time.Minute
 	// rttWindow is how long members remember round trips: for as long, those of before an injection count.
 	rttWindow = 13 * time.Second
+	// lostAfter is how long round trips are too short before the network counts as lost. Chaos Mesh takes all rules out of a
+	// pod for a moment whenever any of them changes, and members remember what they measured then.
+	lostAfter = 2 * rttWindow
 	// stuckAfter is how long Chaos Mesh may take to undo an object before it is said to be stuck.
 	stuckAfter = time.Minute
+	// releaseAfter is how long Chaos Mesh may wait for a pod that is gone.
+	releaseAfter = 5 * time.Second
 	// troubleAfter is how long Chaos Mesh may fail and try again before that is said to be a failure.
 	troubleAfter = 10 * time.Second
 	// podPatience is how long a pod that does not run holds up the network of the others at its site.
@@ -69,8 +74,9 @@ type network struct {
 
 	make     []client.Object
 	remove   []world.Injection
-	remade   []string // what is removed to be made again, and why
-	unwanted int      // what is removed for good
+	release  []world.Injection // what is being removed, and Chaos Mesh waits in vain
+	remade   []string          // what is removed to be made again, and why
+	unwanted int               // what is removed for good
 
 	again time.Duration // when to look again for time's sake; 0: never
 }
@@ -134,6 +140,9 @@ func (s *situation) wan(status v1alpha1.GeoRegisterClusterStatus) WAN {
 		out.Make = n.make
 		for _, i := range n.remove {
 			out.Remove = append(out.Remove, wan.Reference(s.Cluster.Namespace, i))
+		}
+		for _, i := range n.release {
+			out.Release = append(out.Release, wan.Release(s.Cluster.Namespace, i))
 		}
 		if len(n.remade) > 0 {
 			out.Events = append(out.Events, Normal("WANRemade", "Remake", "Removed parts of the emulated network to make them again: "+list(n.remade)))
@@ -287,7 +296,7 @@ func (s *situation) findLost(n *network) {
 				continue
 			}
 			after := s.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
-			if left := after - s.Now.Sub(since); left > 0 {
+			if left := max(after-s.Now.Sub(since), lostAfter-s.outFor(linkName(a.Name, b.Name))); left > 0 {
 				n.wake(left)
 				continue
 			}
@@ -299,6 +308,16 @@ func (s *situation) findLost(n *network) {
 			}
 		}
 	}
+}
+
+// outFor is for how long the status has had a pair of sites out of tolerance.
+func (s *situation) outFor(link string) time.Duration {
+	for _, l := range s.Cluster.Status.Links {
+		if l.Between == link && !l.WithinTolerance {
+			return s.Now.Sub(l.LastTransitionTime.Time)
+		}
+	}
+	return 0
 }
 
 // patience is how old an object gets before it is made again though it is as it should be. That is at least so much, and
@@ -326,6 +345,13 @@ func (s *situation) removeUnwanted(n *network, d direction, i world.Injection) {
 
 // awaitRemoval says that an object is on its way out, or that it can't get out.
 func (s *situation) awaitRemoval(n *network, at stage, d direction, i world.Injection) {
+	if s.waitsInVain(i) {
+		if left := releaseAfter - s.Now.Sub(i.Deleting); left > 0 {
+			n.wake(left)
+		} else if !i.Forced {
+			n.release = append(n.release, i)
+		}
+	}
 	if left := stuckAfter - s.Now.Sub(i.Deleting); left > 0 {
 		n.wake(left)
 		n.note(at, fmt.Sprintf("%s: NetworkChaos %s is being removed", d, i.Name))
@@ -333,6 +359,20 @@ func (s *situation) awaitRemoval(n *network, at stage, d direction, i world.Inje
 	}
 	n.note(stuck, fmt.Sprintf("%s: NetworkChaos %s is being removed, and Chaos Mesh does not let go of it: does chaos-daemon run where its pods "+
 		"are? If their rules do not matter, annotate it with %s=forced", d, i.Name, wan.ForceAnnotation))
+}
+
+// waitsInVain reports whether Chaos Mesh has taken back all rules of an object, and waits to hear so of pods that are gone.
+// It counts the versions of its own record of a pod, by the pod's name, and that count begins again with the pod that comes
+// after it, under the same name in a StatefulSet.
+func (s *situation) waitsInVain(i world.Injection) bool {
+	for _, u := range i.Unconfirmed {
+		if !slices.ContainsFunc(s.Members, func(m world.Member) bool {
+			return m.Pod != nil && m.Pod.Name == u.Pod && !m.Pod.CreationTimestamp.Time.Before(u.Applied)
+		}) {
+			return false
+		}
+	}
+	return len(i.Unconfirmed) > 0 && !i.Held
 }
 
 // remake removes an object so that it is made again once it is gone.

@@ -79,7 +79,9 @@ func (s *situation) measured(a, b string) (least time.Duration) {
 	return least
 }
 
-// placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is.
+// placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is. It counts
+// from the last time that anything changed at either site: Chaos Mesh takes all rules out of a pod, and puts the new ones in,
+// and for that moment nothing is delayed.
 func (s *situation) placedSince(n *network, a, b string) (since time.Time, placed bool) {
 	for _, d := range []direction{{a, b}, {b, a}} {
 		if n.leaving[d] {
@@ -88,11 +90,15 @@ func (s *situation) placedSince(n *network, a, b string) (since time.Time, place
 		if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
 			continue
 		}
-		i, there := n.placed[d]
-		if !there {
+		if _, there := n.placed[d]; !there {
 			return time.Time{}, false
 		}
-		for _, t := range []time.Time{i.Created, i.Since} {
+	}
+	for _, i := range s.WAN.Links {
+		if i.From != a && i.To != a && i.From != b && i.To != b {
+			continue
+		}
+		for _, t := range []time.Time{i.Created, i.Since, i.Deleting} {
 			if t.After(since) {
 				since = t
 			}
@@ -118,6 +124,12 @@ func (s *situation) projectLinks() (all []v1alpha1.LinkStatus) {
 			link.Measured = duration(p.measured)
 			if was, known := s.wasMeasured(p); known {
 				link.Measured = duration(was)
+			}
+		}
+		link.LastTransitionTime = metav1.NewTime(s.Now)
+		for _, was := range s.Cluster.Status.Links {
+			if was.Between == link.Between && was.WithinTolerance == link.WithinTolerance && !was.LastTransitionTime.IsZero() {
+				link.LastTransitionTime = was.LastTransitionTime
 			}
 		}
 		all = append(all, link)

@@ -32,20 +32,27 @@ func TestRoundTripsAreJudged(t *testing.T) {
 			*s.Cluster.Spec.WAN.TolerancePercent = 80
 		}, "", "WithinTolerance", "", "20ms"},
 		{"a little short", func(s *world.Snapshot) { measures(s, "a", "b", 9*ms) }, "", "TooShort", "a-b: a round trip of 10ms is declared, and one of 9ms was measured", "9ms"},
-		{"without effect", func(s *world.Snapshot) { measures(s, "a", "b", 9*ms-1000) }, "ab ba", "WaitingForInjection", "a-b", ""},
-		{"one member measures so", func(s *world.Snapshot) { s.Member(2).Report.Peers[0].MinRTT = ms }, "ab ba", "WaitingForInjection", "a-b", ""},
+		{"without effect", func(s *world.Snapshot) { lost(s, 9*ms-1000) }, "ab ba", "WaitingForInjection", "a-b", ""},
+		{"one member measures so", func(s *world.Snapshot) {
+			lost(s, 10*ms)
+			s.Member(2).Report.Peers[0].MinRTT = ms
+		}, "ab ba", "WaitingForInjection", "a-b", ""},
+		{"without effect for a while, as when something else changes in a pod", func(s *world.Snapshot) {
+			lost(s, ms)
+			s.Cluster.Status.Links[0].LastTransitionTime = metav1.NewTime(s.Now.Add(1 - lostAfter))
+		}, "", "TooShort", "a-b", "1ms"},
 		{"without effect, not in place for long", func(s *world.Snapshot) {
-			measures(s, "a", "b", ms)
+			lost(s, ms)
 			fresh(s, ba, remakeAfter+rttWindow-1)
 		}, "", "TooShort", "a-b", "1ms"},
 		{"without effect in one direction, which has none", func(s *world.Snapshot) {
-			measures(s, "a", "b", ms)
+			lost(s, ms)
 			s.Cluster.Spec.WAN.Links[0].Directions = []v1alpha1.Direction{{From: "b", Delay: "0s"}, {From: "a", Delay: "10ms"}}
 			drop(s, ba)
 			*injection(s, ab) = settledIn(s, ab)
 		}, "ab", "WaitingForInjection", "a-b", ""},
 		{"without effect in one direction, of which the other only loses", func(s *world.Snapshot) {
-			measures(s, "a", "b", ms)
+			lost(s, ms)
 			s.Cluster.Spec.WAN.Links[0].Directions = []v1alpha1.Direction{{From: "b", Delay: "0s", Loss: "1%"}, {From: "a", Delay: "10ms"}}
 			*injection(s, ab), *injection(s, ba) = settledIn(s, ab), settledIn(s, ba)
 		}, "ab", "WaitingForInjection", "a-b", ""},
@@ -61,6 +68,14 @@ func TestRoundTripsAreJudged(t *testing.T) {
 		}, "", "WaitingForInjection", "a-b: a round trip of 10ms is declared, and it is measured once", ""},
 		{"in place for a moment of its own", func(s *world.Snapshot) {
 			injection(s, ab).Since = s.Now.Add(-time.Second)
+		}, "", "WaitingForInjection", "a-b", ""},
+		{"another direction of a site changed a moment ago", func(s *world.Snapshot) {
+			lost(s, ms)
+			injection(s, ca).Since = s.Now.Add(-time.Second)
+		}, "", "WaitingForInjection", "a-b", ""},
+		{"another direction of a site is being removed", func(s *world.Snapshot) {
+			lost(s, ms)
+			injection(s, ca).Deleting = s.Now.Add(-time.Second)
 		}, "", "WaitingForInjection", "a-b", ""},
 		{"nobody measured", func(s *world.Snapshot) { measures(s, "a", "b", 0) }, "", "NotMeasured", "a-b", ""},
 		{"nobody answers", func(s *world.Snapshot) {
@@ -90,6 +105,12 @@ func TestRoundTripsAreJudged(t *testing.T) {
 	}
 }
 
+// lost is a round trip between a and b that has been out of tolerance for long enough to count.
+func lost(s *world.Snapshot, rtt time.Duration) {
+	measures(s, "a", "b", rtt)
+	s.Cluster.Status.Links = []v1alpha1.LinkStatus{{Between: "a-b", Declared: "10ms", LastTransitionTime: metav1.NewTime(s.Now.Add(-lostAfter))}}
+}
+
 // What has no effect however often it is made again is made again half as often each time, without another memory than
 // the condition.
 func TestWhatIsWithoutEffectIsLeftAlone(t *testing.T) {
@@ -106,13 +127,14 @@ func TestWhatIsWithoutEffectIsLeftAlone(t *testing.T) {
 				fresh(s, d, 0)
 			}
 		}
+		s.Cluster.Status.Links = p.Status.Links
 		was, is := findPair(s.Cluster.Status.Conditions, p.Status.Conditions, v1alpha1.ConditionWANWithinTolerance)
 		if was.Status != is.Status {
 			since(s, is.Type, is.Status, is.Reason, 0)
 		}
 		s.Now = s.Now.Add(time.Second)
 	}
-	if got, want := strings.Join(at, " "), "0s 43s 1m26s 2m52s 5m44s 11m28s 21m28s 31m28s 41m28s 51m28s"; got != want {
+	if got, want := strings.Join(at, " "), "26s 1m9s 2m18s 4m36s 9m12s 18m24s 28m24s 38m24s 48m24s 58m24s"; got != want {
 		t.Errorf("it was made again at %s, want %s", got, want)
 	}
 }
@@ -120,6 +142,7 @@ func TestWhatIsWithoutEffectIsLeftAlone(t *testing.T) {
 // The status is written when a verdict changes, not for every round trip.
 func TestMeasurementsAreKeptWhileTheirVerdictIs(t *testing.T) {
 	s := wide()
+	var turned time.Time // when it came to be within tolerance, or ceased to be
 	of := func() v1alpha1.LinkStatus {
 		p := Next(*s)
 		s.Cluster.Status = p.Status
@@ -140,6 +163,11 @@ func TestMeasurementsAreKeptWhileTheirVerdictIs(t *testing.T) {
 	} {
 		measures(s, "a", "b", step.measured)
 		step.want.Between, step.want.Declared = "a-b", "10ms"
+		s.Now = s.Now.Add(time.Minute)
+		if was := s.Cluster.Status.Links; len(was) == 0 || was[0].WithinTolerance != step.want.WithinTolerance {
+			turned = s.Now
+		}
+		step.want.LastTransitionTime = metav1.NewTime(turned)
 		if got := of(); got != step.want {
 			t.Errorf("%s: %+v, want %+v", step.what, got, step.want)
 		}

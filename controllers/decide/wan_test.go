@@ -113,6 +113,15 @@ var (
 	ca     = direction{"c", "a"}
 )
 
+// undone is an object that is being removed for long enough: Chaos Mesh waits for member 2's pod, in which it had injected it
+// as soon as the pod was there.
+func undone(s *world.Snapshot, d direction) *world.Injection {
+	i := injection(s, d)
+	i.Deleting = s.Now.Add(-releaseAfter)
+	i.Unconfirmed = []world.Undoing{{Pod: s.Member(2).Pod.Name, Applied: s.Member(2).Pod.CreationTimestamp.Time}}
+	return i
+}
+
 // directions are those of objects.
 func directions(s *world.Snapshot, objects []client.Object) string {
 	var all []string
@@ -169,6 +178,11 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		}, "", "ab ba", "Injecting", "", "WaitingForInjection"},
 		{"the same one is about to go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-time.Second) }, "", "", "Injecting", "is being removed", "WaitingForInjection"},
 		{"it can't go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-stuckAfter) }, "", "", "RemovalStuck", wan.ForceAnnotation + "=forced", "WaitingForInjection"},
+		{"Chaos Mesh waits for a pod that is gone", func(s *world.Snapshot) {
+			restarted(s, 2)
+			undone(s, ab)
+			undone(s, ba).Forced = true
+		}, "", "", "Injecting", "is being removed", "WaitingForInjection"},
 		{"two of a direction", func(s *world.Snapshot) {
 			other := *injection(s, ab)
 			other.Name, other.UID = "other", "other"
@@ -313,5 +327,35 @@ func TestTheNetworkReachesNoPod(t *testing.T) {
 	}
 	if p := Next(*s); p.Step != nil {
 		t.Errorf("spec.wan leads to %+v", p.Step)
+	}
+}
+
+// Chaos Mesh is told to let go where it waits in vain, and nowhere else.
+func TestWhatWaitsInVainIsReleased(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change   func(s *world.Snapshot, i *world.Injection)
+		releases string
+	}{
+		"the pod is another one":            {func(*world.Snapshot, *world.Injection) {}, "ab"},
+		"it was removed a moment ago":       {func(s *world.Snapshot, i *world.Injection) { i.Deleting = s.Now.Add(1 - releaseAfter) }, ""},
+		"it is not being removed":           {func(s *world.Snapshot, i *world.Injection) { i.Deleting = time.Time{} }, ""},
+		"it was released":                   {func(s *world.Snapshot, i *world.Injection) { i.Forced = true }, ""},
+		"it may be in force in another pod": {func(s *world.Snapshot, i *world.Injection) { i.Held = true }, ""},
+		"the pod is the one that it was injected in": {func(s *world.Snapshot, i *world.Injection) {
+			i.Unconfirmed[0].Applied = s.Member(2).Pod.CreationTimestamp.Add(time.Second)
+		}, ""},
+		"one of two pods is": {func(s *world.Snapshot, i *world.Injection) {
+			i.Unconfirmed = append(i.Unconfirmed, world.Undoing{Pod: s.Member(1).Pod.Name, Applied: s.Now})
+		}, ""},
+		"nobody's pod":        {func(s *world.Snapshot, i *world.Injection) { i.Unconfirmed[0].Pod = "x" }, ""},
+		"it waits for no pod": {func(s *world.Snapshot, i *world.Injection) { i.Unconfirmed = nil }, ""},
+		"nobody asks for it":  {func(s *world.Snapshot, i *world.Injection) { s.Cluster.Spec.WAN = nil }, "ab"},
+		"paused":              {func(s *world.Snapshot, i *world.Injection) { s.Cluster.Spec.Paused = true }, ""},
+	} {
+		s := wide()
+		tt.change(s, undone(s, ab))
+		if got := directions(s, Next(*s).WAN.Release); got != tt.releases {
+			t.Errorf("%s: releases %q, want %q", name, got, tt.releases)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	chaos "github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,16 @@ import (
 // PauseAnnotation pauses an object of Chaos Mesh.
 const PauseAnnotation = chaos.PauseAnnotationKey
 
-// ForceAnnotation on an object that is being deleted, with the value "forced", has Chaos Mesh let it go though its rules
+// ForceAnnotation on an object that is being deleted, with the value Forced, has Chaos Mesh let it go though its rules
 // could not be removed.
-const ForceAnnotation = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
+const (
+	ForceAnnotation = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
+	Forced          = "forced"
+)
+
+// undone is the phase of a pod whose rules were taken back in Chaos Mesh's own record of that pod, whose generation it
+// then waits for (controllers/chaosimpl/networkchaos/trafficcontrol of Chaos Mesh).
+const undone chaos.Phase = "Injected/Wait"
 
 // Empty is an object without content, in the form in which objects are cached: what a newer Chaos Mesh writes in them
 // must not end a watch.
@@ -44,11 +52,16 @@ func IsObject(object any) bool {
 // Strip takes from an object what is not read, for a cache.
 func Strip(u *unstructured.Unstructured) {
 	u.SetManagedFields(nil)
-	pause, paused := u.GetAnnotations()[PauseAnnotation]
-	u.SetAnnotations(nil)
-	if paused {
-		u.SetAnnotations(map[string]string{PauseAnnotation: pause})
+	var kept map[string]string
+	for _, key := range []string{PauseAnnotation, ForceAnnotation} {
+		if value, there := u.GetAnnotations()[key]; there {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
 	}
+	u.SetAnnotations(kept)
 	delete(u.Object, "spec")
 	unstructured.RemoveNestedField(u.Object, "status", "instances")
 }
@@ -57,7 +70,7 @@ func Strip(u *unstructured.Unstructured) {
 func Read(u *unstructured.Unstructured) world.Injection {
 	i := world.Injection{
 		Name: u.GetName(), UID: u.GetUID(), From: u.GetLabels()[FromLabel], To: u.GetLabels()[ToLabel],
-		Created: u.GetCreationTimestamp().Time,
+		Created: u.GetCreationTimestamp().Time, Forced: u.GetAnnotations()[ForceAnnotation] == Forced,
 	}
 	if t := u.GetDeletionTimestamp(); t != nil {
 		i.Deleting = t.Time
@@ -96,6 +109,13 @@ func readRecords(i *world.Injection, records []*chaos.Record) {
 		_, pod, _ := strings.Cut(r.Id, "/") // namespace/name
 		before, seen := done[pod]
 		done[pod] = r.Phase == chaos.Injected && (before || !seen)
+		switch r.Phase {
+		case undone:
+			i.Unconfirmed = append(i.Unconfirmed, world.Undoing{Pod: pod, Applied: applied(r.Events)})
+		case chaos.NotInjected:
+		default:
+			i.Held = true
+		}
 		if last := lastOf(r.Events); last != nil {
 			switch {
 			case last.Type == chaos.TypeFailed && r.Phase != chaos.Injected && i.Problem == "":
@@ -115,6 +135,16 @@ func readRecords(i *world.Injection, records []*chaos.Record) {
 	slices.Sort(i.Injected)
 }
 
+// applied is when Chaos Mesh last succeeded in a pod.
+func applied(events []chaos.RecordEvent) (last time.Time) {
+	for _, e := range events {
+		if e.Operation == chaos.Apply && e.Type == chaos.TypeSucceeded && e.Timestamp != nil {
+			last = e.Timestamp.Time
+		}
+	}
+	return last
+}
+
 func lastOf(events []chaos.RecordEvent) *chaos.RecordEvent {
 	if len(events) == 0 {
 		return nil
@@ -128,5 +158,12 @@ func Reference(namespace string, i world.Injection) *unstructured.Unstructured {
 	u.SetNamespace(namespace)
 	u.SetName(i.Name)
 	u.SetUID(i.UID)
+	return u
+}
+
+// Release is a patch that has Chaos Mesh let go of an object, if it still is the one that was read.
+func Release(namespace string, i world.Injection) *unstructured.Unstructured {
+	u := Reference(namespace, i)
+	u.SetAnnotations(map[string]string{ForceAnnotation: Forced})
 	return u
 }

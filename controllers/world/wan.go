@@ -31,6 +31,18 @@ type Injection struct {
 	// AllInjected is what Chaos Mesh says of all that it chose, and Since is when the last of them was done with.
 	AllInjected bool
 	Since       time.Time
+	// Unconfirmed are pods in which it was undone, and Chaos Mesh waits to hear so. Held is whether it may still be in force in
+	// others.
+	Unconfirmed []Undoing
+	Held        bool
+	// Forced is whether Chaos Mesh was told to let it go in any case.
+	Forced bool
 	// Problem is what Chaos Mesh says is wrong, or empty.
 	Problem string
+}
+
+// Undoing is a pod in which an object of Chaos Mesh was undone.
+type Undoing struct {
+	Pod     string
+	Applied time.Time // when it had been injected there
 }

@@ -31,6 +31,7 @@ type ChaosMesh struct {
 
 	mu      sync.Mutex
 	stuck   bool                       // deletions make no progress
+	deaf    string                     // a pod of which Chaos Mesh never hears that it was undone there
 	history map[string][]metav1.Object // that there were, by direction, the first in front
 }
 
@@ -61,6 +62,14 @@ func (m *ChaosMesh) Stick(stuck bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stuck = stuck
+}
+
+// Deafen has deletions wait for a pod for ever, as Chaos Mesh waits for the versions of a pod that is gone if another one has
+// its name.
+func (m *ChaosMesh) Deafen(pod string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.deaf = m.namespace + "/" + pod
 }
 
 func (m *ChaosMesh) run(ctx context.Context) {
@@ -128,10 +137,20 @@ func (m *ChaosMesh) advance(ctx context.Context, u *unstructured.Unstructured) e
 	case u.GetDeletionTimestamp() != nil:
 		desired = "Stop"
 		m.mu.Lock()
-		stuck := m.stuck
+		stuck, deaf := m.stuck, m.deaf
 		m.mu.Unlock()
 		if stuck {
 			return nil
+		}
+		if u.GetAnnotations()[wan.ForceAnnotation] == wan.Forced {
+			u.SetFinalizers(nil)
+			return nil
+		}
+		for _, r := range records {
+			r := r.(map[string]any)
+			if r["id"] != deaf || r["phase"] != isInjected+"/Wait" {
+				step(r, false)
+			}
 		}
 		if !slices.ContainsFunc(records, func(r any) bool { return r.(map[string]any)["phase"] != notInjected }) {
 			u.SetFinalizers(nil)
@@ -150,11 +169,6 @@ func (m *ChaosMesh) advance(ctx context.Context, u *unstructured.Unstructured) e
 	default:
 		for _, r := range records {
 			step(r.(map[string]any), true)
-		}
-	}
-	if desired == "Stop" {
-		for _, r := range records {
-			step(r.(map[string]any), false)
 		}
 	}
 	err = errors.Join(

@@ -195,7 +195,8 @@ func (in *wide) usesItsRole(t *testing.T, user string) {
 			}
 		}
 	}
-	used["list"] = true // what a watch begins with where the apiserver can't stream what is there
+	used["update"] = true // Chaos Mesh's webhook asks for it when an object is annotated
+	used["list"] = true   // what a watch begins with where the apiserver can't stream what is there
 	for _, rule := range operatorRole(t).Rules {
 		if !slices.Contains(rule.Resources, "networkchaos") {
 			continue
@@ -222,6 +223,7 @@ func (in *wide) followsPods(t *testing.T) {
 	first := namesOf(w.injections(mesh, 6))
 
 	pod := "store-ca-1-0"
+	mesh.Deafen(pod)
 	w.kubelet.Hold(pod)
 	w.endPod(pod)
 	w.reason(c, v1alpha1.ConditionWANInjected, "WaitingForPods")
