@@ -60,7 +60,10 @@ var rooms = []struct {
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view"}},
 	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
-	{"witness", []string{"api/witness", "replica/register"}},
+	{"witness/cache", nil},
+	{"witness/core", []string{"api/witness", "witness/cache"}},
+	{"witness/disk", nil},
+	{"witness", []string{"api/witness", "replica/register", "replica/transport/codec"}},
 }
 
 func TestDependenciesPointOneWay(t *testing.T) {
@@ -90,6 +93,7 @@ func allowed(s source, target string) bool {
 // pure lists the rooms that hold deterministic state machines and their vocabulary.
 var pure = []string{"replica/register", "replica/view", "replica/capability", "replica/protocol",
 	"controllers/world", "controllers/build", "controllers/wan", "controllers/decide",
+	"witness/cache", "witness/core",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.

@@ -1,0 +1,311 @@
+// Package cache is what one life of a CURP witness holds: the requests that its clients saved, found by the hashes of their
+// keys (sections 4.1, 4.2 and 4.5 of the paper).
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+const (
+	// Ways is how many records can share a set of slots (appendix B.1).
+	Ways = 4
+	// DefaultSlots is the paper's number of slots (section 5.5).
+	DefaultSlots = 4096
+	// MaxSlots bounds what can be configured.
+	MaxSlots = 1 << 20
+	// MaxRequest is the size of the largest request that is saved, in bytes (section 5.5).
+	MaxRequest = 2 << 10
+	// MaxHashes bounds how many hashes a request has, so that its check stays cheap.
+	MaxHashes = 64
+	// StaleAfter is how many rounds of gc a record has to outlast before it is suspected to be garbage (section 4.5).
+	StaleAfter = 3
+)
+
+// ChunkBytes is by how much the memory of a cache grows. It never shrinks.
+const ChunkBytes = chunkEntries * MaxRequest
+
+const chunkEntries = 32
+
+// ID names a request across retries, as in RIFL.
+type ID struct{ Session, Number uint64 }
+
+// Outcome is what became of a request to save.
+type Outcome uint8
+
+// The outcomes. All but Accepted leave the cache as it is.
+const (
+	Accepted  Outcome = iota // it is held, on all its hashes
+	Conflict                 // another request holds one of its hashes
+	Full                     // one of its sets has no free slot
+	NoMemory                 // the budget is used up
+	Different                // another request has the same ID
+)
+
+// Budget bounds the memory of several caches together.
+type Budget struct {
+	Limit int64 // bytes; not positive: no bound
+	Used  int64
+}
+
+// take reserves bytes. Force never refuses: what is durable is restored under any limit.
+func (b *Budget) take(n int64, force bool) bool {
+	if !force && b.Limit > 0 && b.Used+n > b.Limit {
+		return false
+	}
+	b.Used += n
+	return true
+}
+
+// Cache is a set-associative cache of requests. A request takes a slot for each of its hashes, all or none. It is not safe
+// for concurrent use. Saving and dropping allocate nothing, except when more requests are held than ever before.
+type Cache struct {
+	slots    []slot
+	shift    uint
+	entries  []entry
+	chunks   [][]byte // the requests of chunkEntries entries each
+	free     []int32  // entries that hold nothing; the last is taken first, since its memory was used lately
+	round    uint64   // how many rounds of gc there were
+	held     int      // requests
+	taken    int      // slots
+	bytes    int      // of the requests that are held
+	suspects int      // entries that are suspected
+	budget   *Budget
+	fixed    int64 // what the slots took of the budget
+}
+
+// slot holds one hash of a request.
+type slot struct {
+	hash  uint64
+	entry int32 // index + 1; 0: the slot is free
+	next  int32 // the slot of the request's next hash, + 1; 0: none
+}
+
+// entry is a request that is held, or is free.
+type entry struct {
+	id        ID
+	written   uint64 // the round in which it was saved
+	first     int32  // the slot of its first hash, + 1; 0: the entry is free
+	length    int32  // of the request
+	suspected bool
+}
+
+const slotBytes, entryBytes = 16, 40
+
+// CheckSlots reports why a cache can't have that many slots.
+func CheckSlots(slots int) error {
+	if slots < Ways || slots > MaxSlots || bits.OnesCount(uint(slots)) != 1 {
+		return fmt.Errorf("slots: %d is not a power of two from %d to %d", slots, Ways, MaxSlots)
+	}
+	return nil
+}
+
+// errMemory is what New returns when the budget is used up.
+var errMemory = errors.New("the memory for saved requests is used up")
+
+// New makes an empty cache. Force exceeds the budget rather than failing.
+func New(slots int, budget *Budget, force bool) (*Cache, error) {
+	if err := CheckSlots(slots); err != nil {
+		return nil, err
+	}
+	fixed := int64(slots) * (slotBytes + entryBytes)
+	if !budget.take(fixed, force) {
+		return nil, errMemory
+	}
+	return &Cache{
+		slots: make([]slot, slots), shift: uint(64 - bits.Len(uint(slots/Ways-1))), budget: budget, fixed: fixed,
+		entries: make([]entry, 0, slots), free: make([]int32, 0, slots), chunks: make([][]byte, 0, (slots+chunkEntries-1)/chunkEntries),
+	}, nil
+}
+
+// Release gives the cache's memory back to the budget. The cache must not be used any more.
+func (c *Cache) Release() {
+	c.budget.Used -= c.fixed + int64(len(c.chunks))*ChunkBytes
+}
+
+// set is where the slots of a hash begin. The multiplication spreads hashes whose high bits are alike.
+func (c *Cache) set(hash uint64) int {
+	return int((hash*0x9e3779b97f4a7c15)>>c.shift) * Ways
+}
+
+// find returns the slot that holds a hash, or -1, and how many slots of its set are free.
+func (c *Cache) find(hash uint64) (at, free int) {
+	at = -1
+	begin := c.set(hash)
+	for i := begin; i < begin+Ways; i++ {
+		switch s := &c.slots[i]; {
+		case s.entry == 0:
+			free++
+		case s.hash == hash:
+			at = i
+		}
+	}
+	return at, free
+}
+
+// Save holds a request, which has 1 to MaxHashes hashes and at most MaxRequest bytes; it is copied. One that is held
+// already is accepted again. A hash that is named twice counts once.
+func (c *Cache) Save(id ID, hashes []uint64, request []byte) Outcome {
+	return c.save(id, hashes, request, c.round, false)
+}
+
+// Restore holds a request that had outlasted some rounds of gc before. Only a budget that is used up does not stop it.
+func (c *Cache) Restore(id ID, hashes []uint64, request []byte, age uint64) Outcome {
+	return c.save(id, hashes, request, c.round-min(age, c.round), true)
+}
+
+func (c *Cache) save(id ID, hashes []uint64, request []byte, written uint64, force bool) Outcome {
+	outcome, known, missing := c.check(id, hashes, request)
+	if outcome != Accepted || missing == 0 {
+		return outcome
+	}
+	e := known
+	if e < 0 {
+		if len(c.free) == 0 && !c.grow(force) {
+			return NoMemory
+		}
+		e = c.free[len(c.free)-1]
+		c.free = c.free[:len(c.free)-1]
+		c.entries[e] = entry{id: id, written: written, length: int32(len(request))}
+		copy(c.memory(e), request)
+		c.held++
+		c.bytes += len(request)
+	}
+	tail := &c.entries[e].first
+	for *tail != 0 {
+		tail = &c.slots[*tail-1].next
+	}
+	for _, hash := range hashes {
+		if i := c.place(hash, e); i >= 0 {
+			*tail = int32(i) + 1
+			tail = &c.slots[i].next
+		}
+	}
+	return Accepted
+}
+
+// check decides on a request: whether it can be held, the entry that holds a part of it already, or -1, and how many of
+// its hashes have no slot yet.
+func (c *Cache) check(id ID, hashes []uint64, request []byte) (outcome Outcome, known int32, missing int) {
+	known = -1
+	for n, hash := range hashes {
+		at, free := c.find(hash)
+		if at >= 0 {
+			e := c.slots[at].entry - 1
+			switch {
+			case c.entries[e].id != id:
+				c.suspect(e)
+				outcome = Conflict
+			case string(c.request(e)) != string(request):
+				return Different, -1, 0
+			default:
+				known = e
+			}
+			continue
+		}
+		needed, again := 1, false
+		for _, earlier := range hashes[:n] {
+			again = again || earlier == hash
+			if earlier != hash && c.set(earlier) == c.set(hash) {
+				if held, _ := c.find(earlier); held < 0 {
+					needed++
+				}
+			}
+		}
+		if again {
+			continue
+		}
+		missing++
+		if free < needed {
+			begin := c.set(hash)
+			for _, s := range c.slots[begin : begin+Ways] {
+				if s.entry != 0 {
+					c.suspect(s.entry - 1)
+				}
+			}
+			if outcome == Accepted {
+				outcome = Full
+			}
+		}
+	}
+	return outcome, known, missing
+}
+
+// place puts a hash into a free slot of its set, unless it has one, and returns the slot, or -1.
+func (c *Cache) place(hash uint64, e int32) int {
+	begin, at := c.set(hash), -1
+	for i := begin; i < begin+Ways; i++ {
+		switch s := &c.slots[i]; {
+		case s.entry == 0:
+			at = i
+		case s.hash == hash:
+			return -1 // it was held, or is named twice
+		}
+	}
+	c.slots[at] = slot{hash: hash, entry: e + 1}
+	c.taken++
+	return at
+}
+
+// grow makes chunkEntries more entries.
+func (c *Cache) grow(force bool) bool {
+	if !c.budget.take(ChunkBytes, force) {
+		return false
+	}
+	c.chunks = append(c.chunks, make([]byte, ChunkBytes))
+	for range chunkEntries {
+		c.free = append(c.free, int32(len(c.entries)))
+		c.entries = append(c.entries, entry{})
+	}
+	return true
+}
+
+// memory is where an entry's request lies.
+func (c *Cache) memory(e int32) []byte {
+	begin := int(e) % chunkEntries * MaxRequest
+	return c.chunks[e/chunkEntries][begin : begin+MaxRequest]
+}
+
+func (c *Cache) request(e int32) []byte { return c.memory(e)[:c.entries[e].length] }
+
+// Free reports whether no request that is held touches any of the hashes.
+func (c *Cache) Free(hashes []uint64) bool {
+	for _, hash := range hashes {
+		if at, _ := c.find(hash); at >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Drop frees the slot of a hash if the request that holds it has the ID, and reports whether it did. A request that is left
+// without a slot is gone.
+func (c *Cache) Drop(hash uint64, id ID) bool {
+	at, _ := c.find(hash)
+	if at < 0 {
+		return false
+	}
+	index := c.slots[at].entry - 1
+	e := &c.entries[index]
+	if e.id != id {
+		return false
+	}
+	link := &e.first
+	for *link != int32(at)+1 {
+		link = &c.slots[*link-1].next
+	}
+	*link = c.slots[at].next
+	c.slots[at] = slot{}
+	c.taken--
+	if e.first == 0 {
+		if e.suspected {
+			c.suspects--
+		}
+		c.held--
+		c.bytes -= int(e.length)
+		*e = entry{}
+		c.free = append(c.free, index)
+	}
+	return true
+}

@@ -1,0 +1,251 @@
+package core
+
+import (
+	"fmt"
+
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/witness/cache"
+)
+
+// Why a question is refused, for people.
+const (
+	refusedNoLife   = "this witness has no life for the term: it ended, never began here, or was on a lost disk"
+	refusedFrozen   = "this life is in recovery mode and accepts nothing any more"
+	refusedManager  = "only the manager begins and ends lives"
+	refusedMember   = "the manager begins and ends lives, and asks nothing else"
+	refusedLarge    = "the request is larger than 2 KiB"
+	refusedNoHashes = "the request has no hashes"
+	refusedHashes   = "the request has more than 64 hashes"
+	refusedID       = "the request has no id"
+	refusedOther    = "another request was saved under this id"
+	refusedMemory   = "the memory for saved requests is used up (memory)"
+	refusedDrops    = "more than 65536 drops; send them in several GC messages"
+	refusedTerm     = "term: give one from 1"
+	refusedNumber   = "partition: give one from 0 to 65535"
+)
+
+// Receive takes a question; what is no question is counted and ignored. The message isn't kept.
+func (w *Witness) Receive(from uint32, m *witnessv1.Message) { w.ReceiveOn(from, 0, m) }
+
+// ReceiveOn is Receive from an asker with several streams: the answer names the one it belongs to.
+func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
+	var reply witnessv1.Kind
+	switch m.GetKind() {
+	case witnessv1.Kind_RECORD, witnessv1.Kind_GC, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START, witnessv1.Kind_END, witnessv1.Kind_CHECK:
+		reply = m.Kind + 1
+	default:
+		w.stats.Ignored++
+		return
+	}
+	answer := w.answer()
+	answer.Kind, answer.Op, answer.Partition, answer.Term = reply, m.Op, m.Partition, m.Term
+	wait := false
+	if refused := refuse(from, m); refused != "" {
+		w.refuse(answer, refused)
+	} else if m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END {
+		wait = w.manage(m, answer)
+	} else if l, highest := w.find(m.Partition, m.Term); l == nil {
+		answer.Term = highest // so that the asker learns of it, if it is behind
+		w.refuse(answer, refusedNoLife)
+	} else {
+		wait = w.ask(l, m, answer)
+	}
+	envelope := Envelope{To: from, Stream: stream, Message: answer}
+	if wait && !w.config.Volatile {
+		w.effects.After = append(w.effects.After, envelope)
+	} else {
+		w.effects.Send = append(w.effects.Send, envelope)
+	}
+}
+
+// refuse is why a question is refused by everybody; empty if it isn't.
+func refuse(from uint32, m *witnessv1.Message) string {
+	manages := m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END
+	switch {
+	case manages && from != Manager:
+		return refusedManager
+	case !manages && from == Manager:
+		return refusedMember
+	case m.Partition >= maxPartitions:
+		return refusedNumber
+	case m.Term == 0:
+		return refusedTerm
+	case len(m.Hashes) > cache.MaxHashes:
+		return refusedHashes
+	case len(m.Drops) > maxDrops:
+		return refusedDrops
+	}
+	if m.Kind == witnessv1.Kind_RECORD || m.Kind == witnessv1.Kind_CHECK {
+		if len(m.Hashes) == 0 {
+			return refusedNoHashes
+		}
+	}
+	if m.Kind == witnessv1.Kind_RECORD {
+		switch {
+		case len(m.Request) > cache.MaxRequest:
+			return refusedLarge
+		case m.Id == nil:
+			return refusedID
+		}
+	}
+	return ""
+}
+
+func (w *Witness) refuse(answer *witnessv1.Message, why string) {
+	answer.Refused = why
+	w.stats.Refused++
+}
+
+// answer is an empty message.
+func (w *Witness) answer() *witnessv1.Message {
+	if n := len(w.unused); n > 0 {
+		m := w.unused[n-1]
+		w.unused = w.unused[:n-1]
+		return m
+	}
+	return &witnessv1.Message{}
+}
+
+// ask serves a question to a life, and reports whether the answer waits for the disk.
+func (w *Witness) ask(l *life, m, answer *witnessv1.Message) (wait bool) {
+	switch m.Kind {
+	case witnessv1.Kind_RECORD:
+		return w.save(l, m, answer)
+	case witnessv1.Kind_GC:
+		w.collect(l, m, answer)
+		return false // a record that a crash brings back is garbage, and will be suspected to be
+	case witnessv1.Kind_RECOVERY_DATA:
+		w.recover(l, m, answer)
+		return true
+	}
+	w.stats.Checks++
+	switch {
+	case l.frozen:
+		w.refuse(answer, refusedFrozen)
+	default:
+		answer.Accepted = l.cache.Free(m.Hashes)
+	}
+	return false // it says nothing that a crash could take back: what is not durable yet counts as saved
+}
+
+func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
+	if l.frozen {
+		w.refuse(answer, refusedFrozen)
+		return false
+	}
+	held, taken := l.cache.Held(), l.cache.Taken()
+	switch l.cache.Save(identity(m.Id), m.Hashes, m.Request) {
+	case cache.Accepted:
+		answer.Accepted = true
+		w.stats.Accepted++
+		if held != l.cache.Held() || taken != l.cache.Taken() {
+			w.persistSaved(l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request})
+		}
+		return true // also for one that is held already: it may not be durable yet
+	case cache.Conflict:
+		w.stats.Conflicts++
+	case cache.Full:
+		w.stats.Full++
+	case cache.NoMemory:
+		w.refuse(answer, refusedMemory)
+	case cache.Different:
+		w.refuse(answer, refusedOther)
+	}
+	return false
+}
+
+func (w *Witness) collect(l *life, m, answer *witnessv1.Message) {
+	if l.frozen {
+		w.refuse(answer, refusedFrozen)
+		return
+	}
+	begin := w.openRecord()
+	w.beginDropped(l)
+	for _, d := range m.Drops {
+		if d.GetId() != nil && l.cache.Drop(d.Hash, identity(d.Id)) {
+			w.stats.Dropped++
+			w.addDropped(d.Hash, identity(d.Id))
+		}
+	}
+	w.closeRecord(begin)
+	l.cache.AddRound()
+	w.stats.Collections++
+	answer.Accepted = true
+	size := 0
+	l.cache.TakeSuspects(func(s cache.Saved) bool {
+		w.stats.Suspects++
+		answer.Requests = append(answer.Requests, request(s))
+		size += sizeOf(s)
+		return size < pageBytes && len(answer.Requests) < pageRequests
+	})
+}
+
+// recover freezes a life and answers with a page of what it holds.
+func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
+	if !l.frozen {
+		l.frozen = true
+		w.persistFrozen(l)
+	}
+	if l.order == nil {
+		l.order = l.cache.Order()
+	}
+	answer.Accepted = true
+	answer.Offset = m.Offset
+	size := 0
+	next := min(m.Offset, uint64(len(l.order)))
+	for ; next < uint64(len(l.order)) && size < pageBytes && len(answer.Requests) < pageRequests; next++ {
+		s := l.cache.At(l.order[next], nil)
+		answer.Requests = append(answer.Requests, request(s))
+		size += sizeOf(s)
+	}
+	answer.Last = next == uint64(len(l.order))
+}
+
+// manage begins or ends a life, and reports whether the answer waits for the disk.
+func (w *Witness) manage(m, answer *witnessv1.Message) (wait bool) {
+	l, highest := w.find(m.Partition, m.Term)
+	if m.Kind == witnessv1.Kind_END {
+		if l != nil || m.Term > highest {
+			w.end(m.Partition, m.Term)
+			w.persistEnded(m.Partition, m.Term)
+		}
+		answer.Accepted = true
+		return true
+	}
+	switch {
+	case w.config.Disk != "" && m.Disk != w.config.Disk:
+		w.refuse(answer, fmt.Sprintf("disk: this witness's is %q, not %q, and knows nothing of what was saved there", w.config.Disk, m.Disk))
+		return false
+	case l != nil && l.frozen:
+		w.refuse(answer, refusedFrozen)
+		return false
+	case l != nil: // asked again
+		answer.Accepted = true
+		return true
+	case m.Term <= highest:
+		answer.Term = highest
+		w.refuse(answer, fmt.Sprintf("term: %d is not above %d, which was begun or ended here", m.Term, highest))
+		return false
+	}
+	l, err := w.begin(m.Partition, m.Term, w.config.Slots, false)
+	if err != nil {
+		w.refuse(answer, err.Error())
+		return false
+	}
+	w.persistStarted(l)
+	answer.Accepted = true
+	return true
+}
+
+func identity(id *witnessv1.ID) cache.ID { return cache.ID{Session: id.Session, Number: id.Number} }
+
+// request is a copy of what is held.
+func request(s cache.Saved) *witnessv1.Request {
+	return &witnessv1.Request{
+		Id: &witnessv1.ID{Session: s.ID.Session, Number: s.ID.Number}, Hashes: append([]uint64(nil), s.Hashes...),
+		Request: append([]byte(nil), s.Request...),
+	}
+}
+
+// sizeOf is about what a request takes of a message.
+func sizeOf(s cache.Saved) int { return len(s.Request) + 8*len(s.Hashes) + 32 }

@@ -1,0 +1,202 @@
+// Package core is a CURP witness as a deterministic state machine: it is told what is asked, and answers with what must be
+// durable before which answers may leave. It has no clock, no goroutine, no socket and no disk.
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/witness/cache"
+)
+
+// Manager is who may begin and end lives, as the asker of a message.
+const Manager uint32 = 0
+
+// The defaults of Config.
+const (
+	DefaultLives  = 256
+	DefaultMemory = 1 << 30
+)
+
+const (
+	// maxPartitions bounds the numbers of partitions.
+	maxPartitions = 1 << 16
+	// pageBytes and pageRequests bound an answer that carries requests. One request always fits.
+	pageBytes    = 256 << 10
+	pageRequests = 512
+	// maxDrops bounds what one GC drops.
+	maxDrops = 1 << 16
+)
+
+// Config says how much a witness holds, and what its answers wait for.
+type Config struct {
+	Slots  int   // of each life that begins, a power of two; 0: cache.DefaultSlots
+	Lives  int   // at most; 0: DefaultLives
+	Memory int64 // of all lives together, bytes; 0: DefaultMemory
+	// Disk is the witness's, as view.Witness.Disk names it. A START that means another one is refused. Empty: it isn't
+	// looked at.
+	Disk string
+	// Volatile makes nothing durable and lets all answers leave at once: a witness that stops has lost what it saved, and
+	// must come back with another Disk.
+	Volatile bool
+}
+
+// Envelope is an answer on its way.
+type Envelope struct {
+	To      uint32 // who asked
+	Stream  uint32 // what ReceiveOn was told
+	Message *witnessv1.Message
+}
+
+// Effects are what must happen now.
+type Effects struct {
+	Send []Envelope // these leave at once
+	// Persist are records of the witness's own log, in order; none is changed or dropped without all that follow it.
+	Persist [][]byte
+	// After leave once Persist, and all that was to be persisted before, is durable. If After is empty, Persist may wait
+	// for what is persisted next.
+	After []Envelope
+
+	memory []byte // holds Persist
+}
+
+// life is one (partition, term): a master's records, in normal mode or, irreversibly, in recovery mode.
+type life struct {
+	number uint32
+	term   uint64
+	cache  *cache.Cache
+	frozen bool
+	order  []int32 // of recovery's pages; nil before the first
+}
+
+// partition is what is known of one.
+type partition struct {
+	highest uint64  // the highest term that was ever begun or ended
+	lives   []*life // by term
+}
+
+// Witness serves any number of masters. It is not safe for concurrent use.
+type Witness struct {
+	config     Config
+	budget     cache.Budget
+	partitions []*partition // by number; nil: nothing is known
+	lives      int
+	effects    Effects
+	unused     []*witnessv1.Message // answers for reuse
+	hashes     []uint64             // scratch
+	stats      Stats
+}
+
+// New makes a witness without lives.
+func New(c Config) (*Witness, error) {
+	if c.Slots == 0 {
+		c.Slots = cache.DefaultSlots
+	}
+	if c.Lives == 0 {
+		c.Lives = DefaultLives
+	}
+	if c.Memory == 0 {
+		c.Memory = DefaultMemory
+	}
+	if err := cache.CheckSlots(c.Slots); err != nil {
+		return nil, err
+	}
+	if c.Lives < 0 || c.Memory < 0 {
+		return nil, errors.New("lives and memory can't be negative; leave them out for the defaults")
+	}
+	return &Witness{config: c, budget: cache.Budget{Limit: c.Memory}}, nil
+}
+
+// Ready takes the effects of what was received. They are the caller's.
+func (w *Witness) Ready() Effects {
+	e := w.effects
+	w.effects = Effects{}
+	return e
+}
+
+// Reuse gives effects back that nobody looks at any more, answers and records included, so that the next ones need no new
+// memory. It is never necessary. A part of them can be given back in Effects of its own, each only once.
+func (w *Witness) Reuse(e Effects) {
+	for _, envelopes := range [][]Envelope{e.Send, e.After} {
+		for _, envelope := range envelopes {
+			if len(w.unused) < maxUnused {
+				envelope.Message.Reset()
+				w.unused = append(w.unused, envelope.Message)
+			}
+		}
+		clear(envelopes)
+	}
+	next := &w.effects
+	if len(next.Send) == 0 && cap(next.Send) < cap(e.Send) {
+		next.Send = e.Send[:0]
+	}
+	if len(next.After) == 0 && cap(next.After) < cap(e.After) {
+		next.After = e.After[:0]
+	}
+	if len(next.Persist) == 0 && cap(next.Persist) < cap(e.Persist) {
+		next.Persist = e.Persist[:0]
+	}
+	if len(next.memory) == 0 && cap(next.memory) < cap(e.memory) {
+		next.memory = e.memory[:0]
+	}
+}
+
+// maxUnused bounds the answers that are kept for reuse.
+const maxUnused = 4096
+
+// find returns a life, or nil, and the highest known term of its partition.
+func (w *Witness) find(number uint32, term uint64) (*life, uint64) {
+	if int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil {
+		return nil, 0
+	}
+	p := w.partitions[number]
+	for i := len(p.lives) - 1; i >= 0; i-- {
+		if p.lives[i].term == term {
+			return p.lives[i], p.highest
+		}
+	}
+	return nil, p.highest
+}
+
+// begin makes a life; force exceeds the limits. It must be of a higher term than all before.
+func (w *Witness) begin(number uint32, term uint64, slots int, force bool) (*life, error) {
+	if !force && w.lives >= w.config.Lives {
+		return nil, fmt.Errorf("there are %d lives already, the limit (lives)", w.lives)
+	}
+	c, err := cache.New(slots, &w.budget, force)
+	if err != nil {
+		return nil, err
+	}
+	p := w.raise(number, term)
+	l := &life{number: number, term: term, cache: c}
+	p.lives = append(p.lives, l)
+	w.lives++
+	return l, nil
+}
+
+// end drops a life, if it is known, and remembers its term.
+func (w *Witness) end(number uint32, term uint64) {
+	p := w.raise(number, term)
+	for i, l := range p.lives {
+		if l.term == term {
+			l.cache.Release()
+			p.lives = append(p.lives[:i], p.lives[i+1:]...)
+			w.lives--
+			return
+		}
+	}
+}
+
+// raise notes that a term of a partition was heard of from the manager.
+func (w *Witness) raise(number uint32, term uint64) *partition {
+	for uint32(len(w.partitions)) <= number {
+		w.partitions = append(w.partitions, nil)
+	}
+	if w.partitions[number] == nil {
+		w.partitions[number] = &partition{}
+	}
+	p := w.partitions[number]
+	p.highest = max(p.highest, term)
+	return p
+}
