@@ -58,6 +58,9 @@ func Finish(joint view.View) (view.View, error) {
 	next.Issued = joint.LastIssued()
 	next.Epoch++
 	next.Since = next.Epoch
+	if err := next.Validate(); err != nil { // who leaves has a part in a partition still
+		return view.View{}, fmt.Errorf("finish the change of epoch %d: %w", joint.Epoch, err)
+	}
 	return next, nil
 }
 
@@ -70,6 +73,9 @@ func Abandon(joint view.View) (view.View, error) {
 	next := joint.Before()
 	next.Issued = joint.LastIssued()
 	next.Epoch++
+	if err := next.Validate(); err != nil { // who joined has a part in a partition by now
+		return view.View{}, fmt.Errorf("abandon the change of epoch %d: %w", joint.Epoch, err)
+	}
 	return next, nil
 }
 

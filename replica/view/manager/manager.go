@@ -5,6 +5,9 @@
 // A change has two steps. From a plain view a joint one is made, in which quorums are majorities before and after the
 // change; in it the members that stay settle what they had voted on, and those that join fetch the state. Then the view
 // after it is made (Finish), or the one before it again (Abandon). docs/protocols.md says why this is safe.
+//
+// If the protocol has masters, it also decides who is master, backup and witness of each partition (Place, Partitions),
+// and which witnesses begin and end (Lives).
 package manager
 
 import (

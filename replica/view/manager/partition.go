@@ -1,0 +1,193 @@
+package manager
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Placement says how partitions are to be kept.
+type Placement struct {
+	Partitions int // how many: one for each shard
+	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses. Where
+	// too few are alive it has fewer for a while.
+	Faults int
+	// Homes are the sites of the masters, by partition; those that are missing, or empty, go round the sites in the
+	// members' order.
+	Homes []string
+	// Dedicated witnesses have pods of their own and are kept away from backups. Others run beside members and serve the
+	// partitions whose backup that member is: reads there need nobody else (appendix A.1).
+	Dedicated bool
+	// Domains are what is lost as one, such as zones, by member and witness. Who has none is lost with its site, and
+	// a witness beside a member with that member.
+	Domains map[view.MemberID]string
+}
+
+// MemberReport is what a member said of itself a short while ago. Of one that said nothing there is none.
+type MemberReport struct {
+	Member view.MemberID
+	Disk   string // as it names it; empty: not told
+	Digest string // of the view that it holds
+	// Hears are the members and witnesses that it had something from a short while ago. It hears itself.
+	Hears []view.MemberID
+	// Partitions are its parts, by partition; fewer if it is not that far.
+	Partitions []Part
+}
+
+// Part is what a member says of its part in a partition.
+type Part struct {
+	Term      uint64 // of which the rest speaks
+	Lost      bool   // a master or backup: its disk does not have what the part needs
+	Recovered bool   // a master: it has all that it was to recover, so have its backups, and it serves
+	// Restarted is a master without backups whose disk lacks what its witnesses have: it needs a term in which it recovers.
+	Restarted bool
+	CaughtUp  []view.MemberID // a master: the learners that have what its backups have
+	Length    uint64          // of the log, in entries
+}
+
+// WitnessReport is what a witness said of itself a short while ago.
+type WitnessReport struct {
+	Witness view.MemberID
+	Disk    string
+	Lives   []Life // that it keeps
+}
+
+// Life is the time of a witness in one term of a partition.
+type Life struct {
+	Witness   view.MemberID
+	Partition int
+	Term      uint64
+}
+
+// Snapshot is all that decisions on partitions are made from: the recorded view, and what its members and witnesses said.
+type Snapshot struct {
+	View      view.View
+	Placement Placement
+	Members   []MemberReport
+	Witnesses []WitnessReport
+	// Drained are members that are about to be stopped: what they are master of is handed over, and they get nothing
+	// new. Members that leave a joint view are drained.
+	Drained []view.MemberID
+}
+
+// report finds what a member said.
+func (s *Snapshot) report(id view.MemberID) *MemberReport {
+	i := slices.IndexFunc(s.Members, func(r MemberReport) bool { return r.Member == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.Members[i]
+}
+
+// hears reports whether a member said that it hears another one, and whether it said anything.
+func (s *Snapshot) hears(member, other view.MemberID) (hears, told bool) {
+	r := s.report(member)
+	if r == nil {
+		return false, false
+	}
+	return member == other || slices.Contains(r.Hears, other), true
+}
+
+// Suspected reports whether a quorum of members say that they don't hear a member or a witness. That the manager does
+// not hear it counts for nothing: it may be the manager that is cut off.
+func (s *Snapshot) Suspected(id view.MemberID) bool {
+	return s.View.Quorum(func(m view.MemberID) bool {
+		hears, told := s.hears(m, id)
+		return told && !hears
+	})
+}
+
+// Alive reports whether a quorum of members, itself among them, say that they hear a member or a witness.
+func (s *Snapshot) Alive(id view.MemberID) bool {
+	return !s.lost(id) && s.View.Quorum(func(m view.MemberID) bool {
+		hears, _ := s.hears(m, id)
+		return hears
+	})
+}
+
+// lost reports whether a member or a witness says that it is on another disk than the view names: what it had is gone.
+func (s *Snapshot) lost(id view.MemberID) bool {
+	if i := s.View.Index(id); i >= 0 {
+		r := s.report(id)
+		return r != nil && r.Disk != "" && r.Disk != s.View.Members[i].Disk
+	}
+	w, known := s.View.Witness(id)
+	return !known || slices.ContainsFunc(s.Witnesses, func(r WitnessReport) bool {
+		return r.Witness == id && r.Disk != "" && r.Disk != w.Disk
+	})
+}
+
+// drained reports whether a member is to have nothing new.
+func (s *Snapshot) drained(id view.MemberID) bool {
+	i := s.View.Index(id)
+	return slices.Contains(s.Drained, id) || i >= 0 && s.View.Members[i].Leaving
+}
+
+// part is what a member said of its part in a partition of the term that the view has.
+func (s *Snapshot) part(id view.MemberID, partition int) Part {
+	r := s.report(id)
+	if r == nil || partition >= len(r.Partitions) || r.Partitions[partition].Term != s.View.Partitions[partition].Term {
+		return Part{}
+	}
+	return r.Partitions[partition]
+}
+
+// committed reports whether the recorded view took hold.
+func (s *Snapshot) committed() bool {
+	digests := map[view.MemberID]string{}
+	for _, r := range s.Members {
+		digests[r.Member] = r.Digest
+	}
+	return Committed(s.View, digests)
+}
+
+// domain is what a member or a witness is lost with.
+func (p *Placement) domain(v *view.View, id view.MemberID) string {
+	if w, known := v.Witness(id); known {
+		if d, given := p.Domains[id]; given && w.Beside == 0 {
+			return d
+		}
+		if w.Beside != 0 {
+			return p.domain(v, w.Beside)
+		}
+		return "site " + w.Site
+	}
+	if d, given := p.Domains[id]; given {
+		return d
+	}
+	if i := v.Index(id); i >= 0 {
+		return "site " + v.Members[i].Site
+	}
+	return ""
+}
+
+// home is the site where the master of a partition belongs.
+func (p *Placement) home(v *view.View, partition int) string {
+	if partition < len(p.Homes) && p.Homes[partition] != "" {
+		return p.Homes[partition]
+	}
+	var sites []string
+	for _, m := range v.Members {
+		if !slices.Contains(sites, m.Site) {
+			sites = append(sites, m.Site)
+		}
+	}
+	return sites[partition%len(sites)]
+}
+
+// Validate reports what makes a placement unusable for a view.
+func (p *Placement) Validate(v view.View) error {
+	switch {
+	case p.Partitions < 1:
+		return fmt.Errorf("place partitions: %d of them; there has to be one for each shard", p.Partitions)
+	case p.Faults < 0:
+		return fmt.Errorf("place partitions: faults is %d; it can't be negative", p.Faults)
+	}
+	for i, home := range p.Homes {
+		if home != "" && !slices.ContainsFunc(v.Members, func(m view.Member) bool { return m.Site == home }) {
+			return fmt.Errorf("place partition %d: no member is at site %q, its home", i, home)
+		}
+	}
+	return nil
+}

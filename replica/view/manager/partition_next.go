@@ -1,0 +1,292 @@
+package manager
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Decision is what is to be done about partitions.
+type Decision struct {
+	// Next is the view to record, then to tell; its epoch is 0 if there is nothing to change.
+	Next    view.View
+	Changes []string // why, for people: a line for each partition that changes
+	Waits   []string // what can't be done yet, and what it waits for
+}
+
+// Changed reports whether there is a view to record.
+func (d *Decision) Changed() bool { return d.Next.Epoch > 0 }
+
+// Partitions decides on the view that follows the recorded one: another master for one that a quorum of members does not
+// hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes one step at most, with a
+// term of its own unless only its recovery ended. The snapshot may be old or wrong in what it says of who is alive:
+// terms fence those that live on.
+func Partitions(s Snapshot) (d Decision) {
+	if len(s.View.Partitions) == 0 {
+		return d
+	}
+	if !s.committed() {
+		d.Waits = append(d.Waits, fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet", s.View.Epoch))
+		return d
+	}
+	next := s.View
+	next.Epoch++
+	next.Issued = s.View.LastIssued()
+	next.Partitions = slices.Clone(s.View.Partitions)
+	for i := range s.View.Partitions {
+		m := mover{s: &s, i: i, p: s.View.Partitions[i], epoch: next.Epoch}
+		m.chooser = chooser{view: &s.View, placement: &s.Placement, able: m.able}
+		if m.step(); m.moved {
+			next.Partitions[i] = m.next
+			d.Changes = append(d.Changes, fmt.Sprintf("partition %d: %s", i, m.why))
+		} else if m.why != "" {
+			d.Waits = append(d.Waits, fmt.Sprintf("partition %d: %s", i, m.why))
+		}
+	}
+	if len(d.Changes) == 0 {
+		return d
+	}
+	if err := next.Validate(); err != nil { // not reached: a last line of defence before what can't be taken back
+		return Decision{Waits: append(d.Waits, fmt.Sprintf("the next view would be wrong: %v", err))}
+	}
+	d.Next = next
+	return d
+}
+
+// mover decides on one partition.
+type mover struct {
+	chooser
+	s     *Snapshot
+	i     int
+	p     view.Partition
+	epoch uint64
+
+	next  view.Partition
+	moved bool
+	why   string
+}
+
+// gone reports whether somebody is to be replaced.
+func (m *mover) gone(id view.MemberID) bool {
+	return m.s.lost(id) || m.s.part(id, m.i).Lost || m.s.Suspected(id)
+}
+
+// able is who may get a new role.
+func (m *mover) able(id view.MemberID) bool { return m.s.Alive(id) && !m.s.drained(id) }
+
+func (m *mover) move(next view.Partition, format string, args ...any) {
+	m.next, m.moved = next, true
+	m.why = fmt.Sprintf(format, args...)
+}
+
+func (m *mover) wait(format string, args ...any) { m.why = fmt.Sprintf(format, args...) }
+
+func (m *mover) step() {
+	switch {
+	case m.gone(m.p.Master):
+		m.failOver()
+	case m.s.part(m.p.Master, m.i).Restarted:
+		m.reform(m.p.Master, m.p.Backups, "its master %d restarted, and has to recover from a witness", m.p.Master)
+	case len(m.p.Formers) > 0:
+		m.recover()
+	case !m.s.Alive(m.p.Master):
+		m.wait("too few members say whether they hear its master %d", m.p.Master)
+	default:
+		m.tend()
+	}
+}
+
+// failOver has a backup take the place of the master: one that was a backup, or the master, in all terms that are not
+// recovered, since it has all that was synced in them. Of several, the one with the longest log.
+func (m *mover) failOver() {
+	var best view.MemberID
+	for _, id := range m.p.Backups {
+		if m.gone(id) || !m.s.Alive(id) || !m.knewAll(id) {
+			continue
+		}
+		if best == 0 || cmp.Or(leaving(m.s, id)-leaving(m.s, best), cmp.Compare(m.s.part(best, m.i).Length, m.s.part(id, m.i).Length)) < 0 {
+			best = id
+		}
+	}
+	lost := "is not heard by a quorum of members"
+	if m.s.lost(m.p.Master) || m.s.part(m.p.Master, m.i).Lost {
+		lost = "has lost its disk"
+	}
+	if best == 0 {
+		m.wait("its master %d %s, and none of its backups %v, of those that have been one since term %d, is heard: wait for one of them, or for the master",
+			m.p.Master, lost, m.p.Backups, m.oldest())
+		return
+	}
+	m.reform(best, m.p.Backups, "its master %d %s; member %d takes its place", m.p.Master, lost, best)
+}
+
+// oldest is the first term that is not recovered.
+func (m *mover) oldest() uint64 {
+	if len(m.p.Formers) > 0 {
+		return m.p.Formers[0].Term
+	}
+	return m.p.Term
+}
+
+// knewAll reports whether a member had all that was synced in the terms that are not recovered.
+func (m *mover) knewAll(id view.MemberID) bool {
+	return !slices.ContainsFunc(m.p.Formers, func(f view.Former) bool { return id != f.Master && !slices.Contains(f.Backups, id) })
+}
+
+// reform makes the configuration in which a master recovers from the present one and those before it, with those of some
+// backups that are left: fewer than there should be, if it must, while learners fetch the state.
+func (m *mover) reform(master view.MemberID, backups []view.MemberID, format string, args ...any) {
+	next := view.Partition{Term: m.epoch, Master: master, Formers: append(slices.Clone(m.p.Formers), m.p.Former())}
+	for _, former := range next.Formers {
+		if former.Master != master && len(former.Witnesses) > 0 && !slices.ContainsFunc(former.Witnesses, m.s.Alive) {
+			m.wait("%s, but it could not recover: none of the witnesses %v of term %d is heard; wait for one of them, or for the master %d",
+				fmt.Sprintf(format, args...), former.Witnesses, former.Term, m.p.Master)
+			return
+		}
+	}
+	faults := m.s.Placement.Faults
+	for _, id := range backups {
+		if id != master && !m.gone(id) && len(next.Backups) < faults {
+			next.Backups = append(next.Backups, id)
+		}
+	}
+	next.Learners = m.members(next, faults-len(next.Backups), nil)
+	next.Witnesses = m.p.Witnesses // whom to prefer
+	next.Witnesses = m.witnesses(next, min(faults, len(next.Backups)))
+	m.move(next, format, args...)
+}
+
+// recover ends a recovery that is done, or has it begin again without a backup that was lost meanwhile: it needs all.
+func (m *mover) recover() {
+	if m.s.part(m.p.Master, m.i).Recovered {
+		next := m.p
+		next.Formers = nil
+		m.move(next, "its master %d has recovered term %d", next.Master, next.Term)
+		return
+	}
+	if i := slices.IndexFunc(m.p.Backups, m.gone); i >= 0 {
+		m.reform(m.p.Master, m.p.Backups, "its backup %d was lost while member %d recovers it", m.p.Backups[i], m.p.Master)
+		return
+	}
+	m.wait("member %d recovers it", m.p.Master)
+}
+
+// tend sees to a partition that serves: backups, learners and witnesses are replaced if they are lost, learners that
+// have caught up become backups, and then the master is changed if another one is wanted. The master goes on in its
+// new term, once it has synced all that it had.
+func (m *mover) tend() {
+	faults := m.s.Placement.Faults
+	want, target := faults, m.target()
+	if target != 0 {
+		want++ // the master that is to go leaves a gap
+	}
+	next := view.Partition{Term: m.epoch, Master: m.p.Master, Formers: []view.Former{m.p.Former()}}
+	lasting := 0
+	for _, id := range m.p.Backups {
+		if !m.gone(id) {
+			next.Backups = append(next.Backups, id)
+		}
+	}
+	for _, id := range m.p.Learners {
+		switch {
+		case m.gone(id) || m.s.drained(id):
+		case slices.Contains(m.s.part(m.p.Master, m.i).CaughtUp, id):
+			next.Backups = append(next.Backups, id)
+		default:
+			next.Learners = append(next.Learners, id)
+		}
+	}
+	for i := len(next.Backups) - 1; i >= 0; i-- {
+		switch {
+		case !m.s.drained(next.Backups[i]):
+			lasting++
+		case len(next.Backups) > want:
+			next.Backups = slices.Delete(next.Backups, i, i+1)
+		}
+	}
+	for i := len(next.Backups) - 1; i >= 0 && len(next.Backups) > want; i-- {
+		if next.Backups[i] != target {
+			next.Backups = slices.Delete(next.Backups, i, i+1)
+		}
+	}
+	if lacking := want - lasting; lacking < len(next.Learners) {
+		next.Learners = next.Learners[:max(0, lacking)]
+	} else {
+		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners), []view.MemberID{target})...)
+	}
+	next.Witnesses = slices.DeleteFunc(slices.Clone(m.p.Witnesses), m.gone)
+	if wanted := min(faults, len(next.Backups)); len(next.Witnesses) != wanted {
+		next.Witnesses = m.witnesses(next, wanted)
+	}
+	switch {
+	case !slices.Equal(next.Backups, m.p.Backups):
+		m.move(next, "its backups %v become %v, learners %v", m.p.Backups, next.Backups, next.Learners)
+	case !slices.Equal(next.Learners, m.p.Learners):
+		m.move(next, "its learners %v become %v", m.p.Learners, next.Learners)
+	case !slices.Equal(next.Witnesses, m.p.Witnesses):
+		m.move(next, "its witnesses %v become %v", m.p.Witnesses, next.Witnesses)
+	case target != 0 && slices.Contains(m.p.Backups, target):
+		m.handOver(target)
+	case len(m.p.Learners) > 0:
+		m.wait("members %v are fetching its state", m.p.Learners)
+	case len(m.p.Backups) < faults || len(m.p.Witnesses) < faults:
+		m.wait("it has %d backups and %d witnesses and should have %d of each: nobody is left who could be one",
+			len(m.p.Backups), len(m.p.Witnesses), faults)
+	}
+}
+
+// target is the member that is to be master in place of the present one: at the home site, or anywhere if the present
+// one is drained. Zero: none.
+func (m *mover) target() view.MemberID {
+	home := m.placement.home(m.view, m.i)
+	leaves := m.s.drained(m.p.Master)
+	at := m.view.Members[m.view.Index(m.p.Master)].Site
+	if at == home && !leaves {
+		return 0
+	}
+	var best view.MemberID
+	worth := func(id view.MemberID) (w int) {
+		if id == 0 {
+			return -1
+		}
+		if m.view.Members[m.view.Index(id)].Site == home {
+			w += 4
+		}
+		if slices.Contains(m.p.Backups, id) {
+			w += 2
+		}
+		if slices.Contains(m.p.Learners, id) {
+			w++
+		}
+		return w
+	}
+	for _, member := range m.view.Members {
+		id := member.ID
+		if id == m.p.Master || member.Joining || !m.able(id) || !leaves && member.Site != home {
+			continue
+		}
+		if worth(id) > worth(best) {
+			best = id
+		}
+	}
+	return best
+}
+
+// handOver makes a backup the master. It recovers as after a crash, since the master may complete operations until it
+// hears of it. The former master executed some that its backups don't have, so it is no backup of the new term.
+func (m *mover) handOver(target view.MemberID) {
+	backups := slices.Clone(m.p.Backups)
+	slices.SortStableFunc(backups, func(a, b view.MemberID) int { // rather one that leaves soon than one too few
+		return leaving(m.s, a) - leaving(m.s, b)
+	})
+	m.reform(target, backups, "its master %d hands over to member %d", m.p.Master, target)
+}
+
+func leaving(s *Snapshot, id view.MemberID) int {
+	if s.drained(id) {
+		return 1
+	}
+	return 0
+}

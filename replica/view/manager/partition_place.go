@@ -1,0 +1,152 @@
+package manager
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Place gives the first view of a cluster its partitions, before it is recorded. The witnesses wait on empty disks that
+// they have named, under IDs that no member has.
+func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error) {
+	if err := p.Validate(v); err != nil {
+		return view.View{}, err
+	}
+	if len(v.Partitions) > 0 {
+		return view.View{}, fmt.Errorf("place partitions: the view of epoch %d has some already", v.Epoch)
+	}
+	for _, w := range witnesses {
+		if w.Disk == "" {
+			return view.View{}, fmt.Errorf("place partitions: witness %d has not named its disk yet", w.ID)
+		}
+	}
+	v.Witnesses = slices.Clone(witnesses)
+	for i := range p.Partitions {
+		c := chooser{view: &v, placement: &p, able: func(view.MemberID) bool { return true }}
+		next := view.Partition{Term: v.Epoch}
+		next.Master = c.master(i)
+		next.Backups = c.members(next, p.Faults, nil)
+		if len(next.Backups) < p.Faults {
+			return view.View{}, fmt.Errorf("place partition %d: %d backups need as many members beside its master, and there are %d; add members or lower faults",
+				i, p.Faults, len(next.Backups))
+		}
+		next.Witnesses = c.witnesses(next, p.Faults)
+		if len(next.Witnesses) < p.Faults {
+			return view.View{}, fmt.Errorf("place partition %d: it needs %d witnesses that are not beside its master %d, and there are %d; add witnesses or lower faults",
+				i, p.Faults, next.Master, len(next.Witnesses))
+		}
+		v.Partitions = append(v.Partitions, next)
+	}
+	v.Issued = v.LastIssued()
+	if err := v.Validate(); err != nil {
+		return view.View{}, fmt.Errorf("place partitions: %w", err)
+	}
+	return v, nil
+}
+
+// chooser gives roles to those who are able to take them.
+type chooser struct {
+	view      *view.View
+	placement *Placement
+	able      func(view.MemberID) bool
+}
+
+// master is a member at the home site of a partition, one after the other where there are several, or else any.
+func (c *chooser) master(partition int) view.MemberID {
+	var there []view.MemberID
+	home := c.placement.home(c.view, partition)
+	for _, m := range c.view.Members {
+		if m.Site == home {
+			there = append(there, m.ID)
+		}
+	}
+	return there[partition/max(1, c.sites())%len(there)]
+}
+
+func (c *chooser) sites() int {
+	var sites []string
+	for _, m := range c.view.Members {
+		if !slices.Contains(sites, m.Site) {
+			sites = append(sites, m.Site)
+		}
+	}
+	return len(sites)
+}
+
+// members picks up to count members for a partition that have no part in it yet: away from the master and from each
+// other if there are domains enough, the preferred ones first, else those behind the master in the view's order, so
+// that the load is spread.
+func (c *chooser) members(p view.Partition, count int, prefer []view.MemberID) (picked []view.MemberID) {
+	var candidates []view.MemberID
+	n, at := c.view.Size(), c.view.Index(p.Master)
+	for i := range n {
+		id := c.view.Members[(at+1+i)%n].ID
+		if id != p.Master && !slices.Contains(p.Backups, id) && !slices.Contains(p.Learners, id) && c.able(id) {
+			candidates = append(candidates, id)
+		}
+	}
+	taken := slices.Concat(p.Backups, p.Learners)
+	return c.pick(candidates, count, func(id view.MemberID, picked []view.MemberID) int {
+		cost := 2 * c.clashes(id, p.Master, slices.Concat(taken, picked))
+		if !slices.Contains(prefer, id) {
+			cost++
+		}
+		return cost
+	})
+}
+
+// witnesses picks up to count witnesses, none beside the master. Those who have served it go on.
+func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
+	var candidates []view.MemberID
+	n := len(c.view.Witnesses)
+	for i := range n {
+		w := c.view.Witnesses[(i+int(p.Master))%n]
+		if w.Beside != p.Master && c.able(w.ID) {
+			candidates = append(candidates, w.ID)
+		}
+	}
+	return c.pick(candidates, count, func(id view.MemberID, picked []view.MemberID) int {
+		cost := 4 * c.clashes(id, p.Master, picked)
+		w, _ := c.view.Witness(id)
+		switch {
+		case c.placement.Dedicated:
+			cost += 2 * min(1, c.clashes(id, 0, p.Backups))
+		case !slices.Contains(p.Backups, w.Beside):
+			cost += 2
+		}
+		if !slices.Contains(p.Witnesses, id) {
+			cost++
+		}
+		return cost
+	})
+}
+
+// clashes counts who would be lost together with a member or a witness; the master counts more than all others.
+func (c *chooser) clashes(id, master view.MemberID, others []view.MemberID) (count int) {
+	domain := c.placement.domain(c.view, id)
+	if master != 0 && c.placement.domain(c.view, master) == domain {
+		count += 1000
+	}
+	for _, other := range others {
+		if c.placement.domain(c.view, other) == domain {
+			count++
+		}
+	}
+	return count
+}
+
+// pick takes the cheapest of the candidates, one after the other; the first of equals.
+func (c *chooser) pick(candidates []view.MemberID, count int, cost func(id view.MemberID, picked []view.MemberID) int) (picked []view.MemberID) {
+	for len(picked) < count && len(candidates) > 0 {
+		best := 0
+		for i := range candidates {
+			if cost(candidates[i], picked) < cost(candidates[best], picked) {
+				best = i
+			}
+		}
+		picked = append(picked, candidates[best])
+		candidates = slices.Delete(candidates, best, best+1)
+	}
+	return picked
+}

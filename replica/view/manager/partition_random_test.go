@@ -1,0 +1,189 @@
+package manager
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// walk draws what members and witnesses say, also wrongly, and follows the decisions.
+type walk struct {
+	t      *testing.T
+	random *rand.Rand
+	seed   uint64
+	v      view.View
+	p      Placement
+	dead   []view.MemberID
+	disks  map[view.MemberID]string // of witnesses, as they have them now; order is irrelevant: looked up only
+	counts map[string]int
+}
+
+// draw is a snapshot in which those who are alive hear each other most of the time.
+func (w *walk) draw() Snapshot {
+	full := snapshot(w.v, w.p, w.dead...)
+	s := full
+	s.Members, s.Witnesses = nil, nil
+	for _, r := range full.Members {
+		if w.random.IntN(10) == 0 {
+			continue
+		}
+		r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(view.MemberID) bool { return w.random.IntN(12) == 0 })
+		for i, p := range w.v.Partitions {
+			r.Partitions[i] = Part{Term: p.Term - uint64(w.random.IntN(8)/7), Length: uint64(w.random.IntN(9)), Lost: w.random.IntN(40) == 0}
+			if p.Master == r.Member {
+				r.Partitions[i].Recovered = w.random.IntN(2) == 0
+				r.Partitions[i].CaughtUp = slices.DeleteFunc(slices.Clone(p.Learners), func(view.MemberID) bool { return w.random.IntN(2) == 0 })
+			}
+		}
+		s.Members = append(s.Members, r)
+	}
+	for _, r := range full.Witnesses {
+		r.Disk = w.disks[r.Witness]
+		for i, p := range w.v.Partitions {
+			for _, f := range append(slices.Clone(p.Formers), view.Former{Term: p.Term}, view.Former{Term: uint64(1 + w.random.IntN(int(p.Term)))}) {
+				if w.random.IntN(2) == 0 {
+					r.Lives = append(r.Lives, Life{r.Witness, i, f.Term})
+				}
+			}
+		}
+		s.Witnesses = append(s.Witnesses, r)
+	}
+	if w.random.IntN(5) == 0 {
+		s.Drained = []view.MemberID{w.v.Members[w.random.IntN(w.v.Size())].ID}
+	}
+	return s
+}
+
+func (w *walk) step() {
+	for i, m := range w.v.Members {
+		if w.random.IntN(20) == 0 {
+			if at := slices.Index(w.dead, m.ID); at >= 0 {
+				w.dead = slices.Delete(w.dead, at, at+1)
+			} else if len(w.dead) <= w.v.Faults() {
+				w.dead = append(w.dead, w.v.Members[i].ID)
+			}
+		}
+	}
+	s := w.draw()
+	if w.random.IntN(10) == 0 {
+		w.replaceWitness()
+		return
+	}
+	w.checkLives(s)
+	d := Partitions(s)
+	if !d.Changed() {
+		w.counts["nothing"]++
+		return
+	}
+	if err := d.Next.Validate(); err != nil || d.Next.Epoch != w.v.Epoch+1 || len(d.Changes) == 0 {
+		w.t.Fatalf("seed %d: epoch %d after %d, %v: %v", w.seed, d.Next.Epoch, w.v.Epoch, d.Changes, err)
+	}
+	for i := range w.v.Partitions {
+		if why := w.wrong(s, i, w.v.Partitions[i], d.Next.Partitions[i], d.Next.Epoch); why != "" {
+			w.t.Fatalf("seed %d: partition %d from %s to %s: %s", w.seed, i, text(w.v.Partitions[i]), text(d.Next.Partitions[i]), why)
+		}
+	}
+	w.v = d.Next
+}
+
+// wrong says what must not happen to a partition.
+func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) string {
+	if text(p) == text(next) {
+		return ""
+	}
+	knew := func(id view.MemberID, all []view.Former) bool {
+		return !slices.ContainsFunc(all, func(f view.Former) bool { return f.Master != id && !slices.Contains(f.Backups, id) })
+	}
+	if next.Term == p.Term {
+		w.counts["recovered"]++
+		next.Formers = p.Formers
+		if text(p) != text(next) || !s.part(p.Master, i).Recovered {
+			return "its term stayed, and more than the end of its recovery changed"
+		}
+		return ""
+	}
+	formers := append(slices.Clone(p.Formers), p.Former())
+	if next.Term != epoch || fmt.Sprint(next.Formers) != fmt.Sprint(formers) {
+		return fmt.Sprintf("it recovers from %v, want %v", next.Formers, formers)
+	}
+	if !knew(next.Master, formers) {
+		return "its master could miss what was synced"
+	}
+	if next.Master != p.Master {
+		w.counts["another master"]++
+		target := s.drained(p.Master) || w.v.Members[w.v.Index(next.Master)].Site == w.p.home(&w.v, i)
+		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target {
+			return "its master was neither lost nor to go"
+		}
+		if !s.Alive(next.Master) {
+			return "its master is not alive"
+		}
+	}
+	if len(p.Formers) > 0 {
+		w.counts["again"]++
+	}
+	for _, id := range next.Backups {
+		caughtUp := len(p.Formers) == 0 && slices.Contains(s.part(p.Master, i).CaughtUp, id)
+		if !slices.Contains(p.Backups, id) && !caughtUp {
+			return fmt.Sprintf("member %d is its backup and does not have its state", id)
+		}
+		if caughtUp {
+			w.counts["promoted"]++
+		}
+	}
+	if len(next.Backups) > w.p.Faults+1 || len(next.Witnesses) > w.p.Faults {
+		return "it has too many"
+	}
+	return ""
+}
+
+func (w *walk) checkLives(s Snapshot) {
+	_, end := Lives(s)
+	for _, life := range end {
+		w.counts["ended"]++
+		p := w.v.Partitions[life.Partition]
+		if life.Term == p.Term || slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == life.Term }) {
+			w.t.Fatalf("seed %d: the life of term %d is ended, and partition %d is %s", w.seed, life.Term, life.Partition, text(p))
+		}
+	}
+}
+
+// replaceWitness has a witness lose its disk, a new one come in its place, and those go that nobody needs.
+func (w *walk) replaceWitness() {
+	lost := w.v.Witnesses[w.random.IntN(len(w.v.Witnesses))]
+	w.disks[lost.ID] = "empty"
+	id := w.v.LastIssued() + 1
+	come := view.Witness{ID: id, Site: lost.Site, Beside: lost.Beside, Disk: fmt.Sprint("disk-", id)}
+	gone := slices.DeleteFunc(Idle(w.v), func(id view.MemberID) bool { return w.disks[id] != "empty" })
+	next, err := ChangeWitnesses(w.v, []view.Witness{come}, gone)
+	if err != nil {
+		w.t.Fatalf("seed %d: %v", w.seed, err)
+	}
+	w.disks[id] = come.Disk
+	w.v = next
+	w.counts["witness"]++
+}
+
+func TestPartitionsAreNeverSpoilt(t *testing.T) {
+	counts := map[string]int{}
+	for seed := range uint64(150) {
+		w := &walk{t: t, random: rand.New(rand.NewPCG(2, seed)), seed: seed, disks: map[view.MemberID]string{}, counts: counts}
+		n := 3 + 2*w.random.IntN(2)
+		w.v, w.p = placed(t, n, 1+w.random.IntN((n-1)/2), w.random.IntN(2) == 0)
+		for _, witness := range w.v.Witnesses {
+			w.disks[witness.ID] = witness.Disk
+		}
+		for range 60 {
+			w.step()
+		}
+	}
+	for _, what := range []string{"nothing", "recovered", "another master", "again", "promoted", "ended", "witness"} {
+		if counts[what] < 50 {
+			t.Errorf("%q came %d times only", what, counts[what])
+		}
+	}
+	t.Log(counts)
+}
