@@ -65,6 +65,13 @@ const (
 	Kind_SYNC_REPLY        Kind = 55
 	Kind_COPY              Kind = 56 // who can't follow the log asks for a page of the state
 	Kind_COPY_PAGE         Kind = 57
+	// Raft (replica/protocol/raft): raft carries the rest, a message of raft.proto or of the library.
+	Kind_RAFT            Kind = 60 // a message of the library
+	Kind_RAFT_PROPOSE    Kind = 61 // a coordinator hands commands to the leader
+	Kind_RAFT_READ       Kind = 62 // a coordinator asks the leader from which index on its state may answer a read
+	Kind_RAFT_READ_REPLY Kind = 63
+	Kind_RAFT_SETTLE     Kind = 64 // a newcomer asks the leader for an entry that was committed after its disk was fenced
+	Kind_RAFT_PULL       Kind = 65 // who can't follow the log asks for the records that changed; EXECUTED answers it
 )
 
 // Enum value maps for Kind.
@@ -103,6 +110,12 @@ var (
 		55: "SYNC_REPLY",
 		56: "COPY",
 		57: "COPY_PAGE",
+		60: "RAFT",
+		61: "RAFT_PROPOSE",
+		62: "RAFT_READ",
+		63: "RAFT_READ_REPLY",
+		64: "RAFT_SETTLE",
+		65: "RAFT_PULL",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -138,6 +151,12 @@ var (
 		"SYNC_REPLY":        55,
 		"COPY":              56,
 		"COPY_PAGE":         57,
+		"RAFT":              60,
+		"RAFT_PROPOSE":      61,
+		"RAFT_READ":         62,
+		"RAFT_READ_REPLY":   63,
+		"RAFT_SETTLE":       64,
+		"RAFT_PULL":         65,
 	}
 )
 
@@ -444,6 +463,7 @@ type Message struct {
 	Transfer      *Transfer   `protobuf:"bytes,15,opt,name=transfer,proto3" json:"transfer,omitempty"`
 	Witness       *v1.Message `protobuf:"bytes,16,opt,name=witness,proto3" json:"witness,omitempty"`
 	Curp          *Curp       `protobuf:"bytes,17,opt,name=curp,proto3" json:"curp,omitempty"`
+	Raft          []byte      `protobuf:"bytes,20,opt,name=raft,proto3" json:"raft,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -593,6 +613,13 @@ func (x *Message) GetWitness() *v1.Message {
 func (x *Message) GetCurp() *Curp {
 	if x != nil {
 		return x.Curp
+	}
+	return nil
+}
+
+func (x *Message) GetRaft() []byte {
+	if x != nil {
+		return x.Raft
 	}
 	return nil
 }
@@ -1691,7 +1718,7 @@ type Curp struct {
 	After         []byte    `protobuf:"bytes,17,opt,name=after,proto3" json:"after,omitempty"`          // COPY: the page starts behind this record
 	Records       []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
 	Done          bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
-	Start         uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE: the entries behind this one follow by SYNC. COPY: the same, from the second page on
+	Start         uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE, and COPY from the second page on: the entries behind this one follow by SYNC. SYNC: those up to this one are not kept
 	Nonce         uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY: of the sender's process
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2104,10 +2131,13 @@ type PartitionRecord struct {
 	History   []*TermStart           `protobuf:"bytes,8,rep,name=history,proto3" json:"history,omitempty"`
 	// A copy of the state that is, or was, under way. What it holds is the state of no moment until the log up to
 	// through is applied to it.
-	Copying       bool   `protobuf:"varint,9,opt,name=copying,proto3" json:"copying,omitempty"`
-	Cursor        []byte `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Start         uint64 `protobuf:"varint,11,opt,name=start,proto3" json:"start,omitempty"`
-	Through       uint64 `protobuf:"varint,12,opt,name=through,proto3" json:"through,omitempty"`
+	Copying bool   `protobuf:"varint,9,opt,name=copying,proto3" json:"copying,omitempty"`
+	Cursor  []byte `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Start   uint64 `protobuf:"varint,11,opt,name=start,proto3" json:"start,omitempty"`
+	Through uint64 `protobuf:"varint,12,opt,name=through,proto3" json:"through,omitempty"`
+	// The term in which this disk began to be kept, if it was no disk of the cluster's creation: it has no part in what the
+	// member did before.
+	Born          uint64 `protobuf:"varint,13,opt,name=born,proto3" json:"born,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2222,6 +2252,13 @@ func (x *PartitionRecord) GetStart() uint64 {
 func (x *PartitionRecord) GetThrough() uint64 {
 	if x != nil {
 		return x.Through
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetBorn() uint64 {
+	if x != nil {
+		return x.Born
 	}
 	return 0
 }
@@ -2370,7 +2407,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
 	"\ajoining\x18\n" +
 	" \x03(\rR\ajoining\x12\x18\n" +
-	"\aleaving\x18\v \x03(\rR\aleaving\"\xac\x04\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\xc0\x04\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -2389,7 +2426,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\binstance\x18\x0e \x01(\v2\x1d.georegister.peer.v1.InstanceR\binstance\x129\n" +
 	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\x129\n" +
 	"\awitness\x18\x10 \x01(\v2\x1f.georegister.witness.v1.MessageR\awitness\x12-\n" +
-	"\x04curp\x18\x11 \x01(\v2\x19.georegister.peer.v1.CurpR\x04curp\"\xaa\x03\n" +
+	"\x04curp\x18\x11 \x01(\v2\x19.georegister.peer.v1.CurpR\x04curp\x12\x12\n" +
+	"\x04raft\x18\x14 \x01(\fR\x04raft\"\xaa\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -2513,7 +2551,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
 	"\tTermStart\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\xd9\x02\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\xed\x02\n" +
 	"\x0fPartitionRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
@@ -2527,7 +2565,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06cursor\x18\n" +
 	" \x01(\fR\x06cursor\x12\x14\n" +
 	"\x05start\x18\v \x01(\x04R\x05start\x12\x18\n" +
-	"\athrough\x18\f \x01(\x04R\athrough\"\x88\x01\n" +
+	"\athrough\x18\f \x01(\x04R\athrough\x12\x12\n" +
+	"\x04born\x18\r \x01(\x04R\x04born\"\x88\x01\n" +
 	"\x10PartitionSession\x12)\n" +
 	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
 	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +
@@ -2535,7 +2574,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
 	"\x0eSessionHorizon\x12\x17\n" +
 	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\xf5\x03\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\xd5\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -2579,7 +2618,13 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"SYNC_REPLY\x107\x12\b\n" +
 	"\x04COPY\x108\x12\r\n" +
-	"\tCOPY_PAGE\x109*a\n" +
+	"\tCOPY_PAGE\x109\x12\b\n" +
+	"\x04RAFT\x10<\x12\x10\n" +
+	"\fRAFT_PROPOSE\x10=\x12\r\n" +
+	"\tRAFT_READ\x10>\x12\x13\n" +
+	"\x0fRAFT_READ_REPLY\x10?\x12\x0f\n" +
+	"\vRAFT_SETTLE\x10@\x12\r\n" +
+	"\tRAFT_PULL\x10A*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +

@@ -131,6 +131,11 @@ func (m *Message) CloneVT() *Message {
 			r.Witness = proto.Clone(rhs).(*v1.Message)
 		}
 	}
+	if rhs := m.Raft; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Raft = tmpBytes
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -697,6 +702,7 @@ func (m *PartitionRecord) CloneVT() *PartitionRecord {
 	r.Copying = m.Copying
 	r.Start = m.Start
 	r.Through = m.Through
+	r.Born = m.Born
 	if rhs := m.Backups; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -996,6 +1002,15 @@ func (m *Message) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Raft) > 0 {
+		i -= len(m.Raft)
+		copy(dAtA[i:], m.Raft)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Raft)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
 	}
 	if m.Curp != nil {
 		size, err := m.Curp.MarshalToSizedBufferVT(dAtA[:i])
@@ -2574,6 +2589,11 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Born != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Born))
+		i--
+		dAtA[i] = 0x68
+	}
 	if m.Through != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Through))
 		i--
@@ -2923,6 +2943,10 @@ func (m *Message) SizeVT() (n int) {
 	}
 	if m.Curp != nil {
 		l = m.Curp.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Raft)
+	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -3542,6 +3566,9 @@ func (m *PartitionRecord) SizeVT() (n int) {
 	}
 	if m.Through != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Through))
+	}
+	if m.Born != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Born))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4722,6 +4749,40 @@ func (m *Message) UnmarshalVT(dAtA []byte) error {
 			}
 			if err := m.Curp.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
+			}
+			iNdEx = postIndex
+		case 20:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Raft", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Raft = append(m.Raft[:0], dAtA[iNdEx:postIndex]...)
+			if m.Raft == nil {
+				m.Raft = []byte{}
 			}
 			iNdEx = postIndex
 		default:
@@ -8613,6 +8674,25 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Born", wireType)
+			}
+			m.Born = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Born |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -9979,6 +10059,37 @@ func (m *Message) UnmarshalVTUnsafe(dAtA []byte) error {
 			if err := m.Curp.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 20:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Raft", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Raft = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -13832,6 +13943,25 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Through |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Born", wireType)
+			}
+			m.Born = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Born |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
