@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -160,7 +161,7 @@ func (p *Protocol) executeInstance(i *instance) {
 		state.Count++
 		p.apply(o.key, current)
 	}
-	setExecuted(state, &peerv1.Executed{Id: execution.Id, Answers: bounded(execution.Answers)})
+	setExecuted(state, &peerv1.Executed{Id: execution.Id, Answers: session.Bounded(execution.Answers)})
 	o.state = state
 	p.saveState(o)
 	p.settle(i, execution)
@@ -168,7 +169,7 @@ func (p *Protocol) executeInstance(i *instance) {
 
 func (p *Protocol) executeCommand(state *peerv1.KeyState, current *register.Versioned, c *peerv1.Command) *peerv1.Answer {
 	if !p.mistakes.ForgetSessions {
-		if answer := recall(state, c); answer != nil {
+		if answer := session.Recall(state, c); answer != nil {
 			p.config.Took("rmw.duplicate")
 			return answer
 		}
@@ -187,7 +188,7 @@ func (p *Protocol) executeCommand(state *peerv1.KeyState, current *register.Vers
 		Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused,
 		Timestamp: current.Carstamp.Timestamp, Writer: uint64(current.Carstamp.Writer), Rmws: current.Carstamp.RMWs,
 	}
-	remember(state, c, answer)
+	session.Remember(state, c, answer)
 	return answer
 }
 

@@ -1,4 +1,5 @@
-package gryff
+// Package session remembers, in the state of a key, which rmws of which client sessions were executed on it.
+package session
 
 import (
 	"cmp"
@@ -21,9 +22,9 @@ const (
 // forgotten stands for an answer that is not kept.
 var forgotten = &peerv1.Answer{Expired: true}
 
-// recall returns the answer that a command already got, or nil if it is new. A command that may be a
+// Recall returns the answer that a command already got, or nil if it is new. A command that may be a
 // duplicate of something forgotten is not executed.
-func recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
+func Recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 	if c.Session == 0 {
 		return nil
 	}
@@ -55,8 +56,8 @@ func after(seenAt int64, session uint64, than int64, thanSession uint64) bool {
 	return cmp.Or(cmp.Compare(seenAt, than), cmp.Compare(session, thanSession)) > 0
 }
 
-// remember keeps the answer of a command, and forgets what its client has acknowledged and what is too much.
-func remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) {
+// Remember keeps the answer of a command, and forgets what its client has acknowledged and what is too much.
+func Remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) {
 	if c.Session == 0 {
 		return
 	}
@@ -119,8 +120,8 @@ func sizeOf(s *peerv1.Session) int {
 	return size
 }
 
-// bounded is what others are told of an instance's answers: a coordinator that executes it knows them all.
-func bounded(answers []*peerv1.Answer) []*peerv1.Answer {
+// Bounded is what others are told of an instance's answers: a coordinator that executes it knows them all.
+func Bounded(answers []*peerv1.Answer) []*peerv1.Answer {
 	size := 0
 	for _, a := range answers {
 		size += len(a.Value)

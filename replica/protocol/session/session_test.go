@@ -1,4 +1,4 @@
-package gryff
+package session
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 
 // run executes a command on a state as execution does, and reports whether it was new.
 func run(state *peerv1.KeyState, c *peerv1.Command, reply []byte) (answer *peerv1.Answer, fresh bool) {
-	if a := recall(state, c); a != nil {
+	if a := Recall(state, c); a != nil {
 		return a, false
 	}
 	a := &peerv1.Answer{Present: true, Value: reply}
-	remember(state, c, a)
+	Remember(state, c, a)
 	return a, true
 }
 
@@ -77,7 +77,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("sessions hold %d bytes of answers, want at most %d", size, sessionsBytes)
 	}
 	many := []*peerv1.Answer{{Value: make([]byte, batchAnswerBytes)}, {Value: []byte("1")}}
-	if told := bounded(many); len(told) != 2 || !told[0].Expired || !told[1].Expired || many[1].Expired {
+	if told := Bounded(many); len(told) != 2 || !told[0].Expired || !told[1].Expired || many[1].Expired {
 		t.Errorf("of answers that are too large together, others are told %d", len(told))
 	}
 }
