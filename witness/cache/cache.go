@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 const (
@@ -205,9 +206,9 @@ func (c *Cache) check(id ID, hashes []uint64, request []byte) (outcome Outcome, 
 			continue
 		}
 		needed, again := 1, false
-		for _, earlier := range hashes[:n] {
+		for i, earlier := range hashes[:n] {
 			again = again || earlier == hash
-			if earlier != hash && c.set(earlier) == c.set(hash) {
+			if c.set(earlier) == c.set(hash) && !slices.Contains(hashes[:i], earlier) {
 				if held, _ := c.find(earlier); held < 0 {
 					needed++
 				}
@@ -254,10 +255,10 @@ func (c *Cache) grow(force bool) bool {
 		return false
 	}
 	c.chunks = append(c.chunks, make([]byte, ChunkBytes))
-	for range chunkEntries {
-		c.free = append(c.free, int32(len(c.entries)))
-		c.entries = append(c.entries, entry{})
+	for i := range chunkEntries {
+		c.free = append(c.free, int32(len(c.entries)+chunkEntries-1-i))
 	}
+	c.entries = append(c.entries, make([]entry, chunkEntries)...)
 	return true
 }
 
