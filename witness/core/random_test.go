@@ -11,13 +11,12 @@ import (
 
 // promises are what askers were told of one life, whatever the witness thinks.
 type promises struct {
-	saved  map[uint64][]uint64 // numbers of requests that were accepted, to their hashes
-	asked  map[uint64]bool     // numbers that were ever sent
-	gone   map[uint64]bool     // numbers that a GC named, correctly
-	read   bool                // a page of recovery was answered
-	ended  bool                // an END was sent
-	begun  bool                // a START was answered
-	frozen bool                // RECOVERY_DATA was sent
+	saved map[uint64][]uint64 // numbers of requests that were accepted, to their hashes
+	asked map[uint64]bool     // numbers that were ever sent
+	gone  map[uint64]bool     // numbers that a GC named, correctly
+	read  bool                // a page of recovery was answered
+	ended bool                // an END was sent
+	begun bool                // a START was answered
 }
 
 // A witness that crashes, and loses what was not durable, keeps what it promised: what it accepted is recovered until it is

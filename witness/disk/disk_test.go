@@ -1,0 +1,372 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// list is a state that keeps all records.
+type list struct {
+	records []string
+	refuse  string // a record that has no meaning
+}
+
+func (l *list) Restore(record []byte) error {
+	if l.refuse != "" && string(record) == l.refuse {
+		return errors.New("it has no meaning")
+	}
+	l.records = append(l.records, string(record))
+	return nil
+}
+
+func (l *list) Snapshot() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, r := range l.records {
+			if !yield([]byte(r)) {
+				return
+			}
+		}
+	}
+}
+
+func options(fs vfs.FS) Options {
+	return Options{FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 7}}
+}
+
+func open(o Options) (*Disk, *list, error) {
+	d, err := Identify(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &list{}
+	if err := d.Load(l); err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	return d, l, nil
+}
+
+func mustOpen(t *testing.T, o Options) (*Disk, *list) {
+	t.Helper()
+	d, l, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, l
+}
+
+func mustClose(t *testing.T, d *Disk) {
+	t.Helper()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func commit(records ...string) *Commit {
+	c := &Commit{}
+	for _, r := range records {
+		c.Add([]byte(r))
+	}
+	return c
+}
+
+func wantRecords(t *testing.T, l *list, want ...string) {
+	t.Helper()
+	if !slices.Equal(l.records, want) {
+		t.Fatalf("restored %q, want %q", l.records, want)
+	}
+}
+
+func TestRecordsComeBackInOrder(t *testing.T) {
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, options(fs))
+	name := d.Name()
+	if !d.New() || name == "" {
+		t.Errorf("an empty disk is new: %t; its name is %q", d.New(), name)
+	}
+	large := strings.Repeat("x", rewriteBytes+1)
+	for _, c := range []*Commit{commit("a", ""), commit(), commit("b"), commit(large, "c")} {
+		if err := d.Append(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, d)
+	for range 2 { // the second time, from a log that was written anew
+		d, l := mustOpen(t, options(fs))
+		wantRecords(t, l, "a", "", "b", large, "c")
+		if d.New() || d.Name() != name {
+			t.Errorf("a disk with records is new: %t; its name is %q, was %q", d.New(), d.Name(), name)
+		}
+		mustClose(t, d)
+	}
+}
+
+func TestARewriteReplacesAll(t *testing.T) {
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, options(fs))
+	for i := range 100 {
+		if err := d.Append(commit(fmt.Sprint("garbage ", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := d.Size()
+	if err := d.Rewrite((&list{records: []string{"live"}}).Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if d.Size() >= before/10 {
+		t.Errorf("%d bytes, %d before", d.Size(), before)
+	}
+	if err := d.Append(commit("later")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, d)
+	d, l := mustOpen(t, options(fs))
+	wantRecords(t, l, "live", "later")
+	mustClose(t, d)
+}
+
+// written is a log of some commits, where each ends, and the records up to there.
+func written(t *testing.T) (data []byte, ends []int, records [][]string) {
+	t.Helper()
+	fs := vfs.NewMem()
+	d, l := mustOpen(t, options(fs))
+	ends, records = []int{0}, [][]string{nil}
+	for i := range 6 {
+		var c Commit
+		for j := range i + 1 {
+			r := fmt.Sprintf("%d/%d %s", i, j, strings.Repeat("y", i*j))
+			c.Add([]byte(r))
+			l.records = append(l.records, r)
+		}
+		if err := d.Append(&c); err != nil {
+			t.Fatal(err)
+		}
+		ends, records = append(ends, int(d.Size())), append(records, slices.Clone(l.records))
+	}
+	mustClose(t, d)
+	return readFile(t, fs, "witness/LOG"), ends, records
+}
+
+func readFile(t *testing.T, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// with is a disk with that log.
+func with(t *testing.T, data []byte) vfs.FS {
+	t.Helper()
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, options(fs))
+	mustClose(t, d)
+	if err := replaceFile(fs, "witness", logFile, slices.Clone(data)); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+// A crash cuts the log anywhere in its last commit. Whole commits are there, a part of one isn't, and the log goes on.
+func TestALogThatIsCutAtAnyByte(t *testing.T) {
+	data, ends, records := written(t)
+	for cut := range len(data) + 1 {
+		whole := 0
+		for whole+1 < len(ends) && ends[whole+1] <= cut {
+			whole++
+		}
+		tails := map[string][]byte{"": nil, "zeroes": make([]byte, 50), "garbage": bytes.Repeat([]byte{0xa5}, 50)}
+		if whole > 0 && cut == ends[whole] {
+			tails["an old commit"] = data[:ends[1]]
+		}
+		for name, tail := range tails {
+			fs := with(t, slices.Concat(data[:cut], tail))
+			d, l, err := open(options(fs))
+			if err != nil {
+				t.Fatalf("cut at %d, %s: %v", cut, name, err)
+			}
+			if !slices.Equal(l.records, records[whole]) {
+				t.Fatalf("cut at %d, %s: restored %q, want %q", cut, name, l.records, records[whole])
+			}
+			if err := d.Append(commit("next")); err != nil {
+				t.Fatal(err)
+			}
+			mustClose(t, d)
+			d, l = mustOpen(t, options(fs))
+			wantRecords(t, l, append(slices.Clone(records[whole]), "next")...)
+			mustClose(t, d)
+		}
+	}
+}
+
+// A byte that changed in what was durable is no crash: records after it would be lost silently.
+func TestALogThatIsDamagedAnywhere(t *testing.T) {
+	data, ends, records := written(t)
+	last := ends[len(ends)-2]
+	for at := range data {
+		damaged := slices.Clone(data)
+		damaged[at] ^= 0x10
+		d, l, err := open(options(with(t, damaged)))
+		if at < last {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatalf("damaged at %d of %d: %v", at, len(data), err)
+			}
+			continue
+		}
+		if err != nil { // as a crash while the last commit was written
+			t.Fatalf("damaged at %d of %d: %v", at, len(data), err)
+		}
+		wantRecords(t, l, records[len(records)-2]...)
+		mustClose(t, d)
+	}
+}
+
+func TestARecordWithoutMeaningIsDamage(t *testing.T) {
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, options(fs))
+	if err := d.Append(commit("a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, d)
+	d, err := Identify(options(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Load(&list{refuse: "b"}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no meaning") {
+		t.Errorf("%v", err)
+	}
+	mustClose(t, d)
+}
+
+func TestAForeignDiskIsRefused(t *testing.T) {
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, options(fs))
+	mustClose(t, d)
+	for field, o := range map[string]Options{
+		"cluster is c, this one's is other": {FS: fs, Directory: "witness", Identity: Identity{Cluster: "other", Witness: 7}},
+		"witness is 7, this one's is 8":     {FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 8}},
+	} {
+		for _, o.Memory = range []bool{false, true} {
+			if _, err := Identify(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), field) {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	}
+}
+
+func TestADiskInUseIsRefused(t *testing.T) {
+	o := options(vfs.Default)
+	o.Directory = filepath.Join(t.TempDir(), "a", "b")
+	d, _ := mustOpen(t, o)
+	if _, err := Identify(o); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("%v", err)
+	}
+	mustClose(t, d)
+	d, _ = mustOpen(t, o)
+	mustClose(t, d)
+}
+
+func TestWhatIsMissingIsDamage(t *testing.T) {
+	for name, damage := range map[string]func(directory string) error{
+		"the log":           func(d string) error { return os.Remove(filepath.Join(d, logFile)) },
+		"the identity":      func(d string) error { return os.Remove(filepath.Join(d, identityFile)) },
+		"half the identity": func(d string) error { return os.Truncate(filepath.Join(d, identityFile), 10) },
+		"the disk's own name": func(d string) error {
+			return os.WriteFile(filepath.Join(d, identityFile), []byte(`{"disk_version":1,"cluster":"c","witness":7}`), 0o600)
+		},
+	} {
+		o := options(vfs.Default)
+		o.Directory = t.TempDir()
+		d, _ := mustOpen(t, o)
+		if err := d.Append(commit("a")); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, d)
+		if err := damage(o.Directory); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Identify(o); !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+// A disk that lost its records is another disk.
+func TestMemory(t *testing.T) {
+	fs := vfs.NewMem()
+	names := map[string]bool{}
+	next := func(memory bool, isNew bool, want ...string) {
+		t.Helper()
+		o := options(fs)
+		o.Memory = memory
+		d, l := mustOpen(t, o)
+		if d.New() != isNew || d.New() == names[d.Name()] {
+			t.Fatalf("disk %s is new: %t; seen before: %t", d.Name(), d.New(), names[d.Name()])
+		}
+		names[d.Name()] = true
+		wantRecords(t, l, want...)
+		if err := d.Append(commit(fmt.Sprint(len(l.records)))); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, d)
+	}
+	next(false, true)
+	next(false, false, "0")
+	next(true, true)
+	next(true, true)
+	next(false, true)
+	next(false, false, "0")
+
+	d, err := Identify(Options{Memory: true})
+	if err != nil || d.Name() == "" {
+		t.Fatalf("without a directory: %v", err)
+	}
+	mustClose(t, d)
+	if _, err := Identify(Options{}); err == nil || !strings.Contains(err.Error(), "directory: ") {
+		t.Errorf("a log without a directory: %v", err)
+	}
+}
+
+// FuzzScan: whatever lies in the log, its reader hands out records of whole commits, and a prefix at most.
+func FuzzScan(f *testing.F) {
+	var seed []byte
+	for i := range uint64(3) {
+		data, err := commit("record", fmt.Sprint(i)).seal(i + 1)
+		if err != nil {
+			f.Fatal(err)
+		}
+		seed = append(seed, data...)
+	}
+	f.Add(seed, 0, byte(0))
+	f.Add(seed[:len(seed)-3], 5, byte(1))
+	f.Fuzz(func(t *testing.T, data []byte, at int, with byte) {
+		if at >= 0 && at < len(data) {
+			data[at] ^= with
+		}
+		size := 0
+		err := scan(data, func(r []byte) error {
+			size += len(binary.AppendUvarint(nil, uint64(len(r)))) + len(r)
+			return nil
+		})
+		if err == nil && size > len(data) {
+			t.Fatalf("%d bytes of records in a log of %d", size, len(data))
+		}
+	})
+}
