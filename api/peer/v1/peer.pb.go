@@ -2123,7 +2123,7 @@ type PartitionRecord struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Term      uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`              // the highest in which it took part
 	Master    bool                   `protobuf:"varint,2,opt,name=master,proto3" json:"master,omitempty"`          // in that term: its state has all of its log
-	Backups   []uint32               `protobuf:"varint,3,rep,packed,name=backups,proto3" json:"backups,omitempty"` // of that term
+	Backups   []uint32               `protobuf:"varint,3,rep,packed,name=backups,proto3" json:"backups,omitempty"` // of the last term that it served in as the master
 	Recovered uint64                 `protobuf:"varint,4,opt,name=recovered,proto3" json:"recovered,omitempty"`    // the highest term that it has served in as the master
 	Applied   uint64                 `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`        // a backup's state has the log up to this entry
 	Commit    uint64                 `protobuf:"varint,6,opt,name=commit,proto3" json:"commit,omitempty"`          // all backups hold the log up to this entry, at least
@@ -2138,6 +2138,7 @@ type PartitionRecord struct {
 	// The term in which this disk began to be kept, if it was no disk of the cluster's creation: it has no part in what the
 	// member did before.
 	Born          uint64 `protobuf:"varint,13,opt,name=born,proto3" json:"born,omitempty"`
+	Granted       bool   `protobuf:"varint,14,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2261,6 +2262,13 @@ func (x *PartitionRecord) GetBorn() uint64 {
 		return x.Born
 	}
 	return 0
+}
+
+func (x *PartitionRecord) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
 }
 
 // PartitionSession is what a partition remembers of a session, beside the answers that are not acknowledged.
@@ -2551,7 +2559,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
 	"\tTermStart\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\xed\x02\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\x87\x03\n" +
 	"\x0fPartitionRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
@@ -2566,7 +2574,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	" \x01(\fR\x06cursor\x12\x14\n" +
 	"\x05start\x18\v \x01(\x04R\x05start\x12\x18\n" +
 	"\athrough\x18\f \x01(\x04R\athrough\x12\x12\n" +
-	"\x04born\x18\r \x01(\x04R\x04born\"\x88\x01\n" +
+	"\x04born\x18\r \x01(\x04R\x04born\x12\x18\n" +
+	"\agranted\x18\x0e \x01(\bR\agranted\"\x88\x01\n" +
 	"\x10PartitionSession\x12)\n" +
 	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
 	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +

@@ -2,23 +2,26 @@
 // time, and an update whose key no unfinished one touches completes in one round trip, before the backups have it.
 //
 // A Protocol is one member's part in one partition, the shard of its index in view.Partitions. It is the client of the
-// operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go), backup or learner
-// (follower.go) or nothing. recover.go is the recovery of section 3.3; the witness is in another room.
+// operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go, sync.go), backup or
+// learner (follower.go, copy.go), or nothing. recover.go is the recovery of section 3.3; the witness is in another room.
 //
 // What a world has to do beside the contract of protocol.Protocol:
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
 //   - Tick before Receive, too, as before Submit: a lease is judged by the last reading of the clock, which must not be older
 //     than the question (a process that was stopped for a while goes on with messages that wait).
-//   - A member of a new view is started anew with Options.Continued if the process went on; messages of other epochs of
+//   - A member of a new view is started anew, with Options.Continued if the process went on. Messages of other epochs of
 //     the view are dropped here.
 package curp
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -28,7 +31,32 @@ type Protocol struct {
 	options   Options
 	partition view.Partition
 	index     int
+	role      Role
 	journal   *protocol.Journal
+	now       protocol.Instant
+	started   protocol.Instant // the first Tick
+	ticked    bool
+	lost      string // why the role that the view gives can't be filled
+
+	own     *peerv1.PartitionRecord
+	unsaved bool // own is to be put
+	log     log
+	commit  uint64 // all backups hold the log up to here
+
+	client   client
+	master           // of a master
+	follower follows // of a backup or learner
+
+	nextOp  uint64
+	loop    []*peerv1.Message // from this member to itself
+	effects effects
+}
+
+// effects is what Ready hands over, but for the journal's batch.
+type effects struct {
+	send, sendDurably         slab.List[protocol.Envelope]
+	complete, completeDurably slab.List[protocol.Completion]
+	fault                     error
 }
 
 var _ protocol.Protocol = (*Protocol)(nil)
@@ -45,36 +73,223 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 	if partition < 0 || partition >= len(config.View.Partitions) {
 		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d", config.View.Epoch, partition, len(config.View.Partitions))
 	}
-	return &Protocol{
+	p := &Protocol{
 		config: config, options: options.withDefaults(), partition: config.View.Partitions[partition], index: partition, journal: journal,
-	}, nil
+		nextOp: mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1),
+	}
+	p.role = roleOf(p.partition, config.Self)
+	known, err := p.loadOwn()
+	if err != nil {
+		return nil, err
+	}
+	p.startClient()
+	if p.role == None {
+		return p, p.effects.fault
+	}
+	p.loadLog()
+	p.takePart(known)
+	return p, p.effects.fault
+}
+
+func roleOf(p view.Partition, id view.MemberID) Role {
+	switch {
+	case p.Master == id:
+		return Master
+	case slices.Contains(p.Backups, id):
+		return Backup
+	case slices.Contains(p.Learners, id):
+		return Learner
+	}
+	return None
+}
+
+// takePart begins the role that the view gives, if the disk can fill it: one that is lost has forgotten what it promised.
+func (p *Protocol) takePart(known bool) {
+	if !known {
+		empty := p.role == Learner || p.config.Bootstrap && len(p.partition.Formers) == 0
+		switch {
+		case !empty && !p.options.Mistakes.ServeAfterLoss:
+			p.lose("its disk is empty, and it is a " + p.role.String() + " of term " + fmt.Sprint(p.partition.Term))
+			return
+		case !p.config.Bootstrap:
+			p.own.Born = p.partition.Term
+		}
+	}
+	if p.role == Master {
+		p.takeMaster()
+	} else {
+		p.takeFollower()
+	}
+}
+
+func (p *Protocol) lose(why string) {
+	p.config.Took("member.lost")
+	p.lost = why
+}
+
+// enter notes durably that the member takes part in the view's term.
+func (p *Protocol) enter() {
+	p.own.Term, p.own.Master = p.partition.Term, p.role == Master
+	p.own.Granted = p.own.Granted || p.role == Backup
+	p.unsaved = true
 }
 
 // Submit implements protocol.Protocol.
-func (p *Protocol) Submit(r protocol.Request) {}
+func (p *Protocol) Submit(r protocol.Request) {
+	p.submit(r)
+	p.drain()
+}
 
 // Receive implements protocol.Protocol.
-func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {}
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if m.Kind == peerv1.Kind_WITNESS {
+		if w := m.Witness; w != nil && w.Partition == uint32(p.index) {
+			p.onWitness(from, w)
+		}
+		p.drain()
+		return
+	}
+	stale := m.Epoch != p.config.View.Epoch || m.Curp.GetTerm() != p.partition.Term
+	if m.Curp == nil || stale && !(p.options.Mistakes.IgnoreTerm && m.Kind == peerv1.Kind_UPDATE) {
+		return
+	}
+	p.receive(from, m)
+	p.drain()
+}
+
+func (p *Protocol) receive(from view.MemberID, m *peerv1.Message) {
+	switch m.Kind {
+	case peerv1.Kind_UPDATE_REPLY:
+		p.onUpdateReply(m)
+	case peerv1.Kind_MASTER_READ_REPLY:
+		p.onReadReply(m)
+	case peerv1.Kind_UPDATE:
+		p.onUpdate(from, m)
+	case peerv1.Kind_MASTER_READ:
+		p.onRead(from, m)
+	case peerv1.Kind_SYNC_REPLY:
+		p.onSyncReply(from, m)
+	case peerv1.Kind_COPY:
+		p.onCopy(from, m)
+	case peerv1.Kind_SYNC:
+		p.onSync(from, m)
+	case peerv1.Kind_COPY_PAGE:
+		p.onCopyPage(from, m)
+	}
+}
+
+// onWitness handles what a witness answers: to a client, to a master, or to one that recovers.
+func (p *Protocol) onWitness(from view.MemberID, w *witnessv1.Message) {
+	switch w.Kind {
+	case witnessv1.Kind_RECORD_REPLY:
+		p.onRecordReply(from, w)
+	case witnessv1.Kind_CHECK_REPLY:
+		p.onCheckReply(from, w)
+	case witnessv1.Kind_GC_REPLY:
+		p.onGCReply(from, w)
+	case witnessv1.Kind_RECOVERY_DATA_REPLY:
+		p.onRecoveryData(from, w)
+	}
+}
 
 // Tick implements protocol.Protocol.
-func (p *Protocol) Tick(now protocol.Instant) {}
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now = now
+	if !p.ticked {
+		p.ticked, p.started = true, now
+	}
+	p.tickClient()
+	if p.active() {
+		if p.role == Master {
+			p.tickMaster()
+		} else {
+			p.tickFollower()
+		}
+	}
+	p.drain()
+}
+
+// active reports whether the member has a role in the partition that its disk can fill.
+func (p *Protocol) active() bool { return p.role != None && p.lost == "" }
+
+// drain delivers what the member sent to itself.
+func (p *Protocol) drain() {
+	for len(p.loop) > 0 {
+		m := p.loop[0]
+		p.loop = p.loop[1:]
+		p.receive(p.config.Self, m)
+	}
+	p.loop = nil
+}
 
 // Ready implements protocol.Protocol.
-func (p *Protocol) Ready() protocol.Effects { return protocol.Effects{} }
-
-// Unfinished lists the operations in progress, for the protocol of the next view (protocol.Resume). This one does nothing
-// any more.
-func (p *Protocol) Unfinished() []protocol.Request { return nil }
+func (p *Protocol) Ready() protocol.Effects {
+	p.save()
+	e := protocol.Effects{
+		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
+		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
+		Fault: p.effects.fault,
+	}
+	p.effects.fault = nil
+	return e
+}
 
 // Pace replaces Config.Retry and Config.Suspect, such as when the round trips were measured. Any are safe.
 func (p *Protocol) Pace(retry, suspect time.Duration) {
 	p.config.Retry, p.config.Suspect = retry, suspect
 }
 
-// Standing tells what part this member has, and how far it is.
-func (p *Protocol) Standing() Standing {
-	return Standing{Partition: p.index, Term: p.partition.Term}
+// message begins a message to another member of the partition.
+func (p *Protocol) message(kind peerv1.Kind, op uint64, c *peerv1.Curp) *peerv1.Message {
+	c.Term = p.partition.Term
+	return &peerv1.Message{Kind: kind, Op: op, Epoch: p.config.View.Epoch, Curp: c}
 }
 
-// Pending is how many operations this member is the client of and has not ended.
-func (p *Protocol) Pending() int { return 0 }
+func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
+	if to == p.config.Self {
+		p.loop = append(p.loop, m)
+		return
+	}
+	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
+}
+
+// sendDurably sends once everything that was put into the journal so far is durable. What goes to this member itself goes
+// at once: the client waits (complete).
+func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
+	if to == p.config.Self {
+		p.loop = append(p.loop, m)
+		return
+	}
+	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
+}
+
+// ask sends a question to a witness.
+func (p *Protocol) ask(witness view.MemberID, w *witnessv1.Message) {
+	w.Partition = uint32(p.index)
+	p.effects.send.Add(protocol.Envelope{To: witness, Message: &peerv1.Message{
+		Kind: peerv1.Kind_WITNESS, Epoch: p.config.View.Epoch, Witness: w,
+	}})
+}
+
+func (p *Protocol) op() uint64 {
+	p.nextOp++
+	return p.nextOp
+}
+
+func (p *Protocol) fault(format string, args ...any) {
+	if p.effects.fault == nil {
+		p.effects.fault = fmt.Errorf("curp: "+format, args...)
+	}
+}
+
+// mix makes one number of two (splitmix64).
+func mix(a, b uint64) uint64 {
+	z := a*0x9e3779b97f4a7c15 + b
+	for range 2 {
+		z += 0x9e3779b97f4a7c15
+		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+		z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+		z ^= z >> 31
+	}
+	return z
+}

@@ -1,0 +1,132 @@
+package curp
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// follows is what a backup or a learner has in memory. It stores the entries that it receives, and applies them to its state
+// once the master has told it that all backups have them: what one backup applied, none will miss.
+type follows struct {
+	attached bool             // it agrees with the master of the term
+	waiting  map[string]int   // by key: entries that are not applied
+	lease    protocol.Instant // until then no later master serves, and reads may be answered here (A.1)
+	copyOp   uint64           // the question for a page that is under way; 0: none
+	copyDue  protocol.Instant
+	fetched  protocol.Instant // when the next page may be asked for
+}
+
+// takeFollower begins to be a backup or a learner of the view's term.
+func (p *Protocol) takeFollower() {
+	if p.own.Master {
+		p.own.Applied = p.log.last() // a master's state has what it executed
+	}
+	p.commit = min(p.own.Commit, p.log.last())
+	p.follower.waiting = map[string]int{}
+	if p.own.Term != p.partition.Term && (p.own.Copying || p.own.Through > p.log.last()) {
+		p.beginCopy() // of another master: what it had not sent yet may be lost
+	}
+	p.enter()
+	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
+		p.follower.waiting[string(e.Key)]++
+	}
+}
+
+// onSync takes the master's log over: entries that the master does not have go, those that are missing come. It is
+// acknowledged when it is durable.
+func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
+	if from != p.partition.Master || !p.active() || p.role == Master {
+		return
+	}
+	c := m.Curp
+	f := &p.follower
+	same := agrees(p.log.history, p.log.last(), c.History)
+	if p.options.Mistakes.KeepSuffix {
+		same = p.log.last()
+	}
+	switch {
+	case p.own.Copying:
+	case max(p.own.Applied, p.own.Through) > same && p.log.last() > same, p.log.last() < c.Start, same < p.log.floor:
+		// The state has what this master never had, or lacks what it does not keep any more.
+		p.beginCopy()
+	case same < p.log.last():
+		p.config.Took("log.truncated")
+		for _, e := range p.log.behind(same) {
+			p.unwait(e)
+		}
+		p.truncate(same)
+	}
+	if !p.own.Copying || p.own.Start != 0 || len(p.own.Cursor) > 0 {
+		for _, e := range c.Entries {
+			if e.Index == p.log.last()+1 {
+				p.append(e)
+				f.waiting[string(e.Key)]++
+			}
+		}
+	}
+	p.learnCommit(c.Commit)
+	if c.Delegated > 0 {
+		f.lease = max(f.lease, protocol.Instant(c.Wanted).Add(shorter(time.Duration(c.Delegated))))
+	}
+	f.attached = p.whole()
+	reply := &peerv1.Curp{
+		Last: p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.options.Lease),
+	}
+	if p.wantsLease() {
+		reply.Wanted = int64(p.now)
+	}
+	answer := p.message(peerv1.Kind_SYNC_REPLY, m.Op, reply)
+	if p.options.Mistakes.SyncBeforePersist {
+		p.send(from, answer)
+	} else {
+		p.sendDurably(from, answer)
+	}
+	p.tickCopy()
+}
+
+// whole reports whether state and log together are those of the master, up to the log's end.
+func (p *Protocol) whole() bool {
+	return (!p.own.Copying || p.options.Mistakes.CountLearner) && p.log.last() >= p.own.Through
+}
+
+// learnCommit applies what all backups have.
+func (p *Protocol) learnCommit(commit uint64) {
+	commit = min(commit, p.log.last())
+	if commit > p.commit {
+		p.commit, p.own.Commit = commit, commit
+		p.unsaved = true
+	}
+	if p.own.Copying || p.own.Applied >= p.commit {
+		return
+	}
+	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
+		if e.Index > p.commit {
+			break
+		}
+		p.apply(e)
+		p.own.Applied = e.Index
+		p.unwait(e)
+	}
+	if p.own.Applied >= p.own.Through {
+		p.own.Through = 0
+	}
+	p.unsaved = true
+	p.trim(p.own.Applied)
+}
+
+func (p *Protocol) unwait(e *peerv1.LogEntry) {
+	key := string(e.Key)
+	if p.follower.waiting[key]--; p.follower.waiting[key] <= 0 {
+		delete(p.follower.waiting, key)
+	}
+}
+
+// wantsLease reports whether reads were tried here lately.
+func (p *Protocol) wantsLease() bool {
+	return p.role == Backup && p.client.local != 0 && p.now < p.client.local.Add(4*p.options.Lease)
+}
+
+func (p *Protocol) tickFollower() { p.tickCopy() }

@@ -1,0 +1,269 @@
+package curp
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// unsyncedBound is how many entries may be unsynced: with a backup away, nothing is synced until it is replaced.
+const unsyncedBound = 1 << 14
+
+// hotWithin is how few entries apart two updates of a key make it a hot one (section 4.4).
+const hotWithin = 200
+
+// master is what the master of a partition has in memory (sections 3.2.3, 4.3 and 4.4).
+type master struct {
+	serving bool
+	served  uint64 // the mark of the journal with which it is durable that this term serves
+
+	sessions sessions
+	unsynced map[requestID]*unsynced
+	touched  map[string]uint64 // by key: the last entry about it, as long as that is not synced
+	recent   map[string]uint64 // by key: the last entry about it, of the last ones
+	waiters  []waiter
+
+	followers []*follower
+	target    uint64           // a sync is in flight up to this entry
+	more      bool             // and another one is wanted behind it
+	mark      uint64           // without backups: of the journal, when the sync began
+	since     protocol.Instant // when the oldest unsynced entry came
+	readAt    protocol.Instant // the last read, for which leases are kept
+	questions []question
+	outboxes  []*outbox
+	recovery  *recovery // until it serves
+}
+
+// waiter is an answer that leaves when an entry is synced.
+type waiter struct {
+	index uint64
+	to    view.MemberID
+	m     *peerv1.Message
+}
+
+// takeMaster begins to be the master of the view's term.
+func (p *Protocol) takeMaster() {
+	for _, f := range p.partition.Formers {
+		if f.Term < p.own.Born && !p.options.Mistakes.ServeAfterLoss {
+			p.lose("it recovers from a term of an earlier disk of this member")
+			return
+		}
+	}
+	if p.own.Copying || p.own.Through > p.log.last() {
+		p.lose("it has a part of the state only")
+		return
+	}
+	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
+	if !p.own.Master {
+		p.catchUp()
+	}
+	p.commit = min(p.own.Commit, p.log.last())
+	p.log.begin(p.partition.Term, p.log.last()+1)
+	p.enter()
+	p.loadSessions()
+	p.rebuild()
+	for _, id := range p.partition.Backups {
+		p.followers = append(p.followers, &follower{id: id, backup: true})
+	}
+	for _, id := range p.partition.Learners {
+		p.followers = append(p.followers, &follower{id: id})
+	}
+	for _, id := range p.partition.Witnesses {
+		p.outboxes = append(p.outboxes, &outbox{witness: id})
+	}
+	switch {
+	case p.own.Recovered != p.partition.Term:
+		p.startRecovery()
+	case p.speculative() && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay:
+		// Some of what it answered for is not on its disk (section 5.4).
+	default:
+		p.serve()
+	}
+}
+
+// catchUp applies what was received: a new master keeps all of it, since any of it may be held by all backups.
+func (p *Protocol) catchUp() {
+	if p.options.Mistakes.DropPending {
+		p.truncate(max(p.own.Applied, p.log.floor, min(p.own.Commit, p.log.last())))
+	}
+	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
+		p.apply(e)
+	}
+	p.own.Applied, p.own.Through = p.log.last(), 0
+}
+
+// rebuild finds what is not known to be synced. What depended on what is forgotten, so nothing is told before a sync.
+func (p *Protocol) rebuild() {
+	for _, e := range p.log.behind(max(p.commit, p.log.floor)) {
+		if e.Session != 0 {
+			p.touched[string(e.Key)] = e.Index
+			p.master.unsynced[requestID{e.Session, e.Number}] = &unsynced{index: e.Index, blocked: true}
+		}
+	}
+}
+
+// serve begins to serve clients. That it did so is durable before anyone hears of it.
+func (p *Protocol) serve() {
+	p.serving, p.recovery = true, nil
+	if p.own.Recovered != p.partition.Term {
+		p.own.Recovered = p.partition.Term
+		p.own.Granted, p.own.Backups = false, nil
+		for _, id := range p.partition.Backups {
+			p.own.Backups = append(p.own.Backups, uint32(id))
+		}
+		p.unsaved = true
+		p.save()
+	}
+	p.served = p.journal.Mark()
+}
+
+// serves reports whether clients are served. A master that answers before its disk has the operation has to know that its
+// disk remembers that it serves: else it would not know after a crash that there is something to recover.
+func (p *Protocol) serves() bool {
+	return p.serving && (!p.speculative() || p.journal.Survives(p.served))
+}
+
+// settled reports whether what a serving master holds as synced is durable, and that it serves.
+func (p *Protocol) settled() bool {
+	return len(p.partition.Backups) > 0 && p.journal.Survives(p.served)
+}
+
+// speculative reports whether the master answers before its own disk has the operation: it is alone, and the witnesses
+// hide the disk (section 5.4).
+func (p *Protocol) speculative() bool {
+	return len(p.partition.Backups) == 0 && len(p.partition.Witnesses) > 0
+}
+
+func (p *Protocol) refuse(to view.MemberID, kind peerv1.Kind, m *peerv1.Message) {
+	if p.role == Master {
+		p.send(to, p.message(kind, m.Op, &peerv1.Curp{Refused: true}))
+	}
+}
+
+// onUpdate executes a request and answers before the backups have it, unless it depends on another one that they do not have
+// either (section 3.2.3).
+func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
+	r := m.Curp.Request
+	if !p.serves() || r.GetCommand() == nil || p.log.last()-p.commit >= unsyncedBound {
+		p.refuse(from, peerv1.Kind_UPDATE_REPLY, m)
+		return
+	}
+	reply := p.message(peerv1.Kind_UPDATE_REPLY, m.Op, &peerv1.Curp{})
+	reply.Epoch, reply.Curp.Term = m.Epoch, m.Curp.Term // the same, but for a mistake
+	u := p.execute(r, false)
+	if u == nil {
+		p.answerDuplicate(from, m, reply)
+		return
+	}
+	reply.Curp.Answer = u.answer
+	switch {
+	case u.blocked && !p.options.Mistakes.UpdateUnsynced:
+		p.config.Took("update.conflict")
+		p.whenSynced(u.index, from, reply)
+		p.sync()
+	case m.Curp.Sync:
+		p.whenSynced(u.index, from, reply)
+		p.sync()
+	default:
+		p.answer(from, reply)
+	}
+	p.considerSync(string(r.Key), u.index)
+}
+
+// answerDuplicate answers what was executed before. As long as that is not synced, this answer says so too.
+func (p *Protocol) answerDuplicate(from view.MemberID, m, reply *peerv1.Message) {
+	p.config.Took("update.duplicate")
+	c := m.Curp.Request.Command
+	reply.Curp.Answer = p.recall(c)
+	u := p.master.unsynced[idOf(c)]
+	if u == nil || u.index <= p.commit {
+		p.drop(m.Curp.Request.Key, idOf(c)) // its record may have come after the others were dropped
+		reply.Curp.Synced = true
+		p.tell(from, reply)
+		return
+	}
+	if u.answer != nil {
+		reply.Curp.Answer = u.answer
+	}
+	switch {
+	case p.options.Mistakes.AnswerDuplicateSynced:
+		reply.Curp.Synced = true
+		p.answer(from, reply)
+	case m.Curp.Sync || u.blocked && !p.options.Mistakes.UpdateUnsynced:
+		p.whenSynced(u.index, from, reply)
+		p.sync()
+	default:
+		p.answer(from, reply)
+	}
+}
+
+// answer tells of what was executed once it is on the master's own disk, which takes no longer than the witnesses' disks. So
+// a master that restarts has forgotten nothing that it told of. One without backups is an exception.
+func (p *Protocol) answer(to view.MemberID, m *peerv1.Message) {
+	if p.speculative() || p.options.Mistakes.AnswerBeforePersist {
+		p.send(to, m)
+		return
+	}
+	p.sendDurably(to, m)
+}
+
+// tell sends what is synced.
+func (p *Protocol) tell(to view.MemberID, m *peerv1.Message) {
+	if p.settled() {
+		p.send(to, m)
+		return
+	}
+	p.sendDurably(to, m)
+}
+
+// whenSynced answers once an entry is synced. Without backups that is when it is on disk.
+func (p *Protocol) whenSynced(index uint64, to view.MemberID, m *peerv1.Message) {
+	m.Curp.Synced, m.Curp.Waited = true, true
+	switch {
+	case len(p.partition.Backups) == 0:
+		p.sendDurably(to, m)
+	case index <= p.commit:
+		p.tell(to, m)
+	default:
+		p.waiters = append(p.waiters, waiter{index, to, m})
+	}
+}
+
+// considerSync syncs when many operations are unsynced, or when the key is a hot one: the next update of it would have to
+// wait (section 4.4).
+func (p *Protocol) considerSync(key string, index uint64) {
+	last, known := p.recent[key]
+	if len(p.recent) >= 4096 {
+		p.recent = map[string]uint64{}
+	}
+	p.recent[key] = index
+	switch {
+	case known && index-last <= hotWithin:
+		p.config.Took("sync.hot")
+		p.sync()
+	case index-p.commit >= uint64(p.options.SyncAfter):
+		p.config.Took("sync.many")
+		p.sync()
+	case p.since == 0:
+		p.since = max(p.now, 1)
+	}
+	if p.options.Mistakes.GCBeforeSync {
+		e := p.log.entries[len(p.log.entries)-1]
+		p.drop(e.Key, requestID{e.Session, e.Number})
+	}
+}
+
+// tickMaster repeats, syncs what waits for long, and forgets.
+func (p *Protocol) tickMaster() {
+	p.tickSync()
+	p.tickRecovery()
+	p.tickGC()
+	if !p.serving {
+		return
+	}
+	for len(p.questions) > 0 && p.now >= p.questions[0].at.Add(2*p.config.Retry) {
+		p.questions = p.questions[1:] // its client asks again
+	}
+	p.expireSessions()
+	p.trim(p.needed())
+}

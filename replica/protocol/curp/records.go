@@ -1,0 +1,149 @@
+package curp
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// The journal's keys. The state, which is replicated: 'r' + key holds a RegisterRecord, 's' + session a PartitionSession,
+// 'd' + session + number the Answer of a request, 'h' the SessionHorizon. The member's own: 'L' + index holds a LogEntry,
+// 'P' the PartitionRecord.
+const (
+	logRecord      = 'L'
+	ownRecord      = 'P'
+	doneRecord     = 'd'
+	horizonRecord  = 'h'
+	registerRecord = 'r'
+	sessionRecord  = 's'
+)
+
+// beforeState comes before all keys of the state, and after the member's own.
+var beforeState = []byte{'a'}
+
+func logKey(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{logRecord}, index) }
+
+func ownKey() []byte { return []byte{ownRecord} }
+
+func registerKey(key []byte) []byte {
+	return append(append(make([]byte, 0, 1+len(key)), registerRecord), key...)
+}
+
+func sessionKey(session uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{sessionRecord}, session)
+}
+
+func doneKey(session, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{doneRecord}, session), number)
+}
+
+type marshaler interface{ MarshalVT() ([]byte, error) }
+
+// put sets a record of this member alone.
+func (p *Protocol) put(key []byte, m marshaler) []byte {
+	raw, err := m.MarshalVT()
+	if err != nil {
+		p.fault("encode a record: %w", err)
+		return nil
+	}
+	p.journal.Put(key, raw)
+	return raw
+}
+
+// set sets a record of the state, here and by an entry that replicates it.
+func (p *Protocol) set(e *peerv1.LogEntry, key []byte, m marshaler) {
+	raw := p.put(key, m)
+	e.Records = append(e.Records, &peerv1.Record{Key: key, Value: raw})
+}
+
+// remove deletes a record of the state, here and by an entry that replicates it.
+func (p *Protocol) remove(e *peerv1.LogEntry, key []byte) {
+	p.journal.Delete(key)
+	e.Deleted = append(e.Deleted, key)
+}
+
+// apply does to the state what a master's entry did to its own.
+func (p *Protocol) apply(e *peerv1.LogEntry) {
+	for _, r := range e.Records {
+		p.journal.Put(r.Key, r.Value)
+	}
+	for _, key := range e.Deleted {
+		p.journal.Delete(key)
+	}
+}
+
+// load is the register of a key. An absent one has no carstamp.
+func (p *Protocol) load(key []byte) register.Versioned {
+	raw, ok := p.journal.Get(registerKey(key))
+	if !ok {
+		return register.Versioned{}
+	}
+	var record peerv1.RegisterRecord
+	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
+		p.fault("the register of %q on disk is damaged: %w", key, err)
+		return register.Versioned{}
+	}
+	return register.Versioned{Carstamp: register.Carstamp{Timestamp: record.Timestamp}, Value: value(record.Present, record.Value)}
+}
+
+func value(present bool, b []byte) register.Value {
+	switch {
+	case !present:
+		return nil
+	case b == nil:
+		return register.Value{}
+	}
+	return b
+}
+
+// loadOwn reads what this member knows of its part; false if its disk says nothing.
+func (p *Protocol) loadOwn() (bool, error) {
+	p.own = &peerv1.PartitionRecord{}
+	raw, ok := p.journal.Get(ownKey())
+	if !ok {
+		return false, nil
+	}
+	if err := p.own.UnmarshalVT(raw); err != nil {
+		return false, fmt.Errorf("the record of partition %d on disk is damaged: %w", p.index, err)
+	}
+	return true, nil
+}
+
+// save puts what this member knows of its part into the journal, if there is news.
+func (p *Protocol) save() {
+	if !p.unsaved {
+		return
+	}
+	p.unsaved = false
+	p.own.Floor, p.own.History = p.log.floor, p.log.history
+	p.put(ownKey(), p.own)
+}
+
+// wipe drops the state and the log, to begin anew with a copy of another member's.
+func (p *Protocol) wipe() {
+	var keys [][]byte
+	collect := func(key, _ []byte) bool {
+		if key[0] != ownRecord {
+			keys = append(keys, append([]byte{}, key...))
+		}
+		return true
+	}
+	p.journal.Scan(nil, collect)
+	for _, key := range keys {
+		p.journal.Delete(key)
+	}
+	p.log = log{}
+	p.own.Applied, p.own.Commit = 0, 0
+	p.unsaved = true
+}
+
+// hash is what witnesses know of a key (FNV-1a): those that collide cost a rejection.
+func hash(key []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range key {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
+}

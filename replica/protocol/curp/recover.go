@@ -1,0 +1,161 @@
+package curp
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// recovery is what a master does before it serves in a term (sections 3.3 and 4.6): it replays what the witnesses of former
+// terms saved, and has all backups hold the result. Without former terms to recover from, the latter is all.
+type recovery struct {
+	formers []view.Former // not replayed yet, oldest first
+	sources []*source     // the witnesses of the first one
+	due     protocol.Instant
+	// Of leases in former terms: what was granted ends after a time, what was given to backups also when they have heard
+	// of this term.
+	granted   bool
+	delegates []view.MemberID
+	waited    bool
+}
+
+// source is a witness that is asked for what it saved.
+type source struct {
+	id       view.MemberID
+	op       uint64
+	requests []*witnessv1.Request
+}
+
+func (p *Protocol) startRecovery() {
+	r := &recovery{formers: slices.Clone(p.partition.Formers), granted: p.own.Granted}
+	for _, id := range p.own.Backups {
+		r.delegates = append(r.delegates, view.MemberID(id))
+	}
+	if p.options.Mistakes.SkipReplay {
+		r.formers = nil
+	}
+	if len(p.partition.Formers) > 0 {
+		p.config.Took("recover.begin")
+	}
+	p.recovery = r
+}
+
+// tickRecovery goes on with what is not done yet.
+func (p *Protocol) tickRecovery() {
+	r := p.recovery
+	if r == nil || p.serving || !p.ticked {
+		return
+	}
+	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
+		r.formers = r.formers[1:] // without witnesses, everything was synced
+	}
+	switch {
+	case len(r.formers) > 0:
+		if p.now >= r.due {
+			r.due = p.now.Add(p.config.Retry)
+			p.askWitnesses(r)
+		}
+	case !p.heldByAll() && !p.options.Mistakes.ServeBeforeSynced:
+		p.sync()
+	case p.mayServe(r):
+		if len(p.partition.Formers) > 0 {
+			p.config.Took("recover.end")
+		}
+		p.serve()
+	}
+}
+
+// heldByAll reports whether all backups of the term hold everything.
+func (p *Protocol) heldByAll() bool {
+	for _, f := range p.followers {
+		if f.backup && (!f.known || f.holds() < p.log.last() || f.lacking) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). A restart has
+// forgotten when the leases that it granted end, so it counts from its start. Leases that a master gave to backups end, too,
+// when these have said that they are in this view.
+func (p *Protocol) mayServe(r *recovery) bool {
+	m := &p.options.Mistakes
+	over := p.now >= p.started.Add(p.options.Lease)
+	granted := r.granted && !m.IgnoreLeases && !over
+	delegated := false
+	for _, id := range r.delegates {
+		f := p.followerOf(id)
+		delegated = delegated || f == nil || !f.known
+	}
+	delegated = delegated && !m.KeepDelegations && !over
+	if (granted || delegated) && !r.waited {
+		r.waited = true
+		p.config.Took("recover.lease")
+	}
+	return !granted && !delegated
+}
+
+// askWitnesses asks all witnesses of the oldest former term that is left. Each that hears it accepts nothing any more in
+// that life. One that answers in full is enough: what completed was at all of them.
+func (p *Protocol) askWitnesses(r *recovery) {
+	if r.sources == nil {
+		for _, id := range r.formers[0].Witnesses {
+			r.sources = append(r.sources, &source{id: id})
+		}
+	}
+	for _, s := range r.sources {
+		p.askSource(r, s)
+	}
+}
+
+func (p *Protocol) askSource(r *recovery, s *source) {
+	s.op = p.op()
+	term := r.formers[0].Term
+	if p.options.Mistakes.AnyWitnessLife {
+		term = p.partition.Term
+	}
+	p.ask(s.id, &witnessv1.Message{
+		Kind: witnessv1.Kind_RECOVERY_DATA, Op: s.op, Term: term, Offset: uint64(len(s.requests)),
+	})
+}
+
+// onRecoveryData collects the pages of a witness, and replays them when they are complete. All requests of one witness
+// commute; those of two witnesses need not.
+func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
+	r := p.recovery
+	if r == nil || len(r.formers) == 0 {
+		return
+	}
+	i := slices.IndexFunc(r.sources, func(s *source) bool { return s.id == from && s.op == w.Op })
+	if i < 0 || !p.options.Mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.formers[0].Term) {
+		return
+	}
+	s := r.sources[i]
+	s.requests = append(s.requests, w.Requests...)
+	if !w.Last && len(w.Requests) > 0 {
+		p.askSource(r, s)
+		return
+	}
+	p.replay(s.requests)
+	r.formers, r.sources, r.due = r.formers[1:], nil, 0
+	p.tickRecovery()
+}
+
+// replay executes what a witness saved, but for what was executed before: RIFL knows that (sections 3.3 and 4.8).
+func (p *Protocol) replay(requests []*witnessv1.Request) {
+	for _, saved := range requests {
+		r := &peerv1.Request{}
+		if err := r.UnmarshalVT(saved.Request); err != nil || r.Command == nil {
+			p.fault("a request that a witness saved is damaged: %w", err)
+			continue
+		}
+		if p.execute(r, true) == nil {
+			p.config.Took("recover.known")
+		} else {
+			p.config.Took("recover.replayed")
+		}
+	}
+}

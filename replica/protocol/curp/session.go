@@ -1,0 +1,217 @@
+package curp
+
+import (
+	"cmp"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+)
+
+// Bounds on what a partition remembers of sessions (RIFL, section 4.8).
+const (
+	clientSessions     = 16384          // sessions of clients
+	clientSessionsFor  = 10 * 60 * 1000 // milliseconds without a request, by the issue times of all clients
+	memberSessions     = 4096           // sessions of members, which have no issue times
+	clientAnswers      = 64             // of a client's session that has not acknowledged them
+	memberAnswers      = 4096
+	answerBytes        = 16 << 10 // a larger answer is forgotten: its duplicate is recognised, not answered
+	expireAfterEntries = 1024     // how often it is looked whether sessions can go
+)
+
+// forgotten stands for an answer that is not kept.
+var forgotten = &peerv1.Answer{Expired: true}
+
+// session is what is remembered of a client's requests, or of those that a member made of operations without an id.
+// Requests of equal number are one; of those below firstIncomplete the answer is known to its client.
+type session struct {
+	firstIncomplete uint64
+	seenAt          int64
+	usedAt, usedIn  uint64
+	done            []uint64 // numbers with a record of their answer, ascending
+}
+
+// sessions are all of a partition's, as the master knows them; their records are part of the replicated state.
+type sessions struct {
+	byID    map[uint64]*session
+	latest  int64 // the newest issue time
+	horizon peerv1.SessionHorizon
+	looked  uint64 // the index at which expiry was looked at
+}
+
+// loadSessions reads the sessions from the state.
+func (p *Protocol) loadSessions() {
+	p.sessions = sessions{byID: map[uint64]*session{}}
+	p.journal.Scan(beforeState, func(key, raw []byte) bool {
+		var err error
+		switch key[0] {
+		case doneRecord: // before its session's record
+			s := p.session(beUint64(key[1:9]))
+			s.done = append(s.done, beUint64(key[9:17]))
+		case horizonRecord:
+			err = p.sessions.horizon.UnmarshalVT(raw)
+		case sessionRecord:
+			var record peerv1.PartitionSession
+			if err = record.UnmarshalVT(raw); err == nil {
+				s := p.session(beUint64(key[1:9]))
+				s.firstIncomplete, s.seenAt, s.usedAt, s.usedIn = record.FirstIncomplete, record.SeenAt, record.UsedAt, record.UsedIn
+				p.sessions.latest = max(p.sessions.latest, s.seenAt)
+			}
+		}
+		if err != nil {
+			p.fault("a session on disk is damaged: %w", err)
+		}
+		return err == nil
+	})
+}
+
+func (p *Protocol) session(id uint64) *session {
+	s := p.sessions.byID[id]
+	if s == nil {
+		s = &session{}
+		p.sessions.byID[id] = s
+	}
+	return s
+}
+
+// recall returns the answer that a request already got, or nil if it is new. What may be the duplicate of something
+// forgotten is not executed.
+func (p *Protocol) recall(c *peerv1.Command) *peerv1.Answer {
+	if p.options.Mistakes.ForgetDuplicates {
+		return nil
+	}
+	s := p.sessions.byID[c.Session]
+	if s == nil {
+		h := &p.sessions.horizon
+		if c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
+			return forgotten
+		}
+		return nil
+	}
+	if _, known := slices.BinarySearch(s.done, c.Number); known {
+		raw, _ := p.journal.Get(doneKey(c.Session, c.Number))
+		a := &peerv1.Answer{}
+		if err := a.UnmarshalVT(raw); err != nil {
+			p.fault("an answer on disk is damaged: %w", err)
+		}
+		return a
+	}
+	if c.Number < s.firstIncomplete {
+		return forgotten
+	}
+	return nil
+}
+
+// seenAfter orders sessions by when they were last seen; no two are the same.
+func seenAfter(seenAt int64, session uint64, than int64, thanSession uint64) bool {
+	return cmp.Or(cmp.Compare(seenAt, than), cmp.Compare(session, thanSession)) > 0
+}
+
+// remember keeps the answer of a request, with the entry that it made. A replayed request acknowledges nothing: those before
+// it, whose answers its client had, may come after it (section 4.8).
+func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Answer, replay bool) {
+	s := p.session(c.Session)
+	s.seenAt = max(s.seenAt, c.IssuedAt)
+	s.usedAt, s.usedIn = e.Index, e.Term
+	if at, known := slices.BinarySearch(s.done, c.Number); !known {
+		s.done = slices.Insert(s.done, at, c.Number)
+	}
+	if len(a.Value) > answerBytes {
+		a = forgotten
+	}
+	p.set(e, doneKey(c.Session, c.Number), a)
+	if !replay || p.options.Mistakes.HonourAcks {
+		s.firstIncomplete = max(s.firstIncomplete, min(c.FirstIncomplete, c.Number))
+		most := memberAnswers
+		if s.seenAt != 0 {
+			most = clientAnswers
+		}
+		if excess := len(s.done) - most; excess > 0 {
+			s.firstIncomplete = max(s.firstIncomplete, s.done[excess])
+		}
+		for len(s.done) > 0 && s.done[0] < s.firstIncomplete {
+			p.remove(e, doneKey(c.Session, s.done[0]))
+			s.done = s.done[1:]
+		}
+	}
+	record := &peerv1.PartitionSession{FirstIncomplete: s.firstIncomplete, SeenAt: s.seenAt, UsedAt: s.usedAt, UsedIn: s.usedIn}
+	if p.options.Mistakes.ForgetWatermark {
+		p.put(sessionKey(c.Session), record)
+	} else {
+		p.set(e, sessionKey(c.Session), record)
+	}
+	p.sessions.latest = max(p.sessions.latest, s.seenAt)
+	if replay && p.options.Mistakes.ExpireInReplay {
+		p.expire(e, e.Index)
+	}
+}
+
+// expireSessions forgets, now and then, the sessions that were not seen for longest. Only what is synced is forgotten: the
+// replay of what is not would find that its session may have been there (section 4.8).
+func (p *Protocol) expireSessions() {
+	if p.log.last() < p.sessions.looked+expireAfterEntries {
+		return
+	}
+	p.sessions.looked = p.log.last()
+	e := &peerv1.LogEntry{Term: p.partition.Term, Index: p.log.last() + 1}
+	if p.expire(e, p.commit) {
+		p.append(e)
+	}
+}
+
+// expire adds to an entry what forgets sessions whose last request is among the entries up to synced.
+func (p *Protocol) expire(e *peerv1.LogEntry, synced uint64) (any bool) {
+	var clients, members []uint64
+	for id, s := range p.sessions.byID { // sorted below
+		if s.seenAt != 0 {
+			clients = append(clients, id)
+		} else {
+			members = append(members, id)
+		}
+	}
+	all := p.sessions.byID
+	slices.SortFunc(clients, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(all[a].seenAt, all[b].seenAt), cmp.Compare(a, b))
+	})
+	slices.SortFunc(members, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(all[a].usedAt, all[b].usedAt), cmp.Compare(a, b))
+	})
+	h := &p.sessions.horizon
+	for i, id := range clients {
+		s := all[id]
+		if len(clients)-i <= clientSessions && s.seenAt >= p.sessions.latest-clientSessionsFor {
+			break
+		}
+		if s.usedAt > synced {
+			continue
+		}
+		if seenAfter(s.seenAt, id, h.SeenAt, h.Session) {
+			h.SeenAt, h.Session = s.seenAt, id
+		}
+		p.forget(e, id)
+		any = true
+	}
+	if any {
+		p.set(e, []byte{horizonRecord}, h)
+	}
+	// A member's process is a session, and its number says nothing of the time. What it recorded at witnesses can come up
+	// in its own term only.
+	for i, id := range members {
+		s := all[id]
+		if len(members)-i <= memberSessions {
+			break
+		}
+		if s.usedIn < p.partition.Term && s.usedAt <= synced {
+			p.forget(e, id)
+			any = true
+		}
+	}
+	return any
+}
+
+func (p *Protocol) forget(e *peerv1.LogEntry, id uint64) {
+	for _, number := range p.sessions.byID[id].done {
+		p.remove(e, doneKey(id, number))
+	}
+	p.remove(e, sessionKey(id))
+	delete(p.sessions.byID, id)
+}

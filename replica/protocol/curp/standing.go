@@ -1,0 +1,54 @@
+package curp
+
+// Standing tells what part this member has, and how far it is.
+func (p *Protocol) Standing() Standing {
+	s := Standing{
+		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
+		Last: p.log.last(), Commit: p.commit, Fast: p.client.fast, Slow: p.client.slow,
+	}
+	if !p.active() {
+		return s
+	}
+	if p.role != Master {
+		return s
+	}
+	s.Unsynced = int(p.log.last() - min(p.commit, p.log.last()))
+	s.Serving = p.serving
+	switch r := p.recovery; {
+	case p.serving && p.journal.Survives(p.served):
+		s.Recovered = p.own.Recovered
+		s.Lease = p.now < p.leased()
+	case p.serving:
+	case r == nil:
+		s.Restarted = true
+		s.Why = "it restarted without backups: what its disk does not have is at the witnesses, for a later term to replay"
+	default:
+		s.Why = p.waitsFor(r)
+	}
+	if s.Recovered != p.partition.Term {
+		for _, f := range p.partition.Formers {
+			s.Needed = append(s.Needed, f.Term)
+		}
+	}
+	for _, f := range p.followers {
+		if f.holds() < p.commit || !f.known || f.lacking {
+			continue
+		}
+		s.Holding = append(s.Holding, f.id)
+		if !f.backup && s.Serving && p.log.last()-min(f.held, p.log.last()) <= keptEntries/2 {
+			s.CaughtUp = append(s.CaughtUp, f.id)
+		}
+	}
+	return s
+}
+
+// waitsFor says what a recovery waits for.
+func (p *Protocol) waitsFor(r *recovery) string {
+	switch {
+	case len(r.formers) > 0:
+		return "no witness of a former term has told what it saved"
+	case !p.heldByAll():
+		return "not all backups hold what it recovered"
+	}
+	return "leases of a former term have not ended"
+}

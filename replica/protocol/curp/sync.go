@@ -1,0 +1,252 @@
+package curp
+
+import (
+	"slices"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+const (
+	syncBytes    = 1 << 20 // of entries in one message
+	learnerBound = 1 << 16 // entries that are kept for a learner alone,
+	learnerBytes = 64 << 20
+)
+
+// follower is a backup or a learner, as its master knows it.
+type follower struct {
+	id       view.MemberID
+	backup   bool
+	known    bool   // it has said where it is
+	held     uint64 // it holds the log up to here
+	lacking  bool   // but not the state that the log begins with
+	nonce    uint64
+	next     uint64 // what was sent
+	flying   bool   // a message with entries is not answered
+	batch    uint64 // that message
+	op       uint64 // the last message that was sent
+	heard    uint64 // the last one that was answered
+	due      protocol.Instant
+	told     uint64           // the commit that it knows of
+	lease    protocol.Instant // until then it serves as no later master
+	asked    protocol.Instant
+	wanted   int64 // its clock when it asked for a lease to answer reads
+	wantedAt protocol.Instant
+}
+
+// holds is how far a follower could take the master's place.
+func (f *follower) holds() uint64 {
+	if !f.known || f.lacking {
+		return 0
+	}
+	return f.held
+}
+
+func (p *Protocol) followerOf(id view.MemberID) *follower {
+	for _, f := range p.followers {
+		if f.id == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// sync replicates all entries to the backups. One sync is in flight at a time, so that the next one takes all that has come
+// meanwhile (section 4.4).
+func (p *Protocol) sync() {
+	switch {
+	case p.target > p.commit:
+		p.more = true
+		return
+	case p.log.last() == p.commit:
+		return
+	}
+	p.config.Took("sync")
+	p.target, p.more, p.since = p.log.last(), false, 0
+	if len(p.partition.Backups) == 0 {
+		p.mark = p.journal.Mark()
+	}
+	for _, f := range p.followers {
+		if !f.flying {
+			p.sendSync(f)
+		}
+	}
+	p.advance()
+}
+
+// sendSync sends a follower what it does not have, once it is on this disk, and what there is to say anyway.
+func (p *Protocol) sendSync(f *follower) {
+	c := &peerv1.Curp{Last: p.log.last(), Commit: p.commit, History: p.log.history, Start: p.log.floor, Asked: int64(p.now)}
+	if f.known && f.next >= p.log.floor && f.next < p.log.last() {
+		bytes := 0
+		for _, e := range p.log.behind(f.next) {
+			if bytes += e.SizeVT(); bytes > syncBytes && len(c.Entries) > 0 {
+				break
+			}
+			c.Entries = append(c.Entries, e)
+			f.next = e.Index
+		}
+	}
+	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
+		c.Wanted, c.Delegated = f.wanted, int64(p.leased().Sub(p.now))
+		f.wanted = 0
+	}
+	m := p.message(peerv1.Kind_SYNC, p.op(), c)
+	f.op = m.Op
+	if len(c.Entries) > 0 {
+		f.flying, f.batch = true, m.Op
+	}
+	f.asked, f.due = p.now, p.now.Add(p.config.Retry)
+	p.sendDurably(f.id, m)
+}
+
+// onSyncReply notes what a follower holds, and for how long it makes no other master.
+func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
+	f := p.followerOf(from)
+	if f == nil || m.Op <= f.heard || m.Op > f.op || m.Op>>32 != f.op>>32 {
+		return
+	}
+	c := m.Curp
+	news := !f.known || f.nonce != c.Nonce
+	f.heard, f.known, f.nonce, f.lacking = m.Op, true, c.Nonce, c.Lacking
+	if news || c.Lacking {
+		f.held = c.Last
+	} else {
+		f.held = max(f.held, c.Last)
+	}
+	f.lease = max(f.lease, protocol.Instant(c.Asked).Add(shorter(time.Duration(c.Granted))))
+	p.wants(from, c.Wanted)
+	f.told = max(f.told, c.Commit)
+	if m.Op >= f.batch || news {
+		f.flying, f.next = false, f.held
+	}
+	p.advance()
+	p.answerQuestions()
+	if !f.flying && f.held < p.log.last() && f.held >= p.log.floor && (p.target > f.held || !f.backup || !p.serving) {
+		p.sendSync(f)
+	}
+	p.tickRecovery()
+}
+
+// shorter is what a lease of that duration is worth to whoever holds it: two clocks may differ by twice the bound.
+func shorter(d time.Duration) time.Duration {
+	return d - d*2*DriftBound/1_000_000
+}
+
+// leased is until when all backups have promised not to serve as later masters.
+func (p *Protocol) leased() protocol.Instant {
+	until := protocol.Instant(1<<63 - 1)
+	for _, f := range p.followers {
+		if f.backup {
+			until = min(until, f.lease)
+		}
+	}
+	return until
+}
+
+// wants notes that a backup asks for a lease to answer reads.
+func (p *Protocol) wants(from view.MemberID, clock int64) {
+	if f := p.followerOf(from); f != nil && f.backup && clock > f.wanted {
+		f.wanted, f.wantedAt = clock, p.now
+	}
+}
+
+// advance finds what is synced: what all backups hold (section 3.2.3), and no quorum of them, since recovery asks one.
+func (p *Protocol) advance() {
+	synced := p.log.last()
+	if len(p.partition.Backups) == 0 {
+		if p.target <= p.commit || !p.journal.Survives(p.mark) {
+			return
+		}
+		synced = p.target
+	}
+	var held []uint64
+	for _, f := range p.followers {
+		if f.backup || p.options.Mistakes.CountLearner && f.known {
+			held = append(held, f.holds())
+			synced = min(synced, f.holds())
+		}
+	}
+	if p.options.Mistakes.QuorumOfBackups && len(held) > 1 {
+		slices.Sort(held)
+		synced = min(held[len(held)/2], p.log.last())
+	}
+	if synced <= p.commit {
+		return
+	}
+	before := p.commit
+	p.commit, p.own.Commit = synced, synced
+	p.synced(before)
+	if p.more && p.commit >= p.target {
+		p.more = false
+		p.sync()
+	}
+}
+
+// synced lets go what waited for the entries behind before, and has the witnesses drop their requests.
+func (p *Protocol) synced(before uint64) {
+	for _, e := range p.log.behind(max(before, p.log.floor)) {
+		if e.Index > p.commit {
+			break
+		}
+		if e.Session == 0 {
+			continue
+		}
+		id, key := requestID{e.Session, e.Number}, string(e.Key)
+		if u := p.master.unsynced[id]; u != nil && u.index <= e.Index {
+			delete(p.master.unsynced, id)
+		}
+		if p.touched[key] <= e.Index {
+			delete(p.touched, key)
+		}
+		if e.Term == p.partition.Term {
+			p.drop(e.Key, id)
+		}
+	}
+	n := 0
+	for _, w := range p.waiters { // those of a conflict come in the order of the log, others may not
+		if w.index <= p.commit {
+			p.tell(w.to, w.m)
+			continue
+		}
+		p.waiters[n] = w
+		n++
+	}
+	clear(p.waiters[n:])
+	p.waiters = p.waiters[:n]
+	p.flushGC()
+}
+
+// tickSync repeats what is not answered, syncs what has waited for long, tells of commits and keeps leases.
+func (p *Protocol) tickSync() {
+	p.advance() // without backups, the disk tells nobody that it is done
+	if p.since != 0 && p.now >= p.since.Add(p.options.SyncDelay) || len(p.waiters) > 0 || !p.serving {
+		p.sync()
+	}
+	reading := p.readAt != 0 && p.now < p.readAt.Add(4*p.options.Lease)
+	for _, f := range p.followers {
+		wants := f.wanted != 0 && p.now < f.wantedAt.Add(p.options.Lease)
+		switch {
+		case f.flying && p.now < f.due:
+		case f.flying:
+			f.flying, f.next = false, f.held
+			p.sendSync(f)
+		case f.op == 0, f.told < p.commit, f.held < p.log.last() && (!f.backup || !p.serving),
+			f.backup && (reading || wants) && p.now >= f.asked.Add(p.options.Lease/4), p.now >= f.asked.Add(4*p.config.Retry):
+			p.sendSync(f)
+		}
+	}
+}
+
+// needed is up to where no follower needs the log.
+func (p *Protocol) needed() uint64 {
+	index := p.commit
+	for _, f := range p.followers {
+		if f.backup || p.log.last()-p.log.floor < learnerBound && p.log.bytes < learnerBytes {
+			index = min(index, f.held)
+		}
+	}
+	return index
+}
