@@ -23,8 +23,9 @@ const (
 	remakeAfter = 30 * time.Second
 	// remakeAtMost bounds how long an object is left alone that is of no use however often it is made again.
 	remakeAtMost = 10 * time.Minute
-	// rttWindow is how long members remember round trips: for as long, those of before an injection count.
-	rttWindow = 13 * time.Second
+	// rttWindow is for how long those round trips count that were measured before an injection: members remember them for
+	// 13 s, and are asked every two.
+	rttWindow = 16 * time.Second
 	// lostAfter is how long round trips are too short before the network counts as lost. Chaos Mesh takes all rules out of a
 	// pod for a moment whenever any of them changes, and members remember what they measured then.
 	lostAfter = 2 * rttWindow

@@ -134,7 +134,7 @@ func TestWhatIsWithoutEffectIsLeftAlone(t *testing.T) {
 		}
 		s.Now = s.Now.Add(time.Second)
 	}
-	if got, want := strings.Join(at, " "), "26s 1m9s 2m18s 4m36s 9m12s 18m24s 28m24s 38m24s 48m24s 58m24s"; got != want {
+	if got, want := strings.Join(at, " "), "32s 1m18s 2m36s 5m12s 10m24s 20m24s 30m24s 40m24s 50m24s"; got != want {
 		t.Errorf("it was made again at %s, want %s", got, want)
 	}
 }
