@@ -34,6 +34,7 @@ func (p *Protocol) startRecovery() {
 	for _, id := range p.own.Backups {
 		r.delegates = append(r.delegates, view.MemberID(id))
 	}
+	r.formers = slices.DeleteFunc(r.formers, p.remembers)
 	if p.options.Mistakes.SkipReplay {
 		r.formers = nil
 	}
@@ -41,6 +42,13 @@ func (p *Protocol) startRecovery() {
 		p.config.Took("recover.begin")
 	}
 	p.recovery = r
+}
+
+// remembers reports whether this member needs no witness to know what completed in a former term: it was the master, its
+// disk has all that it answered for, and it has been nothing else since.
+func (p *Protocol) remembers(f view.Former) bool {
+	volatile := len(f.Backups) == 0 && len(f.Witnesses) > 0 && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay
+	return f.Master == p.config.Self && f.Term <= p.own.Recovered && !volatile
 }
 
 // tickRecovery goes on with what is not done yet.

@@ -1,0 +1,267 @@
+package curp_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// schedule is a random run: clients that work, members that crash and pause, masters that are replaced.
+type schedule struct {
+	*world
+	recorder *history.Recorder
+	asked    map[[2]uint64]history.Invocation
+	running  map[[2]uint64]bool
+	values   int
+	session  uint64
+	numbers  uint64
+}
+
+func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options curp.Options) *schedule {
+	s := &schedule{asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}}
+	s.world = newWorld(t, seed, members, faults, witnesses, options)
+	w := s.world
+	s.recorder = history.NewRecorder(func() time.Duration { return w.now })
+	w.completed = func(n *node, c protocol.Completion) {
+		key := [2]uint64{uint64(n.id), c.Handle}
+		if i, ok := s.asked[key]; ok {
+			if c.Result.Status != register.Unknown {
+				i.Return(c.Result)
+			}
+			delete(s.asked, key)
+			delete(s.running, key)
+		} else {
+			t.Fatalf("member %d completes %d, which is not in progress", n.id, c.Handle)
+		}
+	}
+	return s
+}
+
+func (s *schedule) submit(n *node) {
+	if n.p == nil || n.paused {
+		return
+	}
+	op := register.Operation{Key: fmt.Sprint("k", s.draw.IntN(3))}
+	switch k := s.draw.IntN(10); {
+	case k < 4:
+		op.Kind = register.Read
+	case k < 7:
+		s.values++
+		op.Kind, op.Value = register.Write, register.Value(fmt.Sprint("v", s.values))
+	default:
+		op.Kind, op.Call = register.RMW, register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}, MaxValueBytes: 1 << 20}
+		if k == 9 {
+			s.numbers++
+			op.ID = register.ID{Session: 77, Number: s.numbers, FirstIncomplete: s.numbers, IssuedAt: int64(1 + s.now.Milliseconds())}
+			op.ID.Session += uint64(s.numbers) // each its own session
+			op.ID.Number, op.ID.FirstIncomplete = 1, 1
+		}
+	}
+	n.handles++
+	handle := n.handles
+	key := [2]uint64{uint64(n.id), handle}
+	s.asked[key] = s.recorder.Invoke(fmt.Sprint(key), "", op)
+	s.running[key] = true
+	s.logf("%d submits %d: %s %s %q", n.id, handle, op.Kind, op.Key, op.Value)
+	n.turn(func() { n.p.Submit(protocol.Request{Handle: handle, Operation: op}) })
+}
+
+// lose forgets the operations of a member that crashes: nobody answers them.
+func (s *schedule) lose(n *node) {
+	for key := range s.asked { // order is irrelevant: all of them go
+		if key[0] == uint64(n.id) {
+			delete(s.asked, key)
+			delete(s.running, key)
+		}
+	}
+	n.crash()
+}
+
+// govern makes the next view, as the manager would: another master, the end of a recovery, a learner that becomes a backup.
+func (s *schedule) govern(faults int, failover bool) {
+	p := s.view.Partitions[0]
+	next := view.Partition{Term: s.view.Epoch + 1, Master: p.Master}
+	done := s.recovered == p.Term
+	formers := []view.Former{p.Former()}
+	if !done {
+		formers = append(slices.Clone(p.Formers), p.Former())
+	}
+	suits := func(id view.MemberID) bool {
+		return !slices.ContainsFunc(formers, func(f view.Former) bool { return f.Master != id && !slices.Contains(f.Backups, id) })
+	}
+	master := s.nodes[p.Master-1]
+	var standing curp.Standing
+	if master.p != nil && !master.paused && master.view.Epoch == s.view.Epoch {
+		standing = master.p.Standing()
+	}
+	restarted := standing.Restarted
+	switch {
+	case restarted:
+	case failover:
+		var able []view.MemberID
+		for _, id := range p.Backups {
+			if suits(id) && s.nodes[id-1].p != nil && !s.nodes[id-1].p.Standing().Lost {
+				able = append(able, id)
+			}
+		}
+		if len(able) == 0 || len(formers) > 3 {
+			return
+		}
+		next.Master = able[s.draw.IntN(len(able))]
+	case done && len(p.Formers) > 0:
+		next = p
+		next.Formers = nil
+		s.change(next)
+		return
+	case !done || len(standing.CaughtUp) == 0:
+		return
+	}
+	for _, id := range append(slices.Clone(p.Backups), standing.CaughtUp...) {
+		if id != next.Master && len(next.Backups) < faults && s.nodes[id-1].p != nil && !slices.Contains(next.Backups, id) {
+			next.Backups = append(next.Backups, id)
+		}
+	}
+	if len(next.Backups) == 0 && faults > 0 {
+		return
+	}
+	for _, n := range s.nodes {
+		if n.id != next.Master && !slices.Contains(next.Backups, n.id) && len(next.Backups)+len(next.Learners) < faults {
+			next.Learners = append(next.Learners, n.id)
+		}
+	}
+	for _, i := range s.draw.Perm(len(s.view.Witnesses)) {
+		if len(next.Witnesses) < len(next.Backups) || faults == 0 && len(next.Witnesses) == 0 {
+			next.Witnesses = append(next.Witnesses, s.view.Witnesses[i].ID)
+		}
+	}
+	next.Formers = formers
+	s.change(next)
+}
+
+// play runs the schedule: faults, then a time without, in which everything must end.
+func (s *schedule) play(faults int) history.Verdict {
+	d := s.draw
+	lossy := d.IntN(3) == 0
+	slow := d.IntN(2) == 0
+	s.delay = func() time.Duration {
+		if slow && d.IntN(20) == 0 {
+			return time.Duration(d.IntN(1000)) * time.Millisecond
+		}
+		return time.Duration(1+d.IntN(20)) * time.Millisecond
+	}
+	isolated := map[view.MemberID]bool{}
+	s.cut = func(from, to view.MemberID) bool {
+		return lossy && d.IntN(20) == 0 || isolated[from] != isolated[to]
+	}
+	chaos := d.IntN(4) > 0
+	rate := 1 + d.IntN(6)
+	for range 400 {
+		if d.IntN(rate) == 0 {
+			s.submit(s.nodes[d.IntN(len(s.nodes))])
+		}
+		n := s.nodes[d.IntN(len(s.nodes))]
+		if chaos {
+			switch d.IntN(60) {
+			case 0:
+				if n.p != nil {
+					s.lose(n)
+				}
+			case 1, 2, 3:
+				if n.p == nil {
+					n.start(false)
+				}
+			case 4:
+				n.paused = n.p != nil
+			case 5, 6, 7:
+				n.resume()
+			case 8:
+				s.govern(faults, true)
+			case 9:
+				isolated[n.id] = true
+			case 10, 11:
+				clear(isolated)
+			case 12:
+				for _, x := range s.view.Witnesses {
+					s.witnesses[x.ID].down = d.IntN(8) == 0
+				}
+			}
+		}
+		if d.IntN(8) == 0 {
+			s.govern(faults, false)
+		}
+		if d.IntN(3) == 0 {
+			n.configure()
+		}
+		s.run(time.Duration(d.IntN(20)) * time.Millisecond)
+	}
+	// The faults are over.
+	s.cut = func(_, _ view.MemberID) bool { return false }
+	slow = false
+	for _, x := range s.view.Witnesses {
+		s.witnesses[x.ID].down = false
+	}
+	for range 200 {
+		for _, n := range s.nodes {
+			n.resume()
+			if n.p == nil {
+				n.start(false)
+			}
+			n.configure()
+		}
+		s.govern(faults, false)
+		s.run(50 * time.Millisecond)
+		if len(s.running) == 0 {
+			break
+		}
+	}
+	if len(s.running) > 0 {
+		for _, n := range s.nodes {
+			s.logf("%d: %+v", n.id, n.p.Standing())
+		}
+		s.t.Fatalf("%d operations do not end in %+v\n%s", len(s.running), s.view.Partitions, tail(s.trace.String()))
+	}
+	for range 2 { // what is there is read at the end
+		for _, n := range s.nodes {
+			s.submit(n)
+		}
+		s.run(2 * time.Second)
+	}
+	return history.Check(s.recorder.Operations(), history.Options{Timeout: 10 * time.Second})
+}
+
+func tail(text string) string { return text[max(0, len(text)-12000):] }
+
+func options(seed uint64, m curp.Mistakes) curp.Options {
+	return curp.Options{Mistakes: m, Lease: time.Duration(100+seed%5*100) * time.Millisecond, SyncAfter: 1 + int(seed%20), SyncDelay: time.Duration(seed%4*50+1) * time.Millisecond}
+}
+
+func TestRandomSchedulesAreLinearizable(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 60
+	}
+	took := map[string]int{}
+	for seed := range seeds {
+		faults := int(seed % 3)
+		s := newSchedule(t, seed, 4, faults, max(faults, 1), options(seed, curp.Mistakes{}))
+		if v := s.play(faults); v.Outcome != history.Linearizable {
+			t.Fatalf("seed %d: %v\n%s", seed, v, tail(s.trace.String()))
+		}
+		for path, n := range s.took { // order is irrelevant: counts are added
+			took[path] += n
+		}
+	}
+	for _, path := range append(curp.Paths(), curp.ChangePaths()...) {
+		if took[path] == 0 {
+			t.Logf("no schedule took the path %s", path)
+		}
+	}
+	t.Logf("%v", took)
+}
