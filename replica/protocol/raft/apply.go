@@ -1,0 +1,227 @@
+package raft
+
+import (
+	"cmp"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// touched is the state of a key that a run of entries changes.
+type touched struct {
+	key    []byte
+	state  *peerv1.KeyState
+	loaded uint64 // the entry that had made it before the run; records that came from others may be ahead
+	dirty  bool
+}
+
+// applying is a run of entries.
+type applying struct {
+	byKey map[string]*touched
+	order []*touched
+}
+
+func (p *Protocol) loadApplied() {
+	p.state = &peerv1.RaftApplied{}
+	p.loadRecord(appliedRecord, p.state)
+}
+
+// apply executes committed entries in their order. What they made, and how far that is, is one batch.
+func (p *Protocol) apply(entries []*raftpb.Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	run := &applying{byKey: map[string]*touched{}}
+	state := &peerv1.RaftApplied{Epoch: p.state.Epoch, Authors: slices.Clone(p.state.Authors)}
+	p.state = state // what was handed out never changes
+	for _, e := range entries {
+		state.Index, state.Term = e.GetIndex(), e.GetTerm()
+		if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 {
+			continue
+		}
+		entry := &peerv1.RaftEntry{}
+		if err := entry.UnmarshalVT(e.GetData()); err != nil {
+			p.fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
+			return
+		}
+		state.Epoch = max(state.Epoch, entry.Epoch)
+		for i, c := range entry.Commands {
+			p.applyCommand(run, c, register.Carstamp{Timestamp: e.GetIndex(), RMWs: uint64(i) + 1})
+		}
+	}
+	for _, t := range run.order {
+		if t.dirty {
+			p.putState(t.key, t.state)
+		}
+	}
+	p.putRecord(appliedRecord, state)
+	p.answerReads()
+}
+
+// applyCommand executes a command once, and answers the client if it is one of this member's.
+func (p *Protocol) applyCommand(run *applying, c *peerv1.RaftCommand, at register.Carstamp) {
+	if p.over(c.Author, c.Number) && !p.mistakes.ForgetAuthors {
+		p.config.Took(pathAgain)
+		return
+	}
+	p.noteDone(c)
+	t := run.byKey[string(c.Key)]
+	if t == nil {
+		t = &touched{key: c.Key, state: p.loadState(c.Key)}
+		t.loaded = t.state.GetPrevious().GetTimestamp()
+		run.byKey[string(c.Key)] = t
+		run.order = append(run.order, t)
+	}
+	o := p.byNumber[c.Number]
+	mine := register.Writer(c.Author) == p.author && o != nil && !o.reads()
+	if t.loaded >= at.Timestamp && !p.mistakes.AdoptBlindly { // it is done there already
+		if mine {
+			p.finishUnseen(o, t.state)
+		}
+		return
+	}
+	t.dirty = true
+	var r register.Result
+	if c.Rmw == nil {
+		t.state.Previous = &peerv1.RegisterRecord{
+			Timestamp: at.Timestamp, Rmws: at.RMWs, Present: c.Present, Value: c.Value,
+		}
+		r = register.Result{Status: register.OK, Carstamp: at}
+	} else {
+		r = resultOf(p.execute(t.state, c.Rmw, at))
+	}
+	if mine {
+		p.finishAt(o, at.Timestamp, r)
+	}
+}
+
+// execute runs an rmw, unless it is the duplicate of one that its client sent through another coordinator.
+func (p *Protocol) execute(state *peerv1.KeyState, c *peerv1.Command, at register.Carstamp) *peerv1.Answer {
+	if !p.mistakes.ForgetSessions {
+		if answer := session.Recall(state, c); answer != nil {
+			p.config.Took(pathDuplicate)
+			return answer
+		}
+	}
+	current := state.GetPrevious()
+	out, err := p.config.Functions.Apply(value(current.GetPresent(), current.GetValue()), register.Call{
+		Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes),
+	})
+	if err != nil {
+		// The others know the function: going on without it would be another history.
+		p.fault("execute an rmw of the log: %w", err)
+		return &peerv1.Answer{Refused: err.Error()}
+	}
+	next := &peerv1.RegisterRecord{Timestamp: at.Timestamp, Rmws: at.RMWs, Present: current.GetPresent(), Value: current.GetValue()}
+	if out.Refused == "" && out.Changed {
+		next.Present, next.Value = out.Next.Present(), out.Next
+	}
+	state.Previous = next
+	answer := &peerv1.Answer{
+		Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused, Timestamp: at.Timestamp, Rmws: at.RMWs,
+	}
+	session.Remember(state, c, answer)
+	return answer
+}
+
+func resultOf(a *peerv1.Answer) register.Result {
+	r := register.Result{
+		Status: register.OK, Value: value(a.Present, a.Value),
+		Carstamp: register.Carstamp{Timestamp: a.Timestamp, RMWs: a.Rmws},
+	}
+	switch {
+	case a.Expired:
+		r = register.Result{Status: register.Unknown, Message: "the rmw was sent before, and its outcome is not kept any more"}
+	case a.Refused != "":
+		r.Status, r.Message = register.Failed, a.Refused
+	}
+	return r
+}
+
+func (p *Protocol) authorAt(author uint64) (int, bool) {
+	return slices.BinarySearchFunc(p.state.Authors, author, func(a *peerv1.RaftAuthor, w uint64) int { return cmp.Compare(a.Author, w) })
+}
+
+// over reports whether a command must not be executed any more: it was, or its author has given it up.
+func (p *Protocol) over(author, number uint64) bool {
+	i, known := p.authorAt(author)
+	if !known {
+		return false
+	}
+	a := p.state.Authors[i]
+	_, done := slices.BinarySearch(a.Done, number)
+	return done || number < a.FirstIncomplete
+}
+
+// noteDone notes that a command was executed, and forgets those that its author does not wait for any more.
+func (p *Protocol) noteDone(c *peerv1.RaftCommand) {
+	i, known := p.authorAt(c.Author)
+	if !known {
+		p.state.Authors = slices.Insert(p.state.Authors, i, &peerv1.RaftAuthor{Author: c.Author})
+	}
+	old := p.state.Authors[i]
+	a := &peerv1.RaftAuthor{Author: c.Author, FirstIncomplete: max(old.FirstIncomplete, c.FirstIncomplete)}
+	done := append(slices.Clone(old.Done), c.Number)
+	slices.Sort(done)
+	a.Done = slices.DeleteFunc(done, func(n uint64) bool { return n < a.FirstIncomplete })
+	p.state.Authors[i] = a
+}
+
+// lookup is the key of a record, in memory that the next lookup uses again.
+func (p *Protocol) lookup(key []byte) []byte {
+	p.scratch = append(append(p.scratch[:0], stateRecord), key...)
+	return p.scratch
+}
+
+func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
+	state := &peerv1.KeyState{}
+	if raw, ok := p.journal.Get(p.lookup(key)); ok {
+		if err := state.UnmarshalVT(raw); err != nil {
+			p.fault("the state of %q on disk is damaged: %w", key, err)
+		}
+	}
+	return state
+}
+
+func (p *Protocol) putState(key []byte, state *peerv1.KeyState) {
+	raw, err := state.MarshalVT()
+	if err != nil {
+		p.fault("encode the state of %q: %w", key, err)
+		return
+	}
+	p.journal.Put(p.recordKey(key), raw)
+}
+
+func (p *Protocol) recordKey(key []byte) []byte {
+	b := p.keys.Make(1 + len(key))
+	b[0] = stateRecord
+	copy(b[1:], key)
+	return b
+}
+
+// merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of one
+// log; that this one may be ahead of the rest of the state does no harm, since entries leave it alone that it has already.
+func (p *Protocol) merge(key, raw []byte) {
+	theirs := &peerv1.KeyState{}
+	if err := theirs.UnmarshalVT(raw); err != nil {
+		p.fault("a transferred state of %q is damaged: %w", key, err)
+		return
+	}
+	if p.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > p.loadState(key).GetPrevious().GetTimestamp() {
+		p.journal.Put(p.recordKey(key), slices.Clone(raw))
+	}
+}
+
+func value(present bool, b []byte) register.Value {
+	switch {
+	case !present:
+		return nil
+	case b == nil:
+		return register.Value{}
+	}
+	return b
+}

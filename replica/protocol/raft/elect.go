@@ -1,0 +1,141 @@
+package raft
+
+import (
+	"time"
+
+	lib "go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// election is when this member calls for one, and who leads.
+type election struct {
+	lead     view.MemberID // 0: nobody that is known
+	leads    bool          // this member does
+	patience protocol.Instant
+	attempts int // since a leader was heard
+
+	followed protocol.Instant                   // when the leader was heard last
+	alive    map[view.MemberID]protocol.Instant // when each was heard last; never ranged over
+	beat     protocol.Instant                   // when the next heartbeats are due
+	stuck    map[view.MemberID]protocol.Instant // since when a snapshot is due there; never ranged over
+}
+
+// begin waits for a leader. Where there is none, the view's first member is the first to call for an election, so that a new
+// cluster has one soon, and always the same.
+func (e *election) begin(p *Protocol) {
+	e.alive, e.stuck = map[view.MemberID]protocol.Instant{}, map[view.MemberID]protocol.Instant{}
+	rank := time.Duration(p.config.View.Index(p.config.Self))
+	e.patience = p.now.Add(rank * p.config.Retry)
+	e.followed = p.now.Add(-1 << 61)
+}
+
+func (e *election) heard(p *Protocol, from view.MemberID) {
+	if p.ticked {
+		e.alive[from] = p.now
+	}
+}
+
+// wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in vain.
+func (e *election) wait(p *Protocol) {
+	retry := max(p.config.Retry, time.Millisecond)
+	wait := max(p.config.Suspect, 2*retry)
+	if e.attempts > 0 {
+		wait = 2*retry + time.Duration(min(e.attempts, 4))*retry/2
+	}
+	e.patience = p.now.Add(wait + p.draw(retry+wait/2))
+}
+
+// grant is when this member has voted for another one.
+func (e *election) grant(p *Protocol) { e.wait(p) }
+
+// reign begins this member's lead.
+func (e *election) reign(p *Protocol) {
+	e.beat = p.now.Add(p.interval())
+	e.attempts = 0
+	for _, m := range p.config.View.Members {
+		e.alive[m.ID] = p.now
+	}
+	clear(e.stuck)
+}
+
+// interval is the time between heartbeats.
+func (p *Protocol) interval() time.Duration { return max(p.config.Suspect, 2*p.config.Retry) / 3 }
+
+// follow notes that the leader lives.
+func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
+	switch r.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+	default:
+		return
+	}
+	if s := p.node.BasicStatus(); s.Lead == uint64(from) {
+		p.elect.followed, p.elect.attempts = p.now, 0
+		p.elect.wait(p)
+	}
+}
+
+// content reports whether this member has heard a leader so recently that it wants no other. Who was cut off, and comes
+// back, would depose one that does its work.
+func (e *election) content(p *Protocol) bool {
+	return e.leads && e.supported(p) || e.lead != 0 && !e.leads && p.now < e.followed.Add(p.config.Suspect)
+}
+
+// supported reports whether a quorum was heard within Suspect.
+func (e *election) supported(p *Protocol) bool {
+	window := max(p.config.Suspect, 2*p.config.Retry) + p.config.Retry
+	return p.config.View.Quorum(func(id view.MemberID) bool {
+		return id == p.config.Self || p.now < e.alive[id].Add(window)
+	})
+}
+
+func (p *Protocol) tickElection() {
+	e := &p.elect
+	if !e.leads {
+		if p.now >= e.patience {
+			p.config.Took(pathCampaign)
+			e.attempts++
+			e.wait(p)
+			if err := p.node.Campaign(); err != nil {
+				p.fault("call for an election: %w", err)
+			}
+		}
+		return
+	}
+	if !e.supported(p) { // it hears nobody: the others may not know that they need another leader
+		p.config.Took(pathStepDown)
+		p.restart()
+		e.wait(p)
+		return
+	}
+	if p.now < e.beat {
+		return
+	}
+	e.beat = p.now.Add(p.interval())
+	p.snapshots()
+	p.node.Tick()
+}
+
+// snapshots asks again who did not say that it has the state which it needs to follow.
+func (p *Protocol) snapshots() {
+	var late []uint64
+	p.node.WithProgress(func(id uint64, _ lib.ProgressType, pr tracker.Progress) {
+		m := view.MemberID(id)
+		since, known := p.elect.stuck[m]
+		switch {
+		case pr.State != tracker.StateSnapshot:
+			delete(p.elect.stuck, m)
+		case !known:
+			p.elect.stuck[m] = p.now
+		case p.now >= since.Add(2*p.config.Retry):
+			delete(p.elect.stuck, m)
+			late = append(late, id)
+		}
+	})
+	for _, id := range late {
+		p.node.ReportSnapshot(id, lib.SnapshotFailure)
+	}
+}

@@ -1,0 +1,49 @@
+package raft
+
+// Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value
+// has none.
+type Mistakes struct {
+	AckBeforePersist bool // acknowledgements, votes and answers leave before what they promise is durable
+	ReadWithoutIndex bool // a leader answers reads without asking whether it still leads
+	ForgetVote       bool // a restarted member does not know its term and vote
+	ForgetAuthors    bool // a command that a coordinator has handed over twice is executed twice
+	ForgetSessions   bool // an rmw that its client has sent through two coordinators is executed twice
+	CountDeadDisks   bool // what a lost disk had acknowledged goes on to count
+	ForgetTerm       bool // a newcomer votes in terms in which its lost disk has voted
+	AdoptBlindly     bool // a record of another member replaces what is newer here, and entries apply to what has them
+	CountOneSide     bool // quorums of a joint view count the members after the change alone
+	ResumeAsNew      bool // a command that goes on in another view gets a new number there
+}
+
+// The paths that Config.Count hears of.
+const (
+	pathElected     = "lead"             // this member was elected
+	pathCampaign    = "elect"            // it called for an election
+	pathStepDown    = "lead.unsupported" // a leader heard no quorum
+	pathContent     = "elect.content"    // a leader, or who follows one, wants no election
+	pathRecount     = "lead.recount"     // a leader or candidate heard of a lost disk
+	pathForward     = "forward"          // commands were handed to another member
+	pathRetry       = "retry"            // an operation was handed over again
+	pathDropped     = "dropped"          // the node had too much to do
+	pathAgain       = "again"            // a command was in the log twice
+	pathDuplicate   = "rmw.duplicate"    // a client had sent it through another coordinator
+	pathCompact     = "log.compact"      // the log's beginning was forgotten
+	pathPull        = "pull"             // a member was behind a leader's log
+	pathInstall     = "install"          // and has the state of another one
+	pathUnseen      = "unknown.unseen"   // an answer was not seen by the coordinator
+	pathUnknown     = "unknown"          // given up after others may have known of it
+	pathUnavailable = "unavailable"      // given up without effect
+	pathResumed     = "resumed"          // an operation went on in another view
+)
+
+// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is. The two that are left
+// out are rare: pathDropped, and pathUnseen, which needs a client without a session.
+func Paths() []string {
+	return []string{
+		pathElected, pathCampaign, pathStepDown, pathContent, pathRecount, pathForward, pathRetry, pathAgain, pathDuplicate,
+		pathCompact, pathPull, pathInstall, pathUnknown, pathUnavailable,
+	}
+}
+
+// ChangePaths lists those that only a change of the view leads to.
+func ChangePaths() []string { return []string{pathResumed} }

@@ -1,0 +1,195 @@
+package raft
+
+import (
+	"fmt"
+
+	lib "go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Bounds of the library's traffic.
+const (
+	appendBytes   = 1 << 20 // of the entries of one message
+	appendsFlying = 256     // messages to a follower that it has not answered
+	proposedBytes = 64 << 20
+)
+
+// never is how many ticks the library may wait before an election: elections are called for here, by a clock and draws that
+// replay. Its own are drawn from the machine.
+const never = 1 << 30
+
+// silent is a logger of one node that says nothing. What the library takes for impossible stops the process.
+type silent struct{}
+
+func (silent) Debug(...any)            {}
+func (silent) Debugf(string, ...any)   {}
+func (silent) Info(...any)             {}
+func (silent) Infof(string, ...any)    {}
+func (silent) Warning(...any)          {}
+func (silent) Warningf(string, ...any) {}
+func (silent) Error(...any)            {}
+func (silent) Errorf(string, ...any)   {}
+func (silent) Fatal(v ...any)          { panic("raft: " + fmt.Sprint(v...)) }
+func (silent) Fatalf(f string, v ...any) {
+	panic("raft: " + fmt.Sprintf(f, v...))
+}
+func (silent) Panic(v ...any) { panic("raft: " + fmt.Sprint(v...)) }
+func (silent) Panicf(f string, v ...any) {
+	panic("raft: " + fmt.Sprintf(f, v...))
+}
+
+// restart begins a node on the log, as after a crash: what it had counted is forgotten, and it follows.
+func (p *Protocol) restart() {
+	node, err := lib.NewRawNode(&lib.Config{
+		ID: uint64(p.config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: p.log, Applied: p.state.Index,
+		MaxSizePerMsg: appendBytes, MaxInflightMsgs: appendsFlying, MaxUncommittedEntriesSize: proposedBytes,
+		PreVote: true, DisableProposalForwarding: true, Logger: silent{},
+	})
+	if err != nil {
+		p.fault("start a node: %w", err)
+		return
+	}
+	p.node = node
+	p.led(0, false)
+}
+
+// counts reports whether answers of others count for this member now.
+func (p *Protocol) counts() bool { return p.node.BasicStatus().RaftState != lib.StateFollower }
+
+// step hands over a message of another member's node.
+func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
+	if !p.ticked {
+		return
+	}
+	r := &raftpb.Message{}
+	if proto.Unmarshal(m.Raft, r) != nil || view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.config.Self) {
+		return
+	}
+	switch r.GetType() {
+	case raftpb.MsgAppResp, raftpb.MsgVoteResp, raftpb.MsgPreVoteResp, raftpb.MsgHeartbeatResp:
+		if !p.knowsMe(m) {
+			return // it answers the disk that this one replaced
+		}
+	case raftpb.MsgPreVote:
+		if p.elect.content(p) {
+			p.config.Took(pathContent)
+			return
+		}
+	case raftpb.MsgSnap:
+		p.follow(from, r)
+		p.behindLog(from, r)
+		return
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgVote:
+	default:
+		return
+	}
+	if err := p.node.Step(r); err != nil {
+		return // of someone who is no member, or too late
+	}
+	p.follow(from, r)
+}
+
+// knowsMe reports whether a message was sent by someone who knows this member's disk.
+func (p *Protocol) knowsMe(m *peerv1.Message) bool {
+	known := view.Incarnation(1)
+	if i := p.config.View.Index(p.config.Self); i < len(m.Known) {
+		known = view.Incarnation(m.Known[i])
+	}
+	return known == p.roster.Of(p.config.Self)
+}
+
+// drain does what the node asks for, until it asks for nothing.
+func (p *Protocol) drain() {
+	for p.effects.fault == nil {
+		p.hand()
+		if !p.node.HasReady() {
+			break
+		}
+		p.handle(p.node.Ready())
+	}
+	p.log.compact()
+}
+
+// handle puts into the journal what must be there, in its order, and lets go what tells of it. The node's own
+// acknowledgements count at once: what is said because of them waits for the disk.
+func (p *Protocol) handle(rd lib.Ready) {
+	if s := rd.SoftState; s != nil {
+		p.led(s.Lead, s.RaftState == lib.StateLeader)
+	}
+	if h := rd.HardState; !lib.IsEmptyHardState(h) && !p.mistakes.ForgetVote {
+		p.log.promise(h.GetTerm(), h.GetVote(), h.GetCommit())
+	}
+	p.log.append(rd.Entries)
+	p.apply(rd.CommittedEntries)
+	p.confirm(rd.ReadStates)
+	for _, m := range rd.Messages {
+		p.emit(m)
+	}
+	p.node.Advance(rd)
+}
+
+// emit sends a message of the node. What promises something leaves when that is durable; so does what tells of a commit that
+// counts this member, until this member holds it.
+func (p *Protocol) emit(r *raftpb.Message) {
+	raw, err := proto.Marshal(r)
+	if err != nil {
+		p.fault("encode a message: %w", err)
+		return
+	}
+	m := p.message(peerv1.Kind_RAFT, 0)
+	m.Raft = raw
+	to, told := view.MemberID(r.GetTo()), r.GetCommit()
+	switch r.GetType() {
+	case raftpb.MsgSnap:
+		told = r.GetSnapshot().GetMetadata().GetIndex()
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgPreVote:
+	case raftpb.MsgVoteResp:
+		if !r.GetReject() {
+			p.elect.grant(p)
+		}
+		p.sendDurably(to, m)
+		return
+	default:
+		p.sendDurably(to, m)
+		return
+	}
+	if told <= p.log.durable() {
+		p.send(to, m)
+	} else {
+		p.sendDurably(to, m)
+	}
+}
+
+// led notes who leads; 0 is nobody.
+func (p *Protocol) led(lead uint64, self bool) {
+	changed := p.elect.lead != view.MemberID(lead) || p.elect.leads != self
+	p.elect.lead, p.elect.leads = view.MemberID(lead), self
+	if !changed {
+		return
+	}
+	p.read = reads{batches: map[uint64][]reader{}, last: p.read.last}
+	p.proposals = nil
+	p.routeAgain()
+	if self {
+		p.config.Took(pathElected)
+		p.elect.reign(p)
+		if p.config.View.Joint() && p.state.Epoch < p.config.View.Epoch {
+			p.propose(nil) // all of earlier epochs is before this entry
+		}
+	}
+}
+
+// propose appends commands to the log, if this member leads.
+func (p *Protocol) propose(commands []*peerv1.RaftCommand) bool {
+	entry := &peerv1.RaftEntry{Epoch: p.config.View.Epoch, Commands: commands}
+	raw, err := entry.MarshalVT()
+	if err != nil {
+		p.fault("encode an entry: %w", err)
+		return false
+	}
+	return p.node.Propose(raw) == nil
+}

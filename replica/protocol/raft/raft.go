@@ -1,0 +1,254 @@
+// Package raft is Raft by go.etcd.io/raft: one leader orders all writes and rmws of a shard in a log, and answers reads
+// once a quorum has confirmed that it still leads. It is the baseline that the other protocols are compared with.
+//
+// The library is a state machine too, and does what the paper does: terms, votes, the log (node.go wraps it, log.go is its
+// disk). What it leaves to others is here: when to suspect a leader (elect.go), what an entry does (apply.go), clients of
+// members that do not lead (coordinate.go, read.go), who is too far behind for the log (pull.go), lost disks (settle.go),
+// and changes of the view (change.go).
+//
+// docs/protocols.md, section Raft, says why lost disks and changes of the view do no harm.
+package raft
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	lib "go.etcd.io/raft/v3"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/slab"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Tuning says how much of the log is kept for those that are behind.
+type Tuning struct {
+	Entries int // that are applied, and kept
+	Bytes   int // of all of these, at most
+}
+
+// defaultTuning keeps what a member misses in some seconds of heavy traffic.
+var defaultTuning = Tuning{Entries: 8192, Bytes: 16 << 20}
+
+// Protocol is one member's part of Raft, for one shard.
+type Protocol struct {
+	config   protocol.Config
+	roster   *phase.Roster
+	journal  *protocol.Journal
+	mistakes Mistakes
+	tuning   Tuning
+	author   register.Writer // of this member's commands; their numbers grow over restarts
+
+	now    protocol.Instant
+	ticked bool
+	draws  uint64
+
+	node  *lib.RawNode
+	log   *log
+	known []view.Incarnation // that the node has counted with, by position in the view
+	read  reads
+	elect election
+	pull  *pull  // nil: this member follows the log
+	join  settle // of a newcomer
+
+	state *peerv1.RaftApplied
+
+	lastNumber uint64
+	operations []*operation // in progress, by number; those that are over go at the next Tick
+	byNumber   map[uint64]*operation
+	proposals  []*peerv1.RaftCommand // handed to this member as the leader, until Ready
+
+	effects  effects
+	scratch  []byte
+	messages slab.Of[peerv1.Message]
+	keys     slab.Bytes
+}
+
+// effects is what Ready hands over, but for the journal's batch.
+type effects struct {
+	send, sendDurably         slab.List[protocol.Envelope]
+	complete, completeDurably slab.List[protocol.Completion]
+	fault                     error
+}
+
+var _ member.Inner = (*Protocol)(nil)
+
+// Factory makes Raft for a member.
+func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return newProtocol(config, journal, roster, defaultTuning, Mistakes{})
+}
+
+// FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
+func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		return newProtocol(config, journal, roster, tuning, mistakes)
+	}
+}
+
+func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes) *Protocol {
+	p := &Protocol{
+		config: config, roster: roster, journal: journal, mistakes: mistakes, tuning: tuning,
+		author:     register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0),
+		draws:      config.Seed,
+		lastNumber: phase.FirstOp(&config, roster),
+		byNumber:   map[uint64]*operation{},
+		known:      make([]view.Incarnation, config.View.Size()),
+	}
+	p.log = newLog(p)
+	p.loadApplied()
+	p.restart()
+	return p
+}
+
+// Submit implements protocol.Protocol.
+func (p *Protocol) Submit(r protocol.Request) {
+	switch r.Operation.Kind {
+	case register.RMW:
+		if err := p.config.Functions.Check(r.Operation.Call); err != nil {
+			p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+			return
+		}
+	case register.Read, register.Write:
+	default:
+		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+		return
+	}
+	p.begin(r)
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	p.recount()
+	p.elect.heard(p, from)
+	switch m.Kind {
+	case peerv1.Kind_RAFT:
+		p.step(from, m)
+	case peerv1.Kind_RAFT_PROPOSE:
+		p.onPropose(m)
+	case peerv1.Kind_RAFT_READ:
+		p.onRead(from, m)
+	case peerv1.Kind_RAFT_READ_REPLY:
+		p.onReadReply(m)
+	case peerv1.Kind_RAFT_SETTLE:
+		p.onSettle(from, m)
+	case peerv1.Kind_RAFT_PULL:
+		p.onPull(from, m)
+	case peerv1.Kind_EXECUTED:
+		p.onExecuted(from, m)
+	}
+}
+
+// Tick implements protocol.Protocol.
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now = now
+	p.recount()
+	if !p.ticked {
+		p.ticked = true
+		p.elect.begin(p)
+	}
+	p.tickElection()
+	p.tickPull()
+	p.tickOperations()
+}
+
+// Ready implements protocol.Protocol.
+func (p *Protocol) Ready() protocol.Effects {
+	if p.ticked {
+		p.recount()
+		p.drain()
+	}
+	e := protocol.Effects{
+		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
+		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
+		Fault: p.effects.fault,
+	}
+	p.effects.fault = nil
+	return e
+}
+
+// Pace implements member.Inner.
+func (p *Protocol) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
+}
+
+// Pending is how many operations of its clients this member holds unfinished.
+func (p *Protocol) Pending() int { return len(p.byNumber) }
+
+// recount starts the node anew when it may have counted a disk that is lost: what that one had promised or held is void.
+// Only a leader or candidate counts; but a follower of a term is never asked twice, so nothing is lost by it either.
+func (p *Protocol) recount() {
+	news := false
+	for i, m := range p.config.View.Members {
+		if now := p.roster.Of(m.ID); now != p.known[i] {
+			p.known[i] = now
+			news = news || m.ID != p.config.Self
+		}
+	}
+	if news && p.counts() && !p.mistakes.CountDeadDisks {
+		p.config.Took(pathRecount)
+		p.restart()
+	}
+}
+
+// message begins a message, which never changes once it is sent.
+func (p *Protocol) message(kind peerv1.Kind, op uint64) *peerv1.Message {
+	m := p.messages.New()
+	m.Kind, m.Op = kind, op
+	return m
+}
+
+func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
+	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
+}
+
+// sendDurably sends once everything that was put into the journal so far is durable.
+func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
+	if p.mistakes.AckBeforePersist {
+		p.send(to, m)
+		return
+	}
+	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
+}
+
+func (p *Protocol) complete(handle uint64, r register.Result) {
+	p.effects.complete.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+// completeAt completes what rests on the log up to an index: this member is one of those that hold it.
+func (p *Protocol) completeAt(index uint64, handle uint64, r register.Result) {
+	if p.log.durable() >= index || p.mistakes.AckBeforePersist {
+		p.complete(handle, r)
+		return
+	}
+	p.effects.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+func (p *Protocol) fault(format string, args ...any) {
+	if p.effects.fault == nil {
+		p.effects.fault = fmt.Errorf("raft: "+format, args...)
+	}
+}
+
+// draw is a duration below d, from the seed that the world lent (splitmix64).
+func (p *Protocol) draw(d time.Duration) time.Duration {
+	p.draws += 0x9e3779b97f4a7c15
+	z := p.draws
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return time.Duration((z ^ (z >> 31)) % uint64(max(d, 1)))
+}
+
+// others lists the other members in the view's order.
+func (p *Protocol) others() []view.MemberID {
+	var ids []view.MemberID
+	for _, m := range p.config.View.Members {
+		if m.ID != p.config.Self {
+			ids = append(ids, m.ID)
+		}
+	}
+	return slices.Clip(ids)
+}

@@ -1,0 +1,98 @@
+package raft
+
+import (
+	"encoding/binary"
+
+	lib "go.etcd.io/raft/v3"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// reads are what this member does for reads as the leader. One confirmation serves all that came before it began.
+type reads struct {
+	asked   []reader
+	batches map[uint64][]reader
+	last    uint64
+}
+
+// askReads has the node confirm that it still leads, for all that wait.
+func (p *Protocol) askReads() {
+	if len(p.read.asked) == 0 {
+		return
+	}
+	batch := p.read.asked
+	p.read.asked = nil
+	if p.mistakes.ReadWithoutIndex {
+		p.confirmed(batch, p.state.Index)
+		return
+	}
+	p.read.last++
+	p.read.batches[p.read.last] = batch
+	p.node.ReadIndex(binary.BigEndian.AppendUint64(nil, p.read.last))
+}
+
+// confirm tells those that wait from which index on the state may answer them.
+func (p *Protocol) confirm(states []lib.ReadState) {
+	for _, s := range states {
+		id := binary.BigEndian.Uint64(s.RequestCtx)
+		batch := p.read.batches[id]
+		delete(p.read.batches, id)
+		p.confirmed(batch, s.Index)
+	}
+	if len(states) > 0 {
+		p.answerReads()
+	}
+}
+
+func (p *Protocol) confirmed(batch []reader, index uint64) {
+	for _, r := range batch {
+		if r.from == p.config.Self {
+			p.confirmRead(r.op, index)
+			continue
+		}
+		m := p.message(r.answer, r.op)
+		m.Timestamp = index
+		if index <= p.log.durable() {
+			p.send(r.from, m)
+		} else {
+			p.sendDurably(r.from, m)
+		}
+	}
+	p.answerReads()
+}
+
+// onRead takes the read of another coordinator, if this member leads.
+func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
+	if p.elect.leads {
+		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_RAFT_READ_REPLY})
+	}
+}
+
+func (p *Protocol) onReadReply(m *peerv1.Message) {
+	p.confirmRead(m.Op, m.Timestamp)
+	p.answerReads()
+}
+
+// confirmRead: a read may be answered by the state after any entry that was committed when one confirmation of it began.
+func (p *Protocol) confirmRead(op, index uint64) {
+	if o := p.byNumber[op]; o != nil && o.reads() && !o.confirmed {
+		o.index, o.confirmed = index, true
+	}
+}
+
+// answerReads answers those whose entry is applied here. What they see may be later than that, and rests on all of the log
+// that is applied.
+func (p *Protocol) answerReads() {
+	for _, o := range p.operations {
+		if o.over || !o.confirmed || o.index > p.state.Index {
+			continue
+		}
+		v := p.loadState([]byte(o.request.Operation.Key)).GetPrevious()
+		p.finishAt(o, p.state.Index, register.Result{
+			Status: register.OK, Value: value(v.GetPresent(), v.GetValue()),
+			Carstamp: register.Carstamp{Timestamp: v.GetTimestamp(), RMWs: v.GetRmws()},
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package raft
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// settle is how far a member whose disk was lost is.
+type settle struct {
+	op   uint64
+	due  protocol.Instant
+	done bool
+}
+
+// Settle implements member.Inner. The newcomer holds the records of those that adopted it, and their highest term. It asks a
+// leader that knows its disk for an index that is committed in the leader's term, and is done when it has the state after
+// that: all that its lost disk has acknowledged, and that counts, is before it.
+func (p *Protocol) Settle(now protocol.Instant) bool {
+	p.now = now
+	switch {
+	case p.join.done:
+		return true
+	case p.pull != nil:
+		p.tickPull()
+	case p.now >= p.join.due:
+		p.join.due = p.now.Add(2 * p.config.Retry)
+		p.lastNumber++
+		p.join.op = p.lastNumber
+		for _, id := range p.others() {
+			p.send(id, p.message(peerv1.Kind_RAFT_SETTLE, p.join.op))
+		}
+	}
+	return false
+}
+
+// onSettle has the node confirm that it leads, for a newcomer.
+func (p *Protocol) onSettle(from view.MemberID, m *peerv1.Message) {
+	if p.elect.leads {
+		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_EXECUTED})
+	}
+}
+
+// settleFrom fetches what the newcomer lacks from the leader that answered.
+func (p *Protocol) settleFrom(from view.MemberID, m *peerv1.Message) {
+	if p.ticked || p.pull != nil || p.join.done || m.Op != p.join.op || m.Timestamp == 0 || !p.knowsMe(m) {
+		return
+	}
+	p.beginPull(from, p.basis().Index, m.Timestamp, nil)
+}
+
+// basis is what the newcomer's records are at least as new as.
+func (p *Protocol) basis() *peerv1.RaftApplied {
+	b := &peerv1.RaftApplied{}
+	p.loadRecord(basisRecord, b)
+	return b
+}
+
+// Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys, and the term: its lost
+// disk may have voted in any up to that one, so it votes for nobody else there. It takes no entries of logs: pages are of
+// different moments, between which a log's end may be replaced. A member that goes on takes states of keys alone.
+func (p *Protocol) Adopt(key, value []byte) {
+	if len(key) == 0 {
+		return
+	}
+	switch kind := key[0]; {
+	case kind == stateRecord:
+		p.merge(key[1:], value)
+	case p.ticked:
+	case kind == hardRecord:
+		theirs := &peerv1.RaftHard{}
+		if err := theirs.UnmarshalVT(value); err != nil {
+			p.fault("a transferred term is damaged: %w", err)
+		} else if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
+			p.log.promise(theirs.Term, uint64(p.config.Self), 0)
+			p.restart()
+		}
+	case kind == appliedRecord:
+		theirs := &peerv1.RaftApplied{}
+		if err := theirs.UnmarshalVT(value); err != nil {
+			p.fault("a transferred state of the log is damaged: %w", err)
+			return
+		}
+		// All sources that were read to the end have at least the state of the one that was behind.
+		ours := &peerv1.RaftApplied{}
+		if known := p.loadRecord(basisRecord, ours); !known || theirs.Index < ours.Index {
+			p.journal.Put([]byte{basisRecord}, slices.Clone(value))
+		}
+	}
+}
