@@ -45,10 +45,11 @@ func (p *Protocol) startRecovery() {
 }
 
 // remembers reports whether this member needs no witness to know what completed in a former term: it was the master, its
-// disk has all that it answered for, and it has been nothing else since.
+// disk has all that it answered for, and it has been nothing else since. If it never served in that term, it answered for
+// nothing.
 func (p *Protocol) remembers(f view.Former) bool {
 	volatile := len(f.Backups) == 0 && len(f.Witnesses) > 0 && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay
-	return f.Master == p.config.Self && f.Term <= p.own.Recovered && !volatile
+	return f.Master == p.config.Self && (f.Term > p.own.Recovered || !volatile)
 }
 
 // tickRecovery goes on with what is not done yet.
