@@ -230,7 +230,16 @@ func (c *client) learn(r register.Result) {
 func (c *client) anonymous() bool { return c.session>>56%3 == 0 }
 
 // retry asks the next node.
-func (c *client) retry() { c.ask((c.target.index + 1) % len(c.world.nodes)) }
+func (c *client) retry() {
+	next := c.target.index
+	for {
+		next = (next + 1) % len(c.world.nodes)
+		if c.world.nodes[next].witness == nil {
+			break
+		}
+	}
+	c.ask(next)
+}
 
 func (c *client) finish(r register.Result) {
 	w := c.world

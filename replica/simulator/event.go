@@ -25,6 +25,7 @@ const (
 	configure                       // the manager tells node a view aux - 1, or asks it how it is
 	configured                      // node a's answer aux - 1 arrives at the manager
 	learned                         // view aux of a peer arrives at node a
+	order                           // the manager's message arrives at the witness a
 )
 
 // event is something that happens at a time. Events of one time happen in the order in which they were made.

@@ -159,7 +159,7 @@ func (f *fault) begin(w *world) {
 	var nd *node
 	if f.Node >= 0 {
 		nd = w.at(f.Node)
-		if nd == nil && f.Kind != Change {
+		if nd == nil && f.Kind != Change && f.Kind != Lose {
 			return // nobody is left there
 		}
 	}
@@ -168,6 +168,8 @@ func (f *fault) begin(w *world) {
 		w.manager.want(f)
 	case Crash, Torn, Wipe:
 		f.stop(w, nd)
+	case Lose:
+		f.loseDisk(w)
 	case Pause:
 		if nd.down || nd.paused {
 			return
@@ -215,6 +217,7 @@ func (f *fault) stop(w *world, nd *node) {
 		intact = f.Intact
 	}
 	nd.crash(intact, f.Rate)
+	f.stopBeside(w, nd)
 	if f.Kind == Wipe {
 		nd.wipe()
 	}

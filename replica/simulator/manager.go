@@ -36,6 +36,10 @@ type manager struct {
 	begun bool     // its rounds
 	pace  *fault   // how often and how badly it calls
 	heard []report // answers on their way: they are named by position
+
+	// Of a world with masters.
+	told      []partedReport // the latest answers, by node; lost with a crash
+	slandered int            // the node that nobody says to hear in this round, or none
 }
 
 // made is a view that was made.
@@ -53,6 +57,7 @@ type report struct {
 	disk     string
 	voter    bool
 	at       time.Duration
+	parted   partedReport
 }
 
 // managerMistakes put known bugs back, for tests that show that the simulator finds them.
@@ -78,12 +83,18 @@ func managerPaths() []string {
 
 func newManager(w *world, first view.View, nodes int) *manager {
 	m := &manager{world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, spare: nodes}
+	m.slandered = none
 	m.forgetAnswers()
 	m.add(first)
+	if w.env.parted != nil {
+		m.begun, m.pace = true, &fault{Fault: w.env.parted.calls}
+		w.schedule(0, event{kind: manage})
+	}
 	return m
 }
 
 func (m *manager) forgetAnswers() {
+	m.told = make([]partedReport, len(m.world.nodes))
 	m.standings, m.disks = map[view.MemberID]decide.Standing{}, map[view.MemberID]string{}
 }
 
@@ -129,11 +140,14 @@ func (m *manager) want(f *fault) {
 // crash takes the manager away for some rounds, with all that it did not record, and sometimes with the record.
 func (m *manager) crash() {
 	w := m.world
+	if w.settled && w.env.parted != nil {
+		return
+	}
 	w.took("change.crash")
 	w.trace.remark("the manager crashes")
 	m.forgetAnswers()
 	m.away = w.now + m.draw.between(0, 6*m.pace.For)
-	if len(m.views) > 1 && m.losses == 0 && m.draw.chance(150) {
+	if len(m.views) > 1 && m.losses == 0 && w.env.parted == nil && m.draw.chance(150) {
 		w.took("change.record-lost")
 		w.trace.remark("its record is lost")
 		m.losses++
@@ -165,6 +179,10 @@ func (m *manager) round() {
 	}
 	if m.lost {
 		m.rebuild()
+		return
+	}
+	if w.env.parted != nil {
+		m.govern()
 		return
 	}
 	m.callAll()
@@ -212,7 +230,7 @@ func (m *manager) tell(nd *node, about int) {
 	}
 	if !nd.down {
 		m.heard = append(m.heard, report{
-			held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), at: m.world.now,
+			held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), at: m.world.now, parted: nd.report(),
 		})
 		m.call(configured, nd, len(m.heard)-1)
 	}
@@ -223,6 +241,12 @@ func (m *manager) hear(nd *node, about int) {
 		return
 	}
 	r := m.heard[about-1]
+	if m.world.env.parted != nil {
+		if told := &m.told[nd.index]; r.at >= told.at {
+			*told = r.parted
+		}
+		return
+	}
 	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
 	if !m.lost && m.losses > 0 && r.held != none && m.views[r.held].Epoch > m.views[m.record].Epoch {
 		m.world.took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
@@ -241,7 +265,11 @@ func (m *manager) write(v view.View) {
 	}
 	m.record = m.add(v)
 	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v))
-	if m.draw.chance(300) {
+	often := 300
+	if m.world.env.parted != nil {
+		often = 100 // views are many
+	}
+	if m.draw.chance(often) {
 		m.crash() // before anybody is told
 	}
 }
@@ -302,6 +330,9 @@ func (m *manager) rebuild() {
 func (m *manager) missing() string {
 	if !m.begun {
 		return ""
+	}
+	if m.world.env.parted != nil {
+		return m.missingParts()
 	}
 	record := &m.views[m.record]
 	if m.lost || m.change != nil || record.Joint() {

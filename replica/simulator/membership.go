@@ -89,9 +89,9 @@ func (nd *node) learn(position int) bool {
 	switch {
 	case !nd.acts:
 		nd.enter(position)
-		nd.begin()
+		nd.begin(true)
 		nd.wake()
-	case nd.draw.chance(100):
+	case nd.draw.chance(100) && (w.env.parted == nil || !w.settled && nd.draw.chance(200)):
 		w.took("change.crash-in-switch")
 		nd.crash(nd.draw.below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.below(3)])
 		nd.enter(position)
@@ -121,7 +121,7 @@ func (nd *node) handOver(position int) {
 	nd.dropMessages()
 	left := nd.asked
 	nd.asked = map[uint64]asked{}
-	nd.begin()
+	nd.begin(true)
 	if !nd.acts {
 		w.took("change.removed")
 		for _, requests := range unfinished {

@@ -46,7 +46,7 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 	for i := range envelopes {
 		e := &envelopes[i]
 		to := int(e.To) - 1
-		if to == from.index || from.config.View.Index(e.To) < 0 {
+		if _, known := from.config.View.Witness(e.To); to == from.index || from.config.View.Index(e.To) < 0 && !known {
 			w.fail("member %d sends a %s to member %d", from.index+1, e.Message.GetKind(), e.To)
 			return
 		}
@@ -139,7 +139,7 @@ func (w *world) arrive(e *event) {
 		w.trace.dropped(from, to, e.message, "down")
 		return
 	}
-	if int(e.held) != nd.held {
+	if int(e.held) != nd.held && nd.witness == nil && w.nodes[from].witness == nil {
 		w.took("change.other-epoch")
 		if !w.env.wrong.anyEpoch {
 			w.teach(int(e.held), nd, w.nodes[from])

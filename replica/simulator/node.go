@@ -40,6 +40,9 @@ type node struct {
 	born  bool // its process was started
 	gone  bool // and never starts again
 
+	witness *witness        // nil: it is a member
+	heard   []time.Duration // by node, when it last heard it; of worlds with masters
+
 	handle uint64
 	asked  map[uint64]asked // by handle; never ranged over
 }
@@ -108,11 +111,18 @@ func (nd *node) boot() {
 		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
 	}
 	nd.clock.set(w.now, shown, ppm)
-	nd.begin()
+	if nd.witness != nil {
+		nd.life++
+		w.trace.started(nd)
+		nd.witness.start()
+		return
+	}
+	nd.begin(false)
 }
 
-// begin starts the protocols of the view that the node holds, if it is in one.
-func (nd *node) begin() {
+// begin starts the protocols of the view that the node holds, if it is in one; continued, others of this process had the
+// journals before.
+func (nd *node) begin(continued bool) {
 	w := nd.world
 	nd.life++
 	nd.boots++
@@ -131,7 +141,13 @@ func (nd *node) begin() {
 	}
 	for i, s := range nd.shards {
 		s.journal = protocol.NewJournal(s.disk)
-		p, err := w.start(nd.config, s.journal)
+		var p protocol.Protocol
+		var err error
+		if w.env.parted != nil {
+			p, err = nd.startPart(i, s.journal, continued)
+		} else {
+			p, err = w.start(nd.config, s.journal)
+		}
 		if err != nil {
 			w.fail("member %d does not start: %w", nd.index+1, err)
 			return
@@ -165,6 +181,9 @@ func (nd *node) stop(intact, cut int) {
 	nd.down, nd.paused = true, false
 	nd.cut = cut
 	nd.life++
+	if nd.witness != nil {
+		nd.witness.crash(intact)
+	}
 	for _, e := range nd.log.crash(intact) {
 		nd.shards[e.shard].disk.apply(e.batch)
 	}
@@ -239,6 +258,13 @@ func (nd *node) work() {
 		in := &nd.inbox[i]
 		if in.message != nil {
 			nd.world.trace.delivered(nd, in)
+			if nd.witness != nil {
+				nd.witness.receive(in)
+				continue
+			}
+			if nd.world.env.parted != nil && nd.acts {
+				nd.shards[in.message.Shard].protocol.Tick(now) // leases are judged by it
+			}
 			if nd.acts && int(in.message.Shard) < len(nd.shards) {
 				nd.shards[in.message.Shard].protocol.Receive(in.from, in.message)
 			}
@@ -289,6 +315,9 @@ func (nd *node) ticked(life uint32) {
 }
 
 func (nd *node) flushAll() {
+	if nd.witness != nil {
+		nd.witness.flush()
+	}
 	if nd.acts {
 		for i := range nd.shards {
 			nd.flush(i)
@@ -317,6 +346,9 @@ func (nd *node) flush(index int) {
 		nd.log.entries = append(nd.log.entries, entry{shard: index, send: e.SendAfterPersist, complete: e.CompleteAfterPersist})
 	}
 	nd.found()
+	if w.env.parted != nil {
+		nd.inspect(s)
+	}
 }
 
 // sync starts an fsync of all entries unless one is in flight.
@@ -336,6 +368,10 @@ func (nd *node) synced(life uint32) {
 	}
 	if nd.paused { // the disk is done, but the process does not hear of it yet
 		nd.world.schedule(time.Millisecond, event{kind: synced, a: int16(nd.index), aux: uint64(life)})
+		return
+	}
+	if nd.witness != nil {
+		nd.witness.synced()
 		return
 	}
 	done := nd.persist(nd.log.syncing)

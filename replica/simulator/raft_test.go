@@ -1,8 +1,11 @@
 package simulator
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
 )
 
@@ -17,4 +20,74 @@ func TestRaftSurvives(t *testing.T) {
 		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t),
 		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}},
 	}, raft.Paths())
+}
+
+// Members that suspect a leader long before it could be heard.
+func TestRaftSurvivesDuels(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t) / 4,
+		Options: Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}, Impatient: true},
+	}, nil)
+}
+
+func TestRaftSurvivesChanges(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: raftWith(raft.Mistakes{}), First: 1, Seeds: seedsFor(t),
+		Options: Options{Faults: FaultKinds(), RMWs: ManyRMWs, Members: []int{3, 5}},
+	}, append(changePathsFor(t), raft.ChangePaths()...))
+}
+
+func TestMistakesOfRaftAreFound(t *testing.T) {
+	t.Parallel()
+	type mistakes = raft.Mistakes
+	all := Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	// The rarer ones are looked for where they live.
+	stops := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: ManyRMWs, Members: []int{3}}
+	cuts := Options{Faults: []FaultKind{Partition, Loss}, RMWs: FewRMWs, Members: []int{3, 5}}
+	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Partition, Loss, Crash}, RMWs: ManyRMWs, Members: []int{3}}
+	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: ManyRMWs, Members: []int{3, 5}}
+	for _, c := range []struct {
+		name     string
+		mistakes mistakes
+		member   member.Mistakes
+		manager  managerMistakes
+		options  Options
+		seeds    int
+	}{
+		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, managerMistakes{}, stops, 500},
+		{"ReadWithoutIndex", mistakes{ReadWithoutIndex: true}, member.Mistakes{}, managerMistakes{}, cuts, 1000},
+		{"ForgetVote", mistakes{ForgetVote: true}, member.Mistakes{}, managerMistakes{}, stops, 1000},
+		{"ForgetAuthors", mistakes{ForgetAuthors: true}, member.Mistakes{}, managerMistakes{}, all, 500},
+		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, managerMistakes{}, all, 500},
+		{"CountDeadDisks", mistakes{CountDeadDisks: true}, member.Mistakes{}, managerMistakes{}, wipes, 3000},
+		{"ForgetTerm", mistakes{ForgetTerm: true}, member.Mistakes{}, managerMistakes{}, wipes, 3000},
+		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},
+		{"CountOneSide", mistakes{CountOneSide: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},
+		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},
+		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, managerMistakes{}, wipes, 500},
+		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, managerMistakes{}, wipes, 2000},
+		{"KeepIncarnation", mistakes{}, member.Mistakes{KeepIncarnation: true}, managerMistakes{}, wipes, 3000},
+		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, managerMistakes{}, changes, 1000},
+		{"a change is finished early", mistakes{}, member.Mistakes{}, managerMistakes{uncovered: true}, changes, 1000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if raceEnabled {
+				t.Skip("the search takes minutes under the race detector, and is single-threaded")
+			}
+			start := MemberWith(raft.FactoryWith(shortLog, c.mistakes), c.member)
+			c.options.wrong = c.manager
+			for seed := range uint64(c.seeds) {
+				s := Draw(seed+1, c.options)
+				s.check = 5 * time.Second
+				// What only keeps members from going on was not the mistake's harm.
+				if f := s.Run(start, nil).Failure; f != nil && !slices.Contains([]Class{Stuck, Unbounded, Undecided}, f.Class) {
+					t.Logf("%v", f)
+					return
+				}
+			}
+			t.Errorf("not found within %d seeds", c.seeds)
+		})
+	}
 }

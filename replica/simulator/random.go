@@ -20,6 +20,7 @@ const (
 	forClient
 	forChanges
 	forManager
+	forPartitions
 )
 
 func newStream(seed, purpose, index uint64) stream {

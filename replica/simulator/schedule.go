@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -49,7 +50,12 @@ type Options struct {
 	// with each other.
 	Impatient bool
 
-	wrong managerMistakes
+	// CURP has the world be one of masters and witnesses, with these options; a search's Start counts for nothing then.
+	CURP *curp.Options
+
+	wrong    managerMistakes
+	governor governorMistakes
+	drift    int // of 1,000,000, of clocks; 0: within the bound of leases
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
@@ -104,6 +110,9 @@ func Draw(seed uint64, options Options) Schedule {
 		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
 	}
 	script := newScript(draw, options.RMWs)
+	if options.CURP != nil {
+		script.keys = 1 + newStream(seed, forPartitions, 1).below(8)
+	}
 	for round := range each {
 		for i := range clients {
 			at := time.Duration(round)*pace + draw.between(0, pace)
@@ -113,12 +122,15 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}
-	if kinds := without(options.Faults, Change); len(kinds) > 0 {
+	if kinds := without(without(options.Faults, Change), Lose); len(kinds) > 0 {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
 	}
 	if slices.Contains(options.Faults, Change) {
 		s.stretch(2)
 		s.drawChanges(seed, n)
+	}
+	if options.CURP != nil {
+		s.drawParted(seed, n, options)
 	}
 	return s
 }

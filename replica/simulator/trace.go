@@ -17,7 +17,7 @@ type trace struct {
 }
 
 // legend explains the lanes.
-const legend = `lanes, a member each: | votes  o does not vote yet  x is down  z stands still  . is in no view  * acts  + sent what arrives
+const legend = `lanes, a member each: | votes  o does not vote yet  x is down  z stands still  . is in no view  w is a witness  * acts  + sent what arrives
 `
 
 // line writes one event. actor and sender are positions of nodes, or -1.
@@ -28,6 +28,8 @@ func (t *trace) line(actor, sender int, format string, args ...any) {
 		switch {
 		case i == actor:
 			mark = '*'
+		case nd.witness != nil && nd.born && !nd.down && !nd.paused && i != sender:
+			mark = 'w'
 		case !nd.born || nd.gone || !nd.acts && !nd.down:
 			mark = '.'
 		case nd.down:
@@ -146,6 +148,7 @@ func brief(m *peerv1.Message) string {
 	if tr := m.Transfer; tr != nil && len(tr.Records) > 0 {
 		add("%d records", len(tr.Records))
 	}
+	briefCURP(m, add)
 	if m.Incarnation > 1 {
 		add("of incarnation %d", m.Incarnation)
 	}

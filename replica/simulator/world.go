@@ -48,6 +48,7 @@ type environment struct {
 	shuffled  bool          // each process has a random opinion of which members are near
 	skewed    bool          // clocks of nodes start at different readings and drift
 	wrong     managerMistakes
+	parted    *parted // what there is in a world with masters; nil: there are none
 }
 
 // window is a range of durations, both ends included.
@@ -101,6 +102,9 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 	for i := range n + spares {
 		w.nodes = append(w.nodes, newNode(w, i, i%n))
 	}
+	if env.parted != nil {
+		v = w.addWitnesses(v)
+	}
 	w.manager = newManager(w, v, n)
 	w.connect()
 	w.serving = slices.Clone(w.nodes[:n])
@@ -110,6 +114,12 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 	}
 	for _, nd := range w.serving {
 		nd.boot()
+	}
+	for _, nd := range w.nodes[n+spares:] {
+		nd.held = none
+		if nd.born {
+			nd.boot()
+		}
 	}
 	return w
 }
@@ -199,6 +209,8 @@ func (w *world) handle(e *event) {
 		if w.nodes[e.a].learn(int(e.aux)) {
 			w.took("change.learned")
 		}
+	case order:
+		w.obey(e)
 	}
 }
 

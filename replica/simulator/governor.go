@@ -1,0 +1,267 @@
+package simulator
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// governorMistakes put known bugs of a manager of partitions back.
+type governorMistakes struct {
+	tellsFirst bool // a view is told before it is recorded, and a crash forgets it
+	noBackup   bool // a master is followed by a member that was no backup
+	endsEarly  bool // lives are ended that a master has to recover from still
+	alone      bool // who does not answer the manager is suspected
+	forgets    bool // a master is followed by one that does not know what it has to recover from
+	eager      bool // a recovery is taken for done before the master says so
+}
+
+// partedReport is what a member or a witness answered, and when.
+type partedReport struct {
+	member  *decide.MemberReport
+	witness *decide.WitnessReport
+	at      time.Duration
+}
+
+// staleRounds is for how many rounds of the manager an answer counts.
+const staleRounds = 8
+
+// governPaths are what happens to partitions.
+func governPaths() []string {
+	return []string{
+		"curp.failover", "curp.failover.meanwhile", "curp.recovering-failover", "curp.recovered", "curp.backup-replaced", "curp.learner",
+		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.start", "curp.end", "curp.alone", "change.crash",
+	}
+}
+
+// govern is the rest of a round of a manager of partitions.
+func (m *manager) govern() {
+	w := m.world
+	m.slandered = none
+	if v := &m.views[m.record]; !w.settled && m.draw.chance(w.env.parted.slander) {
+		m.slandered = int(v.Partitions[m.draw.below(len(v.Partitions))].Master) - 1
+		w.took("curp.slander")
+	}
+	for _, nd := range w.nodes {
+		switch {
+		case !nd.born || nd.gone:
+		case nd.witness != nil:
+			m.call(configure, nd, none)
+		default:
+			m.call(configure, nd, m.record)
+		}
+	}
+	if m.replaceWitness() {
+		return
+	}
+	s := m.snapshot()
+	d := decide.Partitions(s)
+	if w.env.parted.wrong.alone {
+		d = decide.Partitions(m.presume(s))
+	}
+	if d.Changed() {
+		w.trace.remark("%s", strings.Join(d.Changes, "; "))
+		m.noteDecision(&s, d.Next)
+		return
+	}
+	m.direct(s)
+}
+
+// snapshot is what the manager decides from.
+func (m *manager) snapshot() decide.Snapshot {
+	w := m.world
+	s := decide.Snapshot{View: m.views[m.record].View, Placement: w.env.parted.placement}
+	for i := range m.told {
+		r := &m.told[i]
+		nd := w.nodes[i]
+		switch {
+		case nd.witness != nil && nd.born:
+			// That a disk is gone is known at once, as by a volume that is: what else is said may be old.
+			report := decide.WitnessReport{Witness: nd.config.Self, Disk: nd.disk()}
+			if r.witness != nil && r.witness.Disk == report.Disk {
+				report.Lives = r.witness.Lives
+				s.Witnesses = append(s.Witnesses, report)
+			} else if entry, known := s.View.Witness(report.Witness); known && entry.Disk != report.Disk {
+				s.Witnesses = append(s.Witnesses, report)
+			}
+		case r.member != nil && w.now-r.at <= staleRounds*m.pace.For+m.pace.Size:
+			s.Members = append(s.Members, *r.member)
+		}
+	}
+	return s
+}
+
+// noteDecision records a view, and counts what it does.
+func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
+	w := m.world
+	wrong := &w.env.parted.wrong
+	next.Partitions = slices.Clone(next.Partitions)
+	for i := range next.Partitions {
+		before, after := &s.View.Partitions[i], &next.Partitions[i]
+		switch {
+		case after.Term == before.Term && len(after.Formers) == len(before.Formers):
+		case after.Term == before.Term:
+			w.took("curp.recovered")
+		case after.Master != before.Master:
+			m.noteMaster(s, i, before, after)
+		case len(after.Backups) > len(before.Backups):
+			w.took("curp.learner")
+		case !slices.Equal(after.Backups, before.Backups):
+			w.took("curp.backup-replaced")
+		case !slices.Equal(after.Witnesses, before.Witnesses):
+			w.took("curp.witness-replaced")
+		}
+		if after.Term != before.Term && len(after.Backups) == 0 {
+			w.took("curp.alone")
+		}
+		if after.Term != before.Term && wrong.eager {
+			after.Formers = after.Formers[len(after.Formers)-1:]
+		}
+		if after.Term != before.Term && wrong.forgets {
+			after.Formers = nil
+		}
+	}
+	if wrong.tellsFirst && !w.settled && m.draw.chance(500) {
+		position := m.add(next)
+		for _, member := range next.Members {
+			m.call(configure, w.nodes[member.ID-1], position)
+		}
+		m.crash()
+		return
+	}
+	m.write(next)
+}
+
+// noteMaster counts why a partition gets another master, and sees to it that there is a reason.
+func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Partition) {
+	w := m.world
+	wrong := &w.env.parted.wrong
+	lost := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
+		return r.Member == before.Master && i < len(r.Partitions) && r.Partitions[i].Lost
+	})
+	if !s.Suspected(before.Master) && !lost {
+		if len(before.Formers) > 0 || !slices.Contains(before.Backups, after.Master) {
+			w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
+		}
+		w.took("curp.handover")
+		if home := w.env.network.Sites[i%len(w.env.network.Sites)]; s.View.Members[s.View.Index(after.Master)].Site != home {
+			w.fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
+		}
+		return
+	}
+	w.took("curp.failover")
+	if !w.settled {
+		w.took("curp.failover.meanwhile")
+	}
+	if len(before.Formers) > 0 {
+		w.took("curp.recovering-failover")
+	}
+	if !wrong.noBackup {
+		return
+	}
+	for _, member := range s.View.Members { // one that was none, though the view says otherwise
+		if !slices.Contains(before.Backups, member.ID) && member.ID != before.Master && s.Alive(member.ID) {
+			after.Backups, after.Learners, after.Witnesses = nil, nil, nil
+			after.Master = member.ID
+			for f := range after.Formers {
+				after.Formers[f].Backups = append(slices.Clone(after.Formers[f].Backups), member.ID)
+			}
+			return
+		}
+	}
+}
+
+// presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
+func (m *manager) presume(s decide.Snapshot) decide.Snapshot {
+	silent := func(id view.MemberID) bool { return m.world.now-m.told[id-1].at > 2*m.pace.For }
+	s.Members = slices.Clone(s.Members)
+	for i := range s.Members {
+		s.Members[i].Hears = slices.DeleteFunc(slices.Clone(s.Members[i].Hears), silent)
+	}
+	return s
+}
+
+// replaceWitness has another one come for a witness whose disk is lost, and reports whether it did.
+func (m *manager) replaceWitness() bool {
+	w := m.world
+	v := &m.views[m.record]
+	for _, entry := range v.Witnesses {
+		nd := w.nodes[entry.ID-1]
+		if nd.disk() == entry.Disk || nd.gone {
+			continue
+		}
+		for _, spare := range w.nodes {
+			if spare.witness == nil || spare.born || spare.config.Self <= v.LastIssued() {
+				continue
+			}
+			w.place(spare, nd.site)
+			spare.witness.beside = entry.Beside
+			spare.born = true
+			spare.boot()
+			nd.gone = true // from the manager's point of view; it lives on
+			next, err := decide.ChangeWitnesses(v.View, []view.Witness{spare.witness.entry()}, nil)
+			if err != nil {
+				w.fail("%w", err)
+				return true
+			}
+			m.write(next)
+			return true
+		}
+	}
+	return false
+}
+
+// direct has witnesses begin and end lives. Orders are lost, late or doubled as calls are.
+func (m *manager) direct(s decide.Snapshot) {
+	w := m.world
+	start, end := decide.Lives(s)
+	if w.env.parted.wrong.endsEarly {
+		for _, r := range s.Witnesses {
+			for _, life := range r.Lives {
+				if life.Term < s.View.Partitions[life.Partition].Term {
+					end = append(end, life)
+				}
+			}
+		}
+	}
+	for _, life := range start {
+		w.took("curp.start")
+		entry, _ := s.View.Witness(life.Witness)
+		m.order(life, &witnessv1.Message{Kind: witnessv1.Kind_START, Disk: entry.Disk})
+	}
+	for _, life := range end {
+		w.took("curp.end")
+		m.order(life, &witnessv1.Message{Kind: witnessv1.Kind_END})
+	}
+}
+
+func (m *manager) order(life decide.Life, q *witnessv1.Message) {
+	q.Partition, q.Term = uint32(life.Partition), life.Term
+	nd := m.world.nodes[life.Witness-1]
+	send := func(after time.Duration) {
+		m.world.schedule(after, event{kind: order, a: int16(nd.index), message: &peerv1.Message{Kind: peerv1.Kind_WITNESS, Witness: q}})
+	}
+	if m.world.settled {
+		send(0)
+		return
+	}
+	if m.draw.chance(m.pace.Rate) {
+		return
+	}
+	send(m.draw.between(0, m.pace.Size))
+	if m.draw.chance(100) { // long on its way
+		send(m.draw.between(0, 20*m.world.env.retry))
+	}
+}
+
+// obey is the arrival of an order at a witness.
+func (w *world) obey(e *event) {
+	if nd := w.nodes[e.a]; !nd.down {
+		nd.input(input{message: e.message})
+	}
+}

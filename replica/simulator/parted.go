@@ -1,0 +1,227 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// parted is what a world has whose shards are partitions with masters, beside the rest.
+type parted struct {
+	options   curp.Options
+	placement decide.Placement
+	slots     int           // of a witness's life
+	spares    int           // witnesses that may take the place of those that lose their disks
+	suspect   time.Duration // for how long who is not heard is taken for one that is
+	calls     Fault         // how often the manager calls, and how badly
+	slander   int           // in how many of 1000 rounds somebody is said not to be heard who is
+	wrong     governorMistakes
+}
+
+// Lose is a fault of worlds with witnesses.
+const Lose FaultKind = "lose" // a witness loses its disk; another one takes its place under a new ID
+
+// CURPFaultKinds lists the kinds of faults of worlds with masters and witnesses. Who is master, backup or witness changes by
+// what they lead to, so Change is none of them; and clocks only drift, within the bound of leases.
+func CURPFaultKinds() []FaultKind {
+	return append(without(without(FaultKinds(), Change), Wipe), Lose)
+}
+
+// drawParted makes a schedule one of CURP. It draws from a stream of its own.
+func (s *Schedule) drawParted(seed uint64, n int, options Options) {
+	draw := newStream(seed, forPartitions, 0)
+	retry := s.env.retry
+	p := &parted{options: *options.CURP, slots: 8 << draw.below(4), slander: []int{0, 20, 60}[draw.below(3)], wrong: options.governor}
+	p.options.SyncAfter = 2 + draw.below(20)
+	p.options.SyncDelay = draw.between(time.Millisecond, retry)
+	p.options.Lease = draw.between(retry, 4*retry)
+	s.env.shards = max(s.env.shards, 1+draw.below(3))
+	p.placement = decide.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300)}
+	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
+	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
+	s.env.parted = p
+	for i := range s.Faults {
+		f := &s.Faults[i]
+		switch f.Kind {
+		case Skew:
+			f.Size, f.Rate = 0, draw.below(2*curp.DriftBound+1)-curp.DriftBound
+			if options.drift != 0 {
+				f.Rate = draw.below(2*options.drift+1) - options.drift
+			}
+		case Partition: // a witness is on the side of the member at its site, more often than not
+			for w := range n {
+				if f.Side&(1<<w) != 0 != draw.chance(200) {
+					f.Side |= 1 << (n + w)
+				}
+			}
+		}
+	}
+	if slices.Contains(options.Faults, Lose) {
+		for range draw.below(4) {
+			s.Faults = append(s.Faults, Fault{Kind: Lose, Node: draw.below(n), At: draw.between(s.Settle/20, s.Settle*9/10), For: draw.between(0, retry)})
+			p.spares++
+		}
+	}
+	if slices.Contains(options.Faults, Crash) && draw.chance(400) { // one master after the other, also of those that recover
+		at := draw.between(s.Settle/10, s.Settle*7/10)
+		for range 2 + draw.below(3) {
+			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.below(n), At: at, For: draw.between(retry, 8*retry), Rate: 500})
+			at += draw.between(0, 4*retry)
+		}
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// addWitnesses makes the witnesses of a world, one at each site, and those that may come later, and gives the first view
+// its partitions.
+func (w *world) addWitnesses(v view.View) view.View {
+	p := w.env.parted
+	n := len(w.env.network.Sites)
+	var founded []view.Witness
+	for i := range n + p.spares {
+		nd := newNode(w, len(w.nodes), i%n)
+		nd.shards = nil
+		nd.witness = &witness{node: nd}
+		if !p.placement.Dedicated {
+			nd.witness.beside = view.MemberID(i%n + 1)
+		}
+		w.nodes = append(w.nodes, nd)
+		if i < n {
+			nd.born = true
+			founded = append(founded, nd.witness.entry())
+		}
+	}
+	v, err := decide.Place(v, founded, p.placement)
+	if err != nil {
+		w.fail("%w", err)
+	}
+	return v
+}
+
+// startPart starts a member's part in a partition.
+func (nd *node) startPart(partition int, journal *protocol.Journal, continued bool) (protocol.Protocol, error) {
+	options := nd.world.env.parted.options
+	options.Continued = continued
+	return curp.Start(nd.config, partition, journal, options)
+}
+
+// parts is what the node says of its part in each partition.
+func (nd *node) parts() (all []decide.Part) {
+	for i, s := range nd.shards {
+		p, ok := s.protocol.(*curp.Protocol)
+		if !ok {
+			return nil
+		}
+		st := p.Standing()
+		all = append(all, decide.Part{
+			Term: st.Term, Lost: st.Lost, Recovered: st.Recovered == st.Term && st.Serving, Restarted: st.Restarted,
+			CaughtUp: st.CaughtUp, Length: st.Last,
+		})
+		_ = i
+	}
+	return all
+}
+
+// hears lists the members and witnesses that the node had something from lately: who was up, and reached it. Faults of the
+// network have some of that be wrong.
+func (nd *node) hears() (heard []view.MemberID) {
+	w := nd.world
+	if nd.heard == nil {
+		nd.heard = make([]time.Duration, len(w.nodes))
+	}
+	for _, other := range w.nodes {
+		l := &w.links[other.index*len(w.nodes)+nd.index]
+		back := &w.links[nd.index*len(w.nodes)+other.index]
+		switch {
+		case other == nd || !other.born:
+			continue
+		case other.down || other.paused || l.partition != nil || back.partition != nil:
+		case !w.settled && (w.manager.draw.chance(30) || other.index == w.manager.slandered):
+			continue
+		default:
+			nd.heard[other.index] = w.now
+		}
+		if at := nd.heard[other.index]; at > 0 && w.now-at <= w.env.parted.suspect {
+			heard = append(heard, other.config.Self)
+		}
+	}
+	return heard
+}
+
+// inspect holds a member against the bounds of its state.
+func (nd *node) inspect(s *shard) {
+	p, ok := s.protocol.(*curp.Protocol)
+	if !ok {
+		return
+	}
+	w := nd.world
+	if st := p.Standing(); st.Unsynced > w.env.parted.options.SyncAfter+unsyncedSlack*len(w.clients) {
+		w.fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
+			nd.name(), st.Unsynced, st.Partition, w.env.parted.options.SyncAfter)
+	}
+}
+
+// unsyncedSlack is how many operations of a client may come to a master that can't sync: tries of several coordinators, and
+// operations that it gave up.
+const unsyncedSlack = 8
+
+// missingParts says which partition is not as it should be though the faults are over, or nothing.
+func (m *manager) missingParts() string {
+	record := &m.views[m.record]
+	for _, member := range record.Members {
+		if nd := m.world.nodes[member.ID-1]; nd.held != m.record {
+			return nd.name() + " does not hold the last view"
+		}
+	}
+	faults := m.world.env.parted.placement.Faults
+	for i, p := range record.Partitions {
+		nd := m.world.nodes[p.Master-1]
+		part, ok := nd.shards[i].protocol.(*curp.Protocol)
+		if !ok {
+			return fmt.Sprintf("the master %d of partition %d does not run", p.Master, i)
+		}
+		if st := part.Standing(); !st.Serving || len(p.Formers) > 0 {
+			return fmt.Sprintf("partition %d is not served by its master %d: %+v; it recovers from %v", i, p.Master, st, p.Formers)
+		}
+		if len(p.Backups) != faults || len(p.Witnesses) != faults || len(p.Learners) > 0 {
+			return fmt.Sprintf("partition %d has backups %v, learners %v and witnesses %v, and should have %d", i, p.Backups, p.Learners, p.Witnesses, faults)
+		}
+		for _, id := range p.Witnesses {
+			if !m.world.nodes[id-1].witness.serves(i, p.Term) {
+				return fmt.Sprintf("witness %d does not serve partition %d in term %d", id, i, p.Term)
+			}
+		}
+	}
+	for _, nd := range m.world.nodes {
+		if nd.witness == nil || !nd.born || nd.down {
+			continue
+		}
+		for _, life := range nd.witness.core.Lives() {
+			if record.Partitions[life.Partition].Term != life.Term {
+				return fmt.Sprintf("%s still has a life of term %d of partition %d, whose term is %d",
+					nd.name(), life.Term, life.Partition, record.Partitions[life.Partition].Term)
+			}
+		}
+	}
+	return ""
+}
+
+// report is what the node answers to a manager of partitions.
+func (nd *node) report() partedReport {
+	w := nd.world
+	switch {
+	case w.env.parted == nil:
+		return partedReport{}
+	case nd.witness != nil:
+		r := nd.witness.report()
+		return partedReport{witness: &r, at: w.now}
+	}
+	return partedReport{at: w.now, member: &decide.MemberReport{
+		Member: nd.config.Self, Disk: nd.disk(), Digest: w.manager.views[nd.held].digest, Hears: nd.hears(), Partitions: nd.parts(),
+	}}
+}

@@ -1,0 +1,200 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+	"github.com/georegister/georegister/witness/core"
+)
+
+// witness is a node that is one, and its disk.
+type witness struct {
+	node    *node
+	beside  view.MemberID // or 0
+	core    *core.Witness
+	log     [][]byte // what is durable
+	waiting []answers
+	syncing int // how many of waiting, from the first, the fsync in flight covers
+	held    int // the most requests that a life held
+}
+
+// answers are records of a witness's log, and what leaves once they are durable.
+type answers struct {
+	records [][]byte
+	after   []core.Envelope
+}
+
+// entry is the witness as a view names it.
+func (x *witness) entry() view.Witness {
+	site := x.node.world.env.network.Sites[x.node.site]
+	return view.Witness{ID: x.node.config.Self, Site: site, Address: site, Disk: x.node.disk(), Beside: x.beside}
+}
+
+// start runs the witness on what its disk has.
+func (x *witness) start() {
+	w := x.node.world
+	made, err := core.New(core.Config{Slots: w.env.parted.slots, Disk: x.node.disk()})
+	for i := 0; err == nil && i < len(x.log); i++ {
+		err = made.Restore(x.log[i])
+	}
+	if err != nil {
+		w.fail("%s does not start: %w", x.node.name(), err)
+		return
+	}
+	x.core = made
+	if x.node.draw.chance(300) { // its log is written anew
+		x.log = nil
+		for record := range made.Snapshot() {
+			x.log = append(x.log, slices.Clone(record))
+		}
+	}
+}
+
+func (x *witness) receive(in *input) {
+	if in.message.Witness != nil {
+		x.core.Receive(uint32(in.from), in.message.Witness)
+	}
+}
+
+// flush does what the witness asks for. Records that nothing waits for are written with the next.
+func (x *witness) flush() {
+	e := x.core.Ready()
+	x.send(e.Send)
+	if len(e.Persist)+len(e.After) > 0 {
+		x.waiting = append(x.waiting, answers{e.Persist, e.After})
+	}
+	x.sync()
+	for _, life := range x.core.Lives() {
+		if x.held = max(x.held, life.Held); life.Held > life.Slots {
+			x.node.world.fail("%s holds %d requests in %d slots", x.node.name(), life.Held, life.Slots)
+		}
+	}
+}
+
+func (x *witness) sync() {
+	if x.syncing > 0 || !slices.ContainsFunc(x.waiting, func(a answers) bool { return len(a.after) > 0 }) {
+		return
+	}
+	x.syncing = len(x.waiting)
+	w := x.node.world
+	d := w.env.disks[x.node.site]
+	w.schedule(x.node.draw.between(d.low, d.high), event{kind: synced, a: int16(x.node.index), aux: uint64(x.node.life)})
+}
+
+func (x *witness) synced() {
+	done := x.waiting[:x.syncing]
+	x.waiting, x.syncing = slices.Clone(x.waiting[x.syncing:]), 0
+	x.node.world.trace.durable(x.node, len(done))
+	for _, a := range done {
+		x.log = append(x.log, a.records...)
+	}
+	x.sync()
+	for _, a := range done {
+		x.send(a.after)
+	}
+}
+
+// crash tears the log: of what an fsync was writing, the first intact ones are on disk.
+func (x *witness) crash(intact int) {
+	for _, a := range x.waiting[:min(intact, x.syncing)] {
+		x.log = append(x.log, a.records...)
+	}
+	x.waiting, x.syncing = nil, 0
+}
+
+// lose replaces the disk by an empty one. The witness goes on, as one that knows nothing, under its ID.
+func (x *witness) lose() {
+	x.log = nil
+	x.node.disks++
+	x.node.world.trace.wiped(x.node)
+}
+
+func (x *witness) send(envelopes []core.Envelope) {
+	w := x.node.world
+	for _, e := range envelopes {
+		if e.To != core.Manager {
+			w.transmit(x.node.index, int(e.To)-1, &peerv1.Message{Kind: peerv1.Kind_WITNESS, Shard: e.Message.Partition, Witness: e.Message})
+		}
+	}
+}
+
+// serves reports whether the witness takes requests for a term of a partition.
+func (x *witness) serves(partition int, term uint64) bool {
+	return slices.ContainsFunc(x.core.Lives(), func(l core.Life) bool {
+		return int(l.Partition) == partition && l.Term == term && !l.Frozen
+	})
+}
+
+// report is what the witness says of itself.
+func (x *witness) report() decide.WitnessReport {
+	r := decide.WitnessReport{Witness: x.node.config.Self, Disk: x.node.disk()}
+	for _, l := range x.core.Lives() {
+		r.Lives = append(r.Lives, decide.Life{Witness: r.Witness, Partition: int(l.Partition), Term: l.Term})
+	}
+	return r
+}
+
+// spareable reports whether the disk of a witness may be lost: every partition that may have to be recovered from it can do
+// without.
+func (x *witness) spareable() bool {
+	w := x.node.world
+	v := &w.manager.views[w.manager.record]
+	if _, known := v.Witness(x.node.config.Self); !known || !x.intact(v) {
+		return false
+	}
+	others := func(all []view.MemberID) bool {
+		return slices.ContainsFunc(all, func(id view.MemberID) bool {
+			return id != x.node.config.Self && w.nodes[id-1].witness.intact(v)
+		})
+	}
+	for _, p := range v.Partitions {
+		for _, f := range p.Formers {
+			if slices.Contains(f.Witnesses, x.node.config.Self) && !others(f.Witnesses) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// intact reports whether the witness has the disk that a view names.
+func (x *witness) intact(v *made) bool {
+	entry, known := v.Witness(x.node.config.Self)
+	return known && entry.Disk == x.node.disk()
+}
+
+// stop crashes who runs beside a member, as if it were one pod.
+func (f *fault) stopBeside(w *world, nd *node) {
+	if w.env.parted == nil || nd.witness != nil || !nd.draw.chance(500) {
+		return
+	}
+	for _, other := range w.nodes {
+		if other.witness != nil && other.witness.beside == nd.config.Self && !other.down && other.born {
+			other.crash(0, f.Rate)
+			w.schedule(f.For, event{kind: restart, a: int16(other.index), aux: uint64(other.life)})
+		}
+	}
+}
+
+// loseDisk is the fault Lose at a site.
+func (f *fault) loseDisk(w *world) {
+	for _, nd := range w.nodes {
+		if nd.witness == nil || nd.site != f.Node || !nd.born || !nd.witness.spareable() {
+			continue
+		}
+		f.hit = f.hit || w.busy > 0
+		w.took("curp.witness-lost")
+		if !nd.down {
+			nd.crash(0, 500)
+			w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+		}
+		nd.witness.lose()
+		return
+	}
+}
+
+// laneOf says what a witness is, for people.
+func (x *witness) String() string { return fmt.Sprintf("witness %d", x.node.config.Self) }
