@@ -39,6 +39,7 @@ type world struct {
 	disk      func() time.Duration
 	completed func(n *node, c protocol.Completion)
 	recovered uint64 // the highest term that a master said it recovered
+	stepped   *steps // of a script, which says what happens when; nil: time does
 }
 
 type node struct {
@@ -105,8 +106,12 @@ func (w *world) run(d time.Duration) {
 // newWorld has members, of which 1 is the master and the next ones are backups, and as many witnesses, from 101 on, beside the
 // backups.
 func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options curp.Options) *world {
+	return newWorldWith(t, nil, seed, members, faults, witnesses, options)
+}
+
+func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesses int, options curp.Options) *world {
 	w := &world{
-		t: t, draw: rand.New(rand.NewPCG(seed, 7)), options: options, witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
+		t: t, stepped: s, draw: rand.New(rand.NewPCG(seed, 7)), options: options, witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
 		cut: func(_, _ view.MemberID) bool { return false },
 	}
 	w.delay = func() time.Duration { return time.Duration(1+w.draw.IntN(20)) * time.Millisecond }
@@ -121,7 +126,7 @@ func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options
 			p.Backups = append(p.Backups, id)
 		}
 	}
-	for i := range max(witnesses, members) {
+	for i := range max(witnesses, members) { // those above serve in later views
 		id := view.MemberID(101 + i)
 		at := w.view.Members[(i+1)%members]
 		w.view.Witnesses = append(w.view.Witnesses, view.Witness{ID: id, Site: at.Site})
@@ -132,9 +137,16 @@ func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options
 	}
 	w.view.Partitions = []view.Partition{p}
 	w.begin()
+	if s != nil {
+		s.world = w
+		s.completed = func(*node, protocol.Completion) {}
+	}
 	for _, n := range w.nodes {
 		n.shown = time.Duration(w.draw.IntN(int(time.Hour)))
 		n.ppm = w.draw.Int64N(2*curp.DriftBound) - curp.DriftBound
+		if s != nil {
+			n.shown, n.ppm = time.Second, 0
+		}
 		n.view = w.view
 		n.start(false)
 	}
@@ -250,6 +262,12 @@ func (n *node) sync() {
 	if n.syncing || len(n.batches) == 0 {
 		return
 	}
+	if w := n.w; w.stepped != nil {
+		if !w.stepped.manual {
+			n.persist(len(n.batches))
+		}
+		return
+	}
 	n.syncing = true
 	count, life := len(n.batches), n.life
 	n.w.after(n.w.disk(), func() {
@@ -294,6 +312,10 @@ func (n *node) release(send []protocol.Envelope, complete []protocol.Completion)
 }
 
 func (w *world) post(from, to view.MemberID, m *peerv1.Message) {
+	if w.stepped != nil {
+		w.stepped.post(packet{from, to, m})
+		return
+	}
 	w.logf("%d -> %d %s", from, to, brief(m))
 	if w.cut(from, to) {
 		return
@@ -436,13 +458,5 @@ func sorted(saved map[uint64]*witnessv1.Request) []uint64 {
 }
 
 func brief(m *peerv1.Message) string {
-	if w := m.Witness; w != nil {
-		return fmt.Sprintf("%s term=%d id=%v accepted=%v requests=%d %s", w.Kind, w.Term, w.Id, w.Accepted, len(w.Requests), w.Refused)
-	}
-	c := m.Curp
-	text := fmt.Sprintf("%s epoch=%d", m.Kind, m.Epoch)
-	if r := c.Request; r != nil {
-		text += fmt.Sprintf(" %q id=%d/%d sync=%v", r.Key, r.Command.Session, r.Command.Number, c.Sync)
-	}
-	return text + fmt.Sprintf(" entries=%d last=%d commit=%d synced=%v refused=%v lacking=%v answer=%v", len(c.Entries), c.Last, c.Commit, c.Synced, c.Refused, c.Lacking, c.Answer)
+	return describe(m, func(session uint64) string { return fmt.Sprint(session) })
 }

@@ -1,0 +1,388 @@
+package curp_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c and so on,
+// witnesses w1, w2 and so on. a is the master at first, and the next ones are the backups.
+//
+//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50]
+//	read a k, write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
+//	                                 an operation that member a is asked for; at is its issue time, in minutes
+//	deliver [from=a] [to=b] [kind=UPDATE] [count=1] [copy]
+//	                                 the messages that are under way now; copy leaves them to be delivered again
+//	deliver all [not=(a,b)]          and those that follow, until none is left; what those members send or get stays
+//	drop [from=a] [to=b] [kind=UPDATE] [count=1]
+//	tick 1s [a]                      time passes, for all members; or only one hears of it
+//	persist a                        a's disk has what it was told, if it is a manual one
+//	crash a, restart a, wipe a       wipe: it starts on an empty disk
+//	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep]
+//	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
+//	                                 none: from none
+//	configure a                      a takes on the newest view: all if none is named
+//	show a                           its part, and its registers
+//	show network
+//	check                            whether what clients saw is linearizable
+
+// steps are what a script has beside the world.
+type steps struct {
+	*world
+	manual     bool
+	packets    []packet
+	out        strings.Builder
+	sessions   map[uint64]string
+	recorder   *history.Recorder
+	invoked    map[[2]uint64]history.Invocation
+	operations uint64
+	verdict    history.Outcome
+}
+
+type packet struct {
+	from, to view.MemberID
+	message  *peerv1.Message
+}
+
+func (s *steps) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+func (s *steps) describe(p packet) string {
+	return fmt.Sprintf("%s -> %s: %s", name(p.from), name(p.to), describe(p.message, s.session))
+}
+
+// session names sessions by the order in which they are seen.
+func (s *steps) session(id uint64) string {
+	if id < 1000 {
+		return fmt.Sprint(id)
+	}
+	if s.sessions[id] == "" {
+		s.sessions[id] = string(rune('A' + len(s.sessions)))
+	}
+	return s.sessions[id]
+}
+
+func (s *steps) post(p packet) {
+	s.packets = append(s.packets, p)
+	s.printf("%s", s.describe(p))
+}
+
+// runScript runs a script, and returns whether its last check found what clients saw to be linearizable.
+func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.Outcome {
+	t.Helper()
+	s := &steps{sessions: map[uint64]string{}, invoked: map[[2]uint64]history.Invocation{}}
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		s.out.Reset()
+		if d.Cmd == "cluster" {
+			s.cluster(t, d, m)
+		} else {
+			s.t = t
+			s.command(d)
+		}
+		switch {
+		case !golden:
+			return d.Expected
+		case s.out.Len() == 0:
+			return "nothing\n"
+		}
+		return s.out.String()
+	})
+	return s.verdict
+}
+
+func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
+	members, faults, witnesses, after, disk := 3, 1, 1, 0, ""
+	d.MaybeScanArgs(t, "members", &members)
+	d.MaybeScanArgs(t, "faults", &faults)
+	d.MaybeScanArgs(t, "witnesses", &witnesses)
+	d.MaybeScanArgs(t, "sync", &after)
+	d.MaybeScanArgs(t, "disk", &disk)
+	s.world = newStepped(t, s, members, faults, witnesses, curp.Options{Mistakes: m, SyncAfter: after})
+	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
+	s.completed = func(n *node, c protocol.Completion) {
+		s.printf("%s: %s", name(n.id), describeCompletion(c))
+		key := [2]uint64{uint64(n.id), c.Handle}
+		if i, ok := s.invoked[key]; ok && c.Result.Status != register.Unknown {
+			i.Return(c.Result)
+			delete(s.invoked, key)
+		}
+	}
+	s.out.Reset()
+	for range 20 { // who agrees with whom is no news
+		all := s.packets
+		s.packets = nil
+		for _, p := range all {
+			s.deliver(p.from, p.to, p.message)
+		}
+		if len(all) == 0 {
+			break
+		}
+	}
+	s.out.Reset()
+	s.manual = disk == "manual"
+	s.printf("master %s, backups %s, witnesses %s", name(1), names(s.view.Partitions[0].Backups), names(s.view.Partitions[0].Witnesses))
+}
+
+func (s *steps) command(d *datadriven.TestData) {
+	switch d.Cmd {
+	case "read", "write", "delete", "append":
+		s.submit(d)
+	case "deliver", "drop":
+		s.network(d)
+	case "tick":
+		after, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			d.Fatalf(s.t, "%v", err)
+		}
+		s.now += after
+		for _, n := range s.nodes {
+			if len(d.CmdArgs) < 2 || d.CmdArgs[1].Key == name(n.id) {
+				n.turn(func() {})
+			}
+		}
+	case "view":
+		s.nextView(d)
+	case "configure":
+		for _, n := range s.nodes {
+			if len(d.CmdArgs) == 0 || d.CmdArgs[0].Key == name(n.id) {
+				n.configure()
+			}
+		}
+	case "check":
+		v := history.Check(s.recorder.Operations(), history.Options{Timeout: time.Minute, Brief: true})
+		s.verdict = v.Outcome
+		s.printf("what clients saw is %s", map[history.Outcome]string{history.Linearizable: "linearizable", history.Violation: "not linearizable"}[v.Outcome])
+	case "show":
+		s.show(d)
+	default:
+		n := s.member(d, 0)
+		switch d.Cmd {
+		case "persist":
+			n.persist(len(n.batches))
+		case "crash":
+			n.crash()
+		case "restart":
+			n.start(false)
+		case "wipe":
+			n.crash()
+			n.disk, n.founded, n.boot = disk{}, false, 0
+			n.start(false)
+		default:
+			d.Fatalf(s.t, "unknown command %q", d.Cmd)
+		}
+	}
+}
+
+func (s *steps) member(d *datadriven.TestData, i int) *node {
+	for _, n := range s.nodes {
+		if name(n.id) == d.CmdArgs[i].Key {
+			return n
+		}
+	}
+	d.Fatalf(s.t, "%s takes a member, not %q", d.Cmd, d.CmdArgs[i].Key)
+	return nil
+}
+
+func (s *steps) submit(d *datadriven.TestData) {
+	n := s.member(d, 0)
+	op := register.Operation{Kind: register.Write, Key: d.CmdArgs[1].Key}
+	switch d.Cmd {
+	case "read":
+		op.Kind = register.Read
+	case "write":
+		op.Value = register.Value(d.CmdArgs[2].Key)
+		if op.Value[0] == '*' { // a large one
+			op.Value = register.Value(strings.Repeat("x", 3000))
+		}
+	case "append":
+		op.Kind = register.RMW
+		op.Call = register.Call{Function: register.Append, Args: [][]byte{[]byte(d.CmdArgs[2].Key)}, MaxValueBytes: 1 << 20}
+	}
+	d.MaybeScanArgs(s.t, "session", &op.ID.Session)
+	if op.ID.Session != 0 {
+		op.ID.IssuedAt = 1
+		d.MaybeScanArgs(s.t, "number", &op.ID.Number)
+		d.MaybeScanArgs(s.t, "first", &op.ID.FirstIncomplete)
+		d.MaybeScanArgs(s.t, "at", &op.ID.IssuedAt)
+		op.ID.IssuedAt *= 60_000
+	}
+	s.operations++
+	s.invoked[[2]uint64{uint64(n.id), s.operations}] = s.recorder.Invoke(fmt.Sprint(s.operations), "", op)
+	s.printf("%s: operation %d", name(n.id), s.operations)
+	n.turn(func() { n.p.Submit(protocol.Request{Handle: s.operations, Operation: op}) })
+}
+
+func (s *steps) network(d *datadriven.TestData) {
+	var from, to, kind string
+	count, rounds := -1, 1
+	d.MaybeScanArgs(s.t, "from", &from)
+	d.MaybeScanArgs(s.t, "to", &to)
+	d.MaybeScanArgs(s.t, "kind", &kind)
+	d.MaybeScanArgs(s.t, "count", &count)
+	not := strings.Fields(strings.Join(listOf(d, "not"), " "))
+	if d.HasArg("all") {
+		rounds = 100
+	}
+	skip := func(id view.MemberID) bool {
+		for _, n := range not {
+			if n == name(id) {
+				return true
+			}
+		}
+		return false
+	}
+	for range rounds {
+		var now, later []packet
+		for _, p := range s.packets {
+			k := p.message.Kind.String()
+			if p.message.Witness != nil {
+				k = p.message.Witness.Kind.String()
+			}
+			fits := (from == "" || from == name(p.from)) && (to == "" || to == name(p.to)) && (kind == "" || kind == k) && !skip(p.from) && !skip(p.to)
+			if fits && (count < 0 || len(now) < count) {
+				now = append(now, p)
+				if !d.HasArg("copy") {
+					continue
+				}
+			}
+			later = append(later, p)
+		}
+		if len(now) == 0 {
+			return
+		}
+		s.packets = later
+		for _, p := range now {
+			if d.Cmd == "drop" {
+				s.printf("lost: %s", s.describe(p))
+				continue
+			}
+			k := p.message.Kind.String()
+			if p.message.Witness != nil {
+				k = p.message.Witness.Kind.String()
+			}
+			s.printf("%s <- %s: %s", name(p.to), name(p.from), k)
+			s.deliver(p.from, p.to, p.message)
+		}
+	}
+	if d.HasArg("all") {
+		d.Fatalf(s.t, "the members still talk after %d rounds:\n%s", rounds, tail(s.out.String()))
+	}
+}
+
+func listOf(d *datadriven.TestData, key string) []string {
+	for _, a := range d.CmdArgs {
+		if a.Key == key {
+			return a.Vals
+		}
+	}
+	return nil
+}
+
+func (s *steps) ids(d *datadriven.TestData, key string) (ids []view.MemberID) {
+	for _, word := range listOf(d, key) {
+		if word[0] == 'w' {
+			ids = append(ids, view.MemberID(100+word[1]-'0'))
+		} else {
+			ids = append(ids, view.MemberID(word[0]-'a'+1))
+		}
+	}
+	return ids
+}
+
+func (s *steps) nextView(d *datadriven.TestData) {
+	now := s.view.Partitions[0]
+	p := view.Partition{
+		Term: s.view.Epoch + 1, Master: s.ids(d, "master")[0], Backups: s.ids(d, "backups"), Learners: s.ids(d, "learners"),
+		Witnesses: s.ids(d, "witnesses"), Formers: []view.Former{now.Former()},
+	}
+	switch formers := listOf(d, "formers"); {
+	case len(formers) > 0 && formers[0] == "keep":
+		p.Formers = append(append([]view.Former{}, now.Formers...), now.Former())
+	case len(formers) > 0 && formers[0] == "none": // the recovery ended: the term stays
+		p = now
+		p.Formers = nil
+	}
+	s.change(p)
+	text := fmt.Sprintf("epoch %d, term %d: master %s, backups %s, witnesses %s", s.view.Epoch, p.Term, name(p.Master), names(p.Backups), names(p.Witnesses))
+	if len(p.Learners) > 0 {
+		text += ", learners " + names(p.Learners)
+	}
+	for _, f := range p.Formers {
+		text += fmt.Sprintf(", recovers term %d", f.Term)
+	}
+	s.printf("%s", text)
+}
+
+func (s *steps) show(d *datadriven.TestData) {
+	if d.CmdArgs[0].Key == "network" {
+		for _, p := range s.packets {
+			s.printf("%s", s.describe(p))
+		}
+		return
+	}
+	n := s.member(d, 0)
+	if n.p == nil {
+		s.printf("%s is down", name(n.id))
+		return
+	}
+	s.printf("%s: %s", name(n.id), describeStanding(n.p.Standing()))
+	n.journal.Scan([]byte("r"), func(key, raw []byte) bool {
+		if key[0] != 'r' {
+			return false
+		}
+		var record peerv1.RegisterRecord
+		if err := record.UnmarshalVT(raw); err != nil {
+			s.t.Fatal(err)
+		}
+		s.printf("  %s = %q", key[1:], record.Value)
+		return true
+	})
+}
+
+// newStepped is a world in which nothing happens by itself.
+func newStepped(t *testing.T, s *steps, members, faults, witnesses int, o curp.Options) *world {
+	return newWorldWith(t, s, 0, members, faults, witnesses, o)
+}
+
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/correct", func(t *testing.T, path string) {
+		if runScript(t, path, curp.Mistakes{}, true) == history.Violation {
+			t.Error("what clients saw is not linearizable")
+		}
+	})
+}
+
+// TestMistakes runs a script for each known bug, with the bug put back and without: only the correct protocol shows its clients
+// something linearizable.
+func TestMistakes(t *testing.T) {
+	all := reflect.TypeOf(curp.Mistakes{})
+	for i := range all.NumField() {
+		name := all.Field(i).Name
+		t.Run(name, func(t *testing.T) {
+			path := "testdata/mistakes/" + name + ".txt"
+			if _, err := os.Stat(path); err != nil {
+				t.Skip("no script")
+			}
+			var m curp.Mistakes
+			reflect.ValueOf(&m).Elem().Field(i).SetBool(true)
+			if got := runScript(t, path, m, true); got != history.Violation {
+				t.Errorf("with the mistake, what clients saw is %q", got)
+			}
+			if got := runScript(t, path, curp.Mistakes{}, false); got != history.Linearizable {
+				t.Errorf("without the mistake, what clients saw is %q", got)
+			}
+		})
+	}
+}
