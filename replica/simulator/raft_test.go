@@ -58,11 +58,8 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	}{
 		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, managerMistakes{}, stops, 500},
 		{"ReadWithoutIndex", mistakes{ReadWithoutIndex: true}, member.Mistakes{}, managerMistakes{}, cuts, 1000},
-		{"ForgetVote", mistakes{ForgetVote: true}, member.Mistakes{}, managerMistakes{}, stops, 1000},
 		{"ForgetAuthors", mistakes{ForgetAuthors: true}, member.Mistakes{}, managerMistakes{}, all, 500},
 		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, managerMistakes{}, all, 500},
-		{"CountDeadDisks", mistakes{CountDeadDisks: true}, member.Mistakes{}, managerMistakes{}, wipes, 3000},
-		{"ForgetTerm", mistakes{ForgetTerm: true}, member.Mistakes{}, managerMistakes{}, wipes, 3000},
 		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},
 		{"CountOneSide", mistakes{CountOneSide: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},
 		{"ResumeAsNew", mistakes{ResumeAsNew: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},

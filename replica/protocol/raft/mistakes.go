@@ -5,7 +5,7 @@ package raft
 type Mistakes struct {
 	AckBeforePersist bool // acknowledgements, votes and answers leave before what they promise is durable
 	ReadWithoutIndex bool // a leader answers reads without asking whether it still leads
-	ForgetVote       bool // a restarted member does not know its term and vote
+	ForgetVote       bool // a restarted member knows its term, but not its vote there
 	ForgetAuthors    bool // a command that a coordinator has handed over twice is executed twice
 	ForgetSessions   bool // an rmw that its client has sent through two coordinators is executed twice
 	CountDeadDisks   bool // what a lost disk had acknowledged goes on to count

@@ -22,24 +22,34 @@ const (
 // replay. Its own are drawn from the machine.
 const never = 1 << 30
 
-// silent is a logger of one node that says nothing. What the library takes for impossible stops the process.
+// silent is a logger of one node that says nothing. What the library takes for impossible stops the member.
 type silent struct{}
 
-func (silent) Debug(...any)            {}
-func (silent) Debugf(string, ...any)   {}
-func (silent) Info(...any)             {}
-func (silent) Infof(string, ...any)    {}
-func (silent) Warning(...any)          {}
-func (silent) Warningf(string, ...any) {}
-func (silent) Error(...any)            {}
-func (silent) Errorf(string, ...any)   {}
-func (silent) Fatal(v ...any)          { panic("raft: " + fmt.Sprint(v...)) }
-func (silent) Fatalf(f string, v ...any) {
-	panic("raft: " + fmt.Sprintf(f, v...))
-}
-func (silent) Panic(v ...any) { panic("raft: " + fmt.Sprint(v...)) }
-func (silent) Panicf(f string, v ...any) {
-	panic("raft: " + fmt.Sprintf(f, v...))
+// impossible is what the library said of it.
+type impossible string
+
+func (silent) Debug(...any)              {}
+func (silent) Debugf(string, ...any)     {}
+func (silent) Info(...any)               {}
+func (silent) Infof(string, ...any)      {}
+func (silent) Warning(...any)            {}
+func (silent) Warningf(string, ...any)   {}
+func (silent) Error(...any)              {}
+func (silent) Errorf(string, ...any)     {}
+func (silent) Fatal(v ...any)            { panic(impossible(fmt.Sprint(v...))) }
+func (silent) Fatalf(f string, v ...any) { panic(impossible(fmt.Sprintf(f, v...))) }
+func (silent) Panic(v ...any)            { panic(impossible(fmt.Sprint(v...))) }
+func (silent) Panicf(f string, v ...any) { panic(impossible(fmt.Sprintf(f, v...))) }
+
+// stopped makes what the library takes for impossible a fault of this member.
+func (p *Protocol) stopped() {
+	switch what := recover().(type) {
+	case nil:
+	case impossible:
+		p.fault("the library stopped: %s", string(what))
+	default:
+		panic(what)
+	}
 }
 
 // restart begins a node on the log, as after a crash: what it had counted is forgotten, and it follows.
@@ -87,6 +97,7 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 	default:
 		return
 	}
+	defer p.stopped()
 	if err := p.node.Step(r); err != nil {
 		return // of someone who is no member, or too late
 	}
@@ -104,6 +115,7 @@ func (p *Protocol) knowsMe(m *peerv1.Message) bool {
 
 // drain does what the node asks for, until it asks for nothing.
 func (p *Protocol) drain() {
+	defer p.stopped()
 	for p.effects.fault == nil {
 		p.hand()
 		if !p.node.HasReady() {
@@ -120,8 +132,12 @@ func (p *Protocol) handle(rd lib.Ready) {
 	if s := rd.SoftState; s != nil {
 		p.led(s.Lead, s.RaftState == lib.StateLeader)
 	}
-	if h := rd.HardState; !lib.IsEmptyHardState(h) && !p.mistakes.ForgetVote {
-		p.log.promise(h.GetTerm(), h.GetVote(), h.GetCommit())
+	if h := rd.HardState; !lib.IsEmptyHardState(h) {
+		vote := h.GetVote()
+		if p.mistakes.ForgetVote {
+			vote = 0
+		}
+		p.log.promise(h.GetTerm(), vote, h.GetCommit())
 	}
 	p.log.append(rd.Entries)
 	p.apply(rd.CommittedEntries)
