@@ -44,7 +44,9 @@ func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 		w.refuse(answer, refused)
 	} else if m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END {
 		wait = w.manage(m, answer)
-	} else if l, highest := w.find(m.Partition, m.Term); l == nil {
+	} else if l, highest := w.find(m.Partition, m.Term); l == nil && w.neverBegan(m) {
+		wait = w.bar(m, answer, highest)
+	} else if l == nil {
 		answer.Term = highest // so that the asker learns of it, if it is behind
 		w.refuse(answer, refusedNoLife)
 	} else {
@@ -199,6 +201,25 @@ func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
 		size += sizeOf(s)
 	}
 	answer.Last = next == uint64(len(l.order))
+}
+
+// neverBegan reports whether a recovery asks for a life that this witness was to have, and has never begun on this very disk.
+func (w *Witness) neverBegan(m *witnessv1.Message) bool {
+	if m.Kind != witnessv1.Kind_RECOVERY_DATA || m.Disk == "" || m.Disk != w.config.Disk {
+		return false
+	}
+	return int64(m.Partition) >= int64(len(w.partitions)) || w.partitions[m.Partition] == nil || m.Term > w.partitions[m.Partition].ended
+}
+
+// bar sees to it that a life never begins, and answers that nothing was saved in it: a master may be lost before the START
+// of its term has come here, and nobody else might be there to recover from.
+func (w *Witness) bar(m, answer *witnessv1.Message, highest uint64) (wait bool) {
+	if m.Term > highest {
+		w.raise(m.Partition, m.Term)
+		w.persistBarred(m.Partition, m.Term)
+	}
+	answer.Accepted, answer.Last, answer.Offset = true, true, m.Offset
+	return true
 }
 
 // manage begins or ends a life, and reports whether the answer waits for the disk.

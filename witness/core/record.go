@@ -17,6 +17,7 @@ const (
 	recordFrozen  = 3
 	recordStarted = 4 // slots, rounds
 	recordEnded   = 5
+	recordBarred  = 6 // the term never began, and must not any more
 )
 
 // openRecord begins a record in the memory of the next effects.
@@ -84,6 +85,12 @@ func (w *Witness) persistEnded(partition uint32, term uint64) {
 	w.closeRecord(begin)
 }
 
+func (w *Witness) persistBarred(partition uint32, term uint64) {
+	begin := w.openRecord()
+	w.effects.memory = appendHead(w.effects.memory, recordBarred, partition, term)
+	w.closeRecord(begin)
+}
+
 func (w *Witness) beginDropped(l *life) {
 	w.effects.memory = appendHead(w.effects.memory, recordDropped, l.number, l.term)
 }
@@ -143,6 +150,12 @@ func (w *Witness) Restore(record []byte) error {
 			return errRecord
 		}
 		w.end(uint32(number), term)
+		return nil
+	case recordBarred:
+		if len(r.data) > 0 {
+			return errRecord
+		}
+		w.raise(uint32(number), term)
 		return nil
 	case recordSaved, recordDropped, recordFrozen:
 		if l == nil || kind != recordFrozen && l.frozen {
@@ -206,6 +219,12 @@ func restoreDropped(l *life, r *reader) error {
 	return nil
 }
 
+// shows reports whether the highest term is that of a life, or of one that ended.
+func (p *partition) shows() bool {
+	n := len(p.lives)
+	return p.highest == p.ended || n > 0 && p.lives[n-1].term == p.highest
+}
+
 // Snapshot yields records that restore the present state, instead of all that were persisted. Each is valid until the next.
 func (w *Witness) Snapshot() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
@@ -229,10 +248,11 @@ func (w *Witness) Snapshot() iter.Seq[[]byte] {
 					return
 				}
 			}
-			if n := len(p.lives); n == 0 || p.lives[n-1].term < p.highest {
-				if b = appendHead(b[:0], recordEnded, uint32(number), p.highest); !yield(b) {
-					return
-				}
+			if b = appendHead(b[:0], recordEnded, uint32(number), p.ended); p.ended > 0 && !yield(b) {
+				return
+			}
+			if b = appendHead(b[:0], recordBarred, uint32(number), p.highest); !p.shows() && !yield(b) {
+				return
 			}
 		}
 	}

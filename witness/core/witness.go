@@ -72,7 +72,8 @@ type life struct {
 
 // partition is what is known of one.
 type partition struct {
-	highest uint64  // the highest term that was ever begun or ended
+	highest uint64  // the highest term that was ever begun or ended, or asked for in a recovery: nothing up to it begins any more
+	ended   uint64  // the highest term that was ever ended
 	lives   []*life // by term
 }
 
@@ -178,6 +179,7 @@ func (w *Witness) begin(number uint32, term uint64, slots int, force bool) (*lif
 // end drops a life, if it is known, and remembers its term.
 func (w *Witness) end(number uint32, term uint64) {
 	p := w.raise(number, term)
+	p.ended = max(p.ended, term)
 	for i, l := range p.lives {
 		if l.term == term {
 			l.cache.Release()

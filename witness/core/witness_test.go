@@ -121,6 +121,36 @@ func TestStarts(t *testing.T) {
 	b.expect(true, "", Manager, start(13))
 }
 
+// A master may be lost before its witness was told to begin: then nothing was saved, and nothing is from then on. What
+// ended is another matter, and so is what was on another disk.
+func TestALifeThatNeverBeganIsRecovered(t *testing.T) {
+	on := func(term uint64, disk string) *witnessv1.Message {
+		m := recovery(term)
+		m.Disk = disk
+		return m
+	}
+	b := started(t)
+	b.expect(true, "", Manager, end(5))
+	b.expect(true, "", Manager, start(8))
+	for range 2 {
+		b.expect(false, "no life", master, on(5, disk))
+		b.expect(false, "no life", master, on(7, "d0"))
+		b.expect(false, "no life", master, recovery(7))
+		for _, term := range []uint64{9, 7} {
+			if a := b.expect(true, "", master, on(term, disk)); !a.Last || len(a.Requests) > 0 {
+				t.Errorf("term %d: %v", term, a)
+			}
+			b.expect(false, "not above 9", Manager, start(9))
+			b.restart()
+		}
+		b.expect(false, "no life", client, record(9, 1, 10))
+		b.expect(true, "", client, record(8, 1, 10))
+		b.compact()
+		b.restart()
+	}
+	b.expect(true, "", Manager, start(10))
+}
+
 // A life in recovery mode must never be anything else again, or a client's request would be accepted that nobody replays.
 func TestRecoveryModeIsIrreversible(t *testing.T) {
 	b := started(t)

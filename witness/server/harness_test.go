@@ -42,10 +42,11 @@ type running struct {
 // run starts a witness on a disk; nil: with durability Memory.
 func run(t testing.TB, fs vfs.FS, o Options) *running {
 	t.Helper()
-	d, err := disk.Identify(disk.Options{FS: fs, Directory: "w", Memory: fs == nil, Identity: disk.Identity{Cluster: "c", Witness: self}})
+	at := disk.Options{FS: fs, Directory: "w", Identity: disk.Identity{Cluster: "c", Witness: self}}
 	if fs == nil {
-		d, err = disk.Identify(disk.Options{Memory: true})
+		at = disk.Options{Memory: true}
 	}
+	d, err := disk.Identify(at)
 	if err != nil {
 		t.Fatal(err)
 	}
