@@ -249,7 +249,7 @@ type Message struct {
 	Offset        uint64                 `protobuf:"varint,11,opt,name=offset,proto3" json:"offset,omitempty"`  // RECOVERY_DATA: how many requests were received before
 	Last          bool                   `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`      // RECOVERY_DATA_REPLY: no more follow
 	Refused       string                 `protobuf:"bytes,13,opt,name=refused,proto3" json:"refused,omitempty"` // a reply that is not accepted: why, for people; empty for a plain conflict
-	Disk          string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START: the disk that is meant; another one, which lost what it saved, refuses
+	Disk          string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START, RECOVERY_DATA: the disk that is meant; another one has lost what it saved
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -126,8 +126,9 @@ func (p *Protocol) askSource(r *recovery, s *source) {
 	if p.options.Mistakes.AnyWitnessLife {
 		term = p.partition.Term
 	}
+	entry, _ := p.config.View.Witness(s.id)
 	p.ask(s.id, &witnessv1.Message{
-		Kind: witnessv1.Kind_RECOVERY_DATA, Op: s.op, Term: term, Offset: uint64(len(s.requests)),
+		Kind: witnessv1.Kind_RECOVERY_DATA, Disk: entry.Disk, Op: s.op, Term: term, Offset: uint64(len(s.requests)),
 	})
 }
 
