@@ -106,7 +106,7 @@ func roleOf(p view.Partition, id view.MemberID) Role {
 // takePart begins the role that the view gives, if the disk can fill it: one that is lost has forgotten what it promised.
 func (p *Protocol) takePart(known bool) {
 	if !known {
-		empty := p.role == Learner || p.config.Bootstrap && len(p.partition.Formers) == 0
+		empty := p.role == Learner || p.config.Bootstrap // nothing was ever promised on this disk
 		switch {
 		case !empty && !p.options.Mistakes.ServeAfterLoss:
 			p.lose("its disk is empty, and it is a " + p.role.String() + " of term " + fmt.Sprint(p.partition.Term))

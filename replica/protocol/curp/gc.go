@@ -82,13 +82,16 @@ func (p *Protocol) tickGC() {
 // onGCReply executes what a witness suspects to be garbage: its client may have gone before the master heard of it, or its
 // record came after the others were dropped. Executed once and synced, it can be dropped (section 4.5).
 func (p *Protocol) onGCReply(from view.MemberID, w *witnessv1.Message) {
-	if !p.serving || w.Term != p.partition.Term {
+	if w.Term != p.partition.Term {
 		return
 	}
 	for _, o := range p.outboxes {
 		if o.witness == from && o.op == w.Op {
 			o.flying = nil
 		}
+	}
+	if !p.serving {
+		return // it will be suspected again
 	}
 	executed := false
 	for _, saved := range w.Requests {

@@ -49,7 +49,7 @@ func (p *Protocol) takeMaster() {
 			return
 		}
 	}
-	if p.own.Copying || p.own.Through > p.log.last() {
+	if (p.own.Copying || p.own.Through > p.log.last()) && !p.options.Mistakes.CountLearner {
 		p.lose("it has a part of the state only")
 		return
 	}

@@ -33,7 +33,7 @@ import (
 //	crash a, restart a, wipe a       wipe: it starts on an empty disk
 //	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep]
 //	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
-//	                                 none: from none
+//	                                 done: the present one, and its recovery has ended, if its master says so
 //	configure a                      a takes on the newest view: all if none is named
 //	show a                           its part, and its registers
 //	show network
@@ -310,11 +310,23 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	switch formers := listOf(d, "formers"); {
 	case len(formers) > 0 && formers[0] == "keep":
 		p.Formers = append(append([]view.Former{}, now.Formers...), now.Former())
-	case len(formers) > 0 && formers[0] == "none": // the recovery ended: the term stays
+	case len(formers) > 0 && formers[0] == "done":
 		p = now
 		p.Formers = nil
+		if m := s.nodes[p.Master-1]; m.p == nil || m.p.Standing().Recovered != p.Term {
+			s.printf("term %d is not recovered", p.Term)
+			return
+		}
 	}
-	s.change(p)
+	before := s.view
+	s.view.Epoch++
+	s.view.Partitions = []view.Partition{p}
+	if err := s.view.Validate(); err != nil {
+		s.printf("no such view: %v", err)
+		s.view = before
+		return
+	}
+	s.begin()
 	text := fmt.Sprintf("epoch %d, term %d: master %s, backups %s, witnesses %s", s.view.Epoch, p.Term, name(p.Master), names(p.Backups), names(p.Witnesses))
 	if len(p.Learners) > 0 {
 		text += ", learners " + names(p.Learners)

@@ -17,23 +17,25 @@ const (
 
 // follower is a backup or a learner, as its master knows it.
 type follower struct {
-	id       view.MemberID
-	backup   bool
-	known    bool   // it has said where it is
-	held     uint64 // it holds the log up to here
-	lacking  bool   // but not the state that the log begins with
-	nonce    uint64
-	next     uint64 // what was sent
-	flying   bool   // a message with entries is not answered
-	batch    uint64 // that message
-	op       uint64 // the last message that was sent
-	heard    uint64 // the last one that was answered
-	due      protocol.Instant
-	told     uint64           // the commit that it knows of
-	lease    protocol.Instant // until then it serves as no later master
-	asked    protocol.Instant
-	wanted   int64 // its clock when it asked for a lease to answer reads
-	wantedAt protocol.Instant
+	id        view.MemberID
+	backup    bool
+	known     bool   // it has said where it is
+	held      uint64 // it holds the log up to here
+	lacking   bool   // but not the state that the log begins with
+	nonce     uint64
+	next      uint64 // what was sent
+	flying    bool   // a message with entries is not answered
+	batch     uint64 // that message
+	op        uint64 // the last message that was sent
+	heard     uint64 // the last one that was answered
+	due       protocol.Instant
+	told      uint64           // the commit that it knows of
+	telling   uint64           // and the one that it was sent
+	lease     protocol.Instant // until then it serves as no later master
+	asked     protocol.Instant
+	wanted    int64 // its clock when it asked for a lease to answer reads
+	wantedAt  protocol.Instant
+	delegated protocol.Instant // until then it may answer reads
 }
 
 // holds is how far a follower could take the master's place.
@@ -91,10 +93,10 @@ func (p *Protocol) sendSync(f *follower) {
 	}
 	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
 		c.Wanted, c.Delegated = f.wanted, int64(p.leased().Sub(p.now))
-		f.wanted = 0
+		f.wanted, f.delegated = 0, p.leased()
 	}
 	m := p.message(peerv1.Kind_SYNC, p.op(), c)
-	f.op = m.Op
+	f.op, f.telling = m.Op, p.commit
 	if len(c.Entries) > 0 {
 		f.flying, f.batch = true, m.Op
 	}
@@ -148,8 +150,13 @@ func (p *Protocol) leased() protocol.Instant {
 
 // wants notes that a backup asks for a lease to answer reads.
 func (p *Protocol) wants(from view.MemberID, clock int64) {
-	if f := p.followerOf(from); f != nil && f.backup && clock > f.wanted {
-		f.wanted, f.wantedAt = clock, p.now
+	f := p.followerOf(from)
+	if f == nil || !f.backup || clock <= f.wanted {
+		return
+	}
+	f.wanted, f.wantedAt = clock, p.now
+	if p.serving && p.now >= f.delegated && p.now < p.leased() && !f.flying {
+		p.sendSync(f)
 	}
 }
 
@@ -233,8 +240,9 @@ func (p *Protocol) tickSync() {
 		case f.flying:
 			f.flying, f.next = false, f.held
 			p.sendSync(f)
-		case f.op == 0, f.told < p.commit, f.held < p.log.last() && (!f.backup || !p.serving),
-			f.backup && (reading || wants) && p.now >= f.asked.Add(p.options.Lease/4), p.now >= f.asked.Add(4*p.config.Retry):
+		case f.op == 0, f.telling < p.commit, f.backup && (reading || wants) && p.now >= f.asked.Add(p.options.Lease/4),
+			p.now >= f.due && (!f.known || f.told < p.commit || f.held < p.log.last() && (!f.backup || !p.serving)),
+			p.now >= f.asked.Add(4*p.config.Retry):
 			p.sendSync(f)
 		}
 	}
