@@ -89,6 +89,15 @@ func Table() []Protocol {
 				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}},
 			},
 		},
+		{
+			// The best is at the leader's site.
+			Name: "Raft", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{2, Majority}},
+			},
+		},
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	for _, name := range []string{"ABD", "abd", "Gryff", "gryff"} {
+	for _, name := range []string{"ABD", "abd", "Gryff", "gryff", "Raft", "raft"} {
 		p, err := Find(name)
 		if err != nil || !strings.EqualFold(p.Name, name) {
 			t.Errorf("Find(%q) = %q, %v", name, p.Name, err)
 		}
 	}
-	_, err := Find("Raft")
-	if err == nil || !strings.Contains(err.Error(), `"Raft"`) || !strings.Contains(err.Error(), "ABD, Gryff") {
-		t.Errorf("Find(Raft) must name what was asked for and what there is, got: %v", err)
+	_, err := Find("Paxos")
+	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), "ABD, Gryff, Raft") {
+		t.Errorf("Find(Paxos) must name what was asked for and what there is, got: %v", err)
 	}
 }
 
@@ -69,6 +69,8 @@ func TestRoundTrips(t *testing.T) {
 		{"Gryff", register.Read, 5, 1, 2},
 		{"Gryff", register.Write, 3, 2, 2},
 		{"Gryff", register.RMW, 7, 2, 3},
+		{"Raft", register.Read, 3, 1, 2},
+		{"Raft", register.RMW, 5, 1, 2},
 	}
 	for _, tt := range tests {
 		p, err := Find(tt.protocol)

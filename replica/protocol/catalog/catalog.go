@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/raft"
 )
 
 // entries are sorted by name.
@@ -17,6 +18,7 @@ var entries = []struct {
 }{
 	{"abd", abd.Factory},
 	{"gryff", gryff.Factory},
+	{"raft", raft.Factory},
 }
 
 // Find returns the factory of a protocol. The case of the name does not matter: manifests spell it as its
