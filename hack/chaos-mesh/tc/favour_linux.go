@@ -30,7 +30,8 @@ func favour() {
 	}
 }
 
-// realtime lets this thread run before all that are not real-time.
+// realtime lets this thread run before all that are not real-time, and take turns with those that are: without turns, a
+// thread that spins until another of its process goes on keeps that one from a CPU for ever.
 func realtime() error {
-	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
 }
