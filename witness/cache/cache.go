@@ -12,11 +12,11 @@ import (
 const (
 	// Ways is how many records can share a set of slots (appendix B.1).
 	Ways = 4
-	// DefaultSlots is the paper's number of slots (section 5.5).
+	// DefaultSlots is the paper's number of slots (section 5.2).
 	DefaultSlots = 4096
 	// MaxSlots bounds what can be configured.
 	MaxSlots = 1 << 20
-	// MaxRequest is the size of the largest request that is saved, in bytes (section 5.5).
+	// MaxRequest is the size of the largest request that is saved, in bytes (section 5.2).
 	MaxRequest = 2 << 10
 	// MaxHashes bounds how many hashes a request has, so that its check stays cheap.
 	MaxHashes = 64

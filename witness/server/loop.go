@@ -16,9 +16,10 @@ import (
 const (
 	// inboundFrames is how many frames wait for the loop.
 	inboundFrames = 256
-	// stepFrames is how many frames are taken before the answers leave.
-	stepFrames = 32
-	// maxPending is from where the loop takes nothing more until the commit in flight is durable.
+	// stepFrames and stepBytes are how much is taken, at least one frame, before the answers leave.
+	stepFrames, stepBytes = 32, 4 << 20
+	// maxPending is from where the loop takes nothing more until the commit in flight is durable. With what is taken at
+	// once, a commit stays below the log's limit.
 	maxPending = 16 << 20
 	// lazyBytes is from where records that no answer waits for are committed: drops of gc, as a rule.
 	lazyBytes = 256 << 10
@@ -84,8 +85,7 @@ func (l *loop) serve() error {
 		}
 		select {
 		case b := <-in:
-			l.take(b)
-			l.more(stepFrames)
+			l.more(stepFrames, l.take(b))
 		case call := <-l.s.calls:
 			call(l)
 		case err := <-l.ended:
@@ -99,12 +99,12 @@ func (l *loop) serve() error {
 	}
 }
 
-// more takes up to that many frames that have arrived.
-func (l *loop) more(frames int) {
-	for range frames {
+// more takes what has arrived, after so many bytes, up to stepBytes.
+func (l *loop) more(frames, bytes int) {
+	for ; frames > 0 && bytes < stepBytes; frames-- {
 		select {
 		case b := <-l.s.in:
-			l.take(b)
+			bytes += l.take(b)
 		default:
 			return
 		}
@@ -113,8 +113,18 @@ func (l *loop) more(frames int) {
 
 // drain answers what has arrived, and makes all of it durable.
 func (l *loop) drain() error {
-	l.more(inboundFrames)
-	l.step()
+	for range inboundFrames {
+		if len(l.s.in) == 0 {
+			break
+		}
+		l.more(1, 0)
+		l.step()
+		if l.pending.Size() > maxPending { // a commit is in flight, or step would have begun this one
+			if err := l.settle(<-l.ended); err != nil {
+				return err
+			}
+		}
+	}
 	for l.busy || l.pending.Size() > 0 {
 		if !l.busy {
 			l.commit()
@@ -126,11 +136,14 @@ func (l *loop) drain() error {
 	return nil
 }
 
-func (l *loop) take(b *inbound) {
+// take steps through a frame, and returns its size.
+func (l *loop) take(b *inbound) int {
+	size := len(b.data)
 	for _, m := range b.messages {
 		l.s.witness.ReceiveOn(b.from, b.stream, m)
 	}
 	b.release()
+	return size
 }
 
 // step lets answers leave that wait for nothing, and begins the next commit if the disk is free.
