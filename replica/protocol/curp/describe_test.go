@@ -67,7 +67,7 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 		case a.Refused != "":
 			add(true, "refused: %s", a.Refused)
 		case a.Present:
-			add(true, "= %q", a.Value)
+			add(true, "= %s", short(a.Value))
 		case m.Kind == peerv1.Kind_MASTER_READ_REPLY:
 			add(true, "= absent")
 		default:
@@ -87,7 +87,7 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 }
 
 func describeRequest(r *peerv1.Request, session func(uint64) string) string {
-	what := fmt.Sprintf("%s := %q", r.Key, r.Value)
+	what := fmt.Sprintf("%s := %s", r.Key, short(r.Value))
 	if c := r.Command; c.Function != "" {
 		what = fmt.Sprintf("%s %s%q", r.Key, c.Function, c.Args)
 	} else if !r.Present {
@@ -128,7 +128,7 @@ func describeCompletion(c protocol.Completion) string {
 	r := c.Result
 	text := fmt.Sprintf("operation %d: %s", c.Handle, r.Status)
 	if r.Value.Present() {
-		text += fmt.Sprintf(" %q", r.Value)
+		text += " " + short(r.Value)
 	}
 	text += fmt.Sprintf(" after %d round trips", r.RoundTrips)
 	if r.Fast {
@@ -161,4 +161,11 @@ func describeStanding(s curp.Standing) string {
 		text += ": " + s.Why
 	}
 	return text
+}
+
+func short(value []byte) string {
+	if len(value) > 40 {
+		return fmt.Sprintf("%q and so on", value[:3])
+	}
+	return fmt.Sprintf("%q", value)
 }

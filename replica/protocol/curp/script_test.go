@@ -2,7 +2,6 @@ package curp_test
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -358,7 +357,7 @@ func (s *steps) show(d *datadriven.TestData) {
 		if err := record.UnmarshalVT(raw); err != nil {
 			s.t.Fatal(err)
 		}
-		s.printf("  %s = %q", key[1:], record.Value)
+		s.printf("  %s = %s", key[1:], short(record.Value))
 		return true
 	})
 }
@@ -382,11 +381,11 @@ func TestMistakes(t *testing.T) {
 	all := reflect.TypeOf(curp.Mistakes{})
 	for i := range all.NumField() {
 		name := all.Field(i).Name
+		if name == "CountLearner" { // it takes a copy of several pages: replica/simulator
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			path := "testdata/mistakes/" + name + ".txt"
-			if _, err := os.Stat(path); err != nil {
-				t.Skip("no script")
-			}
 			var m curp.Mistakes
 			reflect.ValueOf(&m).Elem().Field(i).SetBool(true)
 			if got := runScript(t, path, m, true); got != history.Violation {
