@@ -2139,6 +2139,7 @@ type PartitionRecord struct {
 	// member did before.
 	Born          uint64 `protobuf:"varint,13,opt,name=born,proto3" json:"born,omitempty"`
 	Granted       bool   `protobuf:"varint,14,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
+	Broken        uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`   // it served in this term without backups, and its process ended: witnesses may know more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2269,6 +2270,13 @@ func (x *PartitionRecord) GetGranted() bool {
 		return x.Granted
 	}
 	return false
+}
+
+func (x *PartitionRecord) GetBroken() uint64 {
+	if x != nil {
+		return x.Broken
+	}
+	return 0
 }
 
 // PartitionSession is what a partition remembers of a session, beside the answers that are not acknowledged.
@@ -2559,7 +2567,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
 	"\tTermStart\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\x87\x03\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\x9f\x03\n" +
 	"\x0fPartitionRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
@@ -2575,7 +2583,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05start\x18\v \x01(\x04R\x05start\x12\x18\n" +
 	"\athrough\x18\f \x01(\x04R\athrough\x12\x12\n" +
 	"\x04born\x18\r \x01(\x04R\x04born\x12\x18\n" +
-	"\agranted\x18\x0e \x01(\bR\agranted\"\x88\x01\n" +
+	"\agranted\x18\x0e \x01(\bR\agranted\x12\x16\n" +
+	"\x06broken\x18\x0f \x01(\x04R\x06broken\"\x88\x01\n" +
 	"\x10PartitionSession\x12)\n" +
 	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
 	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +

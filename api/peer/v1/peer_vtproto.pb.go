@@ -704,6 +704,7 @@ func (m *PartitionRecord) CloneVT() *PartitionRecord {
 	r.Through = m.Through
 	r.Born = m.Born
 	r.Granted = m.Granted
+	r.Broken = m.Broken
 	if rhs := m.Backups; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -2590,6 +2591,11 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Broken != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Broken))
+		i--
+		dAtA[i] = 0x78
+	}
 	if m.Granted {
 		i--
 		if m.Granted {
@@ -3583,6 +3589,9 @@ func (m *PartitionRecord) SizeVT() (n int) {
 	}
 	if m.Granted {
 		n += 2
+	}
+	if m.Broken != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Broken))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8727,6 +8736,25 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Granted = bool(v != 0)
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Broken", wireType)
+			}
+			m.Broken = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Broken |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -14020,6 +14048,25 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.Granted = bool(v != 0)
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Broken", wireType)
+			}
+			m.Broken = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Broken |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

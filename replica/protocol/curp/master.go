@@ -53,6 +53,10 @@ func (p *Protocol) takeMaster() {
 		p.lose("it has a part of the state only")
 		return
 	}
+	if !p.options.Continued && len(p.own.Backups) == 0 && p.own.Recovered != 0 && !p.options.Mistakes.RestartWithoutReplay {
+		// It was alone, and its process ended: some of what it answered for may not be on its disk (section 5.4).
+		p.own.Broken = p.own.Recovered
+	}
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
 	if !p.own.Master {
 		p.catchUp()
@@ -74,8 +78,8 @@ func (p *Protocol) takeMaster() {
 	switch {
 	case p.own.Recovered != p.partition.Term:
 		p.startRecovery()
-	case p.speculative() && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay:
-		// Some of what it answered for is not on its disk (section 5.4).
+	case p.speculative() && p.own.Broken == p.partition.Term:
+		// It needs a later term, which recovers from this one.
 	default:
 		p.serve()
 	}

@@ -20,7 +20,6 @@ type schedule struct {
 	asked    map[[2]uint64]history.Invocation
 	running  map[[2]uint64]bool
 	values   int
-	session  uint64
 	numbers  uint64
 }
 
