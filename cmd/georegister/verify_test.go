@@ -36,7 +36,7 @@ func TestVerifyCommandTellsMistakes(t *testing.T) {
 		{"no time", []string{"--site", "ca=a:7001", "--duration", "0s"}, "--duration is 0s; give a time, such as 30s"},
 		{"a time before now", []string{"--site", "ca=a:7001", "--duration", "-1s"}, "--duration is -1s"},
 		{"a pace before now", []string{"--site", "ca=a:7001", "--every", "-1s"}, "--every is -1s; give 0 for no pause, or more"},
-		{"a protocol that is not known", []string{"--site", "ca=a:7001", "--protocol", "Raft"}, "Raft"},
+		{"a protocol that is not known", []string{"--site", "ca=a:7001", "--protocol", "Paxos"}, "Paxos"},
 		{"a flag that is not known", []string{"--how"}, "unknown flag: --how"},
 		{"an argument", []string{"shop"}, "unknown command"},
 	}

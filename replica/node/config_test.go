@@ -87,7 +87,7 @@ func TestConfigMistakes(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"protocol", func(c *Config) { c.Protocol = "Raft" }, "protocol: unknown protocol"},
+		{"protocol", func(c *Config) { c.Protocol = "Paxos" }, "protocol: unknown protocol"},
 		{"two members", func(c *Config) { c.Members = c.Members[:2] }, "members: protocol Gryff runs with 3, 5 or 7"},
 		{"one member twice", func(c *Config) { c.Members[2].ID = 1 }, "member 1 is named twice"},
 		{"no cluster", func(c *Config) { c.Cluster = "" }, "the cluster has no identity"},

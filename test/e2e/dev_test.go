@@ -125,9 +125,9 @@ func TestMembersEndWithTheirParent(t *testing.T) {
 
 // A bad manifest starts nothing and says which field is wrong.
 func TestBadManifest(t *testing.T) {
-	path := manifest(t, "Raft")
+	path := manifest(t, "Paxos")
 	out, err := exec.CommandContext(t.Context(), binary, "dev", "-f", path).CombinedOutput()
-	const want = `spec.protocol: Unsupported value: "Raft": supported values: "ABD", "Gryff"`
+	const want = `spec.protocol: Unsupported value: "Paxos": supported values: "ABD", "Gryff", "Raft"`
 	if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "starting") {
 		t.Errorf("%v, %s", err, out)
 	}

@@ -101,8 +101,8 @@ func TestVerificationNeedsEveryKeyReadBack(t *testing.T) {
 
 func TestVerificationThatCanNotBegin(t *testing.T) {
 	v := verification(t, &servertest.Memory{})
-	v.Protocol = "Raft"
-	if err := v.Run(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "Raft") {
+	v.Protocol = "Paxos"
+	if err := v.Run(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "Paxos") {
 		t.Errorf("a protocol that is not known: %v", err)
 	}
 }
