@@ -9,6 +9,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
 )
@@ -23,6 +24,14 @@ type Experiment struct {
 	Duration time.Duration // virtual; the first and the last twelfth are left out of the figures
 	Seed     uint64
 	Faults   []FaultKind // injected all the time, except in the end; none for figures
+	CURP     *CURP       // nil: the protocol is what Start says
+}
+
+// CURP has an experiment be one of masters and witnesses.
+type CURP struct {
+	Options curp.Options
+	Backups int      // f: of a partition; the default is as many as a majority can lose
+	Homes   []string // sites of masters, by partition; by default they go round
 }
 
 // Measured is what came of an experiment.
@@ -95,7 +104,7 @@ func Measure(x Experiment) (Measured, error) {
 
 func (x Experiment) validate() error {
 	switch {
-	case x.Start == nil:
+	case x.Start == nil && x.CURP == nil:
 		return errors.New("experiment: no protocol")
 	case len(x.Network.Sites) == 0:
 		return errors.New("experiment: no sites")
@@ -117,6 +126,9 @@ func (x Experiment) environment() environment {
 		clientRTT: profile.Local,
 	}
 	env.suspect = 3 * env.retry
+	if x.CURP != nil {
+		env.parted = x.CURP.parted(&env, len(x.Faults) > 0)
+	}
 	if len(x.Faults) > 0 {
 		env.jitter, env.sealed, env.skewed = faultyJitter, true, true
 		env.patience = 4 * env.retry
@@ -132,11 +144,14 @@ func (x Experiment) faults(env environment) []Fault {
 	s := Schedule{Settle: x.Duration, env: env}
 	count := 1 + int(x.Duration/(4*env.retry))
 	n := len(env.network.Sites)
-	if kinds := without(x.Faults, Change); len(kinds) > 0 {
+	if kinds := without(without(x.Faults, Change), Lose); len(kinds) > 0 {
 		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
 	}
 	if slices.Contains(x.Faults, Change) {
 		s.drawChanges(x.Seed, n)
+	}
+	if env.parted != nil {
+		s.drawForParts(newStream(x.Seed, forPartitions, 0), n, Options{Faults: x.Faults})
 	}
 	return s.Faults
 }

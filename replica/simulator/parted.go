@@ -45,6 +45,12 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
 	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
 	s.env.parted = p
+	s.drawForParts(draw, n, options)
+}
+
+// drawForParts has the faults of a schedule fit a world with witnesses, and adds those that only such a world has.
+func (s *Schedule) drawForParts(draw stream, n int, options Options) {
+	p, retry := s.env.parted, s.env.retry
 	for i := range s.Faults {
 		f := &s.Faults[i]
 		switch f.Kind {
@@ -75,6 +81,19 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// parted is what the world of an experiment has.
+func (c *CURP) parted(env *environment, faults bool) *parted {
+	p := &parted{options: c.Options, slots: 4096, suspect: env.retry, calls: Fault{Kind: Change, For: env.retry / 2}}
+	p.placement = decide.Placement{Partitions: env.shards, Faults: c.Backups, Homes: c.Homes}
+	if c.Backups == 0 {
+		p.placement.Faults = (len(env.network.Sites) - 1) / 2
+	}
+	if faults {
+		p.slander, p.calls.Rate, p.calls.Size = 5, 100, env.retry/4
+	}
+	return p
 }
 
 // addWitnesses makes the witnesses of a world, one at each site, and those that may come later, and gives the first view
