@@ -108,7 +108,9 @@ func TestPromisesSurviveCrashes(t *testing.T) {
 			case k < 85:
 				from, m = Manager, start(term)
 			case k < 87:
-				m = recovery(term)
+				if m = recovery(term); r.IntN(2) == 0 {
+					m.Disk = disk // then a life that never began has saved nothing
+				}
 			case k < 88:
 				from, m = Manager, end(term)
 				l.ended = true

@@ -322,6 +322,9 @@ func TestMemory(t *testing.T) {
 		}
 		names[d.Name()] = true
 		wantRecords(t, l, want...)
+		if _, err := fs.Stat("witness/LOG"); errors.Is(err, os.ErrNotExist) != memory {
+			t.Errorf("with Memory %t: %v", memory, err)
+		}
 		if err := d.Append(commit(fmt.Sprint(len(l.records)))); err != nil {
 			t.Fatal(err)
 		}
