@@ -2137,9 +2137,11 @@ type PartitionRecord struct {
 	Through uint64 `protobuf:"varint,12,opt,name=through,proto3" json:"through,omitempty"`
 	// The term in which this disk began to be kept, if it was no disk of the cluster's creation: it has no part in what the
 	// member did before.
-	Born          uint64 `protobuf:"varint,13,opt,name=born,proto3" json:"born,omitempty"`
-	Granted       bool   `protobuf:"varint,14,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
-	Broken        uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`   // it served in this term without backups, and its process ended: witnesses may know more
+	Born    uint64 `protobuf:"varint,13,opt,name=born,proto3" json:"born,omitempty"`
+	Granted bool   `protobuf:"varint,14,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
+	// Of what it answered for as the master in terms up to this one, its disk may lack some: it answered before it was durable
+	// and its process ended, or another master has dropped it.
+	Broken        uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

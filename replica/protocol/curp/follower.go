@@ -24,7 +24,7 @@ func (p *Protocol) takeFollower() {
 	if p.own.Master {
 		p.own.Applied = p.log.last() // a master's state has what it executed
 	}
-	p.own.Recovered, p.own.Backups = 0, nil // another master may drop some of it
+	p.own.Broken, p.own.Backups = p.own.Recovered, nil // another master may drop some of what it answered for
 	p.commit = min(p.own.Commit, p.log.last())
 	p.follower.waiting = map[string]int{}
 	if p.own.Term != p.partition.Term && (p.own.Copying || p.own.Through > p.log.last()) {

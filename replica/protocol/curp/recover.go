@@ -44,12 +44,10 @@ func (p *Protocol) startRecovery() {
 	p.recovery = r
 }
 
-// remembers reports whether this member needs no witness to know what completed in a former term: it was the master, its
-// disk has all that it answered for, and it has been nothing else since. If it never served in that term, it answered for
-// nothing.
+// remembers reports whether this member needs no witness to know what completed in a former term: it was the master, and
+// its disk has kept all that it answered for. If it never served in that term, it answered for nothing.
 func (p *Protocol) remembers(f view.Former) bool {
-	volatile := len(f.Backups) == 0 && len(f.Witnesses) > 0 && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay
-	return f.Master == p.config.Self && (f.Term > p.own.Recovered || !volatile)
+	return f.Master == p.config.Self && f.Term > p.own.Broken
 }
 
 // tickRecovery goes on with what is not done yet.
