@@ -9,6 +9,9 @@ import (
 // unsyncedBound is how many entries may be unsynced: with a backup away, nothing is synced until it is replaced.
 const unsyncedBound = 1 << 14
 
+// waitersBound is how many answers may wait for a sync.
+const waitersBound = 1 << 16
+
 // hotWithin is how few entries apart two updates of a key make it a hot one (section 4.4).
 const hotWithin = 200
 
@@ -22,6 +25,7 @@ type master struct {
 	touched  map[string]uint64 // by key: the last entry about it, as long as that is not synced
 	recent   map[string]uint64 // by key: the last entry about it, of the last ones
 	waiters  []waiter
+	asked    map[questionID]bool // by whom they are waited for
 
 	followers []*follower
 	target    uint64           // a sync is in flight up to this entry
@@ -32,6 +36,12 @@ type master struct {
 	questions []question
 	outboxes  []*outbox
 	recovery  *recovery // until it serves
+}
+
+// questionID is a question of a client.
+type questionID struct {
+	from view.MemberID
+	op   uint64
 }
 
 // waiter is an answer that leaves when an entry is synced.
@@ -58,6 +68,7 @@ func (p *Protocol) takeMaster() {
 		p.own.Broken = p.own.Recovered
 	}
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
+	p.asked = map[questionID]bool{}
 	if !p.own.Master {
 		p.catchUp()
 	}
@@ -228,8 +239,12 @@ func (p *Protocol) whenSynced(index uint64, to view.MemberID, m *peerv1.Message)
 		p.sendDurably(to, m)
 	case index <= p.commit:
 		p.tell(to, m)
+	case p.asked[questionID{to, m.Op}]: // a client that asks again waits already
+	case len(p.waiters) >= waitersBound:
+		p.refuse(to, m.Kind, m)
 	default:
 		p.waiters = append(p.waiters, waiter{index, to, m})
+		p.asked[questionID{to, m.Op}] = true
 	}
 }
 

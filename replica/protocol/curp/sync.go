@@ -215,6 +215,7 @@ func (p *Protocol) synced(before uint64) {
 	n := 0
 	for _, w := range p.waiters { // those of a conflict come in the order of the log, others may not
 		if w.index <= p.commit {
+			delete(p.asked, questionID{w.to, w.m.Op})
 			p.tell(w.to, w.m)
 			continue
 		}
