@@ -16,7 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
-	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/workload"
@@ -79,7 +79,7 @@ func newSimulateCommand() *cobra.Command {
 	}
 	defaults := workload.Default()
 	flags := c.Flags()
-	flags.StringVar(&f.protocol, "protocol", "gryff", "the protocol: "+strings.Join(catalog.Names(), " or "))
+	flags.StringVar(&f.protocol, "protocol", "gryff", "the protocol: "+strings.Join(simulatedNames(), " or "))
 	flags.StringVar(&f.sites, "sites", "", "how many sites of the profile, or a list of their names; all if empty")
 	flags.StringVar(&f.profile, "profile", "gryff", "sites and round trips by name: "+strings.Join(profile.Names(), " or "))
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
@@ -100,27 +100,26 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return fmt.Errorf("--output: unknown format %q; use table or json", f.output)
 	}
-	inner, err := catalog.Find(f.protocol)
+	s, err := findSimulated(f.protocol)
 	if err != nil {
 		return fmt.Errorf("--protocol: %w", err)
 	}
-	row, err := capability.Find(f.protocol)
-	if err != nil {
-		return fmt.Errorf("--protocol: %w", err)
-	}
-	kinds, err := simulator.ParseFaults(f.faults)
+	kinds, err := s.parseFaults(f.faults)
 	if err != nil {
 		return fmt.Errorf("--faults: %w", err)
 	}
 	c.SilenceUsage = true // from here on, what fails is not a misspelt command line
 	if f.soak != 0 {
-		return f.soakRun(c, simulator.Member(inner), row, kinds)
+		return f.soakRun(c, s, kinds)
 	}
-	x, err := f.experiment(row)
+	x, err := f.experiment(s.row)
 	if err != nil {
 		return err
 	}
-	x.Start, x.Faults = simulator.Member(inner), kinds
+	x.Start, x.Faults = s.start, kinds
+	if s.curp {
+		x.CURP = &simulator.CURP{}
+	}
 	began := time.Now()
 	m, err := simulator.Measure(x)
 	if err != nil {
@@ -216,20 +215,23 @@ func (f simulateFlags) print(w io.Writer, m simulator.Measured) error {
 }
 
 // soakRun tries many schedules, tells how far it is, and explains the first failure at length.
-func (f simulateFlags) soakRun(c *cobra.Command, start simulator.Start, row capability.Protocol, kinds []simulator.FaultKind) error {
+func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.FaultKind) error {
 	if f.soak < 1 {
 		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
 	}
 	options := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs}
-	if row.CheckOperation(register.RMW) != nil {
+	if s.row.CheckOperation(register.RMW) != nil {
 		options.RMWs = simulator.FewRMWs
+	}
+	if s.curp {
+		options.CURP = &curp.Options{}
 	}
 	if f.sites != "" {
 		n, err := strconv.Atoi(f.sites)
 		if err != nil {
 			return fmt.Errorf("--sites: %q is no number; schedules of --soak have sites of their own, so give how many", f.sites)
 		}
-		if err := row.CheckMembers(n); err != nil {
+		if err := s.row.CheckMembers(n); err != nil {
 			return fmt.Errorf("--sites: %w", err)
 		}
 		options.Members = []int{n}
@@ -240,7 +242,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, start simulator.Start, row capa
 	}
 	began, told := time.Now(), time.Now()
 	report := simulator.Search{
-		Start: start, Options: options, First: f.seed, Seeds: f.soak,
+		Start: s.start, Options: options, First: f.seed, Seeds: f.soak,
 		Progress: func(done int) {
 			if time.Since(told) < 2*time.Second && done < f.soak {
 				return
@@ -255,6 +257,11 @@ func (f simulateFlags) soakRun(c *cobra.Command, start simulator.Start, row capa
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
 		f.protocol, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
+	if s.curp {
+		fmt.Fprintf(out, "masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: %d; witnesses that lost their disks: %d\n",
+			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"], report.Paths["curp.recovering-failover"],
+			report.Paths["curp.handover"], report.Paths["curp.recovered"], report.Paths["curp.witness-lost"])
+	}
 	if slices.Contains(kinds, simulator.Change) {
 		fmt.Fprintf(out, "changes of members, and how many of them before the faults were over:")
 		for _, c := range report.Changes() {

@@ -79,6 +79,20 @@ func TestSimulateFaults(t *testing.T) {
 	}
 }
 
+func TestSimulateCURP(t *testing.T) {
+	out, err := simulate("--protocol", "CURP", "--profile", "gryff", "--sites", "CA,VA,IR", "--clients", "2", "--duration", "12s", "--faults", "crash,pause,lose")
+	if err != nil || !strings.Contains(out, "verdict: linearizable") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = simulate("--protocol", "curp", "--soak", "20", "--sites", "3")
+	if err != nil || !strings.Contains(out, "curp: ") || !strings.Contains(out, "masters replaced: ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err = simulate("--protocol", "curp", "--soak", "5", "--faults", "wipe"); err == nil || !strings.Contains(err.Error(), `--faults: unknown fault "wipe"`) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSimulateHistory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history.jsonl")
 	_, err := simulate("--sites", "ca,va,ir", "--clients", "2", "--duration", "3s", "--workload", "1:1:1", "--faults", "crash", "--history", file)

@@ -31,18 +31,23 @@ func FaultKinds() []FaultKind {
 }
 
 // ParseFaults reads "none", "all" or a list such as "crash,loss".
-func ParseFaults(list string) ([]FaultKind, error) {
+func ParseFaults(list string) ([]FaultKind, error) { return parseFaults(list, FaultKinds()) }
+
+// ParseCURPFaults is ParseFaults for worlds with masters and witnesses.
+func ParseCURPFaults(list string) ([]FaultKind, error) { return parseFaults(list, CURPFaultKinds()) }
+
+func parseFaults(list string, known []FaultKind) ([]FaultKind, error) {
 	switch list {
 	case "none", "":
 		return nil, nil
 	case "all":
-		return FaultKinds(), nil
+		return known, nil
 	}
 	var kinds []FaultKind
 	for _, name := range strings.Split(list, ",") {
 		kind := FaultKind(strings.TrimSpace(name))
-		if !slices.Contains(FaultKinds(), kind) {
-			return nil, fmt.Errorf("unknown fault %q; known are none, all, or some of %v", name, FaultKinds())
+		if !slices.Contains(known, kind) {
+			return nil, fmt.Errorf("unknown fault %q; known are none, all, or some of %v", name, known)
 		}
 		if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
