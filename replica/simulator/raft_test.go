@@ -48,6 +48,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	cuts := Options{Faults: []FaultKind{Partition, Loss}, RMWs: FewRMWs, Members: []int{3, 5}}
 	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Partition, Loss, Crash}, RMWs: ManyRMWs, Members: []int{3}}
 	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: ManyRMWs, Members: []int{3, 5}}
+	duels := Options{Faults: []FaultKind{Crash, Crash, Loss, Torn}, RMWs: ManyRMWs, Members: []int{3, 5}, Impatient: true}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes
@@ -58,6 +59,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 	}{
 		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, managerMistakes{}, stops, 500},
 		{"ReadWithoutIndex", mistakes{ReadWithoutIndex: true}, member.Mistakes{}, managerMistakes{}, cuts, 1000},
+		{"ForgetVote", mistakes{ForgetVote: true}, member.Mistakes{}, managerMistakes{}, duels, 1500},
 		{"ForgetAuthors", mistakes{ForgetAuthors: true}, member.Mistakes{}, managerMistakes{}, all, 500},
 		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, managerMistakes{}, all, 500},
 		{"AdoptBlindly", mistakes{AdoptBlindly: true}, member.Mistakes{}, managerMistakes{}, changes, 1000},
@@ -67,6 +69,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, managerMistakes{}, wipes, 2000},
 		{"KeepIncarnation", mistakes{}, member.Mistakes{KeepIncarnation: true}, managerMistakes{}, wipes, 3000},
 		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, managerMistakes{}, changes, 1000},
+		// CountDeadDisks and ForgetTerm: see the protocol's own tests.
 		{"a change is finished early", mistakes{}, member.Mistakes{}, managerMistakes{uncovered: true}, changes, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {

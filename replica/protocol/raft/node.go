@@ -85,7 +85,7 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 			return // it answers the disk that this one replaced
 		}
 	case raftpb.MsgPreVote:
-		if p.elect.content(p) {
+		if from != p.elect.lead && p.elect.content(p) { // a leader that asks leads no more
 			p.config.Took(pathContent)
 			return
 		}

@@ -190,6 +190,9 @@ func (p *Protocol) recount() {
 	}
 	if news && p.counts() && !p.mistakes.CountDeadDisks {
 		p.config.Took(pathRecount)
+		if p.elect.leads {
+			p.elect.patience = p.now // it is as good a leader as before
+		}
 		p.restart()
 	}
 }

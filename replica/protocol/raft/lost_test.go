@@ -1,0 +1,113 @@
+package raft
+
+import (
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// empty is a disk without records.
+type empty struct{}
+
+func (empty) Get([]byte) ([]byte, bool)                 { return nil, false }
+func (empty) Scan([]byte, func(key, value []byte) bool) {}
+
+// lone is member 1 of three, on an empty disk.
+func lone(m Mistakes) (*Protocol, *phase.Roster, *protocol.Journal) {
+	c := protocol.Config{
+		Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
+		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second, Functions: register.NewRegistry(),
+	}
+	r, j := phase.NewRoster(c.View), protocol.NewJournal(empty{})
+	return newProtocol(c, j, r, defaultTuning, m), r, j
+}
+
+// turn takes what the member says, as messages of the library; its batch is durable at once.
+func turn(t *testing.T, p *Protocol, j *protocol.Journal) (said []*raftpb.Message) {
+	t.Helper()
+	e := p.Ready()
+	if e.Fault != nil {
+		t.Fatal(e.Fault)
+	}
+	j.Persisted(e.Persist.Sequence)
+	for _, s := range append(e.Send, e.SendAfterPersist...) {
+		m := &raftpb.Message{}
+		if err := proto.Unmarshal(s.Message.Raft, m); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, m)
+	}
+	return said
+}
+
+func hear(t *testing.T, p *Protocol, m *raftpb.Message) {
+	t.Helper()
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Receive(view.MemberID(m.GetFrom()), &peerv1.Message{Kind: peerv1.Kind_RAFT, Raft: raw})
+}
+
+// A lost disk may have voted in any term that those who adopted its successor know of. Who was lost may not vote again there.
+func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
+	for _, mistake := range []bool{false, true} {
+		p, _, j := lone(Mistakes{ForgetTerm: mistake})
+		raw, err := (&peerv1.RaftHard{Term: 5, Vote: 3, Commit: 9}).MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Adopt([]byte{hardRecord}, raw)
+		p.Tick(0)
+		turn(t, p, j)
+		votes := func(term uint64) (granted bool) {
+			hear(t, p, &raftpb.Message{
+				Type: raftpb.MsgVote.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: new(term), Index: new(uint64(9)), LogTerm: new(uint64(4)),
+			})
+			for _, m := range turn(t, p, j) {
+				granted = granted || m.GetType() == raftpb.MsgVoteResp && !m.GetReject()
+			}
+			return granted
+		}
+		if got := votes(5); got != mistake {
+			t.Errorf("with the mistake %v, it votes in the term of its lost disk: %v", mistake, got)
+		}
+		if !votes(6) {
+			t.Errorf("with the mistake %v, it does not vote in a later term", mistake)
+		}
+	}
+}
+
+// What a leader counted of a disk that is lost is void: it begins anew.
+func TestLeaderCountsNoLostDisk(t *testing.T) {
+	for _, mistake := range []bool{false, true} {
+		p, roster, j := lone(Mistakes{CountDeadDisks: mistake})
+		p.Tick(0)
+		for range 2 { // pre-votes, then votes
+			for _, m := range turn(t, p, j) {
+				if answer, asks := map[raftpb.MessageType]*raftpb.MessageType{
+					raftpb.MsgPreVote: raftpb.MsgPreVoteResp.Enum(), raftpb.MsgVote: raftpb.MsgVoteResp.Enum(),
+				}[m.GetType()]; asks {
+					hear(t, p, &raftpb.Message{Type: answer, From: m.To, To: m.From, Term: m.Term})
+				}
+			}
+		}
+		turn(t, p, j)
+		if !p.elect.leads {
+			t.Fatal("not elected by all")
+		}
+		roster.Learn(3, 2)
+		turn(t, p, j)
+		if p.elect.leads != mistake {
+			t.Errorf("with the mistake %v, it leads on: %v", mistake, p.elect.leads)
+		}
+	}
+}
