@@ -202,8 +202,11 @@ func (s *steps) submit(d *datadriven.TestData) {
 		op.Kind = register.Read
 	case "write":
 		op.Value = register.Value(d.CmdArgs[2].Key)
-		if op.Value[0] == '*' { // a large one
+		switch string(op.Value) {
+		case "*": // a large one
 			op.Value = register.Value(strings.Repeat("x", 3000))
+		case "**": // as large as several pages
+			op.Value = register.Value(strings.Repeat("x", 900_000))
 		}
 	case "append":
 		op.Kind = register.RMW
@@ -381,9 +384,6 @@ func TestMistakes(t *testing.T) {
 	all := reflect.TypeOf(curp.Mistakes{})
 	for i := range all.NumField() {
 		name := all.Field(i).Name
-		if name == "CountLearner" { // it takes a copy of several pages: replica/simulator
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			path := "testdata/mistakes/" + name + ".txt"
 			var m curp.Mistakes
