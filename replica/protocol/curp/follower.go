@@ -39,10 +39,13 @@ func (p *Protocol) takeFollower() {
 // onSync takes the master's log over: entries that the master does not have go, those that are missing come. It is
 // acknowledged when it is durable.
 func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
+	c := m.Curp
+	if p.role == None && from == p.partition.Master {
+		p.send(from, p.message(peerv1.Kind_SYNC_REPLY, m.Op, &peerv1.Curp{Lacking: true, Nonce: p.config.Nonce}))
+	}
 	if from != p.partition.Master || !p.active() || p.role == Master {
 		return
 	}
-	c := m.Curp
 	f := &p.follower
 	same := agrees(p.log.history, p.log.last(), c.History)
 	if p.options.Mistakes.KeepSuffix {

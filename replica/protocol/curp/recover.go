@@ -18,7 +18,7 @@ type recovery struct {
 	// Of leases in former terms: what was granted ends after a time, what was given to backups also when they have heard
 	// of this term.
 	granted   bool
-	delegates []view.MemberID
+	delegates []*follower
 	waited    bool
 }
 
@@ -32,7 +32,11 @@ type source struct {
 func (p *Protocol) startRecovery() {
 	r := &recovery{formers: slices.Clone(p.partition.Formers), granted: p.own.Granted}
 	for _, id := range p.own.Backups {
-		r.delegates = append(r.delegates, view.MemberID(id))
+		f := p.followerOf(view.MemberID(id))
+		if f == nil {
+			f = &follower{id: view.MemberID(id)}
+		}
+		r.delegates = append(r.delegates, f)
 	}
 	r.formers = slices.DeleteFunc(r.formers, p.remembers)
 	if p.options.Mistakes.SkipReplay {
@@ -93,9 +97,11 @@ func (p *Protocol) mayServe(r *recovery) bool {
 	over := p.now >= p.started.Add(p.options.Lease)
 	granted := r.granted && !m.IgnoreLeases && !over
 	delegated := false
-	for _, id := range r.delegates {
-		f := p.followerOf(id)
-		delegated = delegated || f == nil || !f.known
+	for _, f := range r.delegates {
+		delegated = delegated || !f.known
+		if !f.known && p.now >= f.due && p.config.View.Index(f.id) >= 0 {
+			p.sendSync(f) // also to one that has no part any more: it says that it has heard of this view
+		}
 	}
 	delegated = delegated && !m.KeepDelegations && !over
 	if (granted || delegated) && !r.waited {

@@ -107,6 +107,15 @@ func (p *Protocol) sendSync(f *follower) {
 // onSyncReply notes what a follower holds, and for how long it makes no other master.
 func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 	f := p.followerOf(from)
+	if f == nil && p.recovery != nil {
+		for _, d := range p.recovery.delegates {
+			if d.id == from && m.Op == d.op {
+				d.known = true
+			}
+		}
+		p.tickRecovery()
+		return
+	}
 	if f == nil || m.Op <= f.heard || m.Op > f.op || m.Op>>32 != f.op>>32 {
 		return
 	}
