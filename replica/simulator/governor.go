@@ -44,7 +44,11 @@ func (m *manager) govern() {
 	w := m.world
 	m.slandered = none
 	if v := &m.views[m.record]; !w.settled && m.draw.chance(w.env.parted.slander) {
-		m.slandered = int(v.Partitions[m.draw.below(len(v.Partitions))].Master) - 1
+		p := &v.Partitions[m.draw.below(len(v.Partitions))]
+		m.slandered = int(p.Master) - 1
+		if n := len(p.Witnesses); n > 0 && m.draw.chance(500) {
+			m.slandered = int(p.Witnesses[m.draw.below(n)]) - 1
+		}
 		w.took("curp.slander")
 	}
 	for _, nd := range w.nodes {
@@ -127,14 +131,19 @@ func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
 		}
 	}
 	if wrong.tellsFirst && !w.settled && m.draw.chance(500) {
-		position := m.add(next)
-		for _, member := range next.Members {
-			m.call(configure, w.nodes[member.ID-1], position)
-		}
-		m.crash()
+		m.tellFirst(next)
 		return
 	}
 	m.write(next)
+}
+
+// tellFirst is a mistake: a view is told, and forgotten, so that the record is behind what members hold.
+func (m *manager) tellFirst(next view.View) {
+	position := m.add(next)
+	for _, member := range next.Members {
+		m.call(configure, m.world.nodes[member.ID-1], position)
+	}
+	m.crash()
 }
 
 // noteMaster counts why a partition gets another master, and sees to it that there is a reason.

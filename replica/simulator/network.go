@@ -141,7 +141,9 @@ func (w *world) arrive(e *event) {
 	}
 	if int(e.held) != nd.held && nd.witness == nil && w.nodes[from].witness == nil {
 		w.took("change.other-epoch")
-		if !w.env.wrong.anyEpoch {
+		if w.env.parted != nil {
+			w.teach(int(e.held), nd, w.nodes[from]) // what comes from another view has to be refused by who gets it
+		} else if !w.env.wrong.anyEpoch {
 			w.teach(int(e.held), nd, w.nodes[from])
 			w.trace.dropped(from, to, e.message, "another view")
 			return

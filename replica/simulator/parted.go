@@ -56,9 +56,6 @@ func (s *Schedule) drawForParts(draw stream, n int, options Options) {
 		switch f.Kind {
 		case Skew:
 			f.Size, f.Rate = 0, draw.below(2*curp.DriftBound+1)-curp.DriftBound
-			if options.drift != 0 {
-				f.Rate = draw.below(2*options.drift+1) - options.drift
-			}
 		case Partition: // a witness is on the side of the member at its site, more often than not
 			for w := range n {
 				if f.Side&(1<<w) != 0 != draw.chance(200) {
@@ -131,7 +128,7 @@ func (nd *node) startPart(partition int, journal *protocol.Journal, continued bo
 
 // parts is what the node says of its part in each partition.
 func (nd *node) parts() (all []decide.Part) {
-	for i, s := range nd.shards {
+	for _, s := range nd.shards {
 		p, ok := s.protocol.(*curp.Protocol)
 		if !ok {
 			return nil
@@ -141,7 +138,6 @@ func (nd *node) parts() (all []decide.Part) {
 			Term: st.Term, Lost: st.Lost, Recovered: st.Recovered == st.Term && st.Serving, Restarted: st.Restarted,
 			CaughtUp: st.CaughtUp, Length: st.Last,
 		})
-		_ = i
 	}
 	return all
 }

@@ -55,7 +55,6 @@ type Options struct {
 
 	wrong    managerMistakes
 	governor governorMistakes
-	drift    int // of 1,000,000, of clocks; 0: within the bound of leases
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.

@@ -1,10 +1,10 @@
 package simulator
 
 import (
-	"fmt"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/view"
 	decide "github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness/core"
@@ -115,6 +115,13 @@ func (x *witness) lose() {
 func (x *witness) send(envelopes []core.Envelope) {
 	w := x.node.world
 	for _, e := range envelopes {
+		if n := len(e.Message.Requests); e.Message.Kind == witnessv1.Kind_RECOVERY_DATA_REPLY && n > 1 { // they commute
+			from := x.node.draw.below(n)
+			e.Message.Requests = append(slices.Clone(e.Message.Requests[from:]), e.Message.Requests[:from]...)
+			if x.node.draw.chance(500) {
+				slices.Reverse(e.Message.Requests)
+			}
+		}
 		if e.To != core.Manager {
 			w.transmit(x.node.index, int(e.To)-1, &peerv1.Message{Kind: peerv1.Kind_WITNESS, Shard: e.Message.Partition, Witness: e.Message})
 		}
@@ -166,7 +173,7 @@ func (x *witness) intact(v *made) bool {
 	return known && entry.Disk == x.node.disk()
 }
 
-// stop crashes who runs beside a member, as if it were one pod.
+// stopBeside crashes who runs beside a member, as if it were one pod.
 func (f *fault) stopBeside(w *world, nd *node) {
 	if w.env.parted == nil || nd.witness != nil || !nd.draw.chance(500) {
 		return
@@ -195,6 +202,3 @@ func (f *fault) loseDisk(w *world) {
 		return
 	}
 }
-
-// laneOf says what a witness is, for people.
-func (x *witness) String() string { return fmt.Sprintf("witness %d", x.node.config.Self) }

@@ -1,0 +1,98 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/register"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// drawBurst makes a schedule in which masters are lost with many operations that only witnesses have: clients work on a few
+// keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is read. Random
+// schedules have few operations that are not synced when a master is lost.
+func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
+	const ms = time.Millisecond
+	draw := newStream(seed, forSchedule, 4)
+	n := 3 + 2*draw.below(2)
+	network := profile.Profile{Name: "burst"}
+	for a := range n {
+		network.Sites = append(network.Sites, fmt.Sprint("site-", a+1))
+		network.RTT = append(network.RTT, make([]time.Duration, n))
+		network.RTT[a][a] = profile.Local
+		for b := range a {
+			rtt := draw.between(5*ms, 30*ms)
+			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
+		}
+	}
+	env := environment{
+		network: network, shards: 1, jitter: 300, disks: drawDisks(draw, n), sealed: true, skewed: true, clientRTT: profile.Local,
+	}
+	trip := 40*ms + 4*env.slowest()
+	env.retry, env.suspect, env.patience = trip, 3*trip, 6*trip
+	env.parted = &parted{
+		options: curp.Options{
+			Mistakes: wrong, SyncAfter: 50, SyncDelay: draw.between(trip, 20*trip), Lease: draw.between(trip, 10*trip),
+		},
+		placement: decide.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.chance(300)},
+		slots:     64, suspect: draw.between(0, trip), calls: Fault{Kind: Change, For: trip / 8, Size: trip / 8},
+	}
+	if draw.chance(500) { // witnesses are replaced that live on, and one member hears of it late
+		env.parted.slander, env.parted.suspect = 60, 0
+		env.parted.calls.Rate, env.parted.calls.Side = 300, 1<<(1+draw.below(n-1))
+	}
+	s := Schedule{Seed: seed, env: env, abandon: 100}
+	script := newScript(draw, 500)
+	script.keys = 2 + draw.below(6)
+	script.reads = 100 + draw.below(500)
+	crash := draw.between(4*trip, 12*trip)
+	for c := range 6 {
+		p := Plan{Home: (c + draw.below(2)) % n}
+		for at := 2*trip + draw.between(0, trip); at < crash+12*trip; at += draw.between(0, 2*trip) {
+			p.Operations = append(p.Operations, Planned{at, script.operation()})
+		}
+		s.Clients = append(s.Clients, p)
+	}
+	kind := []FaultKind{Crash, Crash, Torn, Pause}[draw.below(4)]
+	s.Faults = append(s.Faults, Fault{Kind: kind, Node: 0, At: crash, For: draw.between(4*trip, 20*trip), Rate: []int{0, 500, 1000}[draw.below(3)]})
+	if draw.chance(400) { // nobody hears it, and it hears nobody, but who is on its side
+		s.Faults[0].Kind = Partition
+		s.Faults[0].Node, s.Faults[0].Side = -1, 1|uint64(draw.below(2))<<n
+		if n == 5 {
+			s.Faults[0].Side |= uint64(draw.below(2)) << (1 + draw.below(4))
+		}
+	}
+	if draw.chance(400) {
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.below(n-1), At: crash + draw.between(0, 4*trip), For: draw.between(trip, 8*trip), Rate: 500})
+	}
+	if draw.chance(600) {
+		at := draw.between(0, 2*trip)
+		s.Faults = append(s.Faults, Fault{Kind: Loss, Node: -1, At: crash - at, For: at, Rate: 100 + draw.below(400)})
+	}
+	if draw.chance(300) {
+		s.Faults = append(s.Faults, Fault{Kind: Reorder, Node: -1, At: 2 * trip, For: crash, Rate: 300, Size: 4 * trip})
+	}
+	if draw.chance(300) { // a backup that reads at its site is left behind
+		s.Faults = append(s.Faults, Fault{Kind: Partition, Node: -1, At: crash - 2*trip, For: draw.between(4*trip, 16*trip), Side: 1<<1 | 1<<(n+1)})
+	}
+	if draw.chance(300) { // all lose power at once, and the master stays away
+		for other := 1; other < n; other++ {
+			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: other, At: crash, For: draw.between(time.Millisecond, trip)})
+		}
+	}
+	if draw.chance(300) { // the home is given back, and the former master serves again
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1, At: crash + 25*trip, For: 4 * trip, Rate: 500})
+	}
+	s.Settle = crash + 30*trip
+	for home := range n {
+		var reads []Planned
+		for at := crash; at < s.Settle; at += draw.between(trip/2, 3*trip) {
+			op := script.operation()
+			reads = append(reads, Planned{at, register.Operation{Kind: register.Read, Key: op.Key}})
+		}
+		s.Clients = append(s.Clients, Plan{Home: home, Operations: reads})
+	}
+	return s
+}
