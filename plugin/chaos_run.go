@@ -55,7 +55,7 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 		return err
 	}
 	r := &chaosRun{Kubernetes: k, id: rand.String(5), out: &lineWriter{out: out}, told: map[string]bool{}, done: map[string]bool{}}
-	r.wanted = chaosExperiments(name, o)
+	r.wanted, r.emulated = chaosExperiments(name, o), c.Spec.WAN != nil && c.Spec.WAN.Provider == v1alpha1.ChaosMesh
 	if d := c.Spec.Storage.Durability; slices.Contains(r.wanted, killAll) && d != "" && d != v1alpha1.Sync {
 		return fmt.Errorf("%s: cluster %s has durability %s, and would be lost: it is for %s", killAll, c.Name, d, v1alpha1.Sync)
 	}
@@ -107,7 +107,12 @@ type chaosRun struct {
 	wanted        []string        // experiments
 	done          map[string]bool // experiments that were injected
 	aborted       bool            // a quorum did not come back
+	emulated      bool            // the network between the members
 }
+
+// undelayed is the traffic that an emulated network does not reach, for whoever reads the latencies.
+const undelayed = "the network between members is emulated. Not delayed: the way between a site's clients and its own members, and for " +
+	"some seconds what goes to or from a pod that was killed, or one of whose rules changed"
 
 func (r *chaosRun) say(format string, args ...any) {
 	_ = r.out.write("chaos", fmt.Sprintf(format, args...)) // what can't be printed has nobody who reads it
@@ -288,6 +293,9 @@ func (r *chaosRun) verdict(ctx context.Context, out io.Writer, report string) er
 	fmt.Fprintf(out, "\nverdict: %s\n", found.Verdict)
 	if err := found.Table(out); err != nil {
 		return err
+	}
+	if r.emulated {
+		fmt.Fprintln(out, undelayed)
 	}
 	fmt.Fprintf(out, "Job %s/%s keeps it; `kubectl georegister chaos stop %s` deletes it\n", r.Namespace, r.job.GetName(), r.id)
 	return r.judge(int(status.Terminated.ExitCode), found.Reason)

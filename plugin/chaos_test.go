@@ -128,8 +128,10 @@ func image(i int) *corev1.Pod {
 func TestChaosRun(t *testing.T) {
 	node, object := killed()
 	var made []*unstructured.Unstructured
+	cluster := healthy()
+	cluster.Spec.WAN = &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh}
 	k := chaotic(t, controllers{node: node, verdict: checked.Proved}, func(o *unstructured.Unstructured) { made = append(made, o) },
-		healthy(), image(0), image(1), image(2), object)
+		cluster, image(0), image(1), image(2), object)
 	report := filepath.Join(t.TempDir(), "report")
 	var out bytes.Buffer
 	err := k.RunChaos(t.Context(), &out, EveryExperiment, ChaosOptions{
@@ -141,6 +143,7 @@ func TestChaosRun(t *testing.T) {
 	for _, want := range []string{
 		"on cluster first: all for 10m0s; site c is hit, a is not, c are a minority", "kill-replica: injected: first-b-2-0 (kill-x)",
 		"kill-replica: healed", "verdict: proved", "1234.0", "42 operations: 42 ok", "[chaos] healed: nothing is injected any more", "[verify] fake logs",
+		"Not delayed: the way between a site's clients and its own members",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, out.String())
