@@ -72,9 +72,11 @@ bench-change: build-store ## Measure what clients feel while members change, and
 bench-operator: build-operator ## Measure the operator with 200 clusters of 5 simulated members; SCALE="-rest 6m" watches it longer
 	$(GO) run ./test/scale $(SCALE)
 
-soak: build-store ## Search SCHEDULES=100000 random schedules of faults and changes of members per protocol, with progress
+soak: build-store ## Search SCHEDULES=100000 random schedules of faults and changes of members or masters per protocol, with progress
 	./bin/georegister simulate --protocol abd --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol gryff --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol raft --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol curp --soak $(SCHEDULES)
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh
