@@ -207,9 +207,10 @@ func waiting(state *corev1.ContainerState) string {
 func (r *chaosRun) follow(ctx context.Context) error {
 	printing, stop := context.WithCancel(ctx)
 	printed := make(chan struct{})
+	pod := r.pod.Name // r.pod is what was last seen of it, which changes below
 	go func() {
 		defer close(printed)
-		r.print(printing)
+		r.print(printing, pod)
 	}()
 	defer func() {
 		stop()
@@ -244,11 +245,11 @@ func (r *chaosRun) follow(ctx context.Context) error {
 	return err
 }
 
-// print copies the log of the verification as it comes. Whatever is missed of it is in the log that stays.
-func (r *chaosRun) print(ctx context.Context) {
-	stream, err := r.Pods.CoreV1().Pods(r.Namespace).GetLogs(r.pod.Name, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
+// print copies the log of the verification's pod as it comes. Whatever is missed of it is in the log that stays.
+func (r *chaosRun) print(ctx context.Context, pod string) {
+	stream, err := r.Pods.CoreV1().Pods(r.Namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {
-		r.say("the log of pod %s can't be followed: %v", r.pod.Name, err)
+		r.say("the log of pod %s can't be followed: %v", pod, err)
 		return
 	}
 	defer func() { _ = stream.Close() }() // it was read only
