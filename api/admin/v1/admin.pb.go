@@ -23,6 +23,58 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type PartRole int32
+
+const (
+	PartRole_PART_ROLE_UNSPECIFIED PartRole = 0 // none: a client of the partition only
+	PartRole_MASTER                PartRole = 1
+	PartRole_BACKUP                PartRole = 2
+	PartRole_PART_LEARNER          PartRole = 3
+)
+
+// Enum value maps for PartRole.
+var (
+	PartRole_name = map[int32]string{
+		0: "PART_ROLE_UNSPECIFIED",
+		1: "MASTER",
+		2: "BACKUP",
+		3: "PART_LEARNER",
+	}
+	PartRole_value = map[string]int32{
+		"PART_ROLE_UNSPECIFIED": 0,
+		"MASTER":                1,
+		"BACKUP":                2,
+		"PART_LEARNER":          3,
+	}
+)
+
+func (x PartRole) Enum() *PartRole {
+	p := new(PartRole)
+	*p = x
+	return p
+}
+
+func (x PartRole) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PartRole) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_admin_v1_admin_proto_enumTypes[0].Descriptor()
+}
+
+func (PartRole) Type() protoreflect.EnumType {
+	return &file_api_admin_v1_admin_proto_enumTypes[0]
+}
+
+func (x PartRole) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PartRole.Descriptor instead.
+func (PartRole) EnumDescriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
 type Role int32
 
 const (
@@ -62,11 +114,11 @@ func (x Role) String() string {
 }
 
 func (Role) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_admin_v1_admin_proto_enumTypes[0].Descriptor()
+	return file_api_admin_v1_admin_proto_enumTypes[1].Descriptor()
 }
 
 func (Role) Type() protoreflect.EnumType {
-	return &file_api_admin_v1_admin_proto_enumTypes[0]
+	return &file_api_admin_v1_admin_proto_enumTypes[1]
 }
 
 func (x Role) Number() protoreflect.EnumNumber {
@@ -75,7 +127,7 @@ func (x Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Role.Descriptor instead.
 func (Role) EnumDescriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{1}
 }
 
 // View is a membership of the cluster (replica/view).
@@ -589,11 +641,13 @@ type StatusResponse struct {
 	Quorum        bool                   `protobuf:"varint,11,opt,name=quorum,proto3" json:"quorum,omitempty"` // a majority of the view is in reach, this member included
 	Peers         []*Peer                `protobuf:"bytes,12,rep,name=peers,proto3" json:"peers,omitempty"`
 	Operations    []*Operations          `protobuf:"bytes,13,rep,name=operations,proto3" json:"operations,omitempty"`
-	View          *View                  `protobuf:"bytes,14,opt,name=view,proto3" json:"view,omitempty"`       // the one that it holds, durably; none while it waits for its first
-	Digest        string                 `protobuf:"bytes,15,opt,name=digest,proto3" json:"digest,omitempty"`   // of that view
-	Disk          string                 `protobuf:"bytes,16,opt,name=disk,proto3" json:"disk,omitempty"`       // names the member's disk; a lost one gets another name
-	Version       string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"` // of the binary
-	Change        *Change                `protobuf:"bytes,18,opt,name=change,proto3" json:"change,omitempty"`   // in a joint view: how far this member is; also while a lost disk joins
+	View          *View                  `protobuf:"bytes,14,opt,name=view,proto3" json:"view,omitempty"`             // the one that it holds, durably; none while it waits for its first
+	Digest        string                 `protobuf:"bytes,15,opt,name=digest,proto3" json:"digest,omitempty"`         // of that view
+	Disk          string                 `protobuf:"bytes,16,opt,name=disk,proto3" json:"disk,omitempty"`             // names the member's disk; a lost one gets another name
+	Version       string                 `protobuf:"bytes,17,opt,name=version,proto3" json:"version,omitempty"`       // of the binary
+	Change        *Change                `protobuf:"bytes,18,opt,name=change,proto3" json:"change,omitempty"`         // in a joint view: how far this member is; also while a lost disk joins
+	Partitions    []*Part                `protobuf:"bytes,19,rep,name=partitions,proto3" json:"partitions,omitempty"` // of protocols with masters: its part in each, by number
+	Witnesses     []*Peer                `protobuf:"bytes,20,rep,name=witnesses,proto3" json:"witnesses,omitempty"`   // of protocols with masters: the view's witnesses as it reaches them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,6 +808,153 @@ func (x *StatusResponse) GetChange() *Change {
 	return nil
 }
 
+func (x *StatusResponse) GetPartitions() []*Part {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *StatusResponse) GetWitnesses() []*Peer {
+	if x != nil {
+		return x.Witnesses
+	}
+	return nil
+}
+
+// Part is a member's part in a partition, of the term that its view has.
+type Part struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Role          PartRole               `protobuf:"varint,2,opt,name=role,proto3,enum=georegister.admin.v1.PartRole" json:"role,omitempty"`
+	Lost          bool                   `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`                                // its disk can't fill the role that the view gives it; it takes no part
+	Serving       bool                   `protobuf:"varint,4,opt,name=serving,proto3" json:"serving,omitempty"`                          // a master: it serves clients
+	Recovered     bool                   `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`                      // a master: it serves in this term, durably, so earlier terms are not needed any more
+	Restarted     bool                   `protobuf:"varint,6,opt,name=restarted,proto3" json:"restarted,omitempty"`                      // a master without backups: it needs a term in which it recovers from a witness
+	CaughtUp      []uint32               `protobuf:"varint,7,rep,packed,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"` // a master: the learners that hold what its backups do
+	Length        uint64                 `protobuf:"varint,8,opt,name=length,proto3" json:"length,omitempty"`                            // of the log, in entries
+	Unsynced      uint64                 `protobuf:"varint,9,opt,name=unsynced,proto3" json:"unsynced,omitempty"`                        // a master: operations that not all backups are known to hold
+	Fast          uint64                 `protobuf:"varint,10,opt,name=fast,proto3" json:"fast,omitempty"`                               // updates that clients submitted to this member, and that took one round trip
+	Slow          uint64                 `protobuf:"varint,11,opt,name=slow,proto3" json:"slow,omitempty"`                               // and those that took more
+	Waits         string                 `protobuf:"bytes,12,opt,name=waits,proto3" json:"waits,omitempty"`                              // why it is lost or does not serve yet, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Part) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Part) GetRole() PartRole {
+	if x != nil {
+		return x.Role
+	}
+	return PartRole_PART_ROLE_UNSPECIFIED
+}
+
+func (x *Part) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *Part) GetServing() bool {
+	if x != nil {
+		return x.Serving
+	}
+	return false
+}
+
+func (x *Part) GetRecovered() bool {
+	if x != nil {
+		return x.Recovered
+	}
+	return false
+}
+
+func (x *Part) GetRestarted() bool {
+	if x != nil {
+		return x.Restarted
+	}
+	return false
+}
+
+func (x *Part) GetCaughtUp() []uint32 {
+	if x != nil {
+		return x.CaughtUp
+	}
+	return nil
+}
+
+func (x *Part) GetLength() uint64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *Part) GetUnsynced() uint64 {
+	if x != nil {
+		return x.Unsynced
+	}
+	return 0
+}
+
+func (x *Part) GetFast() uint64 {
+	if x != nil {
+		return x.Fast
+	}
+	return 0
+}
+
+func (x *Part) GetSlow() uint64 {
+	if x != nil {
+		return x.Slow
+	}
+	return 0
+}
+
+func (x *Part) GetWaits() string {
+	if x != nil {
+		return x.Waits
+	}
+	return ""
+}
+
 // Change is a member's part in a change of the view, over all of its shards.
 type Change struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -770,7 +971,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +983,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +996,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Change) GetSettled() bool {
@@ -863,7 +1064,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1076,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1089,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Peer) GetMember() uint32 {
@@ -956,7 +1157,7 @@ type Operations struct {
 
 func (x *Operations) Reset() {
 	*x = Operations{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1169,7 @@ func (x *Operations) String() string {
 func (*Operations) ProtoMessage() {}
 
 func (x *Operations) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1182,7 @@ func (x *Operations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operations.ProtoReflect.Descriptor instead.
 func (*Operations) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Operations) GetKind() string {
@@ -1045,7 +1246,7 @@ type SetLinkRequest struct {
 
 func (x *SetLinkRequest) Reset() {
 	*x = SetLinkRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1258,7 @@ func (x *SetLinkRequest) String() string {
 func (*SetLinkRequest) ProtoMessage() {}
 
 func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1271,7 @@ func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkRequest.ProtoReflect.Descriptor instead.
 func (*SetLinkRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetLinkRequest) GetCluster() string {
@@ -1109,7 +1310,7 @@ type SetLinkResponse struct {
 
 func (x *SetLinkResponse) Reset() {
 	*x = SetLinkResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1322,7 @@ func (x *SetLinkResponse) String() string {
 func (*SetLinkResponse) ProtoMessage() {}
 
 func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1335,7 @@ func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkResponse.ProtoReflect.Descriptor instead.
 func (*SetLinkResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
@@ -1180,7 +1381,7 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x11ConfigureResponse\"A\n" +
 	"\rStatusRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
-	"\x06member\x18\x02 \x01(\rR\x06member\"\xe3\x04\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\"\xd9\x05\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -1202,7 +1403,25 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x06digest\x18\x0f \x01(\tR\x06digest\x12\x12\n" +
 	"\x04disk\x18\x10 \x01(\tR\x04disk\x12\x18\n" +
 	"\aversion\x18\x11 \x01(\tR\aversion\x124\n" +
-	"\x06change\x18\x12 \x01(\v2\x1c.georegister.admin.v1.ChangeR\x06change\"\xd2\x01\n" +
+	"\x06change\x18\x12 \x01(\v2\x1c.georegister.admin.v1.ChangeR\x06change\x12:\n" +
+	"\n" +
+	"partitions\x18\x13 \x03(\v2\x1a.georegister.admin.v1.PartR\n" +
+	"partitions\x128\n" +
+	"\twitnesses\x18\x14 \x03(\v2\x1a.georegister.admin.v1.PeerR\twitnesses\"\xc7\x02\n" +
+	"\x04Part\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x122\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x1e.georegister.admin.v1.PartRoleR\x04role\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\x12\x18\n" +
+	"\aserving\x18\x04 \x01(\bR\aserving\x12\x1c\n" +
+	"\trecovered\x18\x05 \x01(\bR\trecovered\x12\x1c\n" +
+	"\trestarted\x18\x06 \x01(\bR\trestarted\x12\x1b\n" +
+	"\tcaught_up\x18\a \x03(\rR\bcaughtUp\x12\x16\n" +
+	"\x06length\x18\b \x01(\x04R\x06length\x12\x1a\n" +
+	"\bunsynced\x18\t \x01(\x04R\bunsynced\x12\x12\n" +
+	"\x04fast\x18\n" +
+	" \x01(\x04R\x04fast\x12\x12\n" +
+	"\x04slow\x18\v \x01(\x04R\x04slow\x12\x14\n" +
+	"\x05waits\x18\f \x01(\tR\x05waits\"\xd2\x01\n" +
 	"\x06Change\x12\x18\n" +
 	"\asettled\x18\x01 \x01(\bR\asettled\x12\x1c\n" +
 	"\ttransfers\x18\x02 \x01(\bR\ttransfers\x12\x18\n" +
@@ -1237,7 +1456,14 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x06member\x18\x02 \x01(\rR\x06member\x12\x12\n" +
 	"\x04peer\x18\x03 \x01(\rR\x04peer\x12\x18\n" +
 	"\ablocked\x18\x04 \x01(\bR\ablocked\"\x11\n" +
-	"\x0fSetLinkResponse*N\n" +
+	"\x0fSetLinkResponse*O\n" +
+	"\bPartRole\x12\x19\n" +
+	"\x15PART_ROLE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06MASTER\x10\x01\x12\n" +
+	"\n" +
+	"\x06BACKUP\x10\x02\x12\x10\n" +
+	"\fPART_LEARNER\x10\x03*N\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aLEARNER\x10\x01\x12\t\n" +
@@ -1261,47 +1487,52 @@ func file_api_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_api_admin_v1_admin_proto_rawDescData
 }
 
-var file_api_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_api_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_admin_v1_admin_proto_goTypes = []any{
-	(Role)(0),                 // 0: georegister.admin.v1.Role
-	(*View)(nil),              // 1: georegister.admin.v1.View
-	(*Partition)(nil),         // 2: georegister.admin.v1.Partition
-	(*Witness)(nil),           // 3: georegister.admin.v1.Witness
-	(*Member)(nil),            // 4: georegister.admin.v1.Member
-	(*ConfigureRequest)(nil),  // 5: georegister.admin.v1.ConfigureRequest
-	(*ConfigureResponse)(nil), // 6: georegister.admin.v1.ConfigureResponse
-	(*StatusRequest)(nil),     // 7: georegister.admin.v1.StatusRequest
-	(*StatusResponse)(nil),    // 8: georegister.admin.v1.StatusResponse
-	(*Change)(nil),            // 9: georegister.admin.v1.Change
-	(*Peer)(nil),              // 10: georegister.admin.v1.Peer
-	(*Operations)(nil),        // 11: georegister.admin.v1.Operations
-	(*SetLinkRequest)(nil),    // 12: georegister.admin.v1.SetLinkRequest
-	(*SetLinkResponse)(nil),   // 13: georegister.admin.v1.SetLinkResponse
+	(PartRole)(0),             // 0: georegister.admin.v1.PartRole
+	(Role)(0),                 // 1: georegister.admin.v1.Role
+	(*View)(nil),              // 2: georegister.admin.v1.View
+	(*Partition)(nil),         // 3: georegister.admin.v1.Partition
+	(*Witness)(nil),           // 4: georegister.admin.v1.Witness
+	(*Member)(nil),            // 5: georegister.admin.v1.Member
+	(*ConfigureRequest)(nil),  // 6: georegister.admin.v1.ConfigureRequest
+	(*ConfigureResponse)(nil), // 7: georegister.admin.v1.ConfigureResponse
+	(*StatusRequest)(nil),     // 8: georegister.admin.v1.StatusRequest
+	(*StatusResponse)(nil),    // 9: georegister.admin.v1.StatusResponse
+	(*Part)(nil),              // 10: georegister.admin.v1.Part
+	(*Change)(nil),            // 11: georegister.admin.v1.Change
+	(*Peer)(nil),              // 12: georegister.admin.v1.Peer
+	(*Operations)(nil),        // 13: georegister.admin.v1.Operations
+	(*SetLinkRequest)(nil),    // 14: georegister.admin.v1.SetLinkRequest
+	(*SetLinkResponse)(nil),   // 15: georegister.admin.v1.SetLinkResponse
 }
 var file_api_admin_v1_admin_proto_depIdxs = []int32{
-	4,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
-	4,  // 1: georegister.admin.v1.View.changing:type_name -> georegister.admin.v1.Member
-	2,  // 2: georegister.admin.v1.View.partitions:type_name -> georegister.admin.v1.Partition
-	3,  // 3: georegister.admin.v1.View.witnesses:type_name -> georegister.admin.v1.Witness
-	2,  // 4: georegister.admin.v1.Partition.formers:type_name -> georegister.admin.v1.Partition
-	1,  // 5: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
-	0,  // 6: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
-	10, // 7: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
-	11, // 8: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
-	1,  // 9: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
-	9,  // 10: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
-	7,  // 11: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
-	12, // 12: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
-	5,  // 13: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
-	8,  // 14: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
-	13, // 15: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
-	6,  // 16: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	5,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
+	5,  // 1: georegister.admin.v1.View.changing:type_name -> georegister.admin.v1.Member
+	3,  // 2: georegister.admin.v1.View.partitions:type_name -> georegister.admin.v1.Partition
+	4,  // 3: georegister.admin.v1.View.witnesses:type_name -> georegister.admin.v1.Witness
+	3,  // 4: georegister.admin.v1.Partition.formers:type_name -> georegister.admin.v1.Partition
+	2,  // 5: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
+	1,  // 6: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
+	12, // 7: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
+	13, // 8: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
+	2,  // 9: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
+	11, // 10: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
+	10, // 11: georegister.admin.v1.StatusResponse.partitions:type_name -> georegister.admin.v1.Part
+	12, // 12: georegister.admin.v1.StatusResponse.witnesses:type_name -> georegister.admin.v1.Peer
+	0,  // 13: georegister.admin.v1.Part.role:type_name -> georegister.admin.v1.PartRole
+	8,  // 14: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
+	14, // 15: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
+	6,  // 16: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
+	9,  // 17: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
+	15, // 18: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
+	7,  // 19: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_api_admin_v1_admin_proto_init() }
@@ -1314,8 +1545,8 @@ func file_api_admin_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_admin_v1_admin_proto_rawDesc), len(file_api_admin_v1_admin_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   13,
+			NumEnums:      2,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

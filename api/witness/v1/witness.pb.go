@@ -39,6 +39,10 @@ const (
 	Kind_END_REPLY           Kind = 10
 	Kind_CHECK               Kind = 11 // a reader asks whether a request on hashes is saved (appendix A.1)
 	Kind_CHECK_REPLY         Kind = 12 // accepted: there is none, and the life is in normal mode
+	Kind_LIVES               Kind = 13 // the manager asks which lives there are; no partition and term
+	Kind_LIVES_REPLY         Kind = 14 // lives, by partition and term; disk
+	Kind_PING                Kind = 15 // a member asks whether the witness answers; nothing of it is durable
+	Kind_PONG                Kind = 16
 )
 
 // Enum value maps for Kind.
@@ -57,6 +61,10 @@ var (
 		10: "END_REPLY",
 		11: "CHECK",
 		12: "CHECK_REPLY",
+		13: "LIVES",
+		14: "LIVES_REPLY",
+		15: "PING",
+		16: "PONG",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":    0,
@@ -72,6 +80,10 @@ var (
 		"END_REPLY":           10,
 		"CHECK":               11,
 		"CHECK_REPLY":         12,
+		"LIVES":               13,
+		"LIVES_REPLY":         14,
+		"PING":                15,
+		"PONG":                16,
 	}
 )
 
@@ -250,6 +262,7 @@ type Message struct {
 	Last          bool                   `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`      // RECOVERY_DATA_REPLY: no more follow
 	Refused       string                 `protobuf:"bytes,13,opt,name=refused,proto3" json:"refused,omitempty"` // a reply that is not accepted: why, for people; empty for a plain conflict
 	Disk          string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START, RECOVERY_DATA: the disk that is meant; another one has lost what it saved
+	Lives         []*Life                `protobuf:"bytes,15,rep,name=lives,proto3" json:"lives,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +395,82 @@ func (x *Message) GetDisk() string {
 	return ""
 }
 
+func (x *Message) GetLives() []*Life {
+	if x != nil {
+		return x.Lives
+	}
+	return nil
+}
+
+// Life is one time of a witness, for a term of a partition.
+type Life struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Frozen        bool                   `protobuf:"varint,3,opt,name=frozen,proto3" json:"frozen,omitempty"` // in recovery mode: it accepts nothing any more
+	Held          uint32                 `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`     // requests
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Life) Reset() {
+	*x = Life{}
+	mi := &file_api_witness_v1_witness_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Life) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Life) ProtoMessage() {}
+
+func (x *Life) ProtoReflect() protoreflect.Message {
+	mi := &file_api_witness_v1_witness_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Life.ProtoReflect.Descriptor instead.
+func (*Life) Descriptor() ([]byte, []int) {
+	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Life) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Life) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Life) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
+}
+
+func (x *Life) GetHeld() uint32 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
 // ID names a request across retries, as in RIFL.
 type ID struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -393,7 +482,7 @@ type ID struct {
 
 func (x *ID) Reset() {
 	*x = ID{}
-	mi := &file_api_witness_v1_witness_proto_msgTypes[3]
+	mi := &file_api_witness_v1_witness_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +494,7 @@ func (x *ID) String() string {
 func (*ID) ProtoMessage() {}
 
 func (x *ID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_witness_v1_witness_proto_msgTypes[3]
+	mi := &file_api_witness_v1_witness_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +507,7 @@ func (x *ID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ID.ProtoReflect.Descriptor instead.
 func (*ID) Descriptor() ([]byte, []int) {
-	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{3}
+	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ID) GetSession() uint64 {
@@ -446,7 +535,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_api_witness_v1_witness_proto_msgTypes[4]
+	mi := &file_api_witness_v1_witness_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +547,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_api_witness_v1_witness_proto_msgTypes[4]
+	mi := &file_api_witness_v1_witness_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +560,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{4}
+	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Drop) GetHash() uint64 {
@@ -500,7 +589,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_api_witness_v1_witness_proto_msgTypes[5]
+	mi := &file_api_witness_v1_witness_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +601,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_api_witness_v1_witness_proto_msgTypes[5]
+	mi := &file_api_witness_v1_witness_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +614,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{5}
+	return file_api_witness_v1_witness_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Request) GetId() *ID {
@@ -562,7 +651,7 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\rR\x02to\x12!\n" +
 	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\x12\x12\n" +
-	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xc2\x03\n" +
+	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xf6\x03\n" +
 	"\aMessage\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.georegister.witness.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\x04R\x02op\x12\x1c\n" +
@@ -578,7 +667,13 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x06offset\x18\v \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04last\x18\f \x01(\bR\x04last\x12\x18\n" +
 	"\arefused\x18\r \x01(\tR\arefused\x12\x12\n" +
-	"\x04disk\x18\x0e \x01(\tR\x04disk\"6\n" +
+	"\x04disk\x18\x0e \x01(\tR\x04disk\x122\n" +
+	"\x05lives\x18\x0f \x03(\v2\x1c.georegister.witness.v1.LifeR\x05lives\"d\n" +
+	"\x04Life\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06frozen\x18\x03 \x01(\bR\x06frozen\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\rR\x04held\"6\n" +
 	"\x02ID\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"F\n" +
@@ -588,7 +683,7 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\aRequest\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.georegister.witness.v1.IDR\x02id\x12\x16\n" +
 	"\x06hashes\x18\x02 \x03(\x06R\x06hashes\x12\x18\n" +
-	"\arequest\x18\x03 \x01(\fR\arequest*\xcc\x01\n" +
+	"\arequest\x18\x03 \x01(\fR\arequest*\xfc\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -604,7 +699,11 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\tEND_REPLY\x10\n" +
 	"\x12\t\n" +
 	"\x05CHECK\x10\v\x12\x0f\n" +
-	"\vCHECK_REPLY\x10\f2W\n" +
+	"\vCHECK_REPLY\x10\f\x12\t\n" +
+	"\x05LIVES\x10\r\x12\x0f\n" +
+	"\vLIVES_REPLY\x10\x0e\x12\b\n" +
+	"\x04PING\x10\x0f\x12\b\n" +
+	"\x04PONG\x10\x102W\n" +
 	"\tWitnesses\x12J\n" +
 	"\x06Stream\x12\x1d.georegister.witness.v1.Frame\x1a\x1d.georegister.witness.v1.Frame(\x010\x01B=Z;github.com/georegister/georegister/api/witness/v1;witnessv1b\x06proto3"
 
@@ -621,32 +720,34 @@ func file_api_witness_v1_witness_proto_rawDescGZIP() []byte {
 }
 
 var file_api_witness_v1_witness_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_witness_v1_witness_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_api_witness_v1_witness_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_api_witness_v1_witness_proto_goTypes = []any{
 	(Kind)(0),       // 0: georegister.witness.v1.Kind
 	(*Frame)(nil),   // 1: georegister.witness.v1.Frame
 	(*Hello)(nil),   // 2: georegister.witness.v1.Hello
 	(*Message)(nil), // 3: georegister.witness.v1.Message
-	(*ID)(nil),      // 4: georegister.witness.v1.ID
-	(*Drop)(nil),    // 5: georegister.witness.v1.Drop
-	(*Request)(nil), // 6: georegister.witness.v1.Request
+	(*Life)(nil),    // 4: georegister.witness.v1.Life
+	(*ID)(nil),      // 5: georegister.witness.v1.ID
+	(*Drop)(nil),    // 6: georegister.witness.v1.Drop
+	(*Request)(nil), // 7: georegister.witness.v1.Request
 }
 var file_api_witness_v1_witness_proto_depIdxs = []int32{
-	2, // 0: georegister.witness.v1.Frame.hello:type_name -> georegister.witness.v1.Hello
-	3, // 1: georegister.witness.v1.Frame.messages:type_name -> georegister.witness.v1.Message
-	0, // 2: georegister.witness.v1.Message.kind:type_name -> georegister.witness.v1.Kind
-	4, // 3: georegister.witness.v1.Message.id:type_name -> georegister.witness.v1.ID
-	5, // 4: georegister.witness.v1.Message.drops:type_name -> georegister.witness.v1.Drop
-	6, // 5: georegister.witness.v1.Message.requests:type_name -> georegister.witness.v1.Request
-	4, // 6: georegister.witness.v1.Drop.id:type_name -> georegister.witness.v1.ID
-	4, // 7: georegister.witness.v1.Request.id:type_name -> georegister.witness.v1.ID
-	1, // 8: georegister.witness.v1.Witnesses.Stream:input_type -> georegister.witness.v1.Frame
-	1, // 9: georegister.witness.v1.Witnesses.Stream:output_type -> georegister.witness.v1.Frame
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	2,  // 0: georegister.witness.v1.Frame.hello:type_name -> georegister.witness.v1.Hello
+	3,  // 1: georegister.witness.v1.Frame.messages:type_name -> georegister.witness.v1.Message
+	0,  // 2: georegister.witness.v1.Message.kind:type_name -> georegister.witness.v1.Kind
+	5,  // 3: georegister.witness.v1.Message.id:type_name -> georegister.witness.v1.ID
+	6,  // 4: georegister.witness.v1.Message.drops:type_name -> georegister.witness.v1.Drop
+	7,  // 5: georegister.witness.v1.Message.requests:type_name -> georegister.witness.v1.Request
+	4,  // 6: georegister.witness.v1.Message.lives:type_name -> georegister.witness.v1.Life
+	5,  // 7: georegister.witness.v1.Drop.id:type_name -> georegister.witness.v1.ID
+	5,  // 8: georegister.witness.v1.Request.id:type_name -> georegister.witness.v1.ID
+	1,  // 9: georegister.witness.v1.Witnesses.Stream:input_type -> georegister.witness.v1.Frame
+	1,  // 10: georegister.witness.v1.Witnesses.Stream:output_type -> georegister.witness.v1.Frame
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_api_witness_v1_witness_proto_init() }
@@ -660,7 +761,7 @@ func file_api_witness_v1_witness_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_witness_v1_witness_proto_rawDesc), len(file_api_witness_v1_witness_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
