@@ -12,7 +12,8 @@ const (
 	refusedNoLife   = "this witness has no life for the term: it ended, never began here, or was on a lost disk"
 	refusedFrozen   = "this life is in recovery mode and accepts nothing any more"
 	refusedManager  = "only the manager begins and ends lives"
-	refusedMember   = "the manager begins and ends lives, and asks nothing else"
+	refusedMember   = "the manager begins and ends lives, and asks which there are, and nothing else"
+	refusedLives    = "only the manager asks which lives there are"
 	refusedLarge    = "the request is larger than 2 KiB"
 	refusedNoHashes = "the request has no hashes"
 	refusedHashes   = "the request has more than 64 hashes"
@@ -31,7 +32,8 @@ func (w *Witness) Receive(from uint32, m *witnessv1.Message) { w.ReceiveOn(from,
 func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 	var reply witnessv1.Kind
 	switch m.GetKind() {
-	case witnessv1.Kind_RECORD, witnessv1.Kind_GC, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START, witnessv1.Kind_END, witnessv1.Kind_CHECK:
+	case witnessv1.Kind_RECORD, witnessv1.Kind_GC, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START, witnessv1.Kind_END, witnessv1.Kind_CHECK,
+		witnessv1.Kind_LIVES, witnessv1.Kind_PING:
 		reply = m.Kind + 1
 	default:
 		w.stats.Ignored++
@@ -40,7 +42,9 @@ func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 	answer := w.answer()
 	answer.Kind, answer.Op, answer.Partition, answer.Term = reply, m.Op, m.Partition, m.Term
 	wait := false
-	if refused := refuse(from, m); refused != "" {
+	if m.Kind == witnessv1.Kind_LIVES || m.Kind == witnessv1.Kind_PING {
+		w.tell(from, m, answer)
+	} else if refused := refuse(from, m); refused != "" {
 		w.refuse(answer, refused)
 	} else if m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END {
 		wait = w.manage(m, answer)
@@ -96,6 +100,22 @@ func refuse(from uint32, m *witnessv1.Message) string {
 func (w *Witness) refuse(answer *witnessv1.Message, why string) {
 	answer.Refused = why
 	w.stats.Refused++
+}
+
+// tell answers what concerns no life, at once. A crash may take back a life that LIVES told of, or bring back one that it
+// did not: the manager asks again and again, and neither promises anything.
+func (w *Witness) tell(from uint32, m, answer *witnessv1.Message) {
+	switch {
+	case m.Kind == witnessv1.Kind_PING:
+		answer.Accepted = true
+	case from != Manager:
+		w.refuse(answer, refusedLives)
+	default:
+		answer.Accepted, answer.Disk = true, w.config.Disk
+		for _, l := range w.Lives() {
+			answer.Lives = append(answer.Lives, &witnessv1.Life{Partition: l.Partition, Term: l.Term, Frozen: l.Frozen, Held: uint32(l.Held)})
+		}
+	}
 }
 
 // answer is an empty message.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -364,7 +365,7 @@ func TestWhatIsNoQuestionIsIgnored(t *testing.T) {
 		b.w.Receive(client, question(kind, 5))
 	}
 	b.w.Receive(client, nil)
-	if e := b.w.Ready(); len(e.Send)+len(e.After) != 6 || b.w.Stats().Ignored != 15 {
+	if e := b.w.Ready(); len(e.Send)+len(e.After) != 8 || b.w.Stats().Ignored != 13 {
 		t.Errorf("%d answers, %d ignored", len(e.Send)+len(e.After), b.w.Stats().Ignored)
 	}
 }
@@ -404,5 +405,57 @@ func TestReuse(t *testing.T) {
 	round()
 	if n := testing.AllocsPerRun(100, round); n != 0 {
 		t.Errorf("%v allocations for a record and its gc", n)
+	}
+}
+
+// The manager learns which lives there are and on which disk; a member learns that the witness answers. Neither waits for
+// the log.
+func TestWhatIsToldAtOnce(t *testing.T) {
+	b := newBench(t, Config{Disk: disk})
+	lives := func() string {
+		t.Helper()
+		e := b.step(Manager, &witnessv1.Message{Kind: witnessv1.Kind_LIVES})
+		if len(e.Persist)+len(e.After) > 0 || len(e.Send) != 1 {
+			t.Fatalf("effects: %+v", e)
+		}
+		m := e.Send[0].Message
+		if m.Kind != witnessv1.Kind_LIVES_REPLY || m.Op != b.op || !m.Accepted || m.Disk != disk {
+			t.Fatalf("lives: %v", m)
+		}
+		text := ""
+		for _, l := range m.Lives {
+			text += fmt.Sprintf("%d/%d frozen %t held %d; ", l.Partition, l.Term, l.Frozen, l.Held)
+		}
+		return text
+	}
+	if got := lives(); got != "" {
+		t.Errorf("before the first: %q", got)
+	}
+	b.expect(true, "", Manager, start(5))
+	b.expect(true, "", client, record(5, 1, 10, 20))
+	b.expect(true, "", client, record(5, 2, 30))
+	b.expect(true, "", Manager, start(7))
+	b.expect(true, "", master, recovery(5))
+	if got := lives(); got != "3/5 frozen true held 2; 3/7 frozen false held 0; " {
+		t.Errorf("lives: %q", got)
+	}
+	b.expect(true, "", Manager, end(5))
+	if got := lives(); got != "3/7 frozen false held 0; " {
+		t.Errorf("after one has ended: %q", got)
+	}
+	b.restart()
+	if got := lives(); got != "3/7 frozen false held 0; " {
+		t.Errorf("after a crash: %q", got)
+	}
+	b.expect(false, refusedLives, client, &witnessv1.Message{Kind: witnessv1.Kind_LIVES})
+	for _, from := range []uint32{Manager, client, master} {
+		b.step(client, record(7, 3, 40)) // its answer waits for the log
+		e := b.step(from, &witnessv1.Message{Kind: witnessv1.Kind_PING})
+		if len(e.Persist)+len(e.After) > 0 || len(e.Send) != 1 || e.Send[0].To != from {
+			t.Fatalf("effects of a ping: %+v", e)
+		}
+		if m := e.Send[0].Message; m.Kind != witnessv1.Kind_PONG || m.Op != b.op || !m.Accepted {
+			t.Errorf("pong: %v", m)
+		}
 	}
 }
