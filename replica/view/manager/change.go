@@ -49,7 +49,8 @@ func Change(v view.View, newcomers []Founder, leaving []view.MemberID) (view.Vie
 }
 
 // Finish makes the plain view after the change of a joint one. The joint one has to have taken hold (Committed), and what
-// ended before it to be where it is needed (view.View.Covered, of members that hold it).
+// ended before it to be where it is needed (view.View.Covered, of members that hold it). Where there are partitions, those
+// who leave must have no part in any (Parts), and the witnesses beside them leave with them.
 func Finish(joint view.View) (view.View, error) {
 	if !joint.Joint() {
 		return view.View{}, fmt.Errorf("finish the change of epoch %d: members don't change in it", joint.Epoch)
@@ -58,14 +59,16 @@ func Finish(joint view.View) (view.View, error) {
 	next.Issued = joint.LastIssued()
 	next.Epoch++
 	next.Since = next.Epoch
-	if err := next.Validate(); err != nil { // who leaves has a part in a partition still
+	next, err := depart(joint, next)
+	if err != nil {
 		return view.View{}, fmt.Errorf("finish the change of epoch %d: %w", joint.Epoch, err)
 	}
 	return next, nil
 }
 
 // Abandon makes the plain view that has the members before the change of a joint one again. It may be made at any time:
-// quorums of the joint view are quorums of the one before it.
+// quorums of the joint view are quorums of the one before it; but where there are partitions, only while the newcomers
+// have no part in any (Parts): they are to be drained first. The witnesses beside them leave with them.
 func Abandon(joint view.View) (view.View, error) {
 	if !joint.Joint() {
 		return view.View{}, fmt.Errorf("abandon the change of epoch %d: members don't change in it", joint.Epoch)
@@ -73,10 +76,47 @@ func Abandon(joint view.View) (view.View, error) {
 	next := joint.Before()
 	next.Issued = joint.LastIssued()
 	next.Epoch++
-	if err := next.Validate(); err != nil { // who joined has a part in a partition by now
+	next, err := depart(joint, next)
+	if err != nil {
 		return view.View{}, fmt.Errorf("abandon the change of epoch %d: %w", joint.Epoch, err)
 	}
 	return next, nil
+}
+
+// depart is a view without the witnesses beside members that were in the joint view and are not in the next one. It is
+// an error if a partition would miss one of them.
+func depart(joint, next view.View) (view.View, error) {
+	next.Witnesses = slices.DeleteFunc(slices.Clone(joint.Witnesses), func(w view.Witness) bool {
+		return w.Beside != 0 && next.Index(w.Beside) < 0
+	})
+	for _, m := range joint.Members {
+		if next.Index(m.ID) >= 0 {
+			continue
+		}
+		if parts := Parts(joint, m.ID); len(parts) > 0 {
+			return view.View{}, fmt.Errorf("member %d would not be in the view, and partition %d needs it or the witness beside it; drain it first", m.ID, parts[0])
+		}
+	}
+	return next, next.Validate()
+}
+
+// Parts lists the partitions that need a member, or a witness beside it: it has a role there, or the master has to recover
+// from a term in which it had one. A member without parts can leave a view.
+func Parts(v view.View, member view.MemberID) (parts []int) {
+	with := func(id view.MemberID) bool {
+		w, known := v.Witness(id)
+		return id == member || known && w.Beside == member
+	}
+	for i, p := range v.Partitions {
+		ids := slices.Concat([]view.MemberID{p.Master}, p.Backups, p.Learners, p.Witnesses)
+		for _, f := range p.Formers {
+			ids = slices.Concat(ids, []view.MemberID{f.Master}, f.Backups, f.Witnesses)
+		}
+		if slices.ContainsFunc(ids, with) {
+			parts = append(parts, i)
+		}
+	}
+	return parts
 }
 
 // Recover makes the view of the one member that is trusted after a quorum was lost for good. What only others knew is

@@ -39,7 +39,8 @@ func over(p view.Partition, term uint64) bool {
 
 // ChangeWitnesses makes the view in which witnesses come and go. Those that come wait on empty disks that they have named,
 // under IDs that nobody had before; one that lost its disk comes again under a new ID. Those that go serve
-// no partition, and none has to recover from them.
+// no partition, and none has to recover from them. Where IDs are paired (WitnessOf), a witness comes after its member,
+// perhaps when later IDs have been given, and it goes when its member leaves; so its ID is not used again.
 func ChangeWitnesses(v view.View, come []view.Witness, gone []view.MemberID) (view.View, error) {
 	fail := func(format string, args ...any) (view.View, error) {
 		return view.View{}, fmt.Errorf("change the witnesses of epoch %d: %w", v.Epoch, fmt.Errorf(format, args...))
@@ -50,6 +51,9 @@ func ChangeWitnesses(v view.View, come []view.Witness, gone []view.MemberID) (vi
 		if _, known := v.Witness(id); !known {
 			return fail("witness %d is to go, and is not in it", id)
 		}
+		if i := v.Index(id - 1); i >= 0 && paired(v) && !v.Members[i].Leaving {
+			return fail("witness %d goes only with member %d", id, v.Members[i].ID)
+		}
 		if i := slices.IndexFunc(v.Partitions, func(p view.Partition) bool { return needs(p, id) }); i >= 0 {
 			return fail("witness %d is to go, and partition %d needs it still", id, i)
 		}
@@ -57,7 +61,7 @@ func ChangeWitnesses(v view.View, come []view.Witness, gone []view.MemberID) (vi
 	}
 	for _, w := range come {
 		switch {
-		case w.ID <= v.LastIssued():
+		case w.ID <= v.LastIssued() && !(paired(v) && w.ID == WitnessOf(w.Beside)):
 			return fail("witness %d is to come, and IDs up to %d were given before", w.ID, v.LastIssued())
 		case w.Disk == "":
 			return fail("witness %d is to come, and has not named its disk yet", w.ID)

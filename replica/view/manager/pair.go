@@ -1,0 +1,29 @@
+package manager
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Where each member has a witness in its own pod, members have odd IDs and the witness of member m is m + 1. So both
+// are known before either has said anything, and no table of them is kept.
+
+// WitnessOf is the ID of the witness that runs beside a member.
+func WitnessOf(member view.MemberID) view.MemberID { return member + 1 }
+
+// PairedIDs are the IDs of the next count members where each has a witness beside it: odd ones above the last that was
+// ever given to a member or a witness (view.View.LastIssued). The founders' are those after 0: 1, 3, 5, ...
+func PairedIDs(last view.MemberID, count int) []view.MemberID {
+	var ids []view.MemberID
+	for next := last + 1 + last%2; len(ids) < count; next += 2 {
+		ids = append(ids, next)
+	}
+	return ids
+}
+
+// paired reports whether each member has an odd ID, and each witness that of the member beside it.
+func paired(v view.View) bool {
+	return !slices.ContainsFunc(v.Members, func(m view.Member) bool { return m.ID%2 == 0 }) &&
+		!slices.ContainsFunc(v.Witnesses, func(w view.Witness) bool { return w.Beside == 0 || w.ID != WitnessOf(w.Beside) })
+}
