@@ -26,7 +26,12 @@ const (
 	DefaultStorageSize = "10Gi"
 	// DefaultTransferRate is how many bytes of state a member that joins fetches a second.
 	DefaultTransferRate = 32 << 20
+	// DefaultWitnessSlots is the paper's number of slots of a witness for a master.
+	DefaultWitnessSlots = 4096
 )
+
+// curp is the protocol with masters, backups and witnesses, as manifests spell it.
+const curp = "CURP"
 
 // Bounds of durations.
 const (
@@ -34,8 +39,30 @@ const (
 	maxRTT      = 10 * time.Second
 )
 
-// ShardCount is spec.shards or its default.
-func (s GeoRegisterClusterSpec) ShardCount() int { return int(valueOr(s.Shards, DefaultShards)) }
+// ShardCount is spec.shards or its default, which with protocol CURP is a master for each site.
+func (s GeoRegisterClusterSpec) ShardCount() int {
+	if s.Shards == nil && s.Partitioned() {
+		return len(s.Sites)
+	}
+	return int(valueOr(s.Shards, DefaultShards))
+}
+
+// Partitioned reports whether each shard has a master, backups and witnesses, which the view names: protocol CURP.
+func (s GeoRegisterClusterSpec) Partitioned() bool { return s.Protocol == curp }
+
+// Faults is how many losses a shard survives without losing what was acknowledged: with protocol CURP
+// spec.faultTolerance or its default, which is what the others survive too, the most with a majority left.
+func (s GeoRegisterClusterSpec) Faults() int {
+	return int(valueOr(s.FaultTolerance, int32((s.MemberCount()-1)/2)))
+}
+
+// WitnessSlots is spec.witness.slots or its default.
+func (s GeoRegisterClusterSpec) WitnessSlots() int {
+	if s.Witness == nil {
+		return DefaultWitnessSlots
+	}
+	return int(valueOr(s.Witness.Slots, DefaultWitnessSlots))
+}
 
 // MemberCount is spec.sites[].members or its default.
 func (s Site) MemberCount() int { return int(valueOr(s.Members, DefaultMembers)) }

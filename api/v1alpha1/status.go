@@ -30,6 +30,9 @@ const (
 	// ConditionWANWithinTolerance is True while the shortest round trips that members measure are as spec.wan declares
 	// them. False names the pair of sites that is furthest from it.
 	ConditionWANWithinTolerance = "WANWithinTolerance"
+	// ConditionPartitionsServing is True while every shard of protocol CURP has a master that serves, and all the backups
+	// and witnesses that it should have. False names the shard and what it waits for.
+	ConditionPartitionsServing = "PartitionsServing"
 	// ConditionMonitoringReady says whether the objects that spec.monitoring asks for are there.
 	ConditionMonitoringReady = "MonitoringReady"
 )
@@ -41,7 +44,7 @@ type GeoRegisterClusterStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions are Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused,
-	// MonitoringReady, WANInjected and WANWithinTolerance.
+	// PartitionsServing, MonitoringReady, WANInjected and WANWithinTolerance.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -79,6 +82,13 @@ type GeoRegisterClusterStatus struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=32
 	Members []MemberStatus `json:"members,omitempty"`
+
+	// Partitions are the shards of protocol CURP, with who keeps them. Other protocols have none.
+	// +optional
+	// +listType=map
+	// +listMapKey=number
+	// +kubebuilder:validation:MaxItems=256
+	Partitions []PartitionStatus `json:"partitions,omitempty"`
 
 	// Sites are where clients reach the members of each site.
 	// +optional
@@ -264,6 +274,54 @@ type MemberStatus struct {
 
 	// Ready is whether it serves.
 	Ready bool `json:"ready"`
+}
+
+// PartitionStatus is a shard of protocol CURP, and who keeps it by the view.
+type PartitionStatus struct {
+	// Number is that of the shard, from 0.
+	Number int32 `json:"number"`
+
+	// Term is the epoch of the view in which the shard came to be kept by these.
+	Term int64 `json:"term"`
+
+	// Master is the number of the member that orders and executes its operations.
+	Master int64 `json:"master"`
+
+	// Backups are the numbers of the members that hold a copy.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	Backups []int32 `json:"backups,omitempty"`
+
+	// Learners are the numbers of the members that fetch a copy, to become backups.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	Learners []int32 `json:"learners,omitempty"`
+
+	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. In a member's pod it is the
+	// member's own number and one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	Witnesses []int32 `json:"witnesses,omitempty"`
+
+	// Serving is whether its master serves clients.
+	Serving bool `json:"serving"`
+
+	// Message says why it does not serve, or what it lacks.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Unsynced is about how many operations the backups didn't have, when something else of this was last written; the
+	// metrics have it as it is now. Absent: unknown.
+	// +optional
+	Unsynced *int64 `json:"unsynced,omitempty"`
+
+	// FastPathPercent is the share of the updates that completed in one round trip, since the members started: written
+	// when it has changed by ten or more. Absent: there were none.
+	// +optional
+	FastPathPercent *int32 `json:"fastPathPercent,omitempty"`
 }
 
 // SiteStatus is one site.

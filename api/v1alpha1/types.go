@@ -51,7 +51,12 @@ type GeoRegisterClusterList struct {
 
 // GeoRegisterClusterSpec is what the user asks for.
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in [3, 5, 7]",message="all sites together must have 3, 5 or 7 members: add or remove sites or members",fieldPath=".sites"
-// +kubebuilder:validation:XValidation:rule="self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) == oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't be changed, and absent it is with protocol CURP the number of sites: give the number that there was, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.faultTolerance)",message="faultTolerance is of protocol CURP alone, the others survive the loss of any minority: remove it, or use protocol CURP",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="!has(self.faultTolerance) || 2 * self.faultTolerance < self.sites.map(s, s.?members.orValue(1)).sum()",message="faultTolerance must be less than half of the members: lower it, or add members",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.witness)",message="protocol CURP alone has witnesses: remove witness, or use protocol CURP",fieldPath=".witness"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?storage.?durability.orValue('Sync') == 'Sync'",message="protocol CURP needs durability Sync: with another one, a master and its backups that restart together forget what they answered; remove durability, or use another protocol",fieldPath=".storage.durability"
 // +kubebuilder:validation:XValidation:rule="(self.?storage.?durability.orValue('Sync') == 'Memory') == (oldSelf.?storage.?durability.orValue('Sync') == 'Memory')",message="spec.storage.durability can't be changed to or from Memory, which has no volumes: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.class) ? self.storage.class : '-') == (has(oldSelf.storage) && has(oldSelf.storage.class) ? oldSelf.storage.class : '-')",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="quantity(has(self.storage) && has(self.storage.size) ? string(self.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.storage) && has(oldSelf.storage.size) ? string(oldSelf.storage.size) : '10Gi')) >= 0",message="spec.storage.size can't shrink (absent, it is 10Gi): ask for at least the former size"
@@ -62,7 +67,7 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.links) || self.sites.all(a, self.sites.all(b, a.name == b.name || self.wan.links.exists_one(l, a.name in l.between && b.name in l.between)))",message="every pair of sites must have one link: add {between: [a, b], rtt: ...} for each pair that has none, and remove what is there twice",fieldPath=".wan.links"
 type GeoRegisterClusterSpec struct {
 	// Protocol is the replication protocol. It can't be changed later.
-	// +kubebuilder:validation:Enum=ABD;Gryff;Raft
+	// +kubebuilder:validation:Enum=ABD;CURP;Gryff;Raft
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
@@ -76,11 +81,24 @@ type GeoRegisterClusterSpec struct {
 	Sites []Site `json:"sites"`
 
 	// Shards is the number of hash ranges of keys, each with its own instance of the protocol. It must be
-	// the same everywhere and for ever, so it can't be changed later. Default: 4.
+	// the same everywhere and for ever, so it can't be changed later. Default: 4; with protocol CURP, which has a master
+	// for each of them, as many as there are sites, and then sites can only be added with shards given.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Shards *int32 `json:"shards,omitempty"`
+
+	// FaultTolerance is how many members can be lost at once, with protocol CURP, without losing what was acknowledged: f
+	// of its paper. A shard has a master, and as many backups and as many witnesses as this says. A master can be replaced
+	// only while a majority of the members is there, so it must be less than half of them. Default: the most.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3
+	FaultTolerance *int32 `json:"faultTolerance,omitempty"`
+
+	// Witness says where the witnesses of protocol CURP run, and how much they hold.
+	// +optional
+	Witness *Witness `json:"witness,omitempty"`
 
 	// Storage says what survives.
 	// +optional
@@ -144,6 +162,35 @@ type Recovery struct {
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
 }
+
+// Witness says where the witnesses of protocol CURP run, and how much they hold.
+type Witness struct {
+	// Placement is Sidecar: each member has a witness in its pod, on the same volume. Dedicated ones, with pods of their
+	// own, are not built yet. Default: Sidecar.
+	// +optional
+	// +kubebuilder:validation:Enum=Sidecar;Dedicated
+	// +kubebuilder:validation:XValidation:rule="self != 'Dedicated'",message="placement Dedicated is not built yet: remove it, or use Sidecar"
+	Placement WitnessPlacement `json:"placement,omitempty"`
+
+	// Slots is how many requests a witness has room for in each shard that it serves: those that clients sent and that the
+	// backups don't have yet. It must be a power of two. Each takes up to 2 KiB of memory. Default: 4096.
+	// +optional
+	// +kubebuilder:validation:Minimum=4
+	// +kubebuilder:validation:Maximum=1048576
+	// +kubebuilder:validation:XValidation:rule="self in [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576]",message="slots must be a power of two, such as 4096"
+	Slots *int32 `json:"slots,omitempty"`
+}
+
+// WitnessPlacement is where witnesses run.
+type WitnessPlacement string
+
+// The placements.
+const (
+	// Sidecar has a witness in the pod of each member.
+	Sidecar WitnessPlacement = "Sidecar"
+	// Dedicated has pods for witnesses alone. It is refused: not built yet.
+	Dedicated WitnessPlacement = "Dedicated"
+)
 
 // Site is a place where members live: a region or a zone.
 type Site struct {

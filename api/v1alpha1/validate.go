@@ -67,6 +67,9 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	}
 	add(validateRange(path.Child("shards"), s.Shards, maxShards)...)
 	add(validateStorage(path.Child("storage"), s.Storage)...)
+	if known {
+		add(validatePartitions(path, s, len(siteErrs) == 0)...)
+	}
 	add(validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes)...)
 	add(validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes)...)
 	if s.WAN != nil {

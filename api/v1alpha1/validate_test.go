@@ -133,6 +133,7 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 	limits := register.DefaultLimits()
 	rules = append(rules,
 		fmt.Sprintf("self.?shards.orValue(%d) == oldSelf.?shards.orValue(%[1]d)", DefaultShards),
+		fmt.Sprintf("self.protocol == '%s' || ", curp),
 		fmt.Sprintf("self.?limits.?keyBytes.orValue(%d) >=", limits.KeyBytes),
 		fmt.Sprintf("self.?limits.?valueBytes.orValue(%d) >=", limits.ValueBytes),
 		fmt.Sprintf("string(self.storage.size) : '%s')", DefaultStorageSize))
@@ -157,6 +158,31 @@ func TestDefaults(t *testing.T) {
 	}
 	if w := c.Spec.Way("a", "b"); w != (Way{}) {
 		t.Errorf("a network without wan does %+v", w)
+	}
+	if c.Spec.Partitioned() {
+		t.Error("ABD has masters")
+	}
+}
+
+// With CURP a shard has a master, and a site has a shard.
+func TestDefaultsOfPartitions(t *testing.T) {
+	for _, tt := range []struct {
+		spec                  string
+		shards, faults, slots int
+	}{
+		{"sites: [{name: a}, {name: b}, {name: c}]", 3, 1, DefaultWitnessSlots},
+		{"sites: [{name: a, members: 4}, {name: b, members: 3}]", 2, 3, DefaultWitnessSlots},
+		{"sites: [{name: a, members: 5}], witness: {}, shards: 4", 4, 2, DefaultWitnessSlots},
+		{"sites: [{name: a, members: 5}], witness: {slots: 64}, faultTolerance: 1", 1, 1, 64},
+	} {
+		c, err := Decode([]byte(header + "spec: {protocol: CURP, " + tt.spec + "}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := c.Spec
+		if !s.Partitioned() || s.ShardCount() != tt.shards || s.Faults() != tt.faults || s.WitnessSlots() != tt.slots {
+			t.Errorf("%s: %d shards, %d faults, %d slots", tt.spec, s.ShardCount(), s.Faults(), s.WitnessSlots())
+		}
 	}
 }
 

@@ -17,15 +17,20 @@ type Quorum uint8
 const (
 	Majority  Quorum = iota + 1 // floor(n/2) + 1: any two share a member
 	AllButOne                   // n - 1: EPaxos' simple fast quorum, and never less than a majority
+	Master                      // the one that the view names for the key's shard
+	Replicas                    // the master and its f witnesses, or its f backups
 )
 
 // Size is the number of members of the quorum in a cluster of n.
 func (q Quorum) Size(n int) int {
 	majority := n/2 + 1
-	if q == AllButOne {
+	switch q {
+	case AllButOne:
 		return max(n-1, majority)
+	case Master:
+		return 1
 	}
-	return majority
+	return majority // Replicas too, with the most that f can be
 }
 
 // String is the quorum as the table of protocols spells it.
@@ -35,6 +40,10 @@ func (q Quorum) String() string {
 		return "majority"
 	case AllButOne:
 		return "n - 1"
+	case Master:
+		return "master"
+	case Replicas:
+		return "master + f"
 	}
 	return "none"
 }
@@ -79,6 +88,16 @@ func Table() []Protocol {
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.RMW, Refusal: "protocol ABD has no read-modify-write operations: it stores plain " +
 					"registers, which can't agree on one; use protocol Gryff"},
+			},
+		},
+		{
+			// The best is with what commutes; the worst has a witness that rejects, a request to sync and the sync. A
+			// read at a backup beside a witness takes none.
+			Name: "CURP", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Master}, Worst: Path{2, Replicas}},
+				{Kind: register.Write, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
+				{Kind: register.RMW, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
 			},
 		},
 		{

@@ -130,6 +130,8 @@ func TestChanges(t *testing.T) {
 	namespace := newNamespace(t, api)
 	const (
 		sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
+		curp  = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}]\n"
+		curp5 = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
 		count = "all sites together must have 3, 5 or 7 members"
 		links = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
 		class = "spec.storage.class can't be changed"
@@ -159,6 +161,11 @@ func TestChanges(t *testing.T) {
 		{"shards that were the default", sites, sites + "shards: 8", shard},
 		{"shards removed", sites + "shards: 8", sites, shard},
 		{"shards spelled out", sites, sites + "shards: 4", ""},
+		{"shards of CURP spelled out", curp, curp + "shards: 3", ""},
+		{"sites of CURP, by which its shards are counted", curp, curp5, "absent it is with protocol CURP the number of sites"},
+		{"sites of CURP with its shards", curp, curp5 + "shards: 3", ""},
+		{"fault tolerance", curp5 + "faultTolerance: 1", curp5, ""},
+		{"slots", curp, curp + "witness: {slots: 1024}", ""},
 		{"another class", sites + "storage: {class: fast}", sites + "storage: {class: slow}", class},
 		{"a class where there was none", sites, sites + "storage: {class: slow}", class},
 		{"no class", sites + "storage: {class: slow}", sites + "storage: {}", class},
