@@ -63,6 +63,7 @@ var rooms = []struct {
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
 	{"witness/disk", nil},
+	{"witness/manage", []string{"api/witness", "replica/view", "replica/transport/codec"}},
 	{"witness", []string{"api/witness", "replica/register", "replica/transport/codec"}},
 }
 

@@ -1,0 +1,182 @@
+// Package manage is the manager's side of a witness: it asks which lives there are, begins them and ends them.
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// asker is the manager, as a witness knows it.
+const asker = 0
+
+// wireVersion is that of the witnesses whose answers this package understands.
+const wireVersion = 1
+
+// Conn is the manager's way to one witness. It dials when it is asked for something, and again after the stream has ended,
+// such as when the witness restarted. It is safe for concurrent use.
+type Conn struct {
+	cluster string
+	id      view.MemberID
+	address string
+
+	connection *grpc.ClientConn
+	err        error           // why there is no connection
+	life       context.Context // of all streams; it ends with Close
+	close      context.CancelFunc
+	lock       chan struct{} // has room for who opens a stream; a channel, so that waiting heeds a context
+	stream     *stream       // the latest; nil: none yet
+}
+
+// Dial names a witness of a cluster: its ID, and the host:port where the manager reaches it. It connects to nobody yet; a
+// wrong address shows when something is asked. The options follow those that this package chooses, and win.
+func Dial(cluster string, id view.MemberID, address string, options ...grpc.DialOption) *Conn {
+	c := &Conn{cluster: cluster, id: id, address: address, lock: make(chan struct{}, 1)}
+	c.connection, c.err = grpc.NewClient(address, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{})),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		// A machine that vanished says nothing; this notices it, and the next question goes where the name leads then.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+	}, options...)...)
+	c.life, c.close = context.WithCancel(context.Background())
+	return c
+}
+
+// Close ends the connection; questions under way fail, and so does any later one.
+func (c *Conn) Close() error {
+	c.close()
+	if c.connection == nil {
+		return nil
+	}
+	if err := c.connection.Close(); err != nil && status.Code(err) != codes.Canceled { // it was closed before
+		return err
+	}
+	return nil
+}
+
+var errClosed = errors.New("the connection was closed")
+
+// Report asks for the witness's disk and the lives that it keeps.
+func (c *Conn) Report(ctx context.Context) (manager.WitnessReport, error) {
+	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_LIVES})
+	if err == nil && !answer.Accepted {
+		err = fmt.Errorf("it does not tell its lives: %s", answer.Refused)
+	}
+	if err != nil {
+		return manager.WitnessReport{}, c.fail("ask for its lives", err)
+	}
+	r := manager.WitnessReport{Witness: c.id, Disk: answer.Disk}
+	for _, l := range answer.Lives {
+		r.Lives = append(r.Lives, manager.Life{Witness: c.id, Partition: int(l.Partition), Term: l.Term})
+	}
+	return r, nil
+}
+
+// Start begins the life for a term of a partition, and returns once that is durable. Disk is the one that the view names;
+// a witness on another one refuses. To ask again for a life that has begun does no harm; one that ended does not begin again.
+func (c *Conn) Start(ctx context.Context, partition int, term uint64, disk string) error {
+	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: uint32(partition), Term: term, Disk: disk})
+	if err == nil && !answer.Accepted {
+		err = fmt.Errorf("refused: %s", answer.Refused)
+	}
+	if err != nil {
+		return c.fail(fmt.Sprintf("begin the life for term %d of partition %d", term, partition), err)
+	}
+	return nil
+}
+
+// End ends the life for a term of a partition, and returns once that is durable: what it holds is dropped, and it never
+// begins again. To ask again does no harm.
+func (c *Conn) End(ctx context.Context, partition int, term uint64) error {
+	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_END, Partition: uint32(partition), Term: term})
+	if err == nil && !answer.Accepted {
+		err = fmt.Errorf("refused: %s", answer.Refused)
+	}
+	if err != nil {
+		return c.fail(fmt.Sprintf("end the life for term %d of partition %d", term, partition), err)
+	}
+	return nil
+}
+
+// fail names the witness, and what can be done.
+func (c *Conn) fail(what string, err error) error {
+	var remedy string
+	switch status.Code(err) {
+	case codes.Unavailable:
+		remedy = "; see that it runs and listens there (listen.peer), its log says why it ended"
+	case codes.FailedPrecondition:
+		remedy = "; correct the address, or the cluster and self of its configuration"
+	}
+	if s, ok := status.FromError(err); ok && s.Code() != codes.OK {
+		err = &told{s.Message(), err}
+	}
+	return fmt.Errorf("witness %d at %s: %s: %w%s", c.id, c.address, what, err, remedy)
+}
+
+// told is an error of gRPC by its message alone.
+type told struct {
+	message string
+	err     error
+}
+
+func (t *told) Error() string { return t.message }
+func (t *told) Unwrap() error { return t.err }
+
+// ask asks one question. A stream that was open before may have ended unseen, or because of another question: then this one
+// is asked again on a new stream, as all of them may be repeated.
+func (c *Conn) ask(ctx context.Context, m *witnessv1.Message) (*witnessv1.Message, error) {
+	for {
+		s, fresh, err := c.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := s.ask(ctx, m)
+		if err == nil || ctx.Err() != nil || fresh && !errors.Is(err, errGivenUp) {
+			return answer, err
+		}
+	}
+}
+
+// open returns the stream, and whether it is a new one.
+func (c *Conn) open(ctx context.Context) (s *stream, fresh bool, err error) {
+	if c.err != nil {
+		return nil, false, c.err
+	}
+	select {
+	case c.lock <- struct{}{}:
+		defer func() { <-c.lock }()
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	if c.life.Err() != nil {
+		return nil, false, errClosed
+	}
+	if c.stream != nil && !c.stream.over() {
+		return c.stream, false, nil
+	}
+	s, err = openStream(ctx, c.life, c.connection, &witnessv1.Hello{
+		Cluster: c.cluster, From: asker, To: uint32(c.id), WireVersion: wireVersion,
+	})
+	if err != nil {
+		return nil, true, err
+	}
+	c.stream = s
+	return s, true, nil
+}
