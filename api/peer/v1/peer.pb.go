@@ -72,6 +72,12 @@ const (
 	Kind_RAFT_READ_REPLY Kind = 63
 	Kind_RAFT_SETTLE     Kind = 64 // a newcomer asks the leader for an entry that was committed after its disk was fenced
 	Kind_RAFT_PULL       Kind = 65 // who can't follow the log asks for the records that changed; EXECUTED answers it
+	// CURPRaft (replica/protocol/curpraft), beside Raft's: timestamp is a term, and raft carries the rest.
+	Kind_RECORD       Kind = 66 // a coordinator has a member's witness save a command: a RaftCommand
+	Kind_RECORD_REPLY Kind = 67 // it is saved
+	Kind_SPECULATED   Kind = 68 // the leader has executed a command, which is not committed yet: an Answer
+	Kind_GATHER       Kind = 69 // a new leader asks for what a witness holds, and has it accept nothing of earlier terms any more
+	Kind_GATHERED     Kind = 70 // a RaftSaved
 )
 
 // Enum value maps for Kind.
@@ -116,6 +122,11 @@ var (
 		63: "RAFT_READ_REPLY",
 		64: "RAFT_SETTLE",
 		65: "RAFT_PULL",
+		66: "RECORD",
+		67: "RECORD_REPLY",
+		68: "SPECULATED",
+		69: "GATHER",
+		70: "GATHERED",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -157,6 +168,11 @@ var (
 		"RAFT_READ_REPLY":   63,
 		"RAFT_SETTLE":       64,
 		"RAFT_PULL":         65,
+		"RECORD":            66,
+		"RECORD_REPLY":      67,
+		"SPECULATED":        68,
+		"GATHER":            69,
+		"GATHERED":          70,
 	}
 )
 
@@ -2594,7 +2610,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
 	"\x0eSessionHorizon\x12\x17\n" +
 	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\xd5\x04\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\x9d\x05\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -2644,7 +2660,15 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\tRAFT_READ\x10>\x12\x13\n" +
 	"\x0fRAFT_READ_REPLY\x10?\x12\x0f\n" +
 	"\vRAFT_SETTLE\x10@\x12\r\n" +
-	"\tRAFT_PULL\x10A*a\n" +
+	"\tRAFT_PULL\x10A\x12\n" +
+	"\n" +
+	"\x06RECORD\x10B\x12\x10\n" +
+	"\fRECORD_REPLY\x10C\x12\x0e\n" +
+	"\n" +
+	"SPECULATED\x10D\x12\n" +
+	"\n" +
+	"\x06GATHER\x10E\x12\f\n" +
+	"\bGATHERED\x10F*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +

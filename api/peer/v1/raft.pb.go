@@ -25,9 +25,11 @@ const (
 
 // RaftEntry is the data of a log entry: commands of several clients and coordinators, in their order.
 type RaftEntry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`      // of the view in which it was appended, or an earlier one
-	Commands      []*RaftCommand         `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"` // none: a mark, such as of the first entry of an epoch
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Epoch    uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`      // of the view in which it was appended, or an earlier one
+	Commands []*RaftCommand         `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"` // none: a mark, such as of the first entry of an epoch
+	// CURPRaft: commands are those that the leader found at witnesses; with this entry it has recovered, and serves.
+	Recovered     bool `protobuf:"varint,3,opt,name=recovered,proto3" json:"recovered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -74,6 +76,13 @@ func (x *RaftEntry) GetCommands() []*RaftCommand {
 		return x.Commands
 	}
 	return nil
+}
+
+func (x *RaftEntry) GetRecovered() bool {
+	if x != nil {
+		return x.Recovered
+	}
+	return false
 }
 
 // RaftCommand is a write or an rmw, as its coordinator handed it to the leader. Author and number tell it from all
@@ -366,6 +375,7 @@ type RaftApplied struct {
 	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`   // of that entry
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // the highest of the entries applied
 	Authors       []*RaftAuthor          `protobuf:"bytes,4,rep,name=authors,proto3" json:"authors,omitempty"`
+	Served        uint64                 `protobuf:"varint,5,opt,name=served,proto3" json:"served,omitempty"` // CURPRaft: the term of the last entry that recovered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,6 +436,13 @@ func (x *RaftApplied) GetAuthors() []*RaftAuthor {
 		return x.Authors
 	}
 	return nil
+}
+
+func (x *RaftApplied) GetServed() uint64 {
+	if x != nil {
+		return x.Served
+	}
+	return 0
 }
 
 // RaftAuthor is what is known of an author's commands: those below first_incomplete are over, and done are executed.
@@ -648,14 +665,68 @@ func (x *RaftProposal) GetCommands() []*RaftCommand {
 	return nil
 }
 
+// RaftSaved is what a witness holds: commands that clients saved there in one term.
+type RaftSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Commands      []*RaftCommand         `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaftSaved) Reset() {
+	*x = RaftSaved{}
+	mi := &file_api_peer_v1_raft_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaftSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaftSaved) ProtoMessage() {}
+
+func (x *RaftSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_raft_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaftSaved.ProtoReflect.Descriptor instead.
+func (*RaftSaved) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_raft_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RaftSaved) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *RaftSaved) GetCommands() []*RaftCommand {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
 var File_api_peer_v1_raft_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_raft_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/raft.proto\x12\x13georegister.peer.v1\x1a\x16api/peer/v1/peer.proto\"_\n" +
+	"\x16api/peer/v1/raft.proto\x12\x13georegister.peer.v1\x1a\x16api/peer/v1/peer.proto\"}\n" +
 	"\tRaftEntry\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12<\n" +
-	"\bcommands\x18\x02 \x03(\v2 .georegister.peer.v1.RaftCommandR\bcommands\"\xda\x01\n" +
+	"\bcommands\x18\x02 \x03(\v2 .georegister.peer.v1.RaftCommandR\bcommands\x12\x1c\n" +
+	"\trecovered\x18\x03 \x01(\bR\trecovered\"\xda\x01\n" +
 	"\vRaftCommand\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\x06R\x06author\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12)\n" +
@@ -676,12 +747,13 @@ const file_api_peer_v1_raft_proto_rawDesc = "" +
 	"\aapplied\x18\x05 \x01(\v2 .georegister.peer.v1.RaftAppliedR\aapplied\"3\n" +
 	"\tKeyRecord\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\x88\x01\n" +
+	"\x05state\x18\x02 \x01(\fR\x05state\"\xa0\x01\n" +
 	"\vRaftApplied\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x129\n" +
-	"\aauthors\x18\x04 \x03(\v2\x1f.georegister.peer.v1.RaftAuthorR\aauthors\"c\n" +
+	"\aauthors\x18\x04 \x03(\v2\x1f.georegister.peer.v1.RaftAuthorR\aauthors\x12\x16\n" +
+	"\x06served\x18\x05 \x01(\x04R\x06served\"c\n" +
 	"\n" +
 	"RaftAuthor\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\x06R\x06author\x12)\n" +
@@ -695,7 +767,10 @@ const file_api_peer_v1_raft_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\"L\n" +
 	"\fRaftProposal\x12<\n" +
-	"\bcommands\x18\x01 \x03(\v2 .georegister.peer.v1.RaftCommandR\bcommandsB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
+	"\bcommands\x18\x01 \x03(\v2 .georegister.peer.v1.RaftCommandR\bcommands\"]\n" +
+	"\tRaftSaved\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12<\n" +
+	"\bcommands\x18\x02 \x03(\v2 .georegister.peer.v1.RaftCommandR\bcommandsB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_api_peer_v1_raft_proto_rawDescOnce sync.Once
@@ -709,7 +784,7 @@ func file_api_peer_v1_raft_proto_rawDescGZIP() []byte {
 	return file_api_peer_v1_raft_proto_rawDescData
 }
 
-var file_api_peer_v1_raft_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_api_peer_v1_raft_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_api_peer_v1_raft_proto_goTypes = []any{
 	(*RaftEntry)(nil),    // 0: georegister.peer.v1.RaftEntry
 	(*RaftCommand)(nil),  // 1: georegister.peer.v1.RaftCommand
@@ -721,20 +796,22 @@ var file_api_peer_v1_raft_proto_goTypes = []any{
 	(*RaftHard)(nil),     // 7: georegister.peer.v1.RaftHard
 	(*RaftStart)(nil),    // 8: georegister.peer.v1.RaftStart
 	(*RaftProposal)(nil), // 9: georegister.peer.v1.RaftProposal
-	(*Command)(nil),      // 10: georegister.peer.v1.Command
+	(*RaftSaved)(nil),    // 10: georegister.peer.v1.RaftSaved
+	(*Command)(nil),      // 11: georegister.peer.v1.Command
 }
 var file_api_peer_v1_raft_proto_depIdxs = []int32{
 	1,  // 0: georegister.peer.v1.RaftEntry.commands:type_name -> georegister.peer.v1.RaftCommand
-	10, // 1: georegister.peer.v1.RaftCommand.rmw:type_name -> georegister.peer.v1.Command
+	11, // 1: georegister.peer.v1.RaftCommand.rmw:type_name -> georegister.peer.v1.Command
 	4,  // 2: georegister.peer.v1.RaftPage.records:type_name -> georegister.peer.v1.KeyRecord
 	5,  // 3: georegister.peer.v1.RaftPage.applied:type_name -> georegister.peer.v1.RaftApplied
 	6,  // 4: georegister.peer.v1.RaftApplied.authors:type_name -> georegister.peer.v1.RaftAuthor
 	1,  // 5: georegister.peer.v1.RaftProposal.commands:type_name -> georegister.peer.v1.RaftCommand
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	1,  // 6: georegister.peer.v1.RaftSaved.commands:type_name -> georegister.peer.v1.RaftCommand
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_raft_proto_init() }
@@ -749,7 +826,7 @@ func file_api_peer_v1_raft_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_raft_proto_rawDesc), len(file_api_peer_v1_raft_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
