@@ -29,6 +29,7 @@ type MemberReport struct {
 	Member view.MemberID
 	Disk   string // as it names it; empty: not told
 	Digest string // of the view that it holds
+	Epoch  uint64 // of that view; 0: not told
 	// Hears are the members and witnesses that it had something from a short while ago. It hears itself.
 	Hears []view.MemberID
 	// Partitions are its parts, by partition; fewer if it is not that far.
@@ -67,8 +68,13 @@ type Snapshot struct {
 	Members   []MemberReport
 	Witnesses []WitnessReport
 	// Drained are members that are about to be stopped: what they are master of is handed over, and they get nothing
-	// new. Members that leave a joint view are drained.
+	// new. Members that leave a joint view are drained, without being named here.
 	Drained []view.MemberID
+	// Named are witnesses that wait on empty disks, beside members that the view has or that join, as they would be entered:
+	// with ID, site, address, disk and the member. Those that the view has already count for nothing.
+	Named []view.Witness
+	// Abandon asks for the members before the change of a joint view again: newcomers are drained, those who leave are not.
+	Abandon bool
 }
 
 // report finds what a member said.
@@ -118,10 +124,47 @@ func (s *Snapshot) lost(id view.MemberID) bool {
 	})
 }
 
-// drained reports whether a member is to have nothing new.
+// drained reports whether a member is to have nothing new; nor is a witness beside one that leaves.
 func (s *Snapshot) drained(id view.MemberID) bool {
 	i := s.View.Index(id)
-	return slices.Contains(s.Drained, id) || i >= 0 && s.View.Members[i].Leaving
+	if w, known := s.View.Witness(id); known {
+		i = s.View.Index(w.Beside)
+	}
+	return slices.Contains(s.Drained, id) || i >= 0 && s.departs(s.View.Members[i])
+}
+
+// departs reports whether a member of a joint view will not be in the plain one that follows.
+func (s *Snapshot) departs(m view.Member) bool {
+	if s.Abandon {
+		return m.Joining
+	}
+	return m.Leaving
+}
+
+// unsettled says why no view can follow the recorded one yet, or nothing.
+func (s *Snapshot) unsettled() string {
+	for _, r := range s.Members {
+		if r.Epoch > s.View.Epoch {
+			return fmt.Sprintf("member %d holds the view of epoch %d, which is later than the recorded one, %d: the record is behind; rebuild it",
+				r.Member, r.Epoch, s.View.Epoch)
+		}
+	}
+	if !s.committed() {
+		return fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet", s.View.Epoch)
+	}
+	return ""
+}
+
+// torn is a member that holds another view of the recorded one's epoch, or 0. It does so after the record was lost and
+// made again, if it was told a view that too few others had heard of; it would never take on the record.
+func (s *Snapshot) torn() view.MemberID {
+	digest := s.View.Digest()
+	for _, r := range s.Members {
+		if r.Epoch == s.View.Epoch && r.Digest != digest && !s.lost(r.Member) {
+			return r.Member
+		}
+	}
+	return 0
 }
 
 // part is what a member said of its part in a partition of the term that the view has.
@@ -168,7 +211,7 @@ func (p *Placement) home(v *view.View, partition int) string {
 		return p.Homes[partition]
 	}
 	var sites []string
-	for _, m := range v.Members {
+	for _, m := range v.After().Members {
 		if !slices.Contains(sites, m.Site) {
 			sites = append(sites, m.Site)
 		}

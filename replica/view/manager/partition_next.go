@@ -27,8 +27,15 @@ func Partitions(s Snapshot) (d Decision) {
 	if len(s.View.Partitions) == 0 {
 		return d
 	}
-	if !s.committed() {
-		d.Waits = append(d.Waits, fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet", s.View.Epoch))
+	if id := s.torn(); id != 0 {
+		d.Next = s.View
+		d.Next.Epoch++
+		d.Next.Issued = s.View.LastIssued()
+		d.Changes = append(d.Changes, fmt.Sprintf("member %d holds another view of epoch %d, from before the record was lost; the next one is for all", id, s.View.Epoch))
+		return d
+	}
+	if why := s.unsettled(); why != "" {
+		d.Waits = append(d.Waits, why)
 		return d
 	}
 	next := s.View
@@ -152,7 +159,7 @@ func (m *mover) reform(master view.MemberID, backups []view.MemberID, format str
 			next.Backups = append(next.Backups, id)
 		}
 	}
-	next.Learners = m.members(next, faults-len(next.Backups), nil)
+	next.Learners = m.members(next, faults-len(next.Backups))
 	next.Witnesses = m.p.Witnesses // whom to prefer
 	next.Witnesses = m.witnesses(next, min(faults, len(next.Backups)))
 	m.move(next, format, args...)
@@ -198,28 +205,32 @@ func (m *mover) tend() {
 			next.Learners = append(next.Learners, id)
 		}
 	}
+	limit := want
+	if target != 0 && !slices.Contains(next.Backups, target) {
+		limit = faults // there has to be room for it
+	}
 	for i := len(next.Backups) - 1; i >= 0; i-- {
-		switch {
-		case !m.s.drained(next.Backups[i]):
-			lasting++
-		case len(next.Backups) > want:
+		if m.s.drained(next.Backups[i]) && len(next.Backups) > limit {
 			next.Backups = slices.Delete(next.Backups, i, i+1)
 		}
 	}
-	for i := len(next.Backups) - 1; i >= 0 && len(next.Backups) > want; i-- {
+	for i := len(next.Backups) - 1; i >= 0 && len(next.Backups) > limit; i-- {
 		if next.Backups[i] != target {
 			next.Backups = slices.Delete(next.Backups, i, i+1)
 		}
 	}
+	for _, id := range next.Backups {
+		lasting += 1 - leaving(m.s, id)
+	}
+	if target != 0 && !slices.Contains(next.Backups, target) && !slices.Contains(next.Learners, target) {
+		next.Learners = slices.Insert(next.Learners, 0, target)
+	}
 	if lacking := want - lasting; lacking < len(next.Learners) {
 		next.Learners = next.Learners[:max(0, lacking)]
 	} else {
-		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners), []view.MemberID{target})...)
+		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners))...)
 	}
-	next.Witnesses = slices.DeleteFunc(slices.Clone(m.p.Witnesses), m.gone)
-	if wanted := min(faults, len(next.Backups)); len(next.Witnesses) != wanted {
-		next.Witnesses = m.witnesses(next, wanted)
-	}
+	next.Witnesses = m.keepWitnesses(next, min(faults, len(next.Backups)))
 	switch {
 	case !slices.Equal(next.Backups, m.p.Backups):
 		m.move(next, "its backups %v become %v, learners %v", m.p.Backups, next.Backups, next.Learners)
@@ -235,6 +246,20 @@ func (m *mover) tend() {
 		m.wait("it has %d backups and %d witnesses and should have %d of each: nobody is left who could be one",
 			len(m.p.Backups), len(m.p.Witnesses), faults)
 	}
+}
+
+// keepWitnesses are the witnesses that a partition has, without those that are lost; those beside members that leave go once
+// others can take their place.
+func (m *mover) keepWitnesses(next view.Partition, wanted int) []view.MemberID {
+	kept := slices.DeleteFunc(slices.Clone(m.p.Witnesses), m.gone)
+	if len(kept) == wanted && !slices.ContainsFunc(kept, m.s.drained) {
+		return kept
+	}
+	next.Witnesses = kept // whom to prefer
+	if picked := m.witnesses(next, wanted); len(picked) >= min(wanted, len(kept)) {
+		return picked
+	}
+	return kept[:min(wanted, len(kept))]
 }
 
 // target is the member that is to be master in place of the present one: at the home site, or anywhere if the present
@@ -264,8 +289,8 @@ func (m *mover) target() view.MemberID {
 	}
 	for _, member := range m.view.Members {
 		id := member.ID
-		if id == m.p.Master || member.Joining || !m.able(id) || !leaves && member.Site != home {
-			continue
+		if id == m.p.Master || !m.able(id) || !leaves && (member.Joining || member.Site != home) {
+			continue // who joins takes a part from those who leave only, since the change may be abandoned
 		}
 		if worth(id) > worth(best) {
 			best = id

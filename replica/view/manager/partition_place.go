@@ -26,7 +26,7 @@ func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error
 		c := chooser{view: &v, placement: &p, able: func(view.MemberID) bool { return true }}
 		next := view.Partition{Term: v.Epoch}
 		next.Master = c.master(i)
-		next.Backups = c.members(next, p.Faults, nil)
+		next.Backups = c.members(next, p.Faults)
 		if len(next.Backups) < p.Faults {
 			return view.View{}, fmt.Errorf("place partition %d: %d backups need as many members beside its master, and there are %d; add members or lower faults",
 				i, p.Faults, len(next.Backups))
@@ -75,9 +75,8 @@ func (c *chooser) sites() int {
 }
 
 // members picks up to count members for a partition that have no part in it yet: away from the master and from each
-// other if there are domains enough, the preferred ones first, else those behind the master in the view's order, so
-// that the load is spread.
-func (c *chooser) members(p view.Partition, count int, prefer []view.MemberID) (picked []view.MemberID) {
+// other if there are domains enough, else those behind the master in the view's order, so that the load is spread.
+func (c *chooser) members(p view.Partition, count int) (picked []view.MemberID) {
 	var candidates []view.MemberID
 	n, at := c.view.Size(), c.view.Index(p.Master)
 	for i := range n {
@@ -88,11 +87,7 @@ func (c *chooser) members(p view.Partition, count int, prefer []view.MemberID) (
 	}
 	taken := slices.Concat(p.Backups, p.Learners)
 	return c.pick(candidates, count, func(id view.MemberID, picked []view.MemberID) int {
-		cost := 2 * c.clashes(id, p.Master, slices.Concat(taken, picked))
-		if !slices.Contains(prefer, id) {
-			cost++
-		}
-		return cost
+		return c.clashes(id, p.Master, slices.Concat(taken, picked))
 	})
 }
 

@@ -1,0 +1,102 @@
+package manager
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Members decides on the view that follows the recorded one as far as it is about who is in it, where there are partitions:
+// witnesses of newcomers come, those that nobody needs and that are lost go, and the change of a joint view is finished, or
+// abandoned if the snapshot asks for that. One step at a time; if there is none, Partitions has its turn, which moves the
+// parts of those who leave to others. So a change of members, also one that replaces a member that is lost with its
+// disk or its machine, is:
+//
+//  1. Newcomers and their witnesses start on empty disks, under new IDs (PairedIDs, WitnessOf), and name them.
+//  2. Once the recorded view took hold (Committed), Change makes the joint one of it.
+//  3. As long as that is joint, and after, in each round: record and tell d.Next of Members(s) if d.Changed(), else that of
+//     Partitions(s), with the newcomers' witnesses in s.Named and s.Placement as it is to be after the change.
+//  4. When the view is plain, those who left may be stopped.
+//
+// Who leaves is drained: its roles go to others, by learners that fetch the state from the master. No state moves by quorums,
+// so Finishable and what members say of having settled and fetched count for nothing here. While too few
+// are there to take the parts of those who leave, the joint view stays, and Partitions says what it waits for.
+//
+// Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end.
+func Members(s Snapshot) (d Decision) {
+	if why := s.unsettled(); why != "" {
+		d.Waits = append(d.Waits, why)
+		return d
+	}
+	come, gone := s.coming(), s.going()
+	if len(come)+len(gone) > 0 {
+		next, err := ChangeWitnesses(s.View, come, gone)
+		if err != nil {
+			d.Waits = append(d.Waits, err.Error())
+			return d
+		}
+		d.Next = next
+		for _, w := range come {
+			d.Changes = append(d.Changes, fmt.Sprintf("witness %d comes", w.ID))
+		}
+		for _, id := range gone {
+			d.Changes = append(d.Changes, fmt.Sprintf("witness %d goes", id))
+		}
+		return d
+	}
+	if !s.View.Joint() {
+		return d
+	}
+	if d.Waits = s.stays(); len(d.Waits) > 0 {
+		return d
+	}
+	end, what := Finish, "finished"
+	if s.Abandon {
+		end, what = Abandon, "abandoned"
+	}
+	next, err := end(s.View)
+	if err != nil { // not reached: a last line of defence before what can't be taken back
+		d.Waits = append(d.Waits, err.Error())
+		return d
+	}
+	d.Next = next
+	d.Changes = append(d.Changes, fmt.Sprintf("the change of members is %s", what))
+	return d
+}
+
+// coming are the witnesses that can be entered: on disks that they have named, beside members that stay.
+func (s *Snapshot) coming() (come []view.Witness) {
+	for _, w := range s.Named {
+		i := s.View.Index(w.Beside)
+		if _, known := s.View.Witness(w.ID); known || w.Disk == "" || w.Beside != 0 && (i < 0 || s.departs(s.View.Members[i])) {
+			continue
+		}
+		if w.ID > s.View.LastIssued() || paired(s.View) && w.ID == WitnessOf(w.Beside) {
+			come = append(come, w)
+		}
+	}
+	return come
+}
+
+// going are the witnesses that are lost and that nobody needs. One that is paired with a member goes with that.
+func (s *Snapshot) going() []view.MemberID {
+	return slices.DeleteFunc(Idle(s.View), func(id view.MemberID) bool {
+		w, _ := s.View.Witness(id)
+		return !s.lost(id) || w.ID == WitnessOf(w.Beside)
+	})
+}
+
+// stays says what keeps a joint view from becoming a plain one.
+func (s *Snapshot) stays() (waits []string) {
+	for _, m := range s.View.Members {
+		if parts := Parts(s.View, m.ID); s.departs(m) && len(parts) > 0 {
+			waits = append(waits, fmt.Sprintf("member %d is to leave, and has parts, or the witness beside it, in partitions %v", m.ID, parts))
+		}
+		_, known := s.View.Witness(WitnessOf(m.ID))
+		if m.Joining && !s.Abandon && paired(s.View) && !known && !s.lost(m.ID) && !s.Suspected(m.ID) {
+			waits = append(waits, fmt.Sprintf("witness %d, beside the newcomer %d, has not named its disk yet", WitnessOf(m.ID), m.ID))
+		}
+	}
+	return waits
+}
