@@ -44,6 +44,27 @@ func (p Partition) Former() Former {
 	return Former{Term: p.Term, Master: p.Master, Backups: slices.Clone(p.Backups), Witnesses: slices.Clone(p.Witnesses)}
 }
 
+// plain are partitions in which no list is empty and yet there: a view that was written and read has none, and is the same.
+func plain(all []Partition) []Partition {
+	some := func(ids []MemberID) []MemberID {
+		if len(ids) == 0 {
+			return nil
+		}
+		return ids
+	}
+	all = slices.Clone(all)
+	for i := range all {
+		p := &all[i]
+		p.Backups, p.Witnesses = some(p.Backups), some(p.Witnesses) // the others are left out of the text
+		p.Formers = slices.Clone(p.Formers)
+		for j := range p.Formers {
+			f := &p.Formers[j]
+			f.Backups, f.Witnesses = some(f.Backups), some(f.Witnesses)
+		}
+	}
+	return all
+}
+
 // Witness finds a witness of the view by its ID, or returns false.
 func (v View) Witness(id MemberID) (Witness, bool) {
 	i := slices.IndexFunc(v.Witnesses, func(w Witness) bool { return w.ID == id })

@@ -65,3 +65,18 @@ func TestPartitionsAreInTheDigest(t *testing.T) {
 		t.Errorf("as a former: %+v", c)
 	}
 }
+
+// A list that is empty is written as one that is not there, and so is read back.
+func TestEmptyListsAreNotInTheDigest(t *testing.T) {
+	a, b := masters(), masters()
+	a.Partitions[0].Backups, a.Partitions[0].Witnesses = nil, nil
+	b.Partitions[0].Backups, b.Partitions[0].Witnesses = []MemberID{}, []MemberID{}
+	a.Partitions[0].Formers = []Former{{Term: 1, Master: 2}}
+	b.Partitions[0].Formers = []Former{{Term: 1, Master: 2, Backups: []MemberID{}, Witnesses: []MemberID{}}}
+	if a.Digest() != b.Digest() {
+		t.Error("nothing and an empty list make two digests")
+	}
+	if b.Partitions[0].Backups == nil || b.Partitions[0].Formers[0].Witnesses == nil {
+		t.Error("the view was changed")
+	}
+}

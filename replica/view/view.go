@@ -175,6 +175,7 @@ func (v View) LastIssued() MemberID {
 // another digest.
 func (v View) Digest() string {
 	v.Issued = v.LastIssued()
+	v.Partitions = plain(v.Partitions)
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // of strings and numbers
