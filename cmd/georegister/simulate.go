@@ -16,6 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
@@ -79,7 +80,7 @@ func newSimulateCommand() *cobra.Command {
 	}
 	defaults := workload.Default()
 	flags := c.Flags()
-	flags.StringVar(&f.protocol, "protocol", "gryff", "the protocol: "+strings.Join(simulatedNames(), " or "))
+	flags.StringVar(&f.protocol, "protocol", "gryff", "the protocol: "+strings.Join(catalog.Names(), " or "))
 	flags.StringVar(&f.sites, "sites", "", "how many sites of the profile, or a list of their names; all if empty")
 	flags.StringVar(&f.profile, "profile", "gryff", "sites and round trips by name: "+strings.Join(profile.Names(), " or "))
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")

@@ -165,6 +165,18 @@ var (
 	rttDesc      = describe("georegister_peer_rtt_seconds", "Latest round trip to a peer.", "peer")
 	minRTTDesc   = describe("georegister_peer_min_rtt_seconds", "Shortest of the latest 64 round trips to a peer.", "peer")
 	reachDesc    = describe("georegister_peer_reachable", "1 if the peer answered lately.", "peer")
+
+	roleDesc     = describe("georegister_partition_role", "1 for the part that this member has in a partition.", "partition", "role")
+	servingDesc  = describe("georegister_partition_serving", "1 if this member is the partition's master and serves.", "partition")
+	lostDesc     = describe("georegister_partition_lost", "1 if this member's disk can't fill the part that the view gives it.", "partition")
+	termDesc     = describe("georegister_partition_term", "Term of the partition, in the view that this member acts in.", "partition")
+	unsyncedDesc = describe("georegister_partition_unsynced", "Operations of a master that not all backups are known to hold.", "partition")
+	updatesDesc  = describe("georegister_partition_updates_total", "Updates submitted to this member, by whether they took one round trip.", "partition", "path")
+
+	witnessReachDesc   = describe("georegister_witness_reachable", "1 if the witness answered lately.", "witness")
+	witnessRTTDesc     = describe("georegister_witness_rtt_seconds", "Latest round trip to a witness.", "witness")
+	witnessSentDesc    = describe("georegister_witness_messages_sent_total", "Questions sent to a witness.", "witness")
+	witnessDroppedDesc = describe("georegister_witness_messages_dropped_total", "Questions to a witness that were dropped.", "witness")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -175,7 +187,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{flyingDesc, pendingDesc, queueDesc, voterDesc, bytesDesc, epochDesc, quorumDesc,
 		changingDesc, doneDesc, fetchedDesc, sameDesc, restDesc, sentDesc, receivedDesc, droppedDesc, rttDesc, minRTTDesc,
-		reachDesc} {
+		reachDesc, roleDesc, servingDesc, lostDesc, termDesc, unsyncedDesc, updatesDesc, witnessReachDesc, witnessRTTDesc,
+		witnessSentDesc, witnessDroppedDesc} {
 		to <- d
 	}
 }
@@ -213,6 +226,23 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		gauge(rttDesc, p.RTT.Seconds(), peer)
 		gauge(minRTTDesc, p.MinRTT.Seconds(), peer)
 		gauge(reachDesc, number(p.Reachable), peer)
+	}
+	for _, p := range status.Partitions {
+		partition := strconv.Itoa(p.Partition)
+		gauge(roleDesc, 1, partition, p.Role.String())
+		gauge(servingDesc, number(p.Serving), partition)
+		gauge(lostDesc, number(p.Lost), partition)
+		gauge(termDesc, float64(p.Term), partition)
+		gauge(unsyncedDesc, float64(p.Unsynced), partition)
+		counter(updatesDesc, p.Fast, partition, "fast")
+		counter(updatesDesc, p.Slow, partition, "slow")
+	}
+	for _, w := range status.Witnesses {
+		witness := strconv.Itoa(int(w.ID))
+		gauge(witnessReachDesc, number(w.Reachable), witness)
+		gauge(witnessRTTDesc, w.RTT.Seconds(), witness)
+		counter(witnessSentDesc, w.Sent, witness)
+		counter(witnessDroppedDesc, w.Dropped, witness)
 	}
 }
 

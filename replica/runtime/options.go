@@ -14,7 +14,6 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
@@ -29,12 +28,16 @@ type Options struct {
 	View     view.View
 	Self     view.MemberID
 	Protocol string // a name of the catalog
-	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1.
+	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1. Of a protocol with masters,
+	// shard i is partition i of the view, which has as many.
 	Shards int
 
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
 	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
+	// Continued says that another replica of this process had the store before (storage.Store.Reboot), so that nothing that
+	// it committed is lost. False is always safe.
+	Continued bool
 	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
 	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.
 	Directory  string
@@ -47,7 +50,7 @@ type Options struct {
 	Newer func(view.View)
 	// Dial connects to a peer's address. Nil: over TCP, resolving the name at each attempt.
 	Dial transport.Dial
-	// OneWayDelay emulates the distance from a peer; see transport.Options. Nil: none.
+	// OneWayDelay emulates the distance from a peer or a witness; see transport.Options. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
 	Jitter      func(from view.MemberID) time.Duration
 
@@ -75,9 +78,10 @@ type Options struct {
 	// measured says that nothing is known of the distances but what the transport measures.
 	measured bool
 	paced    bool // and nothing is said of how long to wait for answers
+	parted   bool // the protocol has masters (catalog.Entry.Parted)
 
 	// Tests replace these.
-	start      func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
+	start      func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
 	fileSystem vfs.FS
 }
 
@@ -101,12 +105,16 @@ func (o *Options) complete() error {
 		return fmt.Errorf("transfer rate: %d bytes a second is negative; 0 is no bound", o.TransferRate)
 	}
 	if o.start == nil {
-		factory, err := catalog.Find(o.Protocol)
+		entry, err := catalog.Find(o.Protocol)
 		if err != nil {
 			return err
 		}
-		o.start = func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
-			return member.Start(c, j, factory)
+		o.parted = entry.Parted
+		if err := CheckPartitions(o.View, o.Protocol, o.Shards); err != nil {
+			return err
+		}
+		o.start = func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) {
+			return entry.Start(c, shard, j, o.Continued)
 		}
 	}
 	if o.Logger == nil {
@@ -131,8 +139,27 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// CheckPartitions reports why members of a protocol with that many shards can't run in a view, if that is for its partitions:
+// with masters there is one for each shard, and else there are none.
+func CheckPartitions(v view.View, protocol string, shards int) error {
+	entry, err := catalog.Find(protocol)
+	switch n := len(v.Partitions); {
+	case err != nil:
+		return err
+	case entry.Parted && n != shards:
+		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d shards need one each: place as many partitions as there are shards",
+			v.Epoch, n, shards)
+	case !entry.Parted && n+len(v.Witnesses) > 0:
+		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d witnesses; protocol %s has none", v.Epoch, n, len(v.Witnesses), protocol)
+	}
+	return nil
+}
+
 func (o *Options) completeDistances() error {
 	farthest := time.Duration(0)
+	for _, w := range o.View.Witnesses {
+		farthest = max(farthest, o.delay(w.ID)+o.jitter(w.ID))
+	}
 	var others []view.MemberID
 	for _, m := range o.View.Members {
 		if m.ID != o.Self {

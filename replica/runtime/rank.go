@@ -69,22 +69,35 @@ func compareYes(a, b bool) int {
 // to the front if only measurements tell. Then the farthest that answers says how long to wait for answers, too: what is
 // asked again before anybody can have answered is asked in vain.
 func (s *shard) prefer() {
-	p, ok := s.protocol.(interface {
-		Prefer([]view.MemberID)
+	preferring, prefers := s.protocol.(interface{ Prefer([]view.MemberID) })
+	pacing, paces := s.protocol.(interface {
 		Pace(retry, suspect time.Duration)
 	})
-	if !ok {
+	if !prefers && !paces {
 		return
 	}
 	ranks := s.rank()
-	if !slices.IsSortedFunc(s.near, ranks.compare) {
+	if prefers && !slices.IsSortedFunc(s.near, ranks.compare) {
 		slices.SortFunc(s.near, ranks.compare)
-		p.Prefer(s.near)
+		preferring.Prefer(s.near)
 	}
-	if retry, suspect := pace(ranks.farthest()); s.replica.options.paced && retry != s.retry {
+	if !paces || !s.replica.options.paced {
+		return
+	}
+	if retry, suspect := pace(max(ranks.farthest(), s.farthestWitness())); retry != s.retry {
 		s.retry = retry
-		p.Pace(retry, suspect)
+		pacing.Pace(retry, suspect)
 	}
+}
+
+// farthestWitness is the round trip to the farthest witness that answers.
+func (s *shard) farthestWitness() (farthest time.Duration) {
+	for _, id := range s.asked {
+		if rtt, reachable := s.replica.transport.Distance(id); reachable {
+			farthest = max(farthest, rtt/rttGrain*rttGrain)
+		}
+	}
+	return farthest
 }
 
 // ranks is how the peers are reached at one moment, in the order of shard.order.

@@ -9,6 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -54,6 +55,7 @@ type shard struct {
 	held     []held
 	outgoing map[view.MemberID]*[]*peerv1.Message
 	order    []view.MemberID // of the peers, as Options.Nearest
+	asked    []view.MemberID // the witnesses
 	near     []view.MemberID // the same, as the protocol knows it
 	retry    time.Duration   // Config.Retry, as the protocol knows it
 }
@@ -98,6 +100,7 @@ type published struct {
 	flying      atomic.Int64 // operations accepted and not ended
 	pending     atomic.Int64
 	change      atomic.Pointer[member.Change] // as of the latest tick; nil: the protocol knows of none
+	standing    atomic.Pointer[curp.Standing] // of a partition, as of the latest tick or later
 }
 
 func newShard(r *Replica, number int) (*shard, error) {
@@ -110,15 +113,20 @@ func newShard(r *Replica, number int) (*shard, error) {
 		s.outgoing[id] = &[]*peerv1.Message{}
 		s.order = append(s.order, id)
 	}
+	for _, w := range r.options.View.Witnesses {
+		s.outgoing[w.ID] = &[]*peerv1.Message{}
+		s.asked = append(s.asked, w.ID)
+	}
 	s.near, s.retry = r.options.first(), r.options.Retry
 	s.journal = protocol.NewJournal(r.store.Shard(number))
-	p, err := r.options.start(r.config(number), s.journal)
+	p, err := r.options.start(r.config(number), number, s.journal)
 	if err != nil {
 		return nil, err
 	}
 	s.protocol = p
 	s.publish()
 	s.publishChange()
+	s.publishStanding()
 	return s, nil
 }
 
@@ -208,6 +216,7 @@ func (s *shard) run() {
 		case <-ticker.C:
 			s.prefer()
 			s.publishChange()
+			s.publishStanding()
 		case <-s.replica.stopping:
 			if s.replica.carrying.Load() {
 				s.carry()
@@ -272,7 +281,8 @@ func (s *shard) sayDrained() {
 func (s *shard) step(in inputs) bool {
 	s.release(s.persisted.Load())
 	now := s.replica.clock()
-	if since := now.Sub(s.ticked); since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
+	// Leases are judged by the last tick, so it may not be older than a question.
+	if since := now.Sub(s.ticked); s.replica.options.parted || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
 		s.ticked = now
 		s.protocol.Tick(now)
 	}
@@ -348,7 +358,12 @@ func (s *shard) gather(envelopes []protocol.Envelope) {
 
 // flush hands what was gathered to the transport.
 func (s *shard) flush() {
-	for _, id := range s.order {
+	s.flushTo(s.order)
+	s.flushTo(s.asked)
+}
+
+func (s *shard) flushTo(all []view.MemberID) {
+	for _, id := range all {
 		if queue := s.outgoing[id]; len(*queue) > 0 {
 			s.replica.transport.Send(id, *queue)
 			clear(*queue)
@@ -388,6 +403,19 @@ func (s *shard) publish() {
 	}
 	if p, ok := s.protocol.(interface{ Pending() int }); ok {
 		s.state.pending.Store(int64(p.Pending()))
+	}
+	if last := s.state.standing.Load(); last != nil && last.Role == curp.Master && last.Recovered != last.Term {
+		s.publishStanding() // it is waited for
+	}
+}
+
+// publishStanding lets others see the member's part in a partition.
+func (s *shard) publishStanding() {
+	if p, ok := s.protocol.(interface{ Standing() curp.Standing }); ok {
+		now := p.Standing()
+		s.state.standing.Store(&now)
+		s.state.voter.Store(!now.Lost)
+		s.state.incarnation.Store(1) // another disk is another member
 	}
 }
 

@@ -3,6 +3,7 @@ package runtime
 import (
 	"slices"
 
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
@@ -16,8 +17,10 @@ type Status struct {
 	Lost         bool   // an earlier state of this member was lost, so it joined again
 	Shards       []ShardStatus
 	Peers        []transport.Peer
-	Quorum       bool          // see Replica.Quorum
-	Change       member.Change // of all shards: sums, and what is true of each of them
+	Witnesses    []transport.Peer // the view's
+	Partitions   []curp.Standing  // this member's part in each, of a protocol with masters
+	Quorum       bool             // see Replica.Quorum
+	Change       member.Change    // of all shards: sums, and what is true of each of them
 	StorageBytes uint64
 	Failure      string // why it stopped, or empty
 }
@@ -36,7 +39,8 @@ type ShardStatus struct {
 func (r *Replica) Status() Status {
 	status := Status{
 		Member: r.options.Self, Epoch: r.options.View.Epoch, Boot: r.store.Boot(), Lost: r.store.Lost(),
-		Peers: r.transport.Peers(), Quorum: r.Quorum(), Change: r.Change(), StorageBytes: r.store.Bytes(),
+		Peers: r.transport.Peers(), Witnesses: r.transport.Witnesses(), Partitions: r.Partitions(),
+		Quorum: r.Quorum(), Change: r.Change(), StorageBytes: r.store.Bytes(),
 	}
 	if err := r.Err(); err != nil {
 		status.Failure = err.Error()
@@ -68,8 +72,37 @@ func (r *Replica) Quorum() bool {
 	})
 }
 
-// Change is this member's part in a change of members, or in joining with another disk.
+// Partitions tells this member's part in each partition, of a protocol with masters.
+func (r *Replica) Partitions() (all []curp.Standing) {
+	for _, s := range r.shards {
+		if standing := s.state.standing.Load(); standing != nil {
+			all = append(all, *standing)
+		}
+	}
+	return all
+}
+
+// Unserved is a partition that nobody serves as far as this member can tell: it is the master and does not serve yet, or it
+// does not reach the master. It is -1 if there is none.
+func (r *Replica) Unserved() int {
+	for i, p := range r.Partitions() {
+		serving := p.Serving
+		if master := r.options.View.Partitions[i].Master; master != r.options.Self {
+			_, serving = r.transport.Distance(master)
+		}
+		if !serving {
+			return i
+		}
+	}
+	return -1
+}
+
+// Change is this member's part in a change of members, or in joining with another disk. With partitions there is nothing
+// to settle or to fetch: who leaves hands its parts over first, and who joins gets some as a learner.
 func (r *Replica) Change() member.Change {
+	if r.options.parted {
+		return member.Change{Joint: r.options.View.Joint(), Settled: true, Fetched: true}
+	}
 	var all member.Change
 	for i, s := range r.shards {
 		c := s.state.change.Load()
@@ -94,12 +127,13 @@ func (r *Replica) Complete() bool {
 	return r.Votes() && (!v.Members[v.Index(r.options.Self)].Joining || r.Change().Fetched)
 }
 
-// Votes reports whether this member votes in every shard, with or without a majority in its reach.
+// Votes reports whether this member votes in every shard, with or without a majority in its reach. With partitions that is
+// whether its disk can fill the part that the view gives it in each.
 func (r *Replica) Votes() bool {
 	return !slices.ContainsFunc(r.shards, func(s *shard) bool { return !s.state.voter.Load() })
 }
 
-// Block cuts or mends the link to a peer; see transport.Transport.Block.
+// Block cuts or mends the link to a peer or a witness; see transport.Transport.Block.
 func (r *Replica) Block(id view.MemberID, directions transport.Direction) error {
 	return r.transport.Block(id, directions)
 }

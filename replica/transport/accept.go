@@ -38,7 +38,7 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.member.ID)}); err != nil {
 		return err
 	}
-	line := newDelayLine(p, a.transport.options.OneWayDelay, a.transport.options.jitter(p.member.ID))
+	line := newDelayLine(a.transport.options.delay(p.member.ID), a.transport.options.jitter(p.member.ID), p.deliver)
 	defer line.close()
 	for {
 		var in inbound

@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/view"
 )
 
 // timerSlack is how late Go's timers may be in an idle process: the poller counts whole milliseconds.
@@ -20,41 +17,38 @@ func nap(d time.Duration) {
 	_, _ = unix.Select(0, nil, nil, nil, &timeout)
 }
 
-// delayLine holds what arrives on a stream as long as the distance asks, in order.
-type delayLine struct {
-	peer    *peer
+// delayLine holds what passes as long as the distance asks, in order.
+type delayLine[T any] struct {
+	deliver func(T)
 	delay   time.Duration
 	jitter  time.Duration
 	mutex   sync.Mutex
-	held    []heldFrame
+	held    []held[T]
 	latest  time.Time     // when the last of held is due
 	wake    chan struct{} // capacity 1
 	stopped chan struct{}
 	task    sync.WaitGroup
 }
 
-type heldFrame struct {
-	due   time.Time
-	frame *peerv1.Frame
+type held[T any] struct {
+	due  time.Time
+	what T
 }
 
 // newDelayLine returns a line that must be closed. Without a delay it passes everything on at once.
-func newDelayLine(p *peer, delay func(view.MemberID) time.Duration, jitter time.Duration) *delayLine {
-	l := &delayLine{peer: p, jitter: jitter, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	if delay != nil {
-		l.delay = delay(p.member.ID)
-	}
+func newDelayLine[T any](delay, jitter time.Duration, deliver func(T)) *delayLine[T] {
+	l := &delayLine[T]{deliver: deliver, delay: delay, jitter: jitter, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	if l.delayed() {
 		l.task.Go(l.run)
 	}
 	return l
 }
 
-func (l *delayLine) delayed() bool { return l.delay > 0 || l.jitter > 0 }
+func (l *delayLine[T]) delayed() bool { return l.delay > 0 || l.jitter > 0 }
 
-func (l *delayLine) put(frame *peerv1.Frame) {
+func (l *delayLine[T]) put(what T) {
 	if !l.delayed() {
-		l.peer.deliver(frame)
+		l.deliver(what)
 		return
 	}
 	due := time.Now().Add(l.delay)
@@ -66,7 +60,7 @@ func (l *delayLine) put(frame *peerv1.Frame) {
 		due = l.latest // a link does not reorder
 	}
 	l.latest = due
-	l.held = append(l.held, heldFrame{due, frame})
+	l.held = append(l.held, held[T]{due, what})
 	l.mutex.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -74,30 +68,30 @@ func (l *delayLine) put(frame *peerv1.Frame) {
 	}
 }
 
-// next takes the first frame if it is due, else says how long it has to wait; 0 if nothing is held.
-func (l *delayLine) next() (*peerv1.Frame, time.Duration) {
+// next takes the first that is held if it is due, else says how long it has to wait; 0 if nothing is held.
+func (l *delayLine[T]) next() (what T, due bool, wait time.Duration) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if len(l.held) == 0 {
-		return nil, 0
+		return what, false, 0
 	}
 	if wait := time.Until(l.held[0].due); wait > 0 {
-		return nil, wait
+		return what, false, wait
 	}
-	frame := l.held[0].frame
-	l.held[0].frame = nil
+	what = l.held[0].what
+	l.held[0] = held[T]{}
 	l.held = l.held[1:]
-	return frame, 0
+	return what, true, 0
 }
 
-func (l *delayLine) run() {
+func (l *delayLine[T]) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		frame, wait := l.next()
+		what, due, wait := l.next()
 		switch {
-		case frame != nil:
-			l.peer.deliver(frame)
+		case due:
+			l.deliver(what)
 		case wait > 0 && wait <= timerSlack:
 			nap(wait)
 		case wait > 0:
@@ -118,7 +112,7 @@ func (l *delayLine) run() {
 }
 
 // close drops what is held.
-func (l *delayLine) close() {
+func (l *delayLine[T]) close() {
 	close(l.stopped)
 	l.task.Wait()
 }

@@ -37,7 +37,7 @@ func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 }
 
-// Peer tells how a member is reached.
+// Peer tells how a member, or a witness, is reached.
 type Peer struct {
 	ID        view.MemberID
 	Connected bool          // the stream to it stands
@@ -71,12 +71,23 @@ type peer struct {
 }
 
 func newPeer(t *Transport, m view.Member) (*peer, error) {
+	p := &peer{transport: t, member: m, called: make(chan struct{}, 1)}
+	connection, err := connect(m.Address, p.dial)
+	if err != nil {
+		return nil, err
+	}
+	p.connection = connection
+	p.small, p.bulk = newLane(p), newLane(p)
+	return p, nil
+}
+
+// connect makes a connection, which begins when it is used first.
+func connect(address string, dial func(context.Context, string) (net.Conn, error)) (*grpc.ClientConn, error) {
 	// Passthrough hands the address to the dialer as it is, which resolves it at each attempt. gRPC's own resolver
 	// would stay with what it found for half a minute.
-	p := &peer{transport: t, member: m, called: make(chan struct{}, 1)}
-	connection, err := grpc.NewClient("passthrough:///"+m.Address,
+	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(p.dial),
+		grpc.WithContextDialer(dial),
 		grpc.WithConnectParams(grpc.ConnectParams{ // dial makes the pauses
 			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
@@ -87,12 +98,6 @@ func newPeer(t *Transport, m view.Member) (*peer, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{}), grpc.MaxCallSendMsgSize(maxFrameBytes)),
 	)
-	if err != nil {
-		return nil, err
-	}
-	p.connection = connection
-	p.small, p.bulk = newLane(p), newLane(p)
-	return p, nil
 }
 
 // run keeps a stream for each lane until the context ends.
@@ -200,12 +205,23 @@ func (p *peer) send(messages []*peerv1.Message) {
 	p.small.put(messages[from:])
 }
 
-// sizeHint is about the encoded size of a message. Only those with parts are measured.
+// sizeHint is about the encoded size of a message. Only those with many parts are measured.
 func sizeHint(m *peerv1.Message) int {
-	if m.Instance == nil && m.Transfer == nil {
+	c := m.Curp
+	switch {
+	case m.Instance != nil || m.Transfer != nil || c != nil && len(c.Entries)+len(c.Records) > 0:
+		return m.SizeVT()
+	case c == nil:
 		return 64 + len(m.Key) + len(m.Value)
 	}
-	return m.SizeVT()
+	size := 128 + len(m.Key) + len(c.After) + len(c.Answer.GetValue())
+	if r := c.Request; r != nil {
+		size += len(r.Key) + len(r.Value)
+		for _, arg := range r.Command.GetArgs() {
+			size += len(arg)
+		}
+	}
+	return size
 }
 
 // deliver hands on what arrived.

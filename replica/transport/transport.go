@@ -57,7 +57,8 @@ type Options struct {
 	Handler  Handler
 	Dial     Dial // nil: over TCP
 	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the
-	// same at the other end, a round trip takes twice as long. Nil: none.
+	// same at the other end, a round trip takes twice as long. What goes to a witness, which emulates nothing, and what comes
+	// from it are both held that long. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
 	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
 	Jitter func(from view.MemberID) time.Duration
@@ -67,18 +68,20 @@ type Options struct {
 	Logger *zap.Logger // nil: none
 }
 
-// Transport is a member's connections to all others.
+// Transport is a member's connections to all others, and to the view's witnesses.
 type Transport struct {
-	options Options
-	view    []byte // encoded, for those that are behind
-	server  *grpc.Server
-	peers   map[view.MemberID]*peer
-	order   []*peer // by position in the view
-	start   time.Time
-	cancel  context.CancelFunc
-	tasks   sync.WaitGroup
-	closing sync.Once
-	closed  error
+	options   Options
+	view      []byte // encoded, for those that are behind
+	server    *grpc.Server
+	peers     map[view.MemberID]*peer
+	order     []*peer // by position in the view
+	links     map[view.MemberID]*link
+	witnesses []*link // by position in the view
+	start     time.Time
+	cancel    context.CancelFunc
+	tasks     sync.WaitGroup
+	closing   sync.Once
+	closed    error
 }
 
 // Start listens, and begins to connect to every other member of the view.
@@ -103,7 +106,9 @@ func Start(o Options) (*Transport, error) {
 		return nil, fmt.Errorf("transport: encode the view: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Transport{options: o, view: told, peers: map[view.MemberID]*peer{}, start: time.Now(), cancel: cancel}
+	t := &Transport{
+		options: o, view: told, peers: map[view.MemberID]*peer{}, links: map[view.MemberID]*link{}, start: time.Now(), cancel: cancel,
+	}
 	for _, m := range o.View.Members {
 		if m.ID == o.Self {
 			continue
@@ -115,6 +120,15 @@ func Start(o Options) (*Transport, error) {
 		}
 		t.peers[m.ID] = p
 		t.order = append(t.order, p)
+	}
+	for _, w := range o.View.Witnesses {
+		l, err := newLink(t, w)
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("transport: witness %d: %w", w.ID, err)
+		}
+		t.links[w.ID] = l
+		t.witnesses = append(t.witnesses, l)
 	}
 	t.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(frameCodec{}),
@@ -132,14 +146,20 @@ func Start(o Options) (*Transport, error) {
 	for _, p := range t.order {
 		p.run(ctx)
 	}
+	for _, l := range t.witnesses {
+		l.run(ctx)
+	}
 	return t, nil
 }
 
-// Send queues messages for a member and returns at once. The messages must not be changed any more; the
-// slice is free again. What does not fit the queue is dropped and counted.
+// Send queues messages for a member, or for a witness of the view, and returns at once. The messages must not be changed any
+// more; the slice is free again. What does not fit the queue is dropped and counted. A witness is asked what is in the
+// messages' Witness, and its answers come as messages of that kind from its ID.
 func (t *Transport) Send(to view.MemberID, messages []*peerv1.Message) {
 	if p := t.peers[to]; p != nil {
 		p.send(messages)
+	} else if l := t.links[to]; l != nil {
+		l.send(messages)
 	}
 }
 
@@ -152,11 +172,22 @@ func (t *Transport) Peers() []Peer {
 	return peers
 }
 
-// Distance is the smallest round trip to a peer among the latest, and whether it answered a ping lately. The round trip
-// is 0 before the first.
+// Witnesses tells how the witnesses of the view are reached, in its order.
+func (t *Transport) Witnesses() []Peer {
+	witnesses := make([]Peer, 0, len(t.witnesses))
+	for _, l := range t.witnesses {
+		witnesses = append(witnesses, l.status())
+	}
+	return witnesses
+}
+
+// Distance is the smallest round trip to a peer, or to a witness, among the latest, and whether it answered a ping lately. The
+// round trip is 0 before the first.
 func (t *Transport) Distance(id view.MemberID) (rtt time.Duration, reachable bool) {
 	if p := t.peers[id]; p != nil {
 		_, rtt, reachable = p.rtts.read(t.clock())
+	} else if l := t.links[id]; l != nil {
+		_, rtt, reachable = l.rtts.read(t.clock())
 	}
 	return rtt, reachable
 }
@@ -170,14 +201,17 @@ const (
 	Incoming
 )
 
-// Block cuts the link to a peer in the given directions and mends it in the others, as a partition would:
+// Block cuts the link to a peer or a witness in the given directions and mends it in the others, as a partition would:
 // messages vanish, nobody is told. Block(peer, 0) heals the link.
 func (t *Transport) Block(id view.MemberID, directions Direction) error {
-	p := t.peers[id]
-	if p == nil {
-		return fmt.Errorf("transport: member %d has no peer %d", t.options.Self, id)
+	switch p, l := t.peers[id], t.links[id]; {
+	case p != nil:
+		p.blocked.Store(uint32(directions))
+	case l != nil:
+		l.blocked.Store(uint32(directions))
+	default:
+		return fmt.Errorf("transport: member %d has no peer or witness %d", t.options.Self, id)
 	}
-	p.blocked.Store(uint32(directions))
 	return nil
 }
 
@@ -193,6 +227,9 @@ func (t *Transport) close() error {
 	var errs []error
 	for _, p := range t.order {
 		errs = append(errs, p.connection.Close())
+	}
+	for _, l := range t.witnesses {
+		errs = append(errs, l.close())
 	}
 	t.tasks.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -215,7 +252,15 @@ func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
 	}
 }
 
-// jitter is the bound for a peer.
+// delay is how long what comes from a peer, or from a witness, is held.
+func (o *Options) delay(from view.MemberID) time.Duration {
+	if o.OneWayDelay == nil {
+		return 0
+	}
+	return o.OneWayDelay(from)
+}
+
+// jitter is the bound of what is added to it.
 func (o *Options) jitter(from view.MemberID) time.Duration {
 	if o.Jitter == nil {
 		return 0

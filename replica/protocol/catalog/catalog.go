@@ -5,38 +5,60 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
 )
 
-// entries are sorted by name.
-var entries = []struct {
-	name    string
-	factory member.Factory
-}{
-	{"abd", abd.Factory},
-	{"gryff", gryff.Factory},
-	{"raft", raft.Factory},
+// Entry is how a protocol is run.
+type Entry struct {
+	Name string // in lower case
+	// Factory makes what runs inside member.Protocol, which deals with lost disks. It is nil if Parted.
+	Factory member.Factory
+	// Parted says that each shard is a partition of the view, with a master, backups and witnesses (view.Partition). Such a
+	// protocol deals with lost disks itself, and is told the time before each message, as package curp says.
+	Parted bool
 }
 
-// Find returns the factory of a protocol. The case of the name does not matter: manifests spell it as its
-// paper does.
-func Find(name string) (member.Factory, error) {
+// entries are sorted by name.
+var entries = []Entry{
+	{Name: "abd", Factory: abd.Factory},
+	{Name: "curp", Parted: true},
+	{Name: "gryff", Factory: gryff.Factory},
+	{Name: "raft", Factory: raft.Factory},
+}
+
+// Find returns how a protocol is run. The case of the name does not matter: manifests spell it as its paper does.
+func Find(name string) (Entry, error) {
 	for _, e := range entries {
-		if strings.EqualFold(e.name, name) {
-			return e.factory, nil
+		if strings.EqualFold(e.Name, name) {
+			return e, nil
 		}
 	}
-	return nil, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
+	return Entry{}, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Start begins or resumes a member's part of a shard, from the shard's journal. Continued says that the process goes on:
+// another protocol of it had the journal before, and nothing that it put there is lost.
+func (e Entry) Start(config protocol.Config, shard int, journal *protocol.Journal, continued bool) (protocol.Protocol, error) {
+	if !e.Parted {
+		return member.Start(config, journal, e.Factory)
+	}
+	p, err := curp.Start(config, shard, journal, curp.Options{Continued: continued})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Names lists the protocols in lower case, sorted.
 func Names() []string {
 	names := make([]string, len(entries))
 	for i, e := range entries {
-		names[i] = e.name
+		names[i] = e.Name
 	}
 	return names
 }

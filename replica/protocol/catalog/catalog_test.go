@@ -17,7 +17,7 @@ func TestEveryProtocolOfTheTableRuns(t *testing.T) {
 	var table []string
 	for _, name := range capability.Names() {
 		table = append(table, strings.ToLower(name))
-		if factory, err := catalog.Find(name); err != nil || factory == nil {
+		if e, err := catalog.Find(name); err != nil || (e.Factory == nil) != e.Parted {
 			t.Errorf("Find(%q), as a manifest spells it: %v", name, err)
 		}
 	}
