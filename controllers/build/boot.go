@@ -66,10 +66,11 @@ func boot(in Input) *corev1.ConfigMap {
 	}
 	meta := owned(in, BootName(in.Cluster.Name), Labels(in.Cluster.Name))
 	meta.Annotations = map[string]string{ClusterIDAnnotation: in.ClusterID}
-	return &corev1.ConfigMap{
-		TypeMeta: kind("v1", "ConfigMap"), ObjectMeta: meta,
-		Data: map[string]string{BootKey: text(file)},
+	data := map[string]string{BootKey: text(file)}
+	if spec.Partitioned() {
+		data[WitnessKey] = witnessBoot(in)
 	}
+	return &corev1.ConfigMap{TypeMeta: kind("v1", "ConfigMap"), ObjectMeta: meta, Data: data}
 }
 
 // everywhere listens at all addresses of the pod, of both families.

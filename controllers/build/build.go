@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Input is what the objects of one cluster are made from. Nothing in it is changed.
@@ -66,13 +67,24 @@ func Member(in Input, m view.Member) []client.Object {
 	return []client.Object{volume(in, m), statefulSet(in, m)}
 }
 
-// FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites, without the
+// NextID is the first id for a newcomer after the last that was given to anybody: the next one, or where witnesses run in
+// members' pods one that leaves the id after it to the witness.
+func NextID(cluster *v1alpha1.GeoRegisterCluster, last view.MemberID) view.MemberID {
+	if cluster.Spec.Partitioned() {
+		return manager.PairedIDs(last, 1)[0]
+	}
+	return last + 1
+}
+
+// FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites (NextID), without the
 // names of their disks, which only they know.
 func FirstMembers(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) []view.Member {
 	var members []view.Member
+	var last view.MemberID
 	for _, site := range cluster.Spec.Sites {
 		for range site.MemberCount() {
-			m := view.Member{ID: view.MemberID(len(members) + 1), Site: site.Name}
+			last = NextID(cluster, last)
+			m := view.Member{ID: last, Site: site.Name}
 			m.Address = Address(cluster, settings, m)
 			members = append(members, m)
 		}

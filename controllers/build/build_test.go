@@ -20,6 +20,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -41,8 +42,19 @@ func load(t testing.TB, name string) Input {
 		Monitoring: world.MonitoringKinds{PodMonitor: true, PrometheusRule: true},
 	}
 	in.View = view.View{Cluster: in.ClusterID, Epoch: 1, Members: FirstMembers(cluster, settings)}
+	var besides []view.Witness
 	for i := range in.View.Members {
-		in.View.Members[i].Disk = fmt.Sprintf("%016x", i+1)
+		m := &in.View.Members[i]
+		m.Disk = fmt.Sprintf("%016x", i+1)
+		besides = append(besides, view.Witness{ID: manager.WitnessOf(m.ID), Site: m.Site, Address: WitnessAddress(cluster, settings, *m),
+			Disk: fmt.Sprintf("%016x", 101+i), Beside: m.ID})
+	}
+	if cluster.Spec.Partitioned() {
+		placed, err := manager.Place(in.View, besides, manager.Placement{Partitions: cluster.Spec.ShardCount(), Faults: cluster.Spec.Faults()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.View = placed
 	}
 	return in
 }
@@ -76,7 +88,7 @@ func written(t testing.TB, objects []client.Object) []byte {
 }
 
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"minimal", "full"} {
+	for _, name := range []string{"minimal", "full", "curp"} {
 		in := load(t, name)
 		for file, objects := range map[string][]client.Object{
 			"shared": Objects(in), "member": Member(in, in.View.Members[0]), "record": {Record(in)},
@@ -100,7 +112,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestTheSameInputMakesTheSameObjects(t *testing.T) {
-	for _, name := range []string{"minimal", "full"} {
+	for _, name := range []string{"minimal", "full", "curp"} {
 		want := written(t, all(load(t, name)))
 		for range 20 {
 			in := load(t, name)
@@ -133,7 +145,7 @@ func TestObjectsAreCopies(t *testing.T) {
 }
 
 func TestEveryObjectIsOfTheCluster(t *testing.T) {
-	for _, name := range []string{"minimal", "full"} {
+	for _, name := range []string{"minimal", "full", "curp"} {
 		in := load(t, name)
 		seen := map[string]bool{}
 		for _, o := range all(in) {

@@ -19,6 +19,9 @@ func SpecHash(cluster *v1alpha1.GeoRegisterCluster) string {
 		"image": spec.Image, "resources": spec.Resources, "podTemplate": spec.PodTemplate,
 		"durability": spec.Storage.Durability, "interval": spec.Storage.Interval, "limits": spec.Limits,
 	}
+	if spec.Witness != nil { // where there are none, pods know nothing of them
+		written["witness"] = spec.Witness
+	}
 	text, err := json.Marshal(written)
 	if err != nil {
 		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))

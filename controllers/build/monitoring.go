@@ -45,23 +45,30 @@ func monitoringNames(in Input) []client.Object {
 	return objects
 }
 
-// podMonitor has every member scraped, ready or not: one that is not is worth looking at.
+// podMonitor has every member scraped, ready or not: one that is not is worth looking at; and the witness beside it.
 func podMonitor(in Input) *monitoringv1.PodMonitor {
-	port := HTTPPortName
+	ports := []string{HTTPPortName}
+	if in.Cluster.Spec.Partitioned() {
+		ports = append(ports, WitnessHTTPPortName)
+	}
+	var endpoints []monitoringv1.PodMetricsEndpoint
+	for _, port := range ports {
+		endpoints = append(endpoints, monitoringv1.PodMetricsEndpoint{
+			Port: &port,
+			Path: "/metrics",
+			RelabelConfigs: []monitoringv1.RelabelConfig{
+				fromPod("georegister_io_cluster", clusterSeries),
+				fromPod("georegister_io_site", siteSeries),
+				fromPod("georegister_io_member", memberSeries),
+			},
+		})
+	}
 	return &monitoringv1.PodMonitor{
 		TypeMeta:   kind(monitoringVersion, monitoringv1.PodMonitorsKind),
 		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
 		Spec: monitoringv1.PodMonitorSpec{
-			Selector: metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
-			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{{
-				Port: &port,
-				Path: "/metrics",
-				RelabelConfigs: []monitoringv1.RelabelConfig{
-					fromPod("georegister_io_cluster", clusterSeries),
-					fromPod("georegister_io_site", siteSeries),
-					fromPod("georegister_io_member", memberSeries),
-				},
-			}},
+			Selector:            metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
+			PodMetricsEndpoints: endpoints,
 		},
 	}
 }

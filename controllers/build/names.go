@@ -41,21 +41,33 @@ const (
 	RedisPort = 6379
 	HTTPPort  = 8080 // health and metrics
 
+	// Of the witness in its pod.
+	WitnessPort     = 7003 // for members and the operator
+	WitnessHTTPPort = 8081 // health and metrics
+
 	PeerPortName  = "peer"
 	GRPCPortName  = "grpc"
 	AdminPortName = "admin"
 	RedisPortName = "redis"
 	HTTPPortName  = "http"
+
+	WitnessPortName     = "witness"
+	WitnessHTTPPortName = "witness-http"
 )
 
-// Container is the name of the member's container in its pod.
-const Container = "georegister"
+// Names of the containers in a member's pod: its own, and with protocol CURP a witness's.
+const (
+	Container        = "georegister"
+	WitnessContainer = "witness"
+)
 
 // Keys of ConfigMaps.
 const (
-	BootKey   = "boot.yaml"
-	ViewKey   = "view.yaml"
-	DigestKey = "digest"
+	BootKey = "boot.yaml"
+	// WitnessKey is beside BootKey.
+	WitnessKey = "witness.yaml"
+	ViewKey    = "view.yaml"
+	DigestKey  = "digest"
 )
 
 // Labels are those of an object that the whole cluster shares. The map is the caller's.
@@ -118,9 +130,12 @@ func ServiceAccountName(cluster string) string { return cluster + "-member" }
 
 // Address is where a member's peers reach it, host:port. It depends on nothing but names, so it outlives pods.
 func Address(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {
-	host := fmt.Sprintf("%s.%s.%s.svc.%s",
+	return fmt.Sprintf("%s:%d", host(cluster, settings, m), PeerPort) // a name: never an IPv6 address, which would need brackets
+}
+
+func host(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {
+	return fmt.Sprintf("%s.%s.%s.svc.%s",
 		PodName(cluster.Name, m), PeersName(cluster.Name), cluster.Namespace, settings.ClusterDomain)
-	return fmt.Sprintf("%s:%d", host, PeerPort) // a name: never an IPv6 address, which would need brackets
 }
 
 // Endpoint is where the clients of a site find its members by name; the port says the protocol (RedisPort,

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// networkPolicy keeps the ports that trust whoever calls from everybody else: peers are the members, and the
-// admin port is the operator's. Clients and Prometheus may come from anywhere; a user who wants less adds a
+// networkPolicy keeps the ports that trust whoever calls from everybody else: peers are the members, the
+// admin port is the operator's, and witnesses are for both. Clients and Prometheus may come from anywhere; a user who wants less adds a
 // policy of his own for pods of other labels, or an egress policy where the clients are. What members may call
 // is not restricted.
 func networkPolicy(in Input) *networkingv1.NetworkPolicy {
@@ -19,28 +19,35 @@ func networkPolicy(in Input) *networkingv1.NetworkPolicy {
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.Settings.Namespace}},
 		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{NameLabel: OperatorName}},
 	}
+	ingress := []networkingv1.NetworkPolicyIngressRule{
+		allow([]networkingv1.NetworkPolicyPeer{theMembers}, named(PeerPortName)),
+		allow([]networkingv1.NetworkPolicyPeer{theOperator}, named(AdminPortName)),
+		allow(nil, named(RedisPortName), named(GRPCPortName), named(HTTPPortName)),
+	}
+	if in.Cluster.Spec.Partitioned() { // by their numbers: not everything looks for names in sidecars
+		ingress = append(ingress,
+			allow([]networkingv1.NetworkPolicyPeer{theMembers, theOperator}, intstr.FromInt32(WitnessPort)),
+			allow(nil, intstr.FromInt32(WitnessHTTPPort)))
+	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   kind("networking.k8s.io/v1", "NetworkPolicy"),
 		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{
-				allow([]networkingv1.NetworkPolicyPeer{theMembers}, PeerPortName),
-				allow([]networkingv1.NetworkPolicyPeer{theOperator}, AdminPortName),
-				allow(nil, RedisPortName, GRPCPortName, HTTPPortName),
-			},
+			Ingress:     ingress,
 		},
 	}
 }
 
 // allow lets some, or with nobody named everybody, reach ports.
-func allow(from []networkingv1.NetworkPolicyPeer, ports ...string) networkingv1.NetworkPolicyIngressRule {
+func allow(from []networkingv1.NetworkPolicyPeer, ports ...intstr.IntOrString) networkingv1.NetworkPolicyIngressRule {
 	rule := networkingv1.NetworkPolicyIngressRule{From: from}
 	tcp := corev1.ProtocolTCP
-	for _, name := range ports {
-		named := intstr.FromString(name)
-		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &named})
+	for _, port := range ports {
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &port})
 	}
 	return rule
 }
+
+func named(port string) intstr.IntOrString { return intstr.FromString(port) }

@@ -16,6 +16,33 @@ type recordFile struct {
 	Issued  uint32         `json:"issued"`          // the highest member id ever given
 	Since   uint64         `json:"since,omitempty"` // the epoch that had the same members for the first time
 	Members []recordMember `json:"members"`
+	// Of protocols with masters alone.
+	Witnesses  []recordWitness   `json:"witnesses,omitempty"`
+	Partitions []recordPartition `json:"partitions,omitempty"`
+}
+
+type recordWitness struct {
+	ID      uint32 `json:"id"`
+	Site    string `json:"site"`
+	Address string `json:"address"`
+	Disk    string `json:"disk"`             // that it was taken on with
+	Beside  uint32 `json:"beside,omitempty"` // the member in whose pod it runs
+}
+
+type recordPartition struct {
+	Term      uint64         `json:"term"` // the epoch in which it came to be so
+	Master    uint32         `json:"master"`
+	Backups   []uint32       `json:"backups,omitempty"`
+	Learners  []uint32       `json:"learners,omitempty"`
+	Witnesses []uint32       `json:"witnesses,omitempty"`
+	Formers   []recordFormer `json:"formers,omitempty"` // to recover from, the oldest first
+}
+
+type recordFormer struct {
+	Term      uint64   `json:"term"`
+	Master    uint32   `json:"master"`
+	Backups   []uint32 `json:"backups,omitempty"`
+	Witnesses []uint32 `json:"witnesses,omitempty"`
 }
 
 type recordMember struct {
@@ -33,6 +60,12 @@ func Record(in Input) *corev1.ConfigMap {
 	file := recordFile{Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since}
 	for _, m := range in.View.Members {
 		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk, m.Joining, m.Leaving})
+	}
+	for _, w := range in.View.Witnesses {
+		file.Witnesses = append(file.Witnesses, recordWitness{uint32(w.ID), w.Site, w.Address, w.Disk, uint32(w.Beside)})
+	}
+	for _, p := range in.View.Partitions {
+		file.Partitions = append(file.Partitions, writtenPartition(p))
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   kind("v1", "ConfigMap"),
@@ -66,6 +99,13 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 		v.Members = append(v.Members, view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
 			Joining: m.Joining, Leaving: m.Leaving})
 	}
+	for _, w := range file.Witnesses {
+		v.Witnesses = append(v.Witnesses, view.Witness{ID: view.MemberID(w.ID), Site: w.Site, Address: w.Address, Disk: w.Disk,
+			Beside: view.MemberID(w.Beside)})
+	}
+	for _, p := range file.Partitions {
+		v.Partitions = append(v.Partitions, p.partition())
+	}
 	if err := v.Validate(); err != nil {
 		return v, fmt.Errorf("%s: %w", ViewKey, err)
 	}
@@ -80,4 +120,31 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 		return v, fmt.Errorf("its annotation %s is %q, its view is of %q", ClusterIDAnnotation, id, v.Cluster)
 	}
 	return v, nil
+}
+
+func writtenPartition(p view.Partition) recordPartition {
+	written := recordPartition{Term: p.Term, Master: uint32(p.Master), Backups: numbers[uint32](p.Backups),
+		Learners: numbers[uint32](p.Learners), Witnesses: numbers[uint32](p.Witnesses)}
+	for _, f := range p.Formers {
+		written.Formers = append(written.Formers, recordFormer{f.Term, uint32(f.Master), numbers[uint32](f.Backups), numbers[uint32](f.Witnesses)})
+	}
+	return written
+}
+
+func (r recordPartition) partition() view.Partition {
+	p := view.Partition{Term: r.Term, Master: view.MemberID(r.Master), Backups: numbers[view.MemberID](r.Backups),
+		Learners: numbers[view.MemberID](r.Learners), Witnesses: numbers[view.MemberID](r.Witnesses)}
+	for _, f := range r.Formers {
+		p.Formers = append(p.Formers, view.Former{Term: f.Term, Master: view.MemberID(f.Master),
+			Backups: numbers[view.MemberID](f.Backups), Witnesses: numbers[view.MemberID](f.Witnesses)})
+	}
+	return p
+}
+
+// numbers are ids as another type has them; nil of none.
+func numbers[To, From ~uint32](from []From) (to []To) {
+	for _, n := range from {
+		to = append(to, To(n))
+	}
+	return to
 }

@@ -12,6 +12,9 @@ func peers(in Input) *corev1.Service {
 	s.Spec.ClusterIP = corev1.ClusterIPNone
 	s.Spec.PublishNotReadyAddresses = true
 	s.Spec.Ports = []corev1.ServicePort{port(PeerPortName, PeerPort)}
+	if in.Cluster.Spec.Partitioned() {
+		s.Spec.Ports = append(s.Spec.Ports, numbered(WitnessPortName, WitnessPort))
+	}
 	return s
 }
 
@@ -54,4 +57,11 @@ func port(name string, number int32) corev1.ServicePort {
 	return corev1.ServicePort{
 		Name: name, Port: number, TargetPort: intstr.FromString(name), Protocol: corev1.ProtocolTCP,
 	}
+}
+
+// numbered is a port of a sidecar: not everything that resolves the names of ports looks there.
+func numbered(name string, number int32) corev1.ServicePort {
+	p := port(name, number)
+	p.TargetPort = intstr.FromInt32(number)
+	return p
 }

@@ -69,7 +69,8 @@ func template(in Input, m view.Member) corev1.PodTemplateSpec {
 
 			TerminationGracePeriodSeconds: &grace,
 
-			Containers: []corev1.Container{container(in, m)},
+			InitContainers: witnesses(in, m),
+			Containers:     []corev1.Container{container(in, m)},
 			Volumes: []corev1.Volume{
 				{Name: bootVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: BootName(in.Cluster.Name)},
