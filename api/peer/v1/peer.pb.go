@@ -65,6 +65,8 @@ const (
 	Kind_SYNC_REPLY        Kind = 55
 	Kind_COPY              Kind = 56 // who can't follow the log asks for a page of the state
 	Kind_COPY_PAGE         Kind = 57
+	Kind_HOLD              Kind = 58 // a master of a new term asks who holds its view
+	Kind_HOLD_REPLY        Kind = 59
 	// Raft (replica/protocol/raft): raft carries the rest, a message of raft.proto or of the library.
 	Kind_RAFT            Kind = 60 // a message of the library
 	Kind_RAFT_PROPOSE    Kind = 61 // a coordinator hands commands to the leader
@@ -116,6 +118,8 @@ var (
 		55: "SYNC_REPLY",
 		56: "COPY",
 		57: "COPY_PAGE",
+		58: "HOLD",
+		59: "HOLD_REPLY",
 		60: "RAFT",
 		61: "RAFT_PROPOSE",
 		62: "RAFT_READ",
@@ -162,6 +166,8 @@ var (
 		"SYNC_REPLY":        55,
 		"COPY":              56,
 		"COPY_PAGE":         57,
+		"HOLD":              58,
+		"HOLD_REPLY":        59,
 		"RAFT":              60,
 		"RAFT_PROPOSE":      61,
 		"RAFT_READ":         62,
@@ -1726,16 +1732,19 @@ type Curp struct {
 	Commit  uint64                 `protobuf:"varint,10,opt,name=commit,proto3" json:"commit,omitempty"`  // SYNC: all backups hold the entries up to this one
 	History []*TermStart           `protobuf:"bytes,11,rep,name=history,proto3" json:"history,omitempty"` // SYNC: the terms of the master's log
 	// A lease is asked for by the sender's clock, in nanoseconds, which the answer returns with the duration.
-	Asked         int64     `protobuf:"varint,12,opt,name=asked,proto3" json:"asked,omitempty"`         // SYNC, returned by SYNC_REPLY
-	Granted       int64     `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"`     // SYNC_REPLY: the sender serves as no later master for so long
-	Wanted        int64     `protobuf:"varint,14,opt,name=wanted,proto3" json:"wanted,omitempty"`       // SYNC_REPLY, returned by SYNC
-	Delegated     int64     `protobuf:"varint,15,opt,name=delegated,proto3" json:"delegated,omitempty"` // SYNC: the backup may answer reads for so long
-	Lacking       bool      `protobuf:"varint,16,opt,name=lacking,proto3" json:"lacking,omitempty"`     // SYNC_REPLY: the sender needs a copy of the state, or is being sent one
-	After         []byte    `protobuf:"bytes,17,opt,name=after,proto3" json:"after,omitempty"`          // COPY: the page starts behind this record
-	Records       []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
-	Done          bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
-	Start         uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE, and COPY from the second page on: the entries behind this one follow by SYNC. SYNC: those up to this one are not kept
-	Nonce         uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY: of the sender's process
+	Asked     int64     `protobuf:"varint,12,opt,name=asked,proto3" json:"asked,omitempty"`         // SYNC, returned by SYNC_REPLY
+	Granted   int64     `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"`     // SYNC_REPLY: the sender serves as no later master for so long
+	Wanted    int64     `protobuf:"varint,14,opt,name=wanted,proto3" json:"wanted,omitempty"`       // SYNC_REPLY, returned by SYNC
+	Delegated int64     `protobuf:"varint,15,opt,name=delegated,proto3" json:"delegated,omitempty"` // SYNC: the backup may answer reads for so long
+	Lacking   bool      `protobuf:"varint,16,opt,name=lacking,proto3" json:"lacking,omitempty"`     // SYNC_REPLY: the sender needs a copy of the state, or is being sent one
+	After     []byte    `protobuf:"bytes,17,opt,name=after,proto3" json:"after,omitempty"`          // COPY: the page starts behind this record
+	Records   []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
+	Done      bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
+	Start     uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE, and COPY from the second page on: the entries behind this one follow by SYNC. SYNC: those up to this one are not kept
+	Nonce     uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY: of the sender's process
+	// The digest of the sender's view, the first 8 bytes of a SHA-256: a record of views that was lost and made again can give an
+	// epoch a second view, and what is said in one counts for nothing in the other.
+	View          uint64 `protobuf:"fixed64,22,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1913,6 +1922,13 @@ func (x *Curp) GetStart() uint64 {
 func (x *Curp) GetNonce() uint64 {
 	if x != nil {
 		return x.Nonce
+	}
+	return 0
+}
+
+func (x *Curp) GetView() uint64 {
+	if x != nil {
+		return x.View
 	}
 	return 0
 }
@@ -2546,7 +2562,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04done\x18\x04 \x01(\bR\x04done\"0\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\x91\x05\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\xa5\x05\n" +
 	"\x04Curp\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x126\n" +
 	"\arequest\x18\x02 \x01(\v2\x1c.georegister.peer.v1.RequestR\arequest\x12\x12\n" +
@@ -2569,7 +2585,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\arecords\x18\x12 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x12\n" +
 	"\x04done\x18\x13 \x01(\bR\x04done\x12\x14\n" +
 	"\x05start\x18\x14 \x01(\x04R\x05start\x12\x14\n" +
-	"\x05nonce\x18\x15 \x01(\x04R\x05nonce\"\x83\x01\n" +
+	"\x05nonce\x18\x15 \x01(\x04R\x05nonce\x12\x12\n" +
+	"\x04view\x18\x16 \x01(\x06R\x04view\"\x83\x01\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x126\n" +
 	"\acommand\x18\x02 \x01(\v2\x1c.georegister.peer.v1.CommandR\acommand\x12\x18\n" +
@@ -2610,7 +2627,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
 	"\x0eSessionHorizon\x12\x17\n" +
 	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\x9d\x05\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\xb7\x05\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -2655,6 +2672,9 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"SYNC_REPLY\x107\x12\b\n" +
 	"\x04COPY\x108\x12\r\n" +
 	"\tCOPY_PAGE\x109\x12\b\n" +
+	"\x04HOLD\x10:\x12\x0e\n" +
+	"\n" +
+	"HOLD_REPLY\x10;\x12\b\n" +
 	"\x04RAFT\x10<\x12\x10\n" +
 	"\fRAFT_PROPOSE\x10=\x12\r\n" +
 	"\tRAFT_READ\x10>\x12\x13\n" +

@@ -564,6 +564,7 @@ func (m *Curp) CloneVT() *Curp {
 	r.Done = m.Done
 	r.Start = m.Start
 	r.Nonce = m.Nonce
+	r.View = m.View
 	if rhs := m.Entries; rhs != nil {
 		tmpContainer := make([]*LogEntry, len(rhs))
 		for k, v := range rhs {
@@ -2186,6 +2187,14 @@ func (m *Curp) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.View != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.View))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb1
+	}
 	if m.Nonce != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Nonce))
 		i--
@@ -3450,6 +3459,9 @@ func (m *Curp) SizeVT() (n int) {
 	}
 	if m.Nonce != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Nonce))
+	}
+	if m.View != 0 {
+		n += 10
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7847,6 +7859,16 @@ func (m *Curp) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 22:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field View", wireType)
+			}
+			m.View = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.View = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -13172,6 +13194,16 @@ func (m *Curp) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 22:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field View", wireType)
+			}
+			m.View = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.View = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

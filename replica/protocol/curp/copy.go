@@ -40,7 +40,7 @@ func (p *Protocol) tickCopy() {
 // onCopy answers with a page of the master's state, when it is durable: what is copied is not forgotten by the master alone.
 func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 	f := p.followerOf(from)
-	if f == nil || !p.active() {
+	if f == nil || !p.active() || p.holding() {
 		return
 	}
 	c := m.Curp

@@ -30,6 +30,7 @@ type Protocol struct {
 	config    protocol.Config
 	options   Options
 	partition view.Partition
+	digest    uint64 // of the view
 	index     int
 	role      Role
 	journal   *protocol.Journal
@@ -78,6 +79,7 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		nextOp: mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1),
 	}
 	p.role = roleOf(p.partition, config.Self)
+	p.digest = digestOf(config.View)
 	known, err := p.loadOwn()
 	if err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		p.drain()
 		return
 	}
-	stale := m.Epoch != p.config.View.Epoch || m.Curp.GetTerm() != p.partition.Term
+	stale := m.Epoch != p.config.View.Epoch || m.Curp.GetTerm() != p.partition.Term || m.Curp.GetView() != p.digest && !p.options.Mistakes.AnyView
 	if m.Curp == nil || stale && !(p.options.Mistakes.IgnoreTerm && m.Kind == peerv1.Kind_UPDATE) {
 		return
 	}
@@ -175,6 +177,10 @@ func (p *Protocol) receive(from view.MemberID, m *peerv1.Message) {
 		p.onSync(from, m)
 	case peerv1.Kind_COPY_PAGE:
 		p.onCopyPage(from, m)
+	case peerv1.Kind_HOLD:
+		p.send(from, p.message(peerv1.Kind_HOLD_REPLY, m.Op, &peerv1.Curp{}))
+	case peerv1.Kind_HOLD_REPLY:
+		p.onHoldReply(from)
 	}
 }
 
@@ -197,6 +203,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.now = now
 	if !p.ticked {
 		p.ticked, p.started = true, now
+		p.tellHeld()
 	}
 	p.tickClient()
 	if p.active() {
@@ -241,7 +248,7 @@ func (p *Protocol) Pace(retry, suspect time.Duration) {
 
 // message begins a message to another member of the partition.
 func (p *Protocol) message(kind peerv1.Kind, op uint64, c *peerv1.Curp) *peerv1.Message {
-	c.Term = p.partition.Term
+	c.Term, c.View = p.partition.Term, p.digest
 	return &peerv1.Message{Kind: kind, Op: op, Epoch: p.config.View.Epoch, Curp: c}
 }
 

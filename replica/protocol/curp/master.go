@@ -164,7 +164,7 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	reply := p.message(peerv1.Kind_UPDATE_REPLY, m.Op, &peerv1.Curp{})
-	reply.Epoch, reply.Curp.Term = m.Epoch, m.Curp.Term // the same, but for a mistake
+	reply.Epoch, reply.Curp.Term, reply.Curp.View = m.Epoch, m.Curp.Term, m.Curp.View // the same, but for a mistake
 	u := p.execute(r, false)
 	if u == nil {
 		p.answerDuplicate(from, m, reply)
@@ -274,6 +274,9 @@ func (p *Protocol) considerSync(key string, index uint64) {
 
 // tickMaster repeats, syncs what waits for long, and forgets.
 func (p *Protocol) tickMaster() {
+	if p.holding() && !p.tickHold(&p.recovery.hold) {
+		return
+	}
 	p.tickSync()
 	p.tickRecovery()
 	p.tickGC()

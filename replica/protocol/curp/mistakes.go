@@ -32,4 +32,6 @@ type Mistakes struct {
 	GCBeforeSync          bool // witnesses drop requests as soon as they are executed
 	CountLearner          bool // a learner's disk counts as a copy before it has the whole state
 	KeepDelegations       bool // a master goes on in a later term while former backups may still answer reads
+	ServeUncommitted      bool // a master serves in a new term although few may hold its view
+	AnyView               bool // what is said in another view of the same epoch counts
 }

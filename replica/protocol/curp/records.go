@@ -3,9 +3,11 @@ package curp
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // The journal's keys. The state, which is replicated: 'r' + key holds a RegisterRecord, 's' + session a PartitionSession,
@@ -137,6 +139,15 @@ func (p *Protocol) wipe() {
 	p.log = log{}
 	p.own.Applied, p.own.Commit = 0, 0
 	p.unsaved = true
+}
+
+// digestOf is the digest of a view as messages carry it.
+func digestOf(v view.View) uint64 {
+	n, err := strconv.ParseUint(v.Digest(), 16, 64)
+	if err != nil {
+		panic(err) // of 16 hexadecimal digits
+	}
+	return n
 }
 
 // hash is what witnesses know of a key (FNV-1a): those that collide cost a rejection.

@@ -20,7 +20,8 @@ import (
 // A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c and so on,
 // witnesses w1, w2 and so on. a is the master at first, and the next ones are the backups.
 //
-//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50]
+//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual]
+//	                                 unless hold=manual, a master that asks who holds its view hears at once that all do
 //	read a k, write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
 //	                                 an operation that member a is asked for; at is its issue time, in minutes
 //	deliver [from=a] [to=b] [kind=UPDATE] [count=1] [copy]
@@ -30,9 +31,10 @@ import (
 //	tick 1s [a]                      time passes, for all members; or only one hears of it
 //	persist a                        a's disk has what it was told, if it is a manual one
 //	crash a, restart a, wipe a       wipe: it starts on an empty disk
-//	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep]
+//	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep] [again]
 //	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
 //	                                 done: the present one, and its recovery has ended, if its master says so
+//	                                 again: the record of views was lost, and this one is made in place of the newest, with its epoch
 //	configure a                      a takes on the newest view: all if none is named
 //	show a                           its part, and its registers
 //	show network
@@ -42,6 +44,9 @@ import (
 type steps struct {
 	*world
 	manual     bool
+	holds      bool     // who holds which view is a part of the script
+	held       []packet // questions about that, if it is none
+	former     view.View
 	packets    []packet
 	out        strings.Builder
 	sessions   map[uint64]string
@@ -74,6 +79,13 @@ func (s *steps) session(id uint64) string {
 }
 
 func (s *steps) post(p packet) {
+	if p.message.Kind == peerv1.Kind_HOLD && !s.holds {
+		s.held = append(s.held, p)
+		return
+	}
+	if p.message.Kind == peerv1.Kind_HOLD_REPLY && !s.holds {
+		return
+	}
 	s.packets = append(s.packets, p)
 	s.printf("%s", s.describe(p))
 }
@@ -90,6 +102,7 @@ func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.
 			s.t = t
 			s.command(d)
 		}
+		s.hold()
 		switch {
 		case !golden:
 			return d.Expected
@@ -101,13 +114,25 @@ func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.
 	return s.verdict
 }
 
+// hold has all members say that they hold the view of who asks.
+func (s *steps) hold() {
+	for len(s.held) > 0 {
+		p := s.held[0]
+		s.held = s.held[1:]
+		m := p.message.CloneVT()
+		m.Kind = peerv1.Kind_HOLD_REPLY
+		s.deliver(p.to, p.from, m)
+	}
+}
+
 func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
-	members, faults, witnesses, after, disk := 3, 1, 1, 0, ""
+	members, faults, witnesses, after, disk, hold := 3, 1, 1, 0, "", ""
 	d.MaybeScanArgs(t, "members", &members)
 	d.MaybeScanArgs(t, "faults", &faults)
 	d.MaybeScanArgs(t, "witnesses", &witnesses)
 	d.MaybeScanArgs(t, "sync", &after)
 	d.MaybeScanArgs(t, "disk", &disk)
+	d.MaybeScanArgs(t, "hold", &hold)
 	s.world = newStepped(t, s, members, faults, witnesses, curp.Options{Mistakes: m, SyncAfter: after})
 	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
 	s.completed = func(n *node, c protocol.Completion) {
@@ -120,6 +145,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	}
 	s.out.Reset()
 	for range 20 { // who agrees with whom is no news
+		s.hold()
 		all := s.packets
 		s.packets = nil
 		for _, p := range all {
@@ -130,7 +156,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 		}
 	}
 	s.out.Reset()
-	s.manual = disk == "manual"
+	s.manual, s.holds = disk == "manual", hold == "manual"
 	s.printf("master %s, backups %s, witnesses %s", name(1), names(s.view.Partitions[0].Backups), names(s.view.Partitions[0].Witnesses))
 }
 
@@ -304,6 +330,9 @@ func (s *steps) ids(d *datadriven.TestData, key string) (ids []view.MemberID) {
 }
 
 func (s *steps) nextView(d *datadriven.TestData) {
+	if d.HasArg("again") {
+		s.view = s.former
+	}
 	now := s.view.Partitions[0]
 	p := view.Partition{
 		Term: s.view.Epoch + 1, Master: s.ids(d, "master")[0], Backups: s.ids(d, "backups"), Learners: s.ids(d, "learners"),
@@ -328,6 +357,7 @@ func (s *steps) nextView(d *datadriven.TestData) {
 		s.view = before
 		return
 	}
+	s.former = before
 	s.begin()
 	text := fmt.Sprintf("epoch %d, term %d: master %s, backups %s, witnesses %s", s.view.Epoch, p.Term, name(p.Master), names(p.Backups), names(p.Witnesses))
 	if len(p.Learners) > 0 {

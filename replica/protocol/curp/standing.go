@@ -45,6 +45,8 @@ func (p *Protocol) Standing() Standing {
 // waitsFor says what a recovery waits for.
 func (p *Protocol) waitsFor(r *recovery) string {
 	switch {
+	case !r.hold.done:
+		return "its view is not known to be held by a quorum of members"
 	case len(r.formers) > 0:
 		return "no witness of a former term has told what it saved"
 	case !p.heldByAll():
