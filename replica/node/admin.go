@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
@@ -76,11 +77,39 @@ func fill(response *adminv1.StatusResponse, now *membership) {
 		}
 	}
 	for _, p := range status.Peers {
-		response.Peers = append(response.Peers, &adminv1.Peer{
-			Member: uint32(p.ID), Site: now.site(p.ID), Connected: p.Connected, Reachable: p.Reachable,
-			RttMicroseconds: p.RTT.Microseconds(), MinRttMicroseconds: p.MinRTT.Microseconds(), Refused: p.Refused,
-		})
+		response.Peers = append(response.Peers, peer(now, p))
 	}
+	for _, w := range status.Witnesses {
+		response.Witnesses = append(response.Witnesses, peer(now, w))
+	}
+	counts := now.counted()
+	for i, p := range status.Partitions {
+		response.Partitions = append(response.Partitions, part(p, counts[i]))
+	}
+}
+
+func peer(now *membership, p transport.Peer) *adminv1.Peer {
+	return &adminv1.Peer{
+		Member: uint32(p.ID), Site: now.site(p.ID), Connected: p.Connected, Reachable: p.Reachable,
+		RttMicroseconds: p.RTT.Microseconds(), MinRttMicroseconds: p.MinRTT.Microseconds(), Refused: p.Refused,
+	}
+}
+
+// partRoles are the roles as the admin port tells them.
+var partRoles = map[curp.Role]adminv1.PartRole{
+	curp.Master: adminv1.PartRole_MASTER, curp.Backup: adminv1.PartRole_BACKUP, curp.Learner: adminv1.PartRole_PART_LEARNER,
+}
+
+// part is what a member tells of its part in a partition.
+func part(p curp.Standing, counted updates) *adminv1.Part {
+	told := &adminv1.Part{
+		Term: p.Term, Role: partRoles[p.Role], Lost: p.Lost, Serving: p.Serving, Recovered: p.Serving && p.Recovered == p.Term,
+		Restarted: p.Restarted, Length: p.Last, Unsynced: uint64(p.Unsynced), Fast: counted.fast, Slow: counted.slow, Waits: p.Why,
+	}
+	for _, id := range p.CaughtUp {
+		told.CaughtUp = append(told.CaughtUp, uint32(id))
+	}
+	return told
 }
 
 // Configure implements adminv1.AdminServer.
@@ -97,7 +126,7 @@ func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*ad
 	return &adminv1.ConfigureResponse{}, nil
 }
 
-// SetLink implements adminv1.AdminServer. A link stays as it was set over changes of the view.
+// SetLink implements adminv1.AdminServer. The peer may be a witness. A link stays as it was set over changes of the view.
 func (a *admin) SetLink(_ context.Context, r *adminv1.SetLinkRequest) (*adminv1.SetLinkResponse, error) {
 	if err := a.meant(r.Cluster, r.Member); err != nil {
 		return nil, err
@@ -110,8 +139,8 @@ func (a *admin) SetLink(_ context.Context, r *adminv1.SetLinkRequest) (*adminv1.
 	n.linking.Lock()
 	defer n.linking.Unlock()
 	now := n.now.Load()
-	if peer == n.config.Self || !named(now.view, peer) {
-		return nil, status.Errorf(codes.InvalidArgument, "member %d has no peer %d", n.config.Self, peer)
+	if _, witness := now.view.Witness(peer); peer == n.config.Self || !named(now.view, peer) && !witness {
+		return nil, status.Errorf(codes.InvalidArgument, "member %d has no peer or witness %d", n.config.Self, peer)
 	}
 	n.cut[peer] = r.Blocked
 	if now.replica != nil {

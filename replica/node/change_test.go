@@ -34,7 +34,7 @@ type load struct {
 
 func newLoad(t testing.TB, protocol string) *load {
 	begin := time.Now()
-	l := &load{t: t, rmws: protocol == "Gryff", recorder: history.NewRecorder(func() time.Duration { return time.Since(begin) })}
+	l := &load{t: t, rmws: protocol != "ABD", recorder: history.NewRecorder(func() time.Duration { return time.Since(begin) })}
 	l.stopped, l.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() { l.stop(); l.clients.Wait() })
 	return l

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -33,7 +35,8 @@ type Config struct {
 	Issued  view.MemberID `json:"issued,omitempty"` // the highest ID ever given; 0: that of Members
 	Members []Member      `json:"members,omitempty"`
 	// Bootstrap says that the cluster is being created, so that an empty disk votes. A view that names its
-	// members' disks needs none.
+	// members' disks needs none. The view of a protocol with masters also names partitions and witnesses; it is given to
+	// the admin port, and never here.
 	Bootstrap bool `json:"bootstrap,omitempty"`
 
 	Directory  string             `json:"directory"` // the member's own
@@ -142,6 +145,9 @@ func (c Config) Validate() error {
 	if err := c.validateView(); err != nil {
 		return err
 	}
+	if err := c.validateParted(); err != nil {
+		return err
+	}
 	switch {
 	case c.Cluster == "":
 		return errors.New("cluster: give the cluster's identity")
@@ -190,6 +196,22 @@ func (c Config) validateView() error {
 	return usable(c.View())
 }
 
+// validateParted reports what a protocol with masters can't be started with.
+func (c Config) validateParted() error {
+	entry, err := catalog.Find(c.Protocol)
+	switch {
+	case err != nil:
+		return fmt.Errorf("protocol: %w", err)
+	case !entry.Parted:
+	case c.Durability != storage.Sync:
+		return fmt.Errorf("durability: protocol %s needs Sync, not %s: its masters and backups never vote on what a lost disk held, so each that "+
+			"forgets something has to be replaced", c.Protocol, c.Durability)
+	case len(c.Members) > 0:
+		return fmt.Errorf("members: leave them out with protocol %s: its view names partitions and witnesses, and is given to the admin port", c.Protocol)
+	}
+	return nil
+}
+
 // usable reports what keeps members from running in a view. The number of members is not asked here: a view that was
 // made while members change has as many as that takes.
 func usable(v view.View) error {
@@ -201,7 +223,20 @@ func usable(v view.View) error {
 			return fmt.Errorf("members: member %d has no address", m.ID)
 		}
 	}
+	for _, w := range v.Witnesses {
+		if w.Address == "" {
+			return fmt.Errorf("witnesses: witness %d has no address", w.ID)
+		}
+	}
 	return nil
+}
+
+// fits reports what keeps this member from running in a view.
+func (c *Config) fits(v view.View) error {
+	if err := usable(v); err != nil {
+		return err
+	}
+	return runtime.CheckPartitions(v, c.Protocol, c.Shards)
 }
 
 // View is the membership that the file tells; its epoch is 0 if it tells none.

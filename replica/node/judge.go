@@ -52,6 +52,13 @@ func ids(v view.View) (all []view.MemberID) {
 	return all
 }
 
+func witnesses(v view.View) (all []view.MemberID) {
+	for _, w := range v.Witnesses {
+		all = append(all, w.ID)
+	}
+	return all
+}
+
 // judge says whether a member takes on a view that it is offered. It does not if it holds that view already; whatever
 // else speaks against it is an error for the one who offers.
 func judge(held, offered view.View, c *Config) (bool, error) {
@@ -61,7 +68,7 @@ func judge(held, offered view.View, c *Config) (bool, error) {
 	if offered.Cluster != c.Cluster {
 		return refuse(codes.FailedPrecondition, "the view is of cluster %q, this member's is %s", offered.Cluster, c.Cluster)
 	}
-	if err := usable(offered); err != nil {
+	if err := c.fits(offered); err != nil {
 		return refuse(codes.InvalidArgument, "%v", err)
 	}
 	switch {

@@ -29,17 +29,39 @@ type membership struct {
 	replica *runtime.Replica // nil: it serves nobody, as role and why say
 	role    adminv1.Role     // without a replica
 	why     string
-	held    *holding // not nil: a replica follows, and serves what comes in until then
+	held    *holding  // not nil: a replica follows, and serves what comes in until then
+	before  []updates // by partition: those of earlier replicas of this process
 }
 
-// site is where a member is, as far as the view tells.
+// updates counts those that clients submitted to this member, of one partition.
+type updates struct{ fast, slow uint64 }
+
+// site is where a member or a witness is, as far as the view tells.
 func (m *membership) site(id view.MemberID) string { return site(m.view, id) }
 
 func site(v view.View, id view.MemberID) string {
 	if i := v.Index(id); i >= 0 {
 		return v.Members[i].Site
 	}
-	return ""
+	w, _ := v.Witness(id)
+	return w.Site
+}
+
+// counted adds up what the replica of the moment and those before it counted.
+func (m *membership) counted() (all []updates) {
+	all = make([]updates, len(m.before))
+	copy(all, m.before)
+	if m.replica == nil {
+		return all
+	}
+	for i, p := range m.replica.Partitions() {
+		if i == len(all) {
+			all = append(all, updates{})
+		}
+		all[i].fast += p.Fast
+		all[i].slow += p.Slow
+	}
+	return all
 }
 
 // Submit implements server.Store: operations go to the replica of the moment, or to the one that follows.
@@ -91,10 +113,15 @@ func (n *node) openDisk() error {
 	return nil
 }
 
-// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; away are those who
-// did not answer in it, and carried is what was under way, which goes on before the replica takes anything else, if
-// there is one.
-func (n *node) begin(ctx context.Context, away []view.MemberID, carried []*runtime.Carried) error {
+// heard is what the replica of the view before knew of the others.
+type heard struct {
+	away      []view.MemberID // did not answer
+	distances *transport.Distances
+}
+
+// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; carried is what was
+// under way in it, which goes on before the replica takes anything else, if there is one. Continued says that another replica of this process had the disk before.
+func (n *node) begin(ctx context.Context, continued bool, from heard, carried []*runtime.Carried) error {
 	v := n.store.View()
 	switch {
 	case v.Epoch == 0:
@@ -109,8 +136,8 @@ func (n *node) begin(ctx context.Context, away []view.MemberID, carried []*runti
 	}
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
-		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store,
-		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: away, TransferRate: int(c.transferRate()),
+		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, Continued: continued,
+		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: from.away, Distances: from.distances, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
 		Limits:      c.limits(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
@@ -121,17 +148,21 @@ func (n *node) begin(ctx context.Context, away []view.MemberID, carried []*runti
 	}
 	n.linking.Lock()
 	defer n.linking.Unlock()
-	for _, m := range v.Members {
-		if n.cut[m.ID] {
-			if err := replica.Block(m.ID, transport.Outgoing|transport.Incoming); err != nil {
+	for _, id := range append(ids(v), witnesses(v)...) {
+		if n.cut[id] {
+			if err := replica.Block(id, transport.Outgoing|transport.Incoming); err != nil {
 				return errors.Join(err, replica.Close())
 			}
 		}
 	}
 	replica.Resume(carried)
-	n.now.Store(&membership{view: v, replica: replica})
+	var before []updates
+	if last := n.now.Load(); last != nil {
+		before = last.before
+	}
+	n.now.Store(&membership{view: v, replica: replica, before: before})
 	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()),
-		zap.Bool("joint", v.Joint()))
+		zap.Bool("joint", v.Joint()), zap.Int("partitions", len(v.Partitions)))
 	return nil
 }
 
@@ -213,7 +244,7 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 	held := &holding{}
 	n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, held: held,
 		why: fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)})
-	carried, err := n.replace(ctx, before.replica)
+	carried, err := n.replace(ctx, before)
 	if err != nil {
 		n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, why: "this member failed"})
 	}
@@ -231,18 +262,21 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 
 // replace ends the replica, if there is one, and begins what the view on the disk says. The operations that were under
 // way go on there; whoever finds no replica then has to end them.
-func (n *node) replace(ctx context.Context, replica *runtime.Replica) (carried []*runtime.Carried, err error) {
-	var away []view.MemberID
-	if replica != nil {
-		away = replica.Away()
+func (n *node) replace(ctx context.Context, last *membership) (carried []*runtime.Carried, err error) {
+	var heard heard
+	if replica := last.replica; replica != nil {
+		heard.away, heard.distances = replica.Away(), replica.Distances()
 		if carried, err = replica.Carry(); err != nil {
 			return carried, err
 		}
 		if err := n.store.Reboot(); err != nil {
 			return carried, err
 		}
+		next := *n.now.Load()
+		next.before = last.counted()
+		n.now.Store(&next)
 	}
-	return carried, n.begin(context.WithoutCancel(ctx), away, carried)
+	return carried, n.begin(context.WithoutCancel(ctx), last.replica != nil, heard, carried)
 }
 
 // configure offers a view, and waits until the member acts in it.

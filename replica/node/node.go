@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/meter"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
@@ -101,7 +103,7 @@ func (n *node) run(ctx context.Context) error {
 	n.peers = &peerDoor{listener: n.listeners.peer, log: n.log}
 	go n.peers.run() // until its listener is closed
 	// A stop that comes now is one in order, once everything is there.
-	if err := n.begin(context.WithoutCancel(ctx), nil, nil); err != nil {
+	if err := n.begin(context.WithoutCancel(ctx), false, heard{}, nil); err != nil {
 		return errors.Join(err, n.store.Close(), n.listeners.close())
 	}
 	if err := n.open(); err != nil {
@@ -255,6 +257,9 @@ func (n *node) Ready() error {
 	switch err := now.replica.Err(); {
 	case err != nil:
 		return err
+	case lost(now.replica.Partitions()) != nil:
+		p := lost(now.replica.Partitions())
+		return fmt.Errorf("this member can't be the %s of partition %d, and has to be replaced: %s", p.Role, p.Partition, p.Why)
 	case !now.replica.Votes():
 		return errors.New("this member does not vote yet: its disk was empty, and it fetches the others' state first")
 	case !now.replica.Complete():
@@ -274,6 +279,17 @@ func (n *node) Quorum() error {
 	}
 	if !now.replica.Quorum() {
 		return errors.New("no quorum in reach, or this member does not vote yet; see the admin port's status")
+	}
+	if i := now.replica.Unserved(); i >= 0 {
+		return fmt.Errorf("the master of partition %d, member %d, is not in reach or does not serve yet", i, now.view.Partitions[i].Master)
+	}
+	return nil
+}
+
+// lost is the first partition whose part this member's disk can't fill, or nil.
+func lost(parts []curp.Standing) *curp.Standing {
+	if i := slices.IndexFunc(parts, func(p curp.Standing) bool { return p.Lost }); i >= 0 {
+		return &parts[i]
 	}
 	return nil
 }

@@ -2,11 +2,14 @@ package node
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/runtime"
+	"github.com/georegister/georegister/replica/transport"
 )
 
 // watchEvery is the pause between two looks at the member's condition.
@@ -21,7 +24,7 @@ func (n *node) watch(ctx context.Context) {
 	var seen condition
 	for {
 		if now := n.now.Load(); now != of {
-			of, seen = now, condition{} // another view: everything is news
+			of, seen = now, condition{parts: seen.parts} // another view: everything else is news
 		}
 		if of.replica != nil {
 			seen = n.changed(of, seen, of.replica.Status())
@@ -40,6 +43,14 @@ type condition struct {
 	voter, quorum bool
 	done          bool            // its part of the change, if members change
 	peers         []peerCondition // in the order of the view
+	witnesses     []peerCondition // as well
+	parts         []partCondition // by partition; over the changes of the view
+}
+
+type partCondition struct {
+	role          curp.Role
+	lost, serving bool
+	why           string
 }
 
 type peerCondition struct {
@@ -55,6 +66,7 @@ func (n *node) changed(of *membership, last condition, status runtime.Status) co
 		now.voter = now.voter && s.Voter
 	}
 	switch {
+	case len(status.Partitions) > 0: // its parts say more
 	case now.voter && !last.voter:
 		n.log.Info("Member votes")
 	case !now.voter && (last.voter || !last.known):
@@ -69,28 +81,63 @@ func (n *node) changed(of *membership, last condition, status runtime.Status) co
 	case c.Joint && !last.known:
 		n.log.Info("Members change", zap.Bool("transfers", c.Transfers))
 	}
-	for i, p := range status.Peers {
-		now.peers = append(now.peers, peerCondition{p.Reachable, p.Refused})
-		var before peerCondition
-		if i < len(last.peers) {
-			before = last.peers[i]
-		}
-		peer := n.log.With(zap.Uint32("peer", uint32(p.ID)), zap.String("site", of.site(p.ID)))
-		switch {
-		case p.Reachable && !before.reachable:
-			peer.Info("Peer reached", zap.Duration("rtt", p.RTT))
-		case !p.Reachable && before.reachable:
-			peer.Warn("Peer lost")
-		}
-		if p.Refused != "" && p.Refused != before.refused {
-			peer.Error("Peer refuses this member", zap.String("reason", p.Refused))
-		}
-	}
+	now.peers = n.changedPeers(of, "Peer", last.peers, status.Peers)
+	now.witnesses = n.changedPeers(of, "Witness", last.witnesses, status.Witnesses)
+	now.parts = n.changedParts(last.parts, status.Partitions)
 	switch {
 	case now.quorum && !last.quorum:
 		n.log.Info("Quorum reached: clients are served")
 	case !now.quorum && (last.quorum || !last.known):
 		n.log.Warn("No quorum: clients are not served")
+	}
+	return now
+}
+
+// changedPeers logs what differs about peers, or witnesses: what says which.
+func (n *node) changedPeers(of *membership, what string, last []peerCondition, peers []transport.Peer) (now []peerCondition) {
+	for i, p := range peers {
+		now = append(now, peerCondition{p.Reachable, p.Refused})
+		var before peerCondition
+		if i < len(last) {
+			before = last[i]
+		}
+		peer := n.log.With(zap.Uint32(strings.ToLower(what), uint32(p.ID)), zap.String("site", of.site(p.ID)))
+		switch {
+		case p.Reachable && !before.reachable:
+			peer.Info(what+" reached", zap.Duration("rtt", p.RTT))
+		case !p.Reachable && before.reachable:
+			peer.Warn(what + " lost")
+		}
+		if p.Refused != "" && p.Refused != before.refused {
+			peer.Error(what+" refuses this member", zap.String("reason", p.Refused))
+		}
+	}
+	return now
+}
+
+// changedParts logs what differs about the member's parts in partitions.
+func (n *node) changedParts(last []partCondition, parts []curp.Standing) (now []partCondition) {
+	for i, p := range parts {
+		is := partCondition{p.Role, p.Lost, p.Serving, p.Why}
+		now = append(now, is)
+		var was partCondition
+		if i < len(last) {
+			was = last[i]
+		}
+		if is == was {
+			continue
+		}
+		log := n.log.With(zap.Int("partition", i), zap.Uint64("term", p.Term), zap.Stringer("role", p.Role))
+		switch {
+		case p.Lost:
+			log.Error("Member's disk can't fill its part in a partition: it has to be replaced", zap.String("reason", p.Why))
+		case p.Role == curp.Master && p.Serving:
+			log.Info("Member is the master of a partition, and serves")
+		case p.Role == curp.Master:
+			log.Info("Member is the master of a partition, and does not serve yet", zap.String("waits", p.Why))
+		case p.Role != was.role:
+			log.Info("Member's part in a partition is another one", zap.Stringer("before", was.role))
+		}
 	}
 	return now
 }

@@ -130,6 +130,7 @@ func (s *shard) carry() {
 	for _, q := range s.shut() {
 		s.keep(q)
 	}
+	s.publishStanding() // counts of what ended since the last one
 }
 
 func (s *shard) keep(q request) {

@@ -59,7 +59,9 @@ type Options struct {
 	Nearest []view.MemberID
 	// Away are members that did not answer when the replica of the view before stopped: they are asked last until they
 	// are heard (Replica.Away).
-	Away      []view.MemberID
+	Away []view.MemberID
+	// Distances are what the replica of the view before had measured (Replica.Distances). Nil: nothing is known.
+	Distances *transport.Distances
 	Functions *register.Registry // nil: the built-in ones
 	Limits    register.Limits    // zero: register.DefaultLimits
 	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost

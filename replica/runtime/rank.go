@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -44,6 +45,9 @@ func (r *Replica) Away() (all []view.MemberID) {
 	}
 	return all
 }
+
+// Distances is what was measured of peers and witnesses: the next replica goes on with it (Options.Distances).
+func (r *Replica) Distances() *transport.Distances { return r.transport.Distances() }
 
 // first is the order in which peers are asked before anything is heard of them.
 func (o *Options) first() []view.MemberID {

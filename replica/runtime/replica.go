@@ -88,7 +88,7 @@ func (r *Replica) open() (err error) {
 	}
 	r.transport, err = transport.Start(transport.Options{
 		View: o.View, Self: o.Self, Protocol: o.Protocol, Shards: o.Shards, Listener: o.Listener,
-		Handler: r.receive, Newer: o.Newer, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
+		Handler: r.receive, Distances: o.Distances, Newer: o.Newer, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
 	})
 	if err != nil {
 		return err

@@ -67,11 +67,11 @@ type peer struct {
 	sent      atomic.Uint64
 	received  atomic.Uint64
 	dropped   atomic.Uint64
-	rtts      roundTrips
+	rtts      *roundTrips
 }
 
 func newPeer(t *Transport, m view.Member) (*peer, error) {
-	p := &peer{transport: t, member: m, called: make(chan struct{}, 1)}
+	p := &peer{transport: t, member: m, called: make(chan struct{}, 1), rtts: t.distances.to(m.ID)}
 	connection, err := connect(m.Address, p.dial)
 	if err != nil {
 		return nil, err

@@ -4,10 +4,30 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/georegister/georegister/replica/view"
 )
 
 // window is how many round trips are remembered.
 const window = 64
+
+// Distances is what a transport has measured, for the one of the next view.
+type Distances struct {
+	start time.Time // of the clock that they were measured by
+	of    map[view.MemberID]*roundTrips
+}
+
+// Distances is what is known of peers and witnesses: the transport of the next view goes on with it (Options.Distances), and
+// does not take for away who was heard a moment ago.
+func (t *Transport) Distances() *Distances { return t.distances }
+
+// to is the memory for a peer or a witness.
+func (d *Distances) to(id view.MemberID) *roundTrips {
+	if d.of[id] == nil {
+		d.of[id] = &roundTrips{}
+	}
+	return d.of[id]
+}
 
 // roundTrips remembers the latest round trips to a peer.
 type roundTrips struct {

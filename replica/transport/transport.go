@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -62,6 +63,8 @@ type Options struct {
 	OneWayDelay func(from view.MemberID) time.Duration
 	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
 	Jitter func(from view.MemberID) time.Duration
+	// Distances are those of the transport of the view before, which has ended. Nil: nothing is known.
+	Distances *Distances
 	// Newer is told each view of a later epoch that a peer answers with. It is called from the transport's own
 	// goroutines, so it must not wait for Close. Nil: nobody is told.
 	Newer  func(view.View)
@@ -77,7 +80,7 @@ type Transport struct {
 	order     []*peer // by position in the view
 	links     map[view.MemberID]*link
 	witnesses []*link // by position in the view
-	start     time.Time
+	distances *Distances
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
 	closing   sync.Once
@@ -107,7 +110,12 @@ func Start(o Options) (*Transport, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Transport{
-		options: o, view: told, peers: map[view.MemberID]*peer{}, links: map[view.MemberID]*link{}, start: time.Now(), cancel: cancel,
+		options: o, view: told, peers: map[view.MemberID]*peer{}, links: map[view.MemberID]*link{},
+		distances: &Distances{start: time.Now(), of: map[view.MemberID]*roundTrips{}}, cancel: cancel,
+	}
+	if d := o.Distances; d != nil {
+		t.distances.start = d.start
+		maps.Copy(t.distances.of, d.of)
 	}
 	for _, m := range o.View.Members {
 		if m.ID == o.Self {
@@ -239,7 +247,7 @@ func (t *Transport) close() error {
 }
 
 // clock is this member's own time, for round trips.
-func (t *Transport) clock() time.Duration { return time.Since(t.start) }
+func (t *Transport) clock() time.Duration { return time.Since(t.distances.start) }
 
 func (t *Transport) hello(to view.MemberID) *peerv1.Hello {
 	o := &t.options

@@ -51,7 +51,7 @@ type link struct {
 	sent      atomic.Uint64
 	received  atomic.Uint64
 	dropped   atomic.Uint64
-	rtts      roundTrips
+	rtts      *roundTrips
 }
 
 // questions are on their way to a witness.
@@ -61,7 +61,7 @@ type questions struct {
 }
 
 func newLink(t *Transport, w view.Witness) (*link, error) {
-	l := &link{transport: t, witness: w, wake: make(chan struct{}, 1)}
+	l := &link{transport: t, witness: w, wake: make(chan struct{}, 1), rtts: t.distances.to(w.ID)}
 	connection, err := connect(w.Address, l.dial)
 	if err != nil {
 		return nil, err

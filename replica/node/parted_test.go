@@ -1,0 +1,526 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/runtime"
+	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/transport"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+	"github.com/georegister/georegister/witness"
+	"github.com/georegister/georegister/witness/manage"
+	"github.com/georegister/georegister/witness/server"
+)
+
+// parted is a cluster of a protocol with masters, in this process: members, a witness beside each, and who manages them.
+type parted struct {
+	t         testing.TB
+	members   cast
+	witnesses map[view.MemberID]*witnessed
+	order     []view.MemberID // of members
+	view      view.View
+	placement manager.Placement
+	heard     map[[2]view.MemberID]time.Time // when one member said last that it hears another, or was asked first
+}
+
+// suspectAfter is for how long the manager takes nobody for away whom a member has not heard, or not yet.
+const suspectAfter = 2 * time.Second
+
+// hears reports whether a member counts as hearing another one.
+func (p *parted) hears(id view.MemberID, peer *adminv1.Peer) bool {
+	pair := [2]view.MemberID{id, view.MemberID(peer.Member)}
+	last, known := p.heard[pair]
+	if !known || peer.Reachable {
+		last = time.Now()
+		p.heard[pair] = last
+	}
+	return time.Since(last) < suspectAfter
+}
+
+// witnessed is a witness in this process.
+type witnessed struct {
+	config witness.Config
+	conn   *manage.Conn
+	stop   context.CancelFunc
+	ended  chan struct{}
+}
+
+func (p *parted) witness(c witness.Config) *witnessed {
+	p.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	w := &witnessed{config: c, stop: stop, ended: make(chan struct{})}
+	w.conn = manage.Dial("c", view.MemberID(c.Self), c.Listen.Peer)
+	go func() {
+		defer close(w.ended)
+		if err := witness.Run(ctx, c, witness.Options{}); err != nil {
+			p.t.Errorf("witness %d: %v", c.Self, err)
+		}
+	}()
+	p.t.Cleanup(func() {
+		stop()
+		<-w.ended
+		_ = w.conn.Close()
+	})
+	return w
+}
+
+// end stops a witness.
+func (w *witnessed) end() {
+	w.stop()
+	<-w.ended
+}
+
+// newParted founds a cluster of that many members, each at a site of its own, with as many partitions, and has all of them served.
+func newParted(t testing.TB, size int) *parted {
+	t.Helper()
+	p := &parted{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}
+	p.order = manager.PairedIDs(0, size)
+	var named []view.Witness
+	for _, id := range p.order {
+		c := waiting(t, id, storage.Sync)
+		c.Protocol, c.Shards, c.Distances = "CURP", size, nil
+		p.members[id] = run(t, c)
+		other := manager.WitnessOf(id)
+		p.witnesses[other] = p.witness(witness.Config{
+			Cluster: "c", Self: uint32(other), Directory: filepath.Join(t.TempDir(), fmt.Sprint(other)), Durability: witness.Sync,
+			Listen: witness.Listen{Peer: free(t)},
+		})
+		named = append(named, view.Witness{ID: other, Site: c.Site, Address: p.witnesses[other].config.Listen.Peer, Beside: id})
+	}
+	var founders []manager.Founder
+	for i, id := range p.order {
+		founders = append(founders, p.members[id].founder(t))
+		w := &named[i]
+		await(t, "a witness names its disk", func() bool {
+			report, err := p.witnesses[w.ID].conn.Report(t.Context())
+			w.Disk = report.Disk
+			return err == nil
+		})
+	}
+	v, err := manager.Found("c", founders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.placement = manager.Placement{Partitions: size, Faults: (size - 1) / 2}
+	if p.view, err = manager.Place(v, named, p.placement); err != nil {
+		t.Fatal(err)
+	}
+	p.tell()
+	p.settle()
+	return p
+}
+
+// tell gives the view to all members that run.
+func (p *parted) tell() {
+	p.t.Helper()
+	for _, id := range p.order {
+		if r := p.members[id]; r.up() {
+			if err := r.configure(p.t, p.view); err != nil {
+				p.t.Fatalf("member %d: %v", id, err)
+			}
+		}
+	}
+}
+
+func (r *running) up() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// snapshot asks everybody.
+func (p *parted) snapshot() manager.Snapshot {
+	p.t.Helper()
+	s := manager.Snapshot{View: p.view, Placement: p.placement}
+	for _, id := range p.order {
+		if !p.members[id].up() {
+			continue
+		}
+		got := p.members[id].status(p.t)
+		report := manager.MemberReport{Member: id, Disk: got.Disk, Digest: got.Digest}
+		for _, peer := range append(got.Peers, got.Witnesses...) {
+			if p.hears(id, peer) {
+				report.Hears = append(report.Hears, view.MemberID(peer.Member))
+			}
+		}
+		for _, part := range got.Partitions {
+			told := manager.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered, Restarted: part.Restarted, Length: part.Length}
+			for _, learner := range part.CaughtUp {
+				told.CaughtUp = append(told.CaughtUp, view.MemberID(learner))
+			}
+			report.Partitions = append(report.Partitions, told)
+		}
+		s.Members = append(s.Members, report)
+	}
+	for _, w := range p.witnesses {
+		ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+		select {
+		case <-w.ended:
+		default:
+			if report, err := w.conn.Report(ctx); err == nil {
+				s.Witnesses = append(s.Witnesses, report)
+			}
+		}
+		cancel()
+	}
+	return s
+}
+
+// manage does once what a manager does, and reports whether there was anything to do or to wait for.
+func (p *parted) manage() (busy bool) {
+	p.t.Helper()
+	s := p.snapshot()
+	begin, end := manager.Lives(s)
+	for _, l := range begin {
+		w, _ := p.view.Witness(l.Witness)
+		if err := p.witnesses[l.Witness].conn.Start(p.t.Context(), l.Partition, l.Term, w.Disk); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for _, l := range end {
+		if err := p.witnesses[l.Witness].conn.End(p.t.Context(), l.Partition, l.Term); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	decision := manager.Partitions(s)
+	if decision.Changed() {
+		p.t.Logf("epoch %d: %s", decision.Next.Epoch, strings.Join(decision.Changes, "; "))
+		p.view = decision.Next
+		p.tell()
+	}
+	return decision.Changed() || len(begin)+len(end)+len(decision.Waits) > 0
+}
+
+// settle manages until every partition is served.
+func (p *parted) settle() {
+	p.t.Helper()
+	await(p.t, "every partition is served", func() bool {
+		p.manage()
+		return p.served()
+	})
+}
+
+// served reports whether every member reaches the masters, and these serve in the view and have recovered.
+func (p *parted) served() bool {
+	for _, part := range p.view.Partitions {
+		if len(part.Formers) > 0 || !p.members[part.Master].up() {
+			return false
+		}
+	}
+	for _, id := range p.order {
+		if r := p.members[id]; r.up() {
+			if code, _ := r.probe("/quorumz"); code != http.StatusOK {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// kill ends a member as a crash would: nothing that it says arrives any more.
+func (p *parted) kill(id view.MemberID) {
+	p.t.Helper()
+	r := p.members[id]
+	for _, other := range append(ids(p.view), witnesses(p.view)...) {
+		if other != id {
+			p.cut(id, other, true)
+		}
+	}
+	r.stop()
+	if <-r.ended; r.err != nil {
+		p.t.Fatal(r.err)
+	}
+}
+
+// cut cuts or mends a member's side of a link.
+func (p *parted) cut(id, other view.MemberID, blocked bool) {
+	p.t.Helper()
+	_, err := p.members[id].admin.SetLink(p.t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: uint32(id), Peer: uint32(other), Blocked: blocked})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *parted) do(id view.MemberID, op register.Operation) register.Result {
+	p.t.Helper()
+	done := make(chan register.Result, 1)
+	p.members[id].node.Submit(op, patience, func(r register.Result) { done <- r })
+	return <-done
+}
+
+func (p *parted) must(id view.MemberID, op register.Operation) register.Result {
+	p.t.Helper()
+	r := p.do(id, op)
+	if r.Status != register.OK {
+		p.t.Fatalf("member %d: %s of %s: %s: %s", id, op.Kind, op.Key, r.Status, r.Message)
+	}
+	return r
+}
+
+func (p *parted) write(id view.MemberID, key, value string) register.Result {
+	p.t.Helper()
+	return p.must(id, register.Operation{Kind: register.Write, Key: key, Value: register.Value(value)})
+}
+
+func (p *parted) expect(id view.MemberID, key, value string) register.Result {
+	p.t.Helper()
+	r := p.must(id, register.Operation{Kind: register.Read, Key: key})
+	if string(r.Value) != value {
+		p.t.Fatalf("member %d reads %q of %s, want %q", id, r.Value, key, value)
+	}
+	return r
+}
+
+// keys are some of a partition.
+func (p *parted) keys(partition, count int) (keys []string) {
+	for i := 0; len(keys) < count; i++ {
+		if key := fmt.Sprint("key-", i); runtime.Shard(key, len(p.view.Partitions)) == partition {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func TestPartitionsServe(t *testing.T) {
+	p := newParted(t, 3)
+	number := 0
+	for _, key := range append(p.keys(0, 2), append(p.keys(1, 2), p.keys(2, 2)...)...) {
+		for _, id := range p.order {
+			number++
+			value := fmt.Sprint("value-", number)
+			p.write(id, key, value)
+			for _, reader := range p.order {
+				p.expect(reader, key, value)
+			}
+			r := p.must(id, register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("+")}}})
+			if string(r.Value) == value {
+				t.Errorf("an append left %q", r.Value)
+			}
+			p.expect(p.order[number%3], key, value+"+")
+		}
+	}
+	fast := uint64(0)
+	for i, part := range p.view.Partitions {
+		for _, id := range p.order {
+			got := p.members[id].status(t)
+			told := got.Partitions[i]
+			want := adminv1.PartRole_PART_ROLE_UNSPECIFIED
+			switch id {
+			case part.Master:
+				want = adminv1.PartRole_MASTER
+			case part.Backups[0]:
+				want = adminv1.PartRole_BACKUP
+			}
+			if told.Role != want || told.Term != 1 || told.Lost || told.Serving != (want == adminv1.PartRole_MASTER) || told.Recovered != told.Serving {
+				t.Errorf("member %d of partition %d: %v", id, i, told)
+			}
+			fast += told.Fast
+			if got.Role != adminv1.Role_VOTER || !got.Quorum || got.VotingShards != 3 || len(got.Witnesses) != 3 || !got.Witnesses[2].Reachable ||
+				got.Witnesses[2].Site != "site-5" || got.Witnesses[2].RttMicroseconds == 0 {
+				t.Errorf("member %d: %v", id, got)
+			}
+		}
+	}
+	if fast == 0 {
+		t.Error("no update took one round trip")
+	}
+	p.describesMetrics(1)
+}
+
+// describesMetrics looks for the metrics of a member in the documentation.
+func (p *parted) describesMetrics(id view.MemberID) {
+	p.t.Helper()
+	_, metrics := p.members[id].probe("/metrics")
+	documentation, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, found := range []string{
+		"georegister_partition_role", "georegister_partition_serving", "georegister_partition_lost", "georegister_partition_term",
+		"georegister_partition_unsynced", "georegister_partition_updates_total", "georegister_witness_reachable",
+		"georegister_witness_rtt_seconds", "georegister_witness_messages_sent_total", "georegister_witness_messages_dropped_total",
+	} {
+		if !strings.Contains(metrics, "\n"+found+"{") {
+			p.t.Errorf("metrics lack %s", found)
+		}
+		if !strings.Contains(string(documentation), "`"+found+"{") {
+			p.t.Errorf("docs/operations.md does not tell about %s", found)
+		}
+	}
+}
+
+// What was acknowledged and that no backup has is recovered from a witness when the master is gone.
+func TestAMasterIsLost(t *testing.T) {
+	p := newParted(t, 3)
+	part := p.view.Partitions[0]
+	master, backup := part.Master, part.Backups[0]
+	client := p.order[2]
+	if client == master || client == backup {
+		t.Fatalf("partition 0 is %+v", part)
+	}
+	keys := p.keys(0, 20)
+	p.write(client, keys[19], "synced")
+	p.expect(backup, keys[19], "synced")
+	p.cut(master, backup, true)
+	for _, key := range keys[:10] {
+		if r := p.write(client, key, "of "+key); !r.Fast || r.RoundTrips != 1 {
+			t.Errorf("a write that nothing conflicts with: %+v", r)
+		}
+	}
+	p.kill(master)
+	p.settle()
+	if now := p.view.Partitions[0]; now.Master != backup {
+		t.Errorf("partition 0 is %+v, and its backup was %d", now, backup)
+	}
+	for _, id := range []view.MemberID{backup, client} {
+		for _, key := range keys[:10] {
+			p.expect(id, key, "of "+key)
+		}
+		p.expect(id, keys[19], "synced")
+		p.write(id, keys[11], fmt.Sprint("new ", id))
+	}
+	p.expect(backup, keys[11], fmt.Sprint("new ", client))
+	// It comes back on its disk, is told the view, and takes part again.
+	p.members[master] = run(t, p.members[master].config)
+	await(t, "the member that came back has what is its part", func() bool {
+		p.manage()
+		return p.served() && p.view.Partitions[0].Master == master && len(p.view.Partitions[0].Backups) == 1
+	})
+	for _, key := range keys[:10] {
+		p.expect(master, key, "of "+key)
+	}
+}
+
+// While a witness is away, updates wait for the backups.
+func TestAWitnessIsAway(t *testing.T) {
+	p := newParted(t, 3)
+	part := p.view.Partitions[0]
+	client := p.order[2]
+	keys := p.keys(0, 4)
+	if r := p.write(client, keys[0], "1"); !r.Fast {
+		t.Errorf("with all witnesses: %+v", r)
+	}
+	away := part.Witnesses[0]
+	p.witnesses[away].end()
+	if r := p.write(client, keys[1], "2"); r.Fast {
+		t.Errorf("without the witness: %+v", r)
+	}
+	for _, id := range p.order {
+		p.expect(id, keys[1], "2")
+	}
+	p.witnesses[away] = p.witness(p.witnesses[away].config)
+	await(t, "one round trip again", func() bool {
+		return p.write(client, keys[2], fmt.Sprint(time.Now().UnixNano())).Fast
+	})
+	p.cut(client, away, true)
+	await(t, "the witness is not reached", func() bool {
+		for _, w := range p.members[client].status(t).Witnesses {
+			if w.Member == uint32(away) {
+				return !w.Reachable
+			}
+		}
+		return false
+	})
+	if r := p.write(client, keys[3], "3"); r.Fast {
+		t.Errorf("without the link to the witness: %+v", r)
+	}
+}
+
+// Members that restart on their disks go on in the same term.
+func TestPartedMembersRestart(t *testing.T) {
+	p := newParted(t, 3)
+	keys := p.keys(0, 3)
+	p.write(1, keys[0], "before")
+	before := p.view.Digest()
+	for _, id := range p.order {
+		p.members[id] = p.members[id].again(t)
+		await(t, "it serves", func() bool { return p.served() })
+		p.expect(id, keys[0], "before")
+		p.write(id, keys[1], fmt.Sprint("of ", id))
+		p.expect(1, keys[1], fmt.Sprint("of ", id))
+	}
+	for _, id := range p.order {
+		if got := p.members[id].status(t); got.Digest != before || got.Boot != 2 || got.Partitions[0].Term != 1 {
+			t.Errorf("member %d: %v", id, got)
+		}
+	}
+}
+
+// Masters are lost and come back under load, and no client of another member sees anything fail.
+func TestMastersComeAndGoUnderLoad(t *testing.T) {
+	p := newParted(t, 3)
+	l := newLoad(t, "CURP")
+	l.at(p.members[3], 2)
+	l.at(p.members[5], 2)
+	l.progress(200)
+	p.kill(1)
+	p.settle()
+	l.progress(200)
+	p.members[1] = run(t, p.members[1].config)
+	await(t, "it is a master again", func() bool {
+		p.manage()
+		return p.served() && p.view.Partitions[0].Master == 1
+	})
+	l.progress(200)
+	l.judge()
+	if got := p.members[3].status(t).Partitions[0]; got.Fast == 0 {
+		t.Errorf("over all views: %v", got)
+	}
+}
+
+// A member whose disk is lost is not ready, and says why.
+func TestALostPartIsTold(t *testing.T) {
+	p := newParted(t, 3)
+	p.write(1, "k", "v")
+	p.kill(3)
+	c := p.members[3].config
+	c.Directory = filepath.Join(t.TempDir(), "another")
+	p.members[3] = run(t, c)
+	await(t, "it is told the view by its peers", func() bool { return p.members[3].status(t).Epoch == 1 || p.members[3].configure(t, p.view) == nil })
+	code, text := p.members[3].probe("/readyz")
+	if code != http.StatusServiceUnavailable || !strings.Contains(text, "and has to be replaced: its disk is empty") {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	got := p.members[3].status(t)
+	if got.Role != adminv1.Role_LEARNER || got.VotingShards == 3 || !got.Partitions[1].Lost || got.Partitions[1].Waits == "" {
+		t.Errorf("status: %v", got)
+	}
+}
+
+func TestViewsWithoutTheirPartitionsAreRefused(t *testing.T) {
+	c := waiting(t, 1, storage.Sync)
+	c.Protocol, c.Shards, c.Distances = "CURP", 3, nil
+	r := run(t, c)
+	v, err := manager.Found("c", []manager.Founder{r.founder(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.configure(t, v); err == nil || !strings.Contains(err.Error(), "the view of epoch 1 has 0, and 3 shards need one each") {
+		t.Errorf("no partitions: %v", err)
+	}
+	v.Witnesses = []view.Witness{{ID: 2, Site: "site-1", Disk: "d", Beside: 1}}
+	if err := r.configure(t, v); err == nil || !strings.Contains(err.Error(), "witness 2 has no address") {
+		t.Errorf("a witness that can't be reached: %v", err)
+	}
+	v.Witnesses = nil
+	v.Partitions = []view.Partition{{Term: 1, Master: 1}}
+	other := run(t, waiting(t, 1, storage.Sync)) // Gryff
+	if err := other.configure(t, v); err == nil || !strings.Contains(err.Error(), "protocol Gryff has none") {
+		t.Errorf("a protocol without masters: %v", err)
+	}
+}
+
+var _ = [1]struct{}{}[transport.WitnessWireVersion-server.WireVersion] // who asks and who answers speak of the same
