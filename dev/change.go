@@ -178,6 +178,10 @@ func (c *Cluster) Abandon() error {
 // Recover goes on with one member alone, after a quorum was lost for good. All others are killed, and their disks
 // removed. It says what that costs.
 func (c *Cluster) Recover(ctx context.Context, name string) (string, error) {
+	if r := &c.directory.record; r.partitioned() { // this never changes
+		return "", fmt.Errorf("protocol %s: one member can't go on alone, since what masters acknowledged may be with witnesses only; "+
+			"restart what is down", r.Protocol)
+	}
 	observations := c.Observe(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()

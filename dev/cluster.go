@@ -4,11 +4,8 @@ package dev
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -60,6 +57,7 @@ type Cluster struct {
 	mu       sync.Mutex // one command at a time; it guards the record too
 	cut      map[link]bool
 	progress *progress // of the latest change of members; nil: there was none
+	waiting  string    // for what the partitions wait; empty: for nothing
 
 	membersMu sync.Mutex
 	members   []*member // by ID
@@ -71,13 +69,12 @@ type Cluster struct {
 
 // member is one member of a cluster, running or not.
 type member struct {
+	slot
 	record     memberRecord
 	connection *grpc.ClientConn
 	admin      adminv1.AdminClient
 	telling    atomic.Bool // it is being told a view
-
-	mu      sync.Mutex
-	process *process
+	witness    *sidecar    // nil: the protocol has none
 }
 
 // link is an unordered pair of members.
@@ -127,8 +124,18 @@ func (c *Cluster) open(r memberRecord) error {
 		return fmt.Errorf("site %s: connect to its admin port: %w", r.Label, err)
 	}
 	m := &member{record: r, connection: connection, admin: adminv1.NewAdminClient(connection)}
-	if err := c.run(m); err != nil {
-		return errors.Join(err, connection.Close())
+	if r.Witness != 0 {
+		m.witness = newSidecar(c.directory.record.Cluster, r)
+	}
+	for _, u := range m.units() {
+		if err := c.run(u); err != nil {
+			for _, started := range m.units() {
+				if p := started.current(); p != nil {
+					p.kill()
+				}
+			}
+			return errors.Join(err, m.disconnect())
+		}
 	}
 	c.membersMu.Lock()
 	defer c.membersMu.Unlock()
@@ -148,29 +155,6 @@ func (c *Cluster) say(format string, args ...any) {
 	if c.options.Report != nil {
 		c.options.Report(fmt.Sprintf(format, args...))
 	}
-}
-
-// run starts a member that does not run.
-func (c *Cluster) run(m *member) error {
-	path := c.directory.member(m.record)
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("site %s: make its directory: %w", m.record.Label, err)
-	}
-	config, err := json.MarshalIndent(c.config(m), "", "  ")
-	if err != nil {
-		return fmt.Errorf("site %s: encode its configuration: %w", m.record.Label, err)
-	}
-	if err := replaceFile(filepath.Join(path, configFile), append(config, '\n')); err != nil {
-		return fmt.Errorf("site %s: %w", m.record.Label, err)
-	}
-	p, err := startProcess(c.options.Binary, path)
-	if err != nil {
-		return fmt.Errorf("site %s: %w", m.record.Label, err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.process = p
-	return nil
 }
 
 // config is what a member is started with now. Who the others are, it is told once it runs.
@@ -200,6 +184,9 @@ func (c *Cluster) config(m *member) node.Config {
 	for _, other := range c.directory.record.Members {
 		if c.cut[between(m.record.ID, other.ID)] {
 			config.Blocked = append(config.Blocked, other.ID)
+			if other.Witness != 0 {
+				config.Blocked = append(config.Blocked, other.Witness)
+			}
 		}
 	}
 	return config
@@ -230,41 +217,6 @@ func durability(d v1alpha1.Durability) storage.Durability {
 		return storage.Memory
 	}
 	return storage.Sync
-}
-
-// Kill ends the members of a site as a crash would.
-func (c *Cluster) Kill(site string) error {
-	return c.each(site, func(m *member) error {
-		p := m.current()
-		if !p.running() {
-			return fmt.Errorf("%s is not running", m.record.Label)
-		}
-		p.kill()
-		return nil
-	})
-}
-
-// Restart starts the members of a site again, on their disks; those that run are stopped first.
-func (c *Cluster) Restart(site string) error {
-	return c.each(site, func(m *member) error {
-		if p := m.current(); p.running() {
-			if err := p.stop(stopWithin); err != nil {
-				return fmt.Errorf("%s: %w", m.record.Label, err)
-			}
-		}
-		return c.run(m)
-	})
-}
-
-// Wipe kills the members of a site, removes their disks and starts them on empty ones, which the view does not name.
-func (c *Cluster) Wipe(site string) error {
-	return c.each(site, func(m *member) error {
-		m.current().kill()
-		if err := os.RemoveAll(c.directory.disk(m.record)); err != nil {
-			return fmt.Errorf("%s: remove its disk: %w", m.record.Label, err)
-		}
-		return c.run(m)
-	})
 }
 
 // Partition cuts all links between two sites, in both directions.
@@ -309,33 +261,19 @@ func (c *Cluster) Heal() error {
 	return errors.Join(errs...)
 }
 
-// setLink tells a member, if it runs; else it will be told when it starts.
+// setLink tells a member, if it runs; else it will be told when it starts. A witness is on the side of its member.
 func (c *Cluster) setLink(m, peer *member, blocked bool) error {
 	if !m.current().running() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), linkTimeout)
 	defer cancel()
-	_, err := m.admin.SetLink(ctx, &adminv1.SetLinkRequest{
-		Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID), Peer: uint32(peer.record.ID), Blocked: blocked,
-	}, grpc.WaitForReady(true))
-	if err != nil {
-		return fmt.Errorf("%s: set the link to %s: %w", m.record.Label, peer.record.Label, err)
-	}
-	return nil
-}
-
-// each changes the members of a site, one after the other.
-func (c *Cluster) each(site string, change func(*member) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	members, err := c.find(site)
-	if err != nil {
-		return err
-	}
-	for _, m := range members {
-		if err := change(m); err != nil {
-			return err
+	for _, id := range peer.ids() {
+		_, err := m.admin.SetLink(ctx, &adminv1.SetLinkRequest{
+			Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID), Peer: uint32(id), Blocked: blocked,
+		}, grpc.WaitForReady(true))
+		if err != nil {
+			return fmt.Errorf("%s: set the link to %s: %w", m.record.Label, peer.record.Label, err)
 		}
 	}
 	return nil
@@ -357,13 +295,6 @@ func (c *Cluster) find(site string) ([]*member, error) {
 	return found, nil
 }
 
-// current is the latest process of the member.
-func (m *member) current() *process {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.process
-}
-
 // Close stops all members and removes a temporary data directory. It returns what did not go in order.
 func (c *Cluster) Close() error {
 	c.stop()
@@ -375,14 +306,12 @@ func (c *Cluster) Close() error {
 	var group sync.WaitGroup
 	for i, m := range members {
 		group.Go(func() {
-			if err := m.current().stop(stopWithin); err != nil {
-				errs[i] = fmt.Errorf("site %s: %w", m.record.Label, err)
-			}
+			errs[i] = m.stop()
 		})
 	}
 	group.Wait()
 	for _, m := range members {
-		errs = append(errs, m.connection.Close())
+		errs = append(errs, m.disconnect())
 	}
 	return errors.Join(append(errs, c.directory.close())...)
 }

@@ -72,7 +72,7 @@ func actions() []action {
 		return func(err error) (string, error) { return fmt.Sprintf(format, args...), err }
 	}
 	return []action{
-		{"kill", "SITE", 1, 1, "end the members of a site as a crash would; their disks stay",
+		{"kill", "SITE", 1, 1, "end the members of a site as a crash would; their disks stay (SITE/witness: a CURP witness alone)",
 			func(c *Console, _ context.Context, a []string) (string, error) {
 				return done("killed %s; `restart %s` brings it back", a[0], a[0])(c.cluster.Kill(a[0]))
 			}, false},
@@ -166,15 +166,26 @@ func Help() string {
 
 // status is the table, with what happened lately: since the tables that this console made before.
 func (c *Console) status(ctx context.Context, _ []string) (string, error) {
-	return strings.Join(c.Table(ctx), "\n"), nil
+	return strings.Join(c.table(ctx, 0), "\n"), nil
 }
 
-// Table observes the cluster and renders it.
-func (c *Console) Table(ctx context.Context) []string {
+// maxRows is how many partitions a table that stays on the screen has, to leave room for the rest.
+const maxRows = 8
+
+// Table observes the cluster and renders it, as far as it fits.
+func (c *Console) Table(ctx context.Context) []string { return c.table(ctx, maxRows) }
+
+func (c *Console) table(ctx context.Context, partitions int) []string {
 	observations := c.cluster.Observe(ctx)
+	v, label, waiting := c.cluster.partitions()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lines := c.rates.Table(observations, time.Now())
+	now := time.Now()
+	lines := c.rates.Table(observations, now)
+	lines = append(lines, c.rates.Partitions(v, label, observations, partitions, now)...)
+	if waiting != "" {
+		lines = append(lines, "waiting: "+waiting)
+	}
 	if going := c.cluster.changing(); going != "" {
 		lines = append(lines, going)
 	}

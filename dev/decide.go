@@ -28,6 +28,9 @@ type report struct {
 	serves   bool   // it votes, and reaches a quorum
 	crashed  string // why its process ended by itself; empty: it did not
 	silent   bool   // nothing was heard of it for a while
+	// told is what it says of its partitions and of whom it hears; nil: it does not answer, or has just started.
+	told    *manager.MemberReport
+	witness *manager.WitnessReport // of the witness beside it; nil: there is none, or it does not answer
 }
 
 // lost is whether nothing is to be expected of the member as things are.
@@ -38,6 +41,7 @@ type step struct {
 	view      view.View // to record, and to tell from then on; epoch 0: none
 	abandoned string    // to note with it
 	over      bool      // the change is
+	because   []string  // why, for each partition that it changes
 	waits     string    // for what, in words
 }
 
@@ -45,13 +49,21 @@ type step struct {
 // before, but to abandon a change.
 func (r *record) next(reports map[view.MemberID]report) (step, error) {
 	c := r.Change
+	var partitions step
+	if r.View.Epoch > 0 && r.partitioned() {
+		if partitions = r.arrange(reports); partitions.view.Epoch > 0 {
+			return partitions, nil
+		}
+	}
 	switch {
 	case r.View.Epoch == 0:
 		return r.found(reports)
+	case r.View.Joint() && r.partitioned():
+		return step{waits: partitions.waits}, nil
 	case r.View.Joint():
 		return r.inJoint(reports)
 	case c == nil:
-		return step{}, nil
+		return step{waits: partitions.waits}, nil
 	case c.Abandoned == "" && !r.changed():
 		return r.begin(reports)
 	}
@@ -87,6 +99,9 @@ func (r *record) found(reports map[view.MemberID]report) (step, error) {
 		return step{waits: r.labels(unnamed) + " to name its empty disk"}, nil
 	}
 	v, err := manager.Found(r.Cluster, founders)
+	if err == nil && r.partitioned() {
+		return r.place(v, reports)
+	}
 	return step{view: v}, err
 }
 
@@ -190,7 +205,7 @@ func holders(reports map[view.MemberID]report) map[view.MemberID]string {
 	return digests
 }
 
-// labels names members to people.
+// labels names members to people; label knows witnesses too.
 func (r *record) labels(ids []view.MemberID) string {
 	var names []string
 	for _, id := range ids {

@@ -13,16 +13,21 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // record is what a data directory keeps from one run to the next, in recordFile.
 type record struct {
-	Cluster  string         `json:"cluster"` // the cluster's identity
-	Protocol string         `json:"protocol"`
-	Shards   int            `json:"shards"`
-	Sites    []string       `json:"sites"`   // the labels of those that it was made with
-	Members  []memberRecord `json:"members"` // by ID: those of the view, newcomers, and those that leave
-	Issued   view.MemberID  `json:"issued"`  // the highest ID that a process ever had
+	Cluster  string `json:"cluster"` // the cluster's identity
+	Protocol string `json:"protocol"`
+	Shards   int    `json:"shards"`
+	// Faults is how many losses a partition survives, where shards are partitions with masters; 0: they are not.
+	Faults int `json:"faults,omitempty"`
+	// Homes are the sites of the masters, in turn, as far as they have members; those that came later follow.
+	Homes   []string       `json:"homes,omitempty"`
+	Sites   []string       `json:"sites"`   // the labels of those that it was made with
+	Members []memberRecord `json:"members"` // by ID: those of the view, newcomers, and those that leave
+	Issued  view.MemberID  `json:"issued"`  // the highest ID that a process ever had, of a member or a witness
 	// View is the one that members are told; it is written here before any of them is. Epoch 0: none yet.
 	View   view.View `json:"view"`
 	Change *change   `json:"change,omitempty"` // that is going on
@@ -33,6 +38,8 @@ type memberRecord struct {
 	Site  string        `json:"site"`
 	Label string        `json:"label"` // the site's name, numbered if it has several members
 	Ports ports         `json:"ports"`
+	// Witness is the ID of the one beside it; 0: the protocol has none.
+	Witness view.MemberID `json:"witness,omitempty"`
 }
 
 // ports of a member on the loopback interface.
@@ -42,6 +49,8 @@ type ports struct {
 	Peer  int `json:"peer"`
 	Admin int `json:"admin"`
 	HTTP  int `json:"http"`
+	// Witness is the port of the witness beside it; 0: there is none.
+	Witness int `json:"witness,omitempty"`
 }
 
 const recordFile = "cluster.json"
@@ -82,6 +91,7 @@ func openDirectory(path string, manifest *v1alpha1.GeoRegisterCluster) (*directo
 	if err := d.record.fits(fresh); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}
+	d.record.Faults = fresh.Faults // the partitions follow
 	if d.record.View.Epoch > 0 && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
 		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran here; "+
 			"remove the directory or use another --data", path)
@@ -94,10 +104,16 @@ func newRecord(manifest *v1alpha1.GeoRegisterCluster) record {
 		Cluster:  manifest.Name + "-" + randomText(),
 		Protocol: manifest.Spec.Protocol, Shards: manifest.Spec.ShardCount(),
 	}
+	if manifest.Spec.Partitioned() {
+		r.Faults = manifest.Spec.Faults()
+		for _, site := range manifest.Spec.Sites {
+			r.Homes = append(r.Homes, site.Name)
+		}
+	}
 	for _, site := range manifest.Spec.Sites {
 		for i := range site.MemberCount() {
-			r.Issued++
-			m := memberRecord{ID: r.Issued, Site: site.Name, Label: site.Name}
+			m := memberRecord{Site: site.Name, Label: site.Name}
+			m.ID, m.Witness = r.issue()
 			if site.MemberCount() > 1 {
 				m.Label = fmt.Sprintf("%s-%d", site.Name, i+1)
 			}
@@ -144,9 +160,33 @@ func (r *record) newcomer(site string) view.MemberID {
 	for n := 2; taken(label); n++ {
 		label = fmt.Sprintf("%s-%d", site, n)
 	}
-	r.Issued++
-	r.Members = append(r.Members, memberRecord{ID: r.Issued, Site: site, Label: label})
-	return r.Issued
+	m := memberRecord{Site: site, Label: label}
+	m.ID, m.Witness = r.issue()
+	r.Members = append(r.Members, m)
+	return m.ID
+}
+
+// issue gives the next member its ID, and the witness beside it, if it has one.
+func (r *record) issue() (member, witness view.MemberID) {
+	if !r.partitioned() {
+		r.Issued++
+		return r.Issued, 0
+	}
+	member = manager.PairedIDs(r.Issued, 1)[0]
+	r.Issued = manager.WitnessOf(member)
+	return member, r.Issued
+}
+
+// partitioned reports whether each shard has a master, backups and witnesses.
+func (r *record) partitioned() bool { return r.Faults > 0 }
+
+// founders is the highest ID of a member that the directory was made with.
+func (r *record) founders() view.MemberID {
+	if !r.partitioned() {
+		return view.MemberID(len(r.Sites))
+	}
+	ids := manager.PairedIDs(0, len(r.Sites))
+	return ids[len(ids)-1]
 }
 
 // find is the record of a member; nil if there is none.
@@ -159,10 +199,15 @@ func (r *record) find(id view.MemberID) *memberRecord {
 	return nil
 }
 
-// label names a member to people.
+// label names a member, or a witness, to people.
 func (r *record) label(id view.MemberID) string {
 	if m := r.find(id); m != nil {
 		return m.Label
+	}
+	for _, m := range r.Members {
+		if id != 0 && m.Witness == id {
+			return m.Label + witnessSuffix
+		}
 	}
 	return fmt.Sprintf("member %d", id)
 }
@@ -180,14 +225,19 @@ func (d *directory) save() error {
 // members that came later are numbered.
 func (d *directory) member(m memberRecord) string {
 	name := m.Label
-	if int(m.ID) > len(d.record.Sites) {
+	if m.ID > d.record.founders() {
 		name = fmt.Sprintf("%s.%d", m.Label, m.ID)
 	}
 	return filepath.Join(d.path, "members", name)
 }
 
-// disk is what a wipe removes.
+// disk is what a wipe removes, and so is witnessDisk.
 func (d *directory) disk(m memberRecord) string { return filepath.Join(d.member(m), "disk") }
+
+// witness is the directory of the witness beside a member: its configuration, log and disk.
+func (d *directory) witness(m memberRecord) string { return filepath.Join(d.member(m), "witness") }
+
+func (d *directory) witnessDisk(m memberRecord) string { return filepath.Join(d.witness(m), "disk") }
 
 // close removes a temporary directory.
 func (d *directory) close() error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,7 +29,11 @@ const (
 func (c *Cluster) drive(ctx context.Context) {
 	heard := map[view.MemberID]time.Time{}
 	for ctx.Err() == nil {
+		var witnesses map[view.MemberID]*manager.WitnessReport
+		var asking sync.WaitGroup
+		asking.Go(func() { witnesses = c.askWitnesses(ctx) })
 		observations := c.Observe(ctx)
+		asking.Wait()
 		if ctx.Err() != nil {
 			return
 		}
@@ -37,13 +42,16 @@ func (c *Cluster) drive(ctx context.Context) {
 			if o.Status != nil || heard[o.ID].IsZero() {
 				heard[o.ID] = time.Now()
 			}
-			reports[o.ID] = o.report(time.Since(heard[o.ID]) > silentAfter)
+			r := o.report(time.Since(heard[o.ID]) > silentAfter)
+			r.witness = witnesses[o.ID]
+			reports[o.ID] = r
 		}
 		pause := restEvery
 		if busy := c.advance(reports, observations); busy {
 			pause = pollEvery
 		}
 		c.tell(ctx, reports)
+		c.live(ctx, reports)
 		select {
 		case <-time.After(pause):
 		case <-c.woken:
@@ -64,6 +72,9 @@ func (o Observation) report(silent bool) report {
 	if s.View != nil {
 		r.view = wire.FromProto(s.View)
 	}
+	if !o.Fresh {
+		r.told = told(o.ID, s)
+	}
 	return r
 }
 
@@ -78,10 +89,12 @@ func (c *Cluster) advance(reports map[view.MemberID]report, observations []Obser
 	} else if err == nil && s.view.Epoch > 0 {
 		err = c.adopt(s)
 	}
+	c.waiting = ""
 	if r.Change == nil {
 		if err != nil {
 			c.say("%v", err)
 		}
+		c.waiting = s.waits
 		return r.View.Epoch == 0 || !manager.Committed(r.View, holders(reports))
 	}
 	if err != nil {
@@ -107,8 +120,13 @@ func (c *Cluster) adopt(s step) error {
 		}
 		return err
 	}
+	for _, why := range s.because {
+		c.tellLine("epoch %d: %s", r.View.Epoch, why)
+	}
 	switch {
-	case r.Change == nil:
+	case r.Change == nil || len(s.because) > 0:
+	case r.View.Joint() && s.abandoned != "":
+		c.progress.line("giving the change up: %s", s.abandoned)
 	case r.View.Joint():
 		c.progress.line("epoch %d: %s", r.View.Epoch, r.Change.describe(r))
 	case s.abandoned != "":
@@ -117,6 +135,15 @@ func (c *Cluster) adopt(s step) error {
 		c.progress.line("epoch %d: the members are %s", r.View.Epoch, r.labels(members(r.View)))
 	}
 	return nil
+}
+
+// tellLine says something about the change that is going on, or to whoever watches if there is none.
+func (c *Cluster) tellLine(format string, args ...any) {
+	if c.directory.record.Change != nil {
+		c.progress.line(format, args...)
+		return
+	}
+	c.say(format, args...)
 }
 
 func members(v view.View) (ids []view.MemberID) {
@@ -157,7 +184,7 @@ func (c *Cluster) drop(m *member) {
 	c.members = slices.DeleteFunc(c.members, func(o *member) bool { return o == m })
 	c.membersMu.Unlock()
 	c.background.Go(func() {
-		if err := errors.Join(m.current().stop(stopWithin), m.connection.Close(), os.RemoveAll(c.directory.member(m.record))); err != nil {
+		if err := errors.Join(m.stop(), m.disconnect(), os.RemoveAll(c.directory.member(m.record))); err != nil {
 			c.say("%s: %v", m.record.Label, err)
 		}
 	})

@@ -26,6 +26,7 @@ const (
 	Removed  State = "removed" // the view is without it; it is about to be stopped
 	Down     State = "down"    // killed or stopped by the user
 	Crashed  State = "crashed" // it ended by itself
+	Running  State = "running" // a witness: its process runs
 )
 
 // Observation is how a member is at a moment.
@@ -40,6 +41,17 @@ type Observation struct {
 	GRPC   string
 	HTTP   string
 	Status *adminv1.StatusResponse // nil unless its process answers
+	Fresh  bool                    // its process started a moment ago
+	// Witness is the one beside it; nil: the protocol has none.
+	Witness *WitnessObservation
+}
+
+// WitnessObservation is how the process of a witness is at a moment.
+type WitnessObservation struct {
+	Label  string
+	State  State  // Running, Down or Crashed
+	Reason string // Crashed: why
+	PID    int
 }
 
 // Observe asks all members how they are, and returns them by ID.
@@ -59,6 +71,10 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	o := Observation{
 		ID: m.record.ID, Label: m.record.Label, Site: m.record.Site, State: Down, PID: p.pid(),
 		Redis: loopback(m.record.Ports.Redis), GRPC: loopback(m.record.Ports.GRPC), HTTP: loopback(m.record.Ports.HTTP),
+		Fresh: time.Since(p.started) < freshFor,
+	}
+	if m.witness != nil {
+		o.Witness = m.witness.observe()
 	}
 	if reason := p.crashed(); reason != "" {
 		o.State, o.Reason = Crashed, reason
@@ -90,6 +106,18 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	return o
 }
 
+func (w *sidecar) observe() *WitnessObservation {
+	p := w.current()
+	o := &WitnessObservation{Label: w.name(), State: Down, PID: p.pid()}
+	switch o.Reason = p.crashed(); {
+	case o.Reason != "":
+		o.State = Crashed
+	case p.running():
+		o.State = Running
+	}
+	return o
+}
+
 // reading sums up what the member's clients did.
 func (o Observation) reading() meter.Reading {
 	var sum meter.Reading
@@ -114,6 +142,9 @@ func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 			if v.Epoch > 0 && v.Before().Index(o.ID) < 0 ||
 				len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
 				continue
+			}
+			if o.Witness != nil && o.Witness.State == Crashed {
+				return fmt.Errorf("%s crashed: %s; its log is in %s", o.Witness.Label, o.Witness.Reason, c.directory.path)
 			}
 			if served[o.Label] = served[o.Label] || o.State == Serving; served[o.Label] {
 				continue

@@ -67,8 +67,8 @@ func (p *portPicker) any() (int, error) {
 }
 
 // assign gives every member its ports. Those of an earlier run are kept where they are free. A Redis base
-// port that is not 0 is the first member's, the others follow; it is an error if one is taken, or a port for peers of
-// members that have a view: it tells where they are. Those of a run that was killed take a moment to end.
+// port that is not 0 is the first member's, the others follow; it is an error if one is taken, or a port for peers, or of a
+// witness, of members that have a view: it tells where they are. Those of a run that was killed take a moment to end.
 func assign(members []memberRecord, redisBase int, viewed bool) error {
 	for deadline := time.Now().Add(stopWithin); ; time.Sleep(pollEvery) {
 		var picker portPicker
@@ -93,7 +93,7 @@ func (e *peerPortTaken) Error() string {
 func assignMore(newcomers, others []memberRecord) error {
 	var picker portPicker
 	for _, m := range others {
-		picker.avoid = append(picker.avoid, m.Ports.Redis, m.Ports.GRPC, m.Ports.Peer, m.Ports.Admin, m.Ports.HTTP)
+		picker.avoid = append(picker.avoid, m.Ports.Redis, m.Ports.GRPC, m.Ports.Peer, m.Ports.Admin, m.Ports.HTTP, m.Ports.Witness)
 	}
 	return picker.assign(newcomers, 0, false)
 }
@@ -106,11 +106,15 @@ func (p *portPicker) assign(members []memberRecord, redisBase int, viewed bool) 
 	next := firstRedisPort + 10*rand.IntN((firstPort-firstRedisPort)/10) // sites side by side, clusters apart
 	for i := range members {
 		m := &members[i].Ports
-		for _, port := range []*int{&m.GRPC, &m.Peer, &m.Admin, &m.HTTP} {
+		needed := []*int{&m.GRPC, &m.Peer, &m.Admin, &m.HTTP}
+		if members[i].Witness != 0 {
+			needed = append(needed, &m.Witness)
+		}
+		for _, port := range needed {
 			if *port != 0 && p.take(*port) {
 				continue
 			}
-			if port == &m.Peer && viewed {
+			if *port != 0 && (port == &m.Peer || port == &m.Witness) && viewed {
 				return &peerPortTaken{*port, members[i].Label}
 			}
 			free, err := p.any()

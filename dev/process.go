@@ -16,26 +16,27 @@ import (
 // errorPrefix begins the last line of a member that says why it ends.
 const errorPrefix = "georegister: "
 
-// process is a member that runs as a child.
+// process is a member, or a witness, that runs as a child.
 type process struct {
 	command *exec.Cmd
 	input   io.Closer // the child ends when it ends, also if this process is killed
 	log     *os.File
 	ended   chan struct{} // closed when the child has ended
+	started time.Time
 	errors  *tail
 	mu      sync.Mutex
 	wanted  bool // it was told to end
 	err     error
 }
 
-// startProcess starts `BINARY replica --config FILE` with its log in the member's directory.
-func startProcess(binary, directory string) (*process, error) {
+// startProcess starts `BINARY SUBCOMMAND --config FILE` with its configuration and its log in a directory of its own.
+func startProcess(binary, subcommand, directory string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(directory, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	p := &process{ended: make(chan struct{}), errors: &tail{}, log: log}
-	p.command = exec.Command(binary, "replica", "--config", filepath.Join(directory, configFile))
+	p := &process{ended: make(chan struct{}), errors: &tail{}, log: log, started: time.Now()}
+	p.command = exec.Command(binary, subcommand, "--config", filepath.Join(directory, configFile))
 	p.command.Stdout = log
 	p.command.Stderr = io.MultiWriter(log, p.errors)
 	// Its own group: Ctrl-C on the terminal is for this process, which ends the children in order.
@@ -143,4 +144,23 @@ func (t *tail) last() string {
 	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(t.text), "\n")
 	return lines[len(lines)-1]
+}
+
+// slot holds the latest process of a member or a witness.
+type slot struct {
+	mu      sync.Mutex
+	process *process
+}
+
+// current is that process, running or not.
+func (s *slot) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+func (s *slot) set(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process = p
 }

@@ -14,7 +14,10 @@ import (
 const ratesOver = 5 * time.Second
 
 // Rates remembers readings, to tell what happened lately. It is not safe for concurrent use.
-type Rates struct{ samples map[string][]sample }
+type Rates struct {
+	samples map[string][]sample
+	updates map[string][]updatesAt
+}
 
 type sample struct {
 	at      time.Time
@@ -23,7 +26,9 @@ type sample struct {
 }
 
 // NewRates remembers nothing yet.
-func NewRates() *Rates { return &Rates{samples: map[string][]sample{}} }
+func NewRates() *Rates {
+	return &Rates{samples: map[string][]sample{}, updates: map[string][]updatesAt{}}
+}
 
 // since adds a reading and returns what happened between the oldest one that counts and it.
 func (r *Rates) since(o Observation, now time.Time) (meter.Reading, time.Duration) {
@@ -45,7 +50,11 @@ func (r *Rates) Table(observations []Observation, now time.Time) []string {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	var reasons []string // below the table: one long word would push every column out of sight
-	fmt.Fprintln(t, "SITE\tSTATE\tOPS/S\tP50\tP99\tFAST PATH\tREDIS\tGRPC\tPID")
+	heading := "SITE\tSTATE\tOPS/S\tP50\tP99\tFAST PATH\tREDIS\tGRPC\tPID"
+	if len(observations) > 0 && observations[0].Witness != nil {
+		heading += "\tWITNESS"
+	}
+	fmt.Fprintln(t, heading)
 	for _, o := range observations {
 		reading, over := r.since(o, now)
 		rate, p50, p99, fast := "-", "-", "-", "-"
@@ -59,7 +68,17 @@ func (r *Rates) Table(observations []Observation, now time.Time) []string {
 		if o.Reason != "" {
 			reasons = append(reasons, o.Label+" "+string(o.State)+": "+o.Reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", o.Label, o.State, rate, p50, p99, fast, o.Redis, o.GRPC, o.PID)
+		beside := ""
+		if w := o.Witness; w != nil {
+			beside = "\t" + string(w.State)
+			if w.State == Running {
+				beside = fmt.Sprintf("\t%d", w.PID)
+			}
+			if w.Reason != "" {
+				reasons = append(reasons, w.Label+" "+string(w.State)+": "+w.Reason)
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d%s\n", o.Label, o.State, rate, p50, p99, fast, o.Redis, o.GRPC, o.PID, beside)
 	}
 	_ = t.Flush() // to memory
 	return append(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"), reasons...)

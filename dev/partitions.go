@@ -1,0 +1,241 @@
+package dev
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// freshFor is how long a member that starts is not asked whom it hears: it has to connect first. If all restart at once,
+// they would suspect each other.
+const freshFor = 1500 * time.Millisecond
+
+// told is what decisions on partitions go by: what the member says of itself, and whom it hears.
+func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {
+	r := &manager.MemberReport{Member: id, Disk: s.Disk, Digest: s.Digest, Epoch: s.GetView().GetEpoch()}
+	for _, p := range slices.Concat(s.Peers, s.Witnesses) {
+		if p.Reachable {
+			r.Hears = append(r.Hears, view.MemberID(p.Member))
+		}
+	}
+	for _, p := range s.Partitions {
+		part := manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Length: p.Length}
+		for _, learner := range p.CaughtUp {
+			part.CaughtUp = append(part.CaughtUp, view.MemberID(learner))
+		}
+		r.Partitions = append(r.Partitions, part)
+	}
+	return r
+}
+
+// placement is how partitions are to be kept by the members of a plain view: as the manifest wants it, as far as they are
+// enough. A site keeps its place in the order of homes when its member is replaced.
+func (r *record) placement(v view.View) manager.Placement {
+	p := manager.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2)}
+	var there []string
+	for _, m := range v.Members {
+		if !slices.Contains(there, m.Site) {
+			there = append(there, m.Site)
+		}
+	}
+	place := func(site string) int {
+		if i := slices.Index(r.Homes, site); i >= 0 {
+			return i
+		}
+		return len(r.Homes)
+	}
+	slices.SortStableFunc(there, func(a, b string) int { return place(a) - place(b) })
+	for i := range p.Partitions {
+		p.Homes = append(p.Homes, there[i%len(there)])
+	}
+	return p
+}
+
+// snapshot is what decisions on partitions are made from. That this process does not hear somebody is not in it.
+func (r *record) snapshot(reports map[view.MemberID]report) manager.Snapshot {
+	s := manager.Snapshot{View: r.View, Abandon: r.Change != nil && r.Change.Abandoned != ""}
+	s.Placement = r.placement(r.View.After())
+	if s.Abandon {
+		s.Placement = r.placement(r.View.Before())
+	}
+	for _, m := range r.Members {
+		if said := reports[m.ID].told; said != nil && r.View.Index(m.ID) >= 0 {
+			s.Members = append(s.Members, *said)
+		}
+		if said := reports[m.ID].witness; said != nil {
+			s.Witnesses, s.Named = append(s.Witnesses, *said), append(s.Named, m.sidecar(said.Disk))
+		}
+	}
+	return s
+}
+
+// place gives the first view its partitions, once the witnesses named their disks.
+func (r *record) place(v view.View, reports map[view.MemberID]report) (step, error) {
+	var witnesses []view.Witness
+	var unnamed []string
+	for _, m := range r.Members {
+		said := reports[m.ID].witness
+		if said == nil || said.Disk == "" {
+			unnamed = append(unnamed, r.label(m.Witness))
+			continue
+		}
+		witnesses = append(witnesses, m.sidecar(said.Disk))
+	}
+	if len(unnamed) > 0 {
+		return step{waits: strings.Join(unnamed, ", ") + " to name its empty disk"}, nil
+	}
+	v, err := manager.Place(v, witnesses, r.placement(v))
+	return step{view: v}, err
+}
+
+// sidecar is the witness beside a member, as a view has it.
+func (m memberRecord) sidecar(disk string) view.Witness {
+	return view.Witness{ID: m.Witness, Site: m.Site, Address: loopback(m.Ports.Witness), Disk: disk, Beside: m.ID}
+}
+
+// arrange decides on who is in the view, if a change is going on, and who keeps the partitions from now on. That a partition
+// waits for something alone hinders nothing else.
+func (r *record) arrange(reports map[view.MemberID]report) step {
+	if why := r.failed(reports); why != "" && r.View.Joint() && r.Change.Abandoned == "" {
+		return step{view: r.View, abandoned: why}
+	}
+	snapshot := r.snapshot(reports)
+	d := manager.Members(snapshot)
+	if !d.Changed() {
+		of := manager.Partitions(snapshot)
+		d.Next, d.Changes = of.Next, of.Changes
+		for _, waits := range of.Waits {
+			if !slices.Contains(d.Waits, waits) {
+				d.Waits = append(d.Waits, waits)
+			}
+		}
+	}
+	s := step{waits: r.names(strings.Join(d.Waits, "; "))}
+	if r.Change != nil {
+		s.abandoned = r.Change.Abandoned
+	}
+	if d.Changed() {
+		s.view = d.Next
+		for _, why := range d.Changes {
+			s.because = append(s.because, r.names(why))
+		}
+	}
+	return s
+}
+
+// numbered are the words with which decisions name members and witnesses.
+var numbered = regexp.MustCompile(`\b(members?|masters?|backups?|learners?|witness(?:es)?|become) (\d+|\[[\d ]*\])`)
+
+// names has a decision name members and witnesses as people know them.
+func (r *record) names(text string) string {
+	return numbered.ReplaceAllStringFunc(text, func(match string) string {
+		word, ids, _ := strings.Cut(match, " ")
+		var labels []string
+		for _, id := range strings.Fields(strings.Trim(ids, "[]")) {
+			n, _ := strconv.ParseUint(id, 10, 32) // digits
+			labels = append(labels, r.label(view.MemberID(n)))
+		}
+		return word + " " + cmp.Or(strings.Join(labels, ", "), "none")
+	})
+}
+
+// askWitnesses asks those that run for their lives. There is none of those that don't answer.
+func (c *Cluster) askWitnesses(ctx context.Context) map[view.MemberID]*manager.WitnessReport {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	members := c.all()
+	answers := make([]*manager.WitnessReport, len(members))
+	var group sync.WaitGroup
+	for i, m := range members {
+		if m.witness == nil || !m.witness.current().running() {
+			continue
+		}
+		group.Go(func() {
+			if r, err := m.witness.manager.Report(ctx); err == nil {
+				answers[i] = &r
+			}
+		})
+	}
+	group.Wait()
+	reports := map[view.MemberID]*manager.WitnessReport{}
+	for i, m := range members {
+		reports[m.record.ID] = answers[i]
+	}
+	return reports
+}
+
+// live has witnesses begin and end the lives that the recorded view wants, and does not wait for them.
+func (c *Cluster) live(ctx context.Context, reports map[view.MemberID]report) {
+	c.mu.Lock()
+	r := &c.directory.record
+	if !r.partitioned() || r.View.Epoch == 0 {
+		c.mu.Unlock()
+		return
+	}
+	s := r.snapshot(reports)
+	c.mu.Unlock()
+	start, end := manager.Lives(s)
+	for _, m := range c.all() {
+		w := m.witness
+		if w == nil {
+			continue
+		}
+		other := func(l manager.Life) bool { return l.Witness != w.id }
+		begins, ends := slices.DeleteFunc(slices.Clone(start), other), slices.DeleteFunc(slices.Clone(end), other)
+		if len(begins)+len(ends) == 0 || !w.busy.CompareAndSwap(false, true) {
+			continue
+		}
+		named, _ := s.View.Witness(w.id)
+		c.background.Go(func() {
+			defer w.busy.Store(false)
+			ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+			defer cancel()
+			if err := w.live(ctx, named.Disk, begins, ends); err != nil && ctx.Err() == nil {
+				w.complain(c, err)
+				return
+			}
+			c.wake()
+		})
+	}
+}
+
+// live begins and ends lives, one after the other.
+func (w *sidecar) live(ctx context.Context, disk string, begins, ends []manager.Life) error {
+	for _, l := range begins {
+		if err := w.manager.Start(ctx, l.Partition, l.Term, disk); err != nil {
+			return err
+		}
+	}
+	for _, l := range ends {
+		if err := w.manager.End(ctx, l.Partition, l.Term); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complain says what went wrong with a witness, once.
+func (w *sidecar) complain(c *Cluster, err error) {
+	text := err.Error()
+	if earlier := w.said.Swap(&text); w.current().running() && (earlier == nil || *earlier != text) {
+		c.say("%s: %s", w.name(), text)
+	}
+}
+
+// partitions are the recorded view, how people know those in it, and for what the partitions wait.
+func (c *Cluster) partitions() (v view.View, label func(view.MemberID) string, waiting string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.directory.record
+	r.Members = slices.Clone(r.Members)
+	return r.View, r.label, c.waiting
+}
