@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,10 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if s.WAN, err = r.wan(ctx, cluster); err != nil {
 		return s, err
 	}
+	var asking sync.WaitGroup
+	asking.Go(func() { r.askWitnesses(ctx, &s) })
 	r.ask(ctx, &s)
+	asking.Wait()
 	return s, nil
 }
 
@@ -363,7 +367,7 @@ func (r *Reconciler) node(ctx context.Context, s *world.Snapshot, name string) (
 	case err != nil:
 		return false, fmt.Errorf("read node %s: %w", name, err)
 	}
-	zone := world.Zone{Name: node.Labels[corev1.LabelTopologyZone], Labels: node.Labels}
+	zone := world.Zone{Name: node.Labels[corev1.LabelTopologyZone], Labels: node.Labels, Closed: node.Spec.Unschedulable}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			zone.Ready = condition.Status == corev1.ConditionTrue

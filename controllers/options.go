@@ -38,6 +38,8 @@ type Options struct {
 
 	// Members talks to the members.
 	Members members.Members
+	// Witnesses talks to those of clusters whose protocol has some. Without it such clusters are not founded.
+	Witnesses members.Witnesses
 	// Registry takes the operator's own metrics; nil for the one that MetricsAddress serves.
 	Registry prometheus.Registerer
 	Log      logr.Logger

@@ -83,6 +83,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 	err := errors.Join(
 		r.applier.Apply(ctx, cluster, plan.Apply),
 		r.applier.Prune(ctx, s.Cluster.UID, plan.Prune),
+		r.begin(ctx, s, plan.Lives),
 	)
 	if plan.Step != nil {
 		stepped := r.take(ctx, s, plan.Step)

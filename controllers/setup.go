@@ -139,11 +139,11 @@ func strip(object any) (any, error) {
 	return cache.TransformStripManagedFields()(object)
 }
 
-// stripNode keeps of a node where it is and whether it is ready.
+// stripNode keeps of a node where it is, whether it is ready, and whether it is about to be emptied.
 func stripNode(object any) (any, error) {
 	if n, ok := object.(*corev1.Node); ok {
 		n.ManagedFields, n.Annotations = nil, nil
-		n.Spec = corev1.NodeSpec{}
+		n.Spec = corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}
 		n.Status = corev1.NodeStatus{Conditions: n.Status.Conditions}
 	}
 	return object, nil

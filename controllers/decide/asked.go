@@ -70,7 +70,7 @@ func (s *situation) newcomers(there map[string]int) (all []view.Member) {
 			}
 		}
 		for ; missing > 0; missing-- {
-			for next++; s.Member(next) != nil || taken[next]; next++ {
+			for next = build.NextID(s.Cluster, next); s.Member(next) != nil || taken[next]; next = build.NextID(s.Cluster, next) {
 			}
 			taken[next] = true
 			all = append(all, view.Member{ID: next, Site: site.Name})

@@ -13,7 +13,7 @@ import (
 // turn ends a change as soon as it may be, one way or the other. It comes before the members are told of the joint view:
 // some may refuse it, as those of an image without joint views do, and to tell them again would be all that happens.
 func turn(s *situation) *outcome {
-	if !s.view.Joint() || s.quorumGone() {
+	if !s.view.Joint() || s.quorumGone() || s.partitioned() { // where there are partitions, keepPartitions ends it
 		return nil
 	}
 	if o := s.proceed(); o.step != nil {
@@ -24,6 +24,9 @@ func turn(s *situation) *outcome {
 
 // repair goes on with a change that was begun, and begins one that can't wait for updates.
 func repair(s *situation) *outcome {
+	if s.view.Joint() && s.partitioned() {
+		return waitFor("CatchingUp", "%s; %s", s.changing(), list(s.keeping().Waits))
+	}
 	if s.view.Joint() {
 		return s.proceed()
 	}
@@ -81,6 +84,8 @@ func (s *situation) missing(newcomers []view.Member) (missing []string) {
 	for _, m := range newcomers {
 		if r := s.report(m.ID); r == nil || r.Role != world.Waiting || r.View.Epoch > 0 || r.Disk == "" {
 			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		} else if s.Cluster.Spec.Partitioned() && s.witnessSilence(m) != "" {
+			missing = append(missing, fmt.Sprintf("the witness beside %s %s", name(m), s.witnessSilence(m)))
 		}
 	}
 	return missing

@@ -28,6 +28,9 @@ func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condi
 		serving.available(), s.progressing(o, members), serving.degraded(there), serving.quorumHealthy(), s.quorumIsLost(), s.viewKnown(o),
 		serving.toleratesZoneLoss(), s.paused(),
 	}
+	if s.Cluster.Spec.Partitioned() {
+		all = append(all, serving.partitionsServing())
+	}
 	if s.Cluster.Spec.Monitoring.Enabled {
 		all = append(all, s.monitoringReady())
 	}
@@ -46,7 +49,7 @@ func (s *situation) inForce() *situation {
 			continue
 		}
 		earlier := *s
-		earlier.view, earlier.digest = m.Report.View, m.Report.Digest
+		earlier.view, earlier.digest, earlier.decision = m.Report.View, m.Report.Digest, nil
 		if earlier.settled() && (force == s || earlier.view.Epoch > force.view.Epoch) {
 			force = &earlier
 		}
@@ -95,6 +98,9 @@ func (s *situation) available() metav1.Condition {
 	case serving == 0:
 		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NoMemberReady",
 			"A majority votes, but no member's pod is ready to take clients")
+	case len(s.unserved()) > 0:
+		return condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "PartitionNotServed",
+			"The keys of some shards can't be read or written: %s", list(s.unserved()))
 	}
 	return condition(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "%d of %d members serve clients",
 		serving, s.view.Size())

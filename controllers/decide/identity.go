@@ -81,6 +81,10 @@ func found(s *situation) *outcome {
 			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
 			continue
 		}
+		if s.Cluster.Spec.Partitioned() && s.witnessSilence(m) != "" {
+			missing = append(missing, fmt.Sprintf("the witness beside %s %s", name(m), s.witnessSilence(m)))
+			continue
+		}
 		m.Disk = r.Disk
 		founders = append(founders, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
 	}
@@ -89,6 +93,9 @@ func found(s *situation) *outcome {
 			"missing: %s", list(missing))
 	}
 	first, err := manager.Found(s.ClusterID, founders)
+	if err == nil && s.Cluster.Spec.Partitioned() {
+		first, err = s.place(first)
+	}
 	if err != nil {
 		return waitFor("CannotFound", "%s", sentence(err.Error()))
 	}

@@ -26,12 +26,14 @@ var rules = []func(*situation) *outcome{
 	recovery,
 	turn,
 	tell,
+	keepPartitions,
 	keep,
 	discard,
 	stop,
 	repair,
 	update,
 	edit,
+	settlePartitions,
 }
 
 // outcome is what a rule says: a step with its events, or what it waits for.
@@ -73,7 +75,7 @@ func Next(snapshot world.Snapshot) Plan {
 
 // plan makes the plan with a rule's outcome, which is nil if none had anything to do.
 func (s *situation) plan(o *outcome) Plan {
-	p := Plan{Again: soon}
+	p := Plan{Again: soon, Lives: s.lives()}
 	if o != nil {
 		p.Step, p.Events = o.step, o.events
 	}
@@ -81,6 +83,12 @@ func (s *situation) plan(o *outcome) Plan {
 	p.Status = s.status(o)
 	if o == nil && s.resting(p.Status) {
 		p.Again = late
+	}
+	if s.Cluster.Spec.Partitioned() {
+		p.Again = partitionedSoon
+		if o == nil && s.resting(p.Status) {
+			p.Again = partitionedLate
+		}
 	}
 	p.Links = s.links()
 	if in := s.network.again; in > 0 {

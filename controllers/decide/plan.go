@@ -10,6 +10,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Plan is what to do now, in this order: apply the objects, take the step and tell its events, write the status.
@@ -25,6 +26,8 @@ type Plan struct {
 	Events []Event
 	// WAN is what to do about the network between the sites. It stops no member, so it waits for no step and is none.
 	WAN WAN
+	// Lives are what witnesses are to be told of the recorded view. It may be repeated, so it is no step.
+	Lives Lives
 	// Links are the pairs of sites whose network is emulated, as they are now.
 	Links []Link
 	// Again is when to look again though nothing changed in the apiserver: members are not watched.
@@ -101,6 +104,9 @@ type WAN struct {
 	Remove, Release, Make []client.Object
 	Events                []Event
 }
+
+// Lives are those that witnesses are to begin and to end (manager.Lives).
+type Lives struct{ Start, End []manager.Life }
 
 // Link is the network between two sites.
 type Link struct {

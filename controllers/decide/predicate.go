@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/georegister/georegister/replica/view"
 )
@@ -82,6 +83,26 @@ var (
 		return ""
 	}}
 )
+
+// A master that restarts stops its shards, and a backup that restarts what has to be synced: others take their parts first.
+var itsPartsAreElsewhere = predicate{"HandingOver", func(s *situation, m view.Member) string {
+	if !s.partitioned() {
+		return ""
+	}
+	if roles := s.roles(m.ID); len(roles) > 0 {
+		why := fmt.Sprintf("it hands over what it is master or backup of in partitions %s", strings.Trim(strings.ReplaceAll(fmt.Sprint(roles), " ", ", "), "[]"))
+		if waits := s.keeping().Waits; len(waits) > 0 {
+			why += ": " + list(waits)
+		}
+		return why
+	}
+	for i := range s.view.Partitions {
+		if why := s.lack(i); why != "" {
+			return fmt.Sprintf("partition %d is not whole: %s", i, why)
+		}
+	}
+	return ""
+}}
 
 // reached are the voters, other than one, that a member reaches.
 func (s *situation) reached(by, except view.MemberID) (ids []view.MemberID) {

@@ -121,6 +121,9 @@ func (s *situation) jointChange() *v1alpha1.ChangeStatus {
 			change.Leaving = append(change.Leaving, int32(m.ID))
 		}
 	}
+	if s.partitioned() { // shards are handed over one by one, which the status of partitions shows
+		return change
+	}
 	p := s.done()
 	change.Settled = fmt.Sprintf("%d/%d", p.settled, p.settle)
 	change.Fetched = fmt.Sprintf("%d/%d", p.fetched, p.fetch)

@@ -75,6 +75,8 @@ func (s *situation) refusal() *cause {
 	id := view.MemberID(asked.TrustMember)
 	r := s.report(id)
 	switch i := s.view.Index(id); {
+	case s.Cluster.Spec.Partitioned():
+		return no("NotBuiltYet", "with protocol %s no member holds all shards, so that trusting one is not built yet; bring the volumes back", s.Cluster.Spec.Protocol)
 	case s.doubt != nil:
 		return no("ViewUnknown", "which view is in force is not known")
 	case uint64(asked.Epoch) < s.view.Epoch:
@@ -137,7 +139,7 @@ func (s *situation) goneForGood() string {
 		text += fmt.Sprintf(" Left: %s.", list(left))
 	}
 	text += " Bring the lost volumes back if they exist."
-	if len(trusted) > 0 {
+	if len(trusted) > 0 && !s.Cluster.Spec.Partitioned() {
 		text += fmt.Sprintf(" If they do not, set spec.recovery to {trustMember: %d, epoch: %d} to go on with what that member holds and give up "+
 			"what only others acknowledged", trusted[0].ID, s.view.Epoch)
 		if len(trusted) > 1 {

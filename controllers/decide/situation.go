@@ -12,6 +12,7 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // situation is a snapshot with what every rule asks of it, worked out once.
@@ -29,6 +30,8 @@ type situation struct {
 	first []view.Member
 	// network is the emulated network between the sites.
 	network *network
+	// decision is the one on who keeps the shards (keeping), once it was asked for.
+	decision *manager.Decision
 }
 
 // cause is why something is as it is, for a condition: a word for machines and a sentence for people.

@@ -22,6 +22,7 @@ func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
 	s.projectMembers(&out, members)
 	s.projectSites(&out, members)
 	s.projectChange(&out, o)
+	s.projectPartitions(&out)
 	s.projectRecovery(&out, o)
 	out.Links = s.projectLinks()
 	for _, c := range s.conditions(o, members) {
@@ -150,7 +151,7 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 			add("VolumeLeaving", fmt.Sprintf("uses volume %s, which is being deleted once its pod ends", seen.Volume.Name))
 		}
 	}
-	return all
+	return append(all, s.partitionProblems()...)
 }
 
 // fetches reports whether a newcomer of a joint view is about to get ready.

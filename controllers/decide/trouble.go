@@ -65,6 +65,11 @@ func podTrouble(pod *corev1.Pod) string {
 			return fmt.Sprintf("can't start its container: %s: %s", waiting.Reason, waiting.Message)
 		}
 	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if waiting := c.State.Waiting; c.Name == build.WitnessContainer && waiting != nil && stuckReasons[waiting.Reason] {
+			return fmt.Sprintf("can't start its witness: %s: %s", waiting.Reason, waiting.Message)
+		}
+	}
 	if pod.Status.Phase == corev1.PodFailed {
 		return "failed: " + pod.Status.Message
 	}

@@ -16,7 +16,8 @@ var beforeRestart = []predicate{
 	everyoneElseHasQuorum,
 	majorityRemains,
 	majorityInReachWithoutIt,
-	itsStatefulSetIsUpToDate, // last: it mends itself, and people want to read of what does not
+	itsStatefulSetIsUpToDate, // it mends itself, and people want to read of what does not
+	itsPartsAreElsewhere,     // last: it is worth the time only when all else agrees
 }
 
 // update ends a pod that was made for another spec; its StatefulSet makes the next. Members that do not serve
@@ -58,11 +59,23 @@ func unstick(s *situation) *outcome {
 
 func (s *situation) nextToUpdate() (next view.Member, found bool) {
 	for _, m := range s.view.Members {
-		if s.outdated(m.ID) && (!found || s.serves(next.ID) && !s.serves(m.ID)) {
+		if s.outdated(m.ID) && (!found || s.earlier(m, next)) {
 			next, found = m, true
 		}
 	}
 	return next, found
+}
+
+// earlier reports whether a member is to be updated before another one: who does not serve; where there are partitions, who
+// says nothing, and then who has begun to hand over. While it does, others take on views, and don't serve for a moment.
+func (s *situation) earlier(m, than view.Member) bool {
+	if !s.partitioned() {
+		return s.serves(than.ID) && !s.serves(m.ID)
+	}
+	if a, b := s.report(m.ID) == nil, s.report(than.ID) == nil; a != b {
+		return a
+	}
+	return len(s.roles(m.ID)) < len(s.roles(than.ID))
 }
 
 // outdated reports whether a member's pod was made for another spec and does not end already.

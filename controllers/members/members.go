@@ -1,4 +1,4 @@
-// Package members talks to the members of clusters through their admin ports (api/admin/v1).
+// Package members talks to the members of clusters through their admin ports (api/admin/v1), and to their witnesses.
 package members
 
 import (
@@ -16,7 +16,9 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
+	"github.com/georegister/georegister/witness/manage"
 )
 
 // Target is a member as it can be called.
@@ -52,15 +54,16 @@ const (
 	configureWithin = 5 * time.Second
 )
 
-// Client is Members over gRPC. Its connections are used again from one call to the next.
+// Client is Members and Witnesses over gRPC. Its connections are used again from one call to the next.
 type Client struct {
-	mu    sync.Mutex
-	conns map[string]map[string]*grpc.ClientConn // by cluster and address
+	mu        sync.Mutex
+	conns     map[string]map[string]*grpc.ClientConn    // by cluster and address
+	witnesses map[string]map[WitnessTarget]*manage.Conn // by cluster
 }
 
 // NewClient returns a client without connections. Close it.
 func NewClient() *Client {
-	return &Client{conns: map[string]map[string]*grpc.ClientConn{}}
+	return &Client{conns: map[string]map[string]*grpc.ClientConn{}, witnesses: map[string]map[WitnessTarget]*manage.Conn{}}
 }
 
 // Ask implements Members.
@@ -122,7 +125,10 @@ func (c *Client) configure(ctx context.Context, cluster string, target Target, v
 }
 
 // Forget implements Members.
-func (c *Client) Forget(cluster string) { c.keep(cluster, nil) }
+func (c *Client) Forget(cluster string) {
+	c.keep(cluster, nil)
+	c.keepWitnesses(cluster, nil)
+}
 
 // Close closes all connections. Calls that are under way fail.
 func (c *Client) Close() {
@@ -133,7 +139,12 @@ func (c *Client) Close() {
 			_ = conn.Close() // fails only when it is closed already
 		}
 	}
-	c.conns = map[string]map[string]*grpc.ClientConn{}
+	for _, conns := range c.witnesses { // order is irrelevant: all are closed
+		for _, conn := range conns { // order is irrelevant: all are closed
+			_ = conn.Close() // fails only when it is closed already
+		}
+	}
+	c.conns, c.witnesses = map[string]map[string]*grpc.ClientConn{}, map[string]map[WitnessTarget]*manage.Conn{}
 }
 
 // dial returns the admin port at an address. Nothing is sent before the first call.
@@ -203,14 +214,29 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 			return nil, fmt.Errorf("it told a view that can't be: %w", err)
 		}
 	}
-	for _, p := range s.Peers {
-		r.Peers = append(r.Peers, world.Peer{
+	r.Peers, r.Witnesses = peers(s.Peers), peers(s.Witnesses)
+	for _, p := range s.Partitions {
+		part := world.Part{
+			Part:    manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Length: p.Length},
+			Serving: p.Serving, Unsynced: p.Unsynced, Fast: p.Fast, Slow: p.Slow, Waits: p.Waits,
+		}
+		for _, id := range p.CaughtUp {
+			part.CaughtUp = append(part.CaughtUp, view.MemberID(id))
+		}
+		r.Partitions = append(r.Partitions, part)
+	}
+	return r, nil
+}
+
+func peers(all []*adminv1.Peer) (seen []world.Peer) {
+	for _, p := range all {
+		seen = append(seen, world.Peer{
 			ID: view.MemberID(p.Member), Reachable: p.Reachable,
 			RTT:    time.Duration(p.RttMicroseconds) * time.Microsecond,
 			MinRTT: time.Duration(p.MinRttMicroseconds) * time.Microsecond,
 		})
 	}
-	return r, nil
+	return seen
 }
 
 func roleOf(r adminv1.Role) (world.Role, error) {

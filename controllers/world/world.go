@@ -11,6 +11,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Snapshot is one cluster as it was observed. Whoever decides changes nothing in it.
@@ -57,6 +58,7 @@ type Zone struct {
 	Name   string            // its label topology.kubernetes.io/zone, or empty
 	Labels map[string]string // all of the node
 	Ready  bool
+	Closed bool // nothing new is placed there: somebody is about to empty it
 }
 
 // Record is the object NAME-view: the view as it was decided, before anyone was told.
@@ -89,6 +91,10 @@ type Member struct {
 	Silence string
 	// SilentFor is how long this operator has asked it in vain; zero where it answers, or was not asked before.
 	SilentFor time.Duration
+	// Witness is the word of the witness in its pod, of protocols that have some; nil while that is silent, and
+	// WitnessSilence then says why.
+	Witness        *manager.WitnessReport
+	WitnessSilence string
 }
 
 // Report is what a member said of itself just now (api/admin).
@@ -106,6 +112,18 @@ type Report struct {
 	Voting      int // of its shards
 	// Change is its part in the change of a joint view.
 	Change Change
+	// Partitions are its parts, by number, and Witnesses those of its view as it sees them, of protocols with masters.
+	Partitions []Part
+	Witnesses  []Peer
+}
+
+// Part is a member's part in a partition (api/admin).
+type Part struct {
+	manager.Part
+	Serving    bool   // a master: it serves clients
+	Unsynced   uint64 // a master: operations that not all backups are known to hold
+	Fast, Slow uint64 // updates submitted to the member that took one round trip, and that took more
+	Waits      string // why it is lost or does not serve yet, for people
 }
 
 // Change is a member's part in a change of the view (view.View.Transfers, Covered).
@@ -117,7 +135,7 @@ type Change struct {
 	Remaining int64 // bytes, estimated
 }
 
-// Peer is another member as this one sees it.
+// Peer is another member, or a witness, as this one sees it.
 type Peer struct {
 	ID        view.MemberID
 	Reachable bool

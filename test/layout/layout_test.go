@@ -57,7 +57,7 @@ var rooms = []struct {
 	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
 	{"controllers/wan", []string{"api", "controllers/world", "controllers/build"}},
 	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/capability"}},
-	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view"}},
+	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "witness/manage"}},
 	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan"}},
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
 	{"witness/cache", nil},

@@ -1,0 +1,276 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// Where shards have masters, a master that is lost stops its shard until somebody decides on another one. So members are
+// asked more often than others: by this, at rest, a loss is noticed within two seconds.
+const (
+	partitionedSoon = time.Second
+	partitionedLate = 2 * time.Second
+)
+
+// partitioned reports whether shards have masters, backups and witnesses, and the view names them.
+func (s *situation) partitioned() bool {
+	return s.Cluster.Spec.Partitioned() && len(s.view.Partitions) > 0
+}
+
+// keeping decides on who keeps each shard, and in a joint view on its end: the step to the next view, if there is one, and
+// what can't be done yet.
+func (s *situation) keeping() manager.Decision {
+	if s.decision == nil {
+		d := s.decideOnPartitions()
+		s.decision = &d
+	}
+	return *s.decision
+}
+
+func (s *situation) decideOnPartitions() (d manager.Decision) {
+	if !s.partitioned() || s.doubt != nil {
+		return d
+	}
+	snapshot := s.managed()
+	if d = manager.Members(snapshot); d.Changed() {
+		return d
+	}
+	parts := manager.Partitions(snapshot)
+	for _, why := range d.Waits {
+		if !slices.Contains(parts.Waits, why) {
+			parts.Waits = append(parts.Waits, why)
+		}
+	}
+	return parts
+}
+
+// managed is the snapshot as the manager of partitions wants it.
+func (s *situation) managed() manager.Snapshot {
+	to := manager.Snapshot{View: s.view, Placement: s.placement(), Abandon: s.view.Joint() && s.pointless(false) != ""}
+	for _, m := range s.Members {
+		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
+			to.Members = append(to.Members, wordOf(m.ID, r))
+		}
+		if m.Witness == nil {
+			continue
+		}
+		to.Witnesses = append(to.Witnesses, *m.Witness)
+		if i := s.view.Index(m.ID); i >= 0 {
+			to.Named = append(to.Named, s.witness(s.view.Members[i]))
+		}
+	}
+	if m, drained := s.drained(); drained {
+		to.Drained = []view.MemberID{m.ID}
+	}
+	return to
+}
+
+// wordOf is what a member said, as the manager of partitions wants it.
+func wordOf(id view.MemberID, r *world.Report) manager.MemberReport {
+	said := manager.MemberReport{Member: id, Disk: r.Disk, Digest: r.Digest, Epoch: r.View.Epoch}
+	for _, p := range slices.Concat(r.Peers, r.Witnesses) {
+		if p.Reachable {
+			said.Hears = append(said.Hears, p.ID)
+		}
+	}
+	for _, p := range r.Partitions {
+		said.Partitions = append(said.Partitions, p.Part)
+	}
+	return said
+}
+
+// placement is how the partitions are to be kept: as the manifest says, and apart by zones where these are known.
+func (s *situation) placement() manager.Placement {
+	p := manager.Placement{
+		Partitions: s.Cluster.Spec.ShardCount(), Faults: s.Cluster.Spec.Faults(), Domains: map[view.MemberID]string{},
+	}
+	for _, m := range s.Members {
+		if zone := s.zone(m.ID); zone != "" {
+			p.Domains[m.ID] = "zone " + zone
+		}
+	}
+	return p
+}
+
+// zone is where a member's pod runs, or empty.
+func (s *situation) zone(id view.MemberID) string {
+	if pod := s.pod(id); pod != nil && s.ZonesKnown {
+		return s.Zones[pod.Spec.NodeName].Name
+	}
+	return ""
+}
+
+// witness is the one beside a member, as a view enters it; without a disk while that is not known.
+func (s *situation) witness(m view.Member) view.Witness {
+	w := view.Witness{ID: manager.WitnessOf(m.ID), Site: m.Site, Address: build.WitnessAddress(s.Cluster, s.Settings, m), Beside: m.ID}
+	if seen := s.Member(m.ID); seen != nil && seen.Witness != nil {
+		w.Disk = seen.Witness.Disk
+	}
+	return w
+}
+
+// witnessSilence says what the witness beside a member lacks to be entered, to be read after its name, or is empty.
+func (s *situation) witnessSilence(m view.Member) string {
+	seen := s.Member(m.ID)
+	switch {
+	case s.witness(m).Disk != "":
+		return ""
+	case seen == nil || seen.WitnessSilence == "":
+		return "has not named its disk yet"
+	}
+	return "does not answer: " + seen.WitnessSilence
+}
+
+// place gives the first view of a cluster its partitions, once all witnesses named their disks.
+func (s *situation) place(first view.View) (view.View, error) {
+	var all []view.Witness
+	for _, m := range first.Members {
+		all = append(all, s.witness(m))
+	}
+	return manager.Place(first, all, s.placement())
+}
+
+// drained is the member that hands over what it is master or backup of, since its pod is about to end or ends already: that
+// of a former spec, or one whose node is to be emptied. One at a time, and as long as it takes the same one: the others
+// need somebody to hand over to.
+func (s *situation) drained() (view.Member, bool) {
+	if s.view.Joint() || s.Cluster.Spec.Paused {
+		return view.Member{}, false
+	}
+	var leaving []view.Member
+	for _, m := range s.view.Members {
+		if pod := s.pod(m.ID); pod != nil && pod.DeletionTimestamp != nil {
+			leaving = append(leaving, m)
+		}
+	}
+	if len(leaving) > 0 {
+		return s.fewestParts(leaving), true
+	}
+	if m, found := s.nextToUpdate(); found {
+		return m, !s.goesFirst()
+	}
+	for _, m := range s.view.Members {
+		if pod := s.pod(m.ID); pod != nil && s.Zones[pod.Spec.NodeName].Closed {
+			leaving = append(leaving, m)
+		}
+	}
+	if len(leaving) == 0 {
+		return view.Member{}, false
+	}
+	return s.fewestParts(leaving), true
+}
+
+// fewestParts is, of some members, the one with the fewest roles: who has begun to hand over goes on.
+func (s *situation) fewestParts(of []view.Member) (best view.Member) {
+	for i, m := range of {
+		if i == 0 || len(s.roles(m.ID)) < len(s.roles(best.ID)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// roles are the partitions that a member is master, backup or learner of.
+func (s *situation) roles(id view.MemberID) (numbers []int) {
+	for i, p := range s.view.Partitions {
+		if p.Master == id || slices.Contains(p.Backups, id) || slices.Contains(p.Learners, id) {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+// keepPartitions records the next view of those who keep the shards. What it waits for keeps nothing else from being
+// done: to replace a member that is lost may be what it waits for.
+func keepPartitions(s *situation) *outcome {
+	d := s.keeping()
+	if !d.Changed() {
+		return nil
+	}
+	reason := strings.Join(d.Changes, "; ")
+	kind := "MovingPartitions"
+	if s.view.Joint() != d.Next.Joint() {
+		kind = "FinishingChange"
+	}
+	return act(s.record(d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, reason)), s.newsOf(d)...)
+}
+
+// settlePartitions waits where nothing else is to be done.
+func settlePartitions(s *situation) *outcome {
+	if waits := s.keeping().Waits; len(waits) > 0 {
+		return waitFor("PartitionsWait", "%s", sentence(list(waits)))
+	}
+	return nil
+}
+
+// newsOf are the events of a next view: one for each kind of change.
+func (s *situation) newsOf(d manager.Decision) (events []Event) {
+	if len(d.Next.Partitions) != len(s.view.Partitions) {
+		return nil
+	}
+	type kind struct {
+		reason  string
+		warning bool
+	}
+	var kinds []kind
+	lines := map[kind][]string{}
+	note := func(k kind, line string) {
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+		lines[k] = append(lines[k], line)
+	}
+	snapshot, changes := s.managed(), d.Changes
+	lost := func(before, after []view.MemberID) bool {
+		return slices.ContainsFunc(before, func(id view.MemberID) bool { return !slices.Contains(after, id) && snapshot.Suspected(id) })
+	}
+	for i, p := range s.view.Partitions {
+		next := d.Next.Partitions[i]
+		if len(changes) == 0 || !strings.HasPrefix(changes[0], fmt.Sprintf("partition %d: ", i)) {
+			continue
+		}
+		line := changes[0]
+		changes = changes[1:]
+		switch {
+		case next.Master != p.Master && strings.Contains(line, "hands over"):
+			note(kind{"MasterHandedOver", false}, line)
+		case next.Master != p.Master:
+			note(kind{"MasterReplaced", true}, line)
+		case next.Term == p.Term:
+			note(kind{"MasterRecovered", false}, line)
+		case lost(p.Backups, next.Backups):
+			note(kind{"BackupReplaced", true}, line)
+		case lost(p.Witnesses, next.Witnesses):
+			note(kind{"WitnessReplaced", true}, line)
+		default:
+			note(kind{"PartitionMoved", false}, line)
+		}
+	}
+	for _, line := range changes { // of the change of members
+		note(kind{"MembersChanged", false}, line)
+	}
+	for _, k := range kinds {
+		message := fmt.Sprintf("View %d: %s", d.Next.Epoch, list(lines[k]))
+		if k.warning {
+			events = append(events, Warning(k.reason, "ChangeView", message))
+		} else {
+			events = append(events, Normal(k.reason, "ChangeView", message))
+		}
+	}
+	return events
+}
+
+// lives are what witnesses are to be told of the recorded view.
+func (s *situation) lives() (lives Lives) {
+	if s.partitioned() && s.doubt == nil {
+		lives.Start, lives.End = manager.Lives(s.managed())
+	}
+	return lives
+}

@@ -1,0 +1,128 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+	"github.com/georegister/georegister/witness/manage"
+)
+
+// WitnessTarget is a witness as it can be called.
+type WitnessTarget struct {
+	ID        view.MemberID
+	ClusterID string
+	Address   string // host:port
+}
+
+// WitnessAnswer is a witness's word, or why there is none.
+type WitnessAnswer struct {
+	Report *manager.WitnessReport
+	Err    error
+}
+
+// Witnesses talks to the witnesses of clusters, which are named as Members names them.
+type Witnesses interface {
+	// AskWitnesses asks all witnesses of a cluster at the same time; it is otherwise like Members.Ask.
+	AskWitnesses(ctx context.Context, cluster string, targets []WitnessTarget) []WitnessAnswer
+	// Live has witnesses begin lives on the disks that a view names, and end others. All of it may be repeated. The error
+	// joins what was not done.
+	Live(ctx context.Context, cluster string, targets []WitnessTarget, v view.View, start, end []manager.Life) error
+}
+
+// liveWithin bounds the lives that begin and end at once: each is written to a disk.
+const liveWithin = 3 * time.Second
+
+// AskWitnesses implements Witnesses.
+func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []WitnessTarget) []WitnessAnswer {
+	c.keepWitnesses(cluster, targets)
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answers := make([]WitnessAnswer, len(targets))
+	var asking errgroup.Group
+	for i, target := range targets {
+		asking.Go(func() error {
+			report, err := c.dialWitness(cluster, target).Report(ctx)
+			if answers[i].Err = err; err == nil {
+				answers[i].Report = &report
+			}
+			return nil
+		})
+	}
+	_ = asking.Wait() // the errors are in the answers
+	return answers
+}
+
+// Live implements Witnesses.
+func (c *Client) Live(ctx context.Context, cluster string, targets []WitnessTarget, v view.View, start, end []manager.Life) error {
+	ctx, cancel := context.WithTimeout(ctx, liveWithin)
+	defer cancel()
+	errs := make([]error, len(targets))
+	var telling errgroup.Group
+	for i, target := range targets {
+		telling.Go(func() error {
+			errs[i] = c.live(ctx, cluster, target, v, start, end)
+			return nil
+		})
+	}
+	_ = telling.Wait() // joined below
+	return errors.Join(errs...)
+}
+
+// live begins and ends the lives of one witness, as far as it goes.
+func (c *Client) live(ctx context.Context, cluster string, target WitnessTarget, v view.View, start, end []manager.Life) error {
+	conn := c.dialWitness(cluster, target)
+	w, known := v.Witness(target.ID)
+	for _, l := range start {
+		if l.Witness != target.ID || !known {
+			continue
+		}
+		if err := conn.Start(ctx, l.Partition, l.Term, w.Disk); err != nil {
+			return err
+		}
+	}
+	for _, l := range end {
+		if l.Witness != target.ID {
+			continue
+		}
+		if err := conn.End(ctx, l.Partition, l.Term); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dialWitness returns the connection to a witness. Nothing is sent before the first question.
+func (c *Client) dialWitness(cluster string, target WitnessTarget) *manage.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn, ok := c.witnesses[cluster][target]; ok {
+		return conn
+	}
+	conn := manage.Dial(target.ClusterID, target.ID, "passthrough:///"+target.Address)
+	if c.witnesses[cluster] == nil {
+		c.witnesses[cluster] = map[WitnessTarget]*manage.Conn{}
+	}
+	c.witnesses[cluster][target] = conn
+	return conn
+}
+
+// keepWitnesses closes the connections of a cluster to others than the targets.
+func (c *Client) keepWitnesses(cluster string, targets []WitnessTarget) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for target, conn := range c.witnesses[cluster] { // order is irrelevant: each is judged alone
+		if !slices.Contains(targets, target) {
+			_ = conn.Close() // fails only when it is closed already
+			delete(c.witnesses[cluster], target)
+		}
+	}
+	if len(c.witnesses[cluster]) == 0 {
+		delete(c.witnesses, cluster)
+	}
+}

@@ -1,0 +1,77 @@
+package controllers
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/members"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// askWitnesses has the witness in each member's pod say how it is, where there are any. It touches nothing of the members
+// that ask does.
+func (r *Reconciler) askWitnesses(ctx context.Context, s *world.Snapshot) {
+	if !s.Cluster.Spec.Partitioned() {
+		return
+	}
+	var targets []members.WitnessTarget
+	var asked []*world.Member
+	for i := range s.Members {
+		m := &s.Members[i]
+		target, silence := witnessOf(m, s.ClusterID)
+		if r.options.Witnesses == nil {
+			silence = "this operator asks no witnesses"
+		}
+		if m.WitnessSilence = silence; silence == "" {
+			targets, asked = append(targets, target), append(asked, m)
+		}
+	}
+	if len(targets) == 0 {
+		return
+	}
+	for i, answer := range r.options.Witnesses.AskWitnesses(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets) {
+		asked[i].Witness = answer.Report
+		if answer.Err != nil {
+			asked[i].WitnessSilence = reason(answer.Err)
+		}
+	}
+}
+
+// witnessOf is where the witness beside a member can be called, or why it can't.
+func witnessOf(m *world.Member, clusterID string) (members.WitnessTarget, string) {
+	at, silence := targetOf(m, clusterID)
+	if silence != "" {
+		return members.WitnessTarget{}, silence
+	}
+	host, _, _ := net.SplitHostPort(at.Address) // made a moment ago
+	return members.WitnessTarget{
+		ID: manager.WitnessOf(m.ID), ClusterID: clusterID, Address: net.JoinHostPort(host, strconv.Itoa(build.WitnessPort)),
+	}, ""
+}
+
+// begin has witnesses begin and end lives as a plan says. The view that asks for them is recorded, so it may be repeated,
+// and done by two operators.
+func (r *Reconciler) begin(ctx context.Context, s world.Snapshot, lives decide.Lives) error {
+	if len(lives.Start)+len(lives.End) == 0 {
+		return nil
+	}
+	var targets []members.WitnessTarget
+	for i := range s.Members {
+		if m := &s.Members[i]; m.Witness != nil {
+			target, _ := witnessOf(m, s.ClusterID) // it answered there
+			targets = append(targets, target)
+		}
+	}
+	err := r.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View, lives.Start, lives.End)
+	if err == nil {
+		log.FromContext(ctx).Info("Had witnesses begin and end lives", "begun", len(lives.Start), "ended", len(lives.End))
+	}
+	return err
+}
