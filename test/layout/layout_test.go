@@ -32,6 +32,7 @@ var rooms = []struct {
 	{"replica/view", []string{"replica/register"}},
 	{"replica/capability", []string{"replica/register"}},
 	{"replica/profile", nil},
+	{"replica/protocol/curpraft", []string{"api/peer", "replica/register", "replica/view", "replica/protocol", "witness/cache"}},
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol"}},

@@ -36,7 +36,7 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 		return
 	}
 	run := &applying{byKey: map[string]*touched{}}
-	state := &peerv1.RaftApplied{Epoch: p.state.Epoch, Authors: slices.Clone(p.state.Authors)}
+	state := &peerv1.RaftApplied{Epoch: p.state.Epoch, Served: p.state.Served, Authors: slices.Clone(p.state.Authors)}
 	p.state = state // what was handed out never changes
 	for _, e := range entries {
 		state.Index, state.Term = e.GetIndex(), e.GetTerm()
@@ -52,6 +52,12 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 		for i, c := range entry.Commands {
 			p.applyCommand(run, c, register.Carstamp{Timestamp: e.GetIndex(), RMWs: uint64(i) + 1})
 		}
+		if entry.Recovered {
+			state.Served = e.GetTerm()
+		}
+		if p.extension != nil {
+			p.extension.Executed(e.GetIndex(), entry)
+		}
 	}
 	for _, t := range run.order {
 		if t.dirty {
@@ -59,6 +65,10 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 		}
 	}
 	p.putRecord(appliedRecord, state)
+	if p.extension != nil {
+		p.extension.Advanced()
+	}
+	p.releaseReads()
 	p.answerReads()
 }
 
@@ -85,18 +95,22 @@ func (p *Protocol) applyCommand(run *applying, c *peerv1.RaftCommand, at registe
 		return
 	}
 	t.dirty = true
-	var r register.Result
-	if c.Rmw == nil {
-		t.state.Previous = &peerv1.RegisterRecord{
-			Timestamp: at.Timestamp, Rmws: at.RMWs, Present: c.Present, Value: c.Value,
-		}
-		r = register.Result{Status: register.OK, Carstamp: at}
-	} else {
-		r = resultOf(p.execute(t.state, c.Rmw, at))
-	}
+	answer := p.perform(t.state, c, at)
 	if mine {
-		p.finishAt(o, at.Timestamp, r)
+		p.finishAt(o, at.Timestamp, resultOf(answer))
 	}
+}
+
+// perform executes a command on the state of its key.
+func (p *Protocol) perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at register.Carstamp) *peerv1.Answer {
+	if c.Rmw != nil {
+		return p.execute(state, c.Rmw, at)
+	}
+	state.Previous = &peerv1.RegisterRecord{
+		Timestamp: at.Timestamp, Rmws: at.RMWs, Present: c.Present, Value: c.Value,
+	}
+	seen := p.stamp(state, at)
+	return &peerv1.Answer{Timestamp: seen.Timestamp, Rmws: seen.RMWs}
 }
 
 // execute runs an rmw, unless it is the duplicate of one that its client sent through another coordinator.
@@ -121,8 +135,9 @@ func (p *Protocol) execute(state *peerv1.KeyState, c *peerv1.Command, at registe
 		next.Present, next.Value = out.Next.Present(), out.Next
 	}
 	state.Previous = next
+	seen := p.stamp(state, at)
 	answer := &peerv1.Answer{
-		Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused, Timestamp: at.Timestamp, Rmws: at.RMWs,
+		Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused, Timestamp: seen.Timestamp, Rmws: seen.RMWs,
 	}
 	session.Remember(state, c, answer)
 	return answer

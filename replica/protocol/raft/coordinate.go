@@ -71,7 +71,7 @@ func (p *Protocol) command(o *operation) *peerv1.RaftCommand {
 
 // hand hands over what waits for that: to the node, if this member leads, or to the leader.
 func (p *Protocol) hand() {
-	if p.elect.lead == 0 {
+	if p.elect.lead == 0 || p.elect.leads && !p.serves() {
 		return
 	}
 	first := p.firstIncomplete()
@@ -85,13 +85,20 @@ func (p *Protocol) hand() {
 		o.again++
 		switch {
 		case o.reads() && p.elect.leads:
-			p.read.asked = append(p.read.asked, reader{p.config.Self, o.number, peerv1.Kind_RAFT_READ_REPLY})
+			p.read.asked = append(p.read.asked, reader{p.config.Self, o.number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.request.Operation.Key)})
 		case o.reads():
-			p.send(p.elect.lead, p.message(peerv1.Kind_RAFT_READ, o.number))
+			m := p.message(peerv1.Kind_RAFT_READ, o.number)
+			if p.extension != nil {
+				m.Key = []byte(o.request.Operation.Key)
+			}
+			p.send(p.elect.lead, m)
 		default:
 			c := o.command.CloneVT() // what was sent never changes
 			c.FirstIncomplete = first
 			commands = append(commands, c)
+			if p.extension != nil {
+				p.extension.Handed(c)
+			}
 		}
 	}
 	if p.elect.leads {
@@ -100,19 +107,22 @@ func (p *Protocol) hand() {
 			p.proposeBatches(commands)
 		}
 		p.askReads()
+	} else if len(commands) > 0 {
+		p.config.Took(pathForward)
+		p.forward(commands)
+	}
+}
+
+// forward sends commands to the leader.
+func (p *Protocol) forward(commands []*peerv1.RaftCommand) {
+	m := p.message(peerv1.Kind_RAFT_PROPOSE, 0)
+	raw, err := (&peerv1.RaftProposal{Commands: commands}).MarshalVT()
+	if err != nil {
+		p.fault("encode commands: %w", err)
 		return
 	}
-	if len(commands) > 0 {
-		p.config.Took(pathForward)
-		m := p.message(peerv1.Kind_RAFT_PROPOSE, 0)
-		raw, err := (&peerv1.RaftProposal{Commands: commands}).MarshalVT()
-		if err != nil {
-			p.fault("encode commands: %w", err)
-			return
-		}
-		m.Raft = raw
-		p.send(p.elect.lead, m)
-	}
+	m.Raft = raw
+	p.send(p.elect.lead, m)
 }
 
 // batchBytes bounds the commands of one entry, but for the last of them.
@@ -239,4 +249,5 @@ type reader struct {
 	from   view.MemberID
 	op     uint64
 	answer peerv1.Kind
+	key    []byte // of a read, for an extension
 }

@@ -140,6 +140,9 @@ func (p *Protocol) handle(rd lib.Ready) {
 		p.log.promise(h.GetTerm(), vote, h.GetCommit())
 	}
 	p.log.append(rd.Entries)
+	if p.extension != nil && len(rd.Entries) > 0 {
+		p.extension.Appended(rd.Entries)
+	}
 	p.apply(rd.CommittedEntries)
 	p.confirm(rd.ReadStates)
 	for _, m := range rd.Messages {
@@ -190,10 +193,13 @@ func (p *Protocol) led(lead uint64, self bool) {
 	p.read = reads{batches: map[uint64][]reader{}, last: p.read.last}
 	p.proposals = nil
 	p.routeAgain()
+	if p.extension != nil {
+		p.extension.Led(self)
+	}
 	if self {
 		p.config.Took(pathElected)
 		p.elect.reign(p)
-		if p.config.View.Joint() && p.state.Epoch < p.config.View.Epoch {
+		if p.extension == nil && p.config.View.Joint() && p.state.Epoch < p.config.View.Epoch {
 			p.propose(nil) // all of earlier epochs is before this entry
 		}
 	}
@@ -201,7 +207,10 @@ func (p *Protocol) led(lead uint64, self bool) {
 
 // propose appends commands to the log, if this member leads.
 func (p *Protocol) propose(commands []*peerv1.RaftCommand) bool {
-	entry := &peerv1.RaftEntry{Epoch: p.config.View.Epoch, Commands: commands}
+	return p.proposeEntry(&peerv1.RaftEntry{Epoch: p.config.View.Epoch, Commands: commands})
+}
+
+func (p *Protocol) proposeEntry(entry *peerv1.RaftEntry) bool {
 	raw, err := entry.MarshalVT()
 	if err != nil {
 		p.fault("encode an entry: %w", err)

@@ -172,6 +172,9 @@ func (p *Protocol) install(q *pull) {
 			p.log.promise(max(hard.Term, a.Term), vote, max(hard.Commit, a.Index))
 		}
 		p.config.Took(pathInstall)
+		if p.extension != nil {
+			p.extension.Advanced()
+		}
 		p.restart()
 		p.lookUnseen()
 		p.answerReads()

@@ -43,6 +43,8 @@ type Protocol struct {
 	tuning   Tuning
 	author   register.Writer // of this member's commands; their numbers grow over restarts
 
+	extension Extension // nil: it is Raft alone
+
 	now    protocol.Instant
 	ticked bool
 	draws  uint64
@@ -90,6 +92,13 @@ func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
 }
 
 func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes) *Protocol {
+	p := prepare(config, journal, roster, tuning, mistakes)
+	p.restart()
+	return p
+}
+
+// prepare loads a member's part, which has no node yet.
+func prepare(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes) *Protocol {
 	p := &Protocol{
 		config: config, roster: roster, journal: journal, mistakes: mistakes, tuning: tuning,
 		author:     register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0),
@@ -100,7 +109,6 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 	}
 	p.log = newLog(p)
 	p.loadApplied()
-	p.restart()
 	return p
 }
 
@@ -139,6 +147,10 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		p.onPull(from, m)
 	case peerv1.Kind_EXECUTED:
 		p.onExecuted(from, m)
+	default:
+		if p.extension != nil && p.ticked {
+			p.extension.Receive(from, m)
+		}
 	}
 }
 
@@ -153,6 +165,9 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.tickElection()
 	p.tickPull()
 	p.tickOperations()
+	if p.extension != nil {
+		p.extension.Tick(now)
+	}
 }
 
 // Ready implements protocol.Protocol.

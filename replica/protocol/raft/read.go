@@ -15,6 +15,13 @@ type reads struct {
 	asked   []reader
 	batches map[uint64][]reader
 	last    uint64
+	held    []held
+}
+
+// held is a read of what a leader has executed and not applied: its answer waits for the entry of that index.
+type held struct {
+	reader
+	index uint64
 }
 
 // askReads has the node confirm that it still leads, for all that wait.
@@ -47,26 +54,61 @@ func (p *Protocol) confirm(states []lib.ReadState) {
 }
 
 func (p *Protocol) confirmed(batch []reader, index uint64) {
+	if p.extension != nil {
+		index = max(index, p.state.Index) // clients may have known of what was not committed when the confirmation began
+	}
 	for _, r := range batch {
-		if r.from == p.config.Self {
-			p.confirmRead(r.op, index)
-			continue
+		if p.extension != nil {
+			if at := p.extension.Unsynced(r.key); at > p.state.Index {
+				p.read.held = append(p.read.held, held{r, at})
+				continue
+			}
 		}
-		m := p.message(r.answer, r.op)
-		m.Timestamp = index
-		if index <= p.log.durable() {
-			p.send(r.from, m)
-		} else {
-			p.sendDurably(r.from, m)
-		}
+		p.tellIndex(r, index)
 	}
 	p.answerReads()
+}
+
+// tellIndex tells a coordinator from which index on its state answers the read.
+func (p *Protocol) tellIndex(r reader, index uint64) {
+	if r.from == p.config.Self {
+		p.confirmRead(r.op, index)
+		return
+	}
+	m := p.message(r.answer, r.op)
+	m.Timestamp = index
+	if index <= p.log.durable() {
+		p.send(r.from, m)
+	} else {
+		p.sendDurably(r.from, m)
+	}
+}
+
+// releaseReads goes on with the reads whose key's entries are applied by now.
+func (p *Protocol) releaseReads() {
+	if len(p.read.held) == 0 {
+		return
+	}
+	waiting := p.read.held
+	p.read.held = nil
+	var ready []reader
+	for _, h := range waiting {
+		if h.index > p.state.Index {
+			p.read.held = append(p.read.held, h)
+			continue
+		}
+		ready = append(ready, h.reader)
+	}
+	for _, r := range ready {
+		p.config.Took(pathHeld)
+		p.tellIndex(r, p.state.Index)
+	}
 }
 
 // onRead takes the read of another coordinator, if this member leads.
 func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	if p.elect.leads {
-		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_RAFT_READ_REPLY})
+		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_RAFT_READ_REPLY, m.Key})
 	}
 }
 
@@ -89,10 +131,10 @@ func (p *Protocol) answerReads() {
 		if o.over || !o.confirmed || o.index > p.state.Index {
 			continue
 		}
-		v := p.loadState([]byte(o.request.Operation.Key)).GetPrevious()
+		state := p.loadState([]byte(o.request.Operation.Key))
+		v := state.GetPrevious()
 		p.finishAt(o, p.state.Index, register.Result{
-			Status: register.OK, Value: value(v.GetPresent(), v.GetValue()),
-			Carstamp: register.Carstamp{Timestamp: v.GetTimestamp(), RMWs: v.GetRmws()},
+			Status: register.OK, Value: value(v.GetPresent(), v.GetValue()), Carstamp: p.seen(state),
 		})
 	}
 }

@@ -39,7 +39,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 // onSettle has the node confirm that it leads, for a newcomer.
 func (p *Protocol) onSettle(from view.MemberID, m *peerv1.Message) {
 	if p.elect.leads {
-		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_EXECUTED})
+		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_EXECUTED, nil})
 	}
 }
 

@@ -1,0 +1,119 @@
+package curpraft
+
+import (
+	"go.etcd.io/raft/v3/raftpb"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// name tells a command from all others.
+type name struct{ author, number uint64 }
+
+func nameOf(c *peerv1.RaftCommand) name { return name{c.Author, c.Number} }
+
+// unsynced is what a leader has made of a key by entries that are not applied yet. It is in memory alone: when the lead is lost,
+// so is this, and the state has never had any of it.
+type unsynced struct {
+	state *peerv1.KeyState
+	last  uint64 // index of the last of those entries
+}
+
+// Led implements raft.Extension.
+func (p *Protocol) Led(self bool) {
+	p.reign = nil
+	if self {
+		p.beginReign()
+	}
+}
+
+// Appended implements raft.Extension: a leader executes what it has put into its log, and answers at once if that commutes with
+// all that is not applied.
+func (p *Protocol) Appended(entries []*raftpb.Entry) {
+	speculates := p.reign != nil && p.Serves() && !p.config.View.Joint()
+	if !speculates && !p.mistakes.DropEarly {
+		return
+	}
+	for _, e := range entries {
+		entry := &peerv1.RaftEntry{}
+		if e.GetType() != raftpb.EntryNormal || entry.UnmarshalVT(e.GetData()) != nil {
+			continue // raft says so when it is applied
+		}
+		for i, c := range entry.Commands {
+			if p.mistakes.DropEarly {
+				p.drop(c)
+			}
+			if speculates && !entry.Recovered {
+				p.speculate(c, register.Carstamp{Timestamp: e.GetIndex(), RMWs: uint64(i) + 1})
+			}
+		}
+	}
+}
+
+func (p *Protocol) speculate(c *peerv1.RaftCommand, at register.Carstamp) {
+	r, n := p.reign, nameOf(c)
+	if p.raft.Over(c.Author, c.Number) {
+		return
+	}
+	if answer, known := r.answers[n]; known { // it was handed over twice
+		if answer != nil {
+			p.tell(c, answer)
+		}
+		return
+	}
+	u, conflicts := r.unsynced[string(c.Key)]
+	if !conflicts {
+		u = &unsynced{state: p.raft.State(c.Key)}
+		r.unsynced[string(c.Key)] = u
+	}
+	u.last = at.Timestamp
+	answer := p.raft.Perform(u.state, c, at)
+	if conflicts && !p.mistakes.UpdateUnsynced {
+		// What it rests on may be lost while it is held by witnesses: its client waits for the commit.
+		p.config.Took(pathConflict)
+		r.answers[n] = nil
+		return
+	}
+	r.answers[n] = answer
+	p.tell(c, answer)
+}
+
+// tell sends the answer to the client. It need not be durable here: the witnesses are what the client relies on.
+func (p *Protocol) tell(c *peerv1.RaftCommand, answer *peerv1.Answer) {
+	client := view.MemberID(register.Writer(c.Author).Member())
+	if client == p.config.Self {
+		p.speculated(c.Number, p.reign.term, answer)
+		return
+	}
+	raw, err := answer.MarshalVT()
+	if err != nil {
+		p.raft.Fault("encode an answer: %w", err)
+		return
+	}
+	m := p.message(peerv1.Kind_SPECULATED, c.Number, p.reign.term)
+	m.Raft = raw
+	p.raft.Send(client, m)
+}
+
+// settle forgets what a leader has made of a command by itself: it is in the state.
+func (p *Protocol) settle(index uint64, c *peerv1.RaftCommand) {
+	if p.reign == nil {
+		return
+	}
+	delete(p.reign.answers, nameOf(c))
+	if u := p.reign.unsynced[string(c.Key)]; u != nil && u.last <= index {
+		delete(p.reign.unsynced, string(c.Key))
+	}
+}
+
+// Unsynced implements raft.Extension: a read of what may be lost waits until it can't be.
+func (p *Protocol) Unsynced(key []byte) uint64 {
+	if p.reign == nil || p.mistakes.ReadUnsynced {
+		return 0
+	}
+	if u := p.reign.unsynced[string(key)]; u != nil {
+		return u.last
+	}
+	return 0
+}

@@ -1,0 +1,143 @@
+package curpraft
+
+import (
+	"cmp"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// reign is what a member does as the leader of a term.
+type reign struct {
+	term uint64
+
+	// Until it serves.
+	replies  []reply // of other witnesses, as they came
+	due      protocol.Instant
+	proposed bool // the replay is in its log
+
+	// Once it does.
+	unsynced map[string]*unsynced    // by key
+	answers  map[name]*peerv1.Answer // to commands that are not applied; nil: it waits for the commit
+}
+
+// reply is what a witness held when it came to the leader's term. It accepts nothing of earlier ones since.
+type reply struct {
+	from  view.MemberID
+	saved *peerv1.RaftSaved
+}
+
+// beginReign asks all witnesses what they hold.
+func (p *Protocol) beginReign() {
+	p.reign = &reign{term: p.raft.Term(), unsynced: map[string]*unsynced{}, answers: map[name]*peerv1.Answer{}}
+	p.gather()
+	p.tryRecover()
+}
+
+// gather asks those that have not answered.
+func (p *Protocol) gather() {
+	r := p.reign
+	r.due = p.now.Add(p.config.Retry)
+	for _, m := range p.group().Members {
+		if m.ID != p.config.Self && !slices.ContainsFunc(r.replies, func(a reply) bool { return a.from == m.ID }) {
+			p.raft.Send(m.ID, p.message(peerv1.Kind_GATHER, 0, r.term))
+		}
+	}
+}
+
+func (p *Protocol) tickReign() {
+	r := p.reign
+	if r == nil || r.proposed {
+		return
+	}
+	if p.now >= r.due {
+		p.gather()
+	}
+	p.tryRecover()
+}
+
+// onGather tells a leader what the witness holds, once it is durable that this member is in the leader's term.
+func (p *Protocol) onGather(from view.MemberID, m *peerv1.Message) {
+	if m.Timestamp != p.raft.Term() {
+		return // it has not heard of the election; it will be asked again
+	}
+	raw, err := (&peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}).MarshalVT()
+	if err != nil {
+		p.raft.Fault("encode what a witness holds: %w", err)
+		return
+	}
+	answer := p.message(peerv1.Kind_GATHERED, 0, m.Timestamp)
+	answer.Raft = raw
+	p.raft.SendDurably(from, answer)
+}
+
+func (p *Protocol) onGathered(from view.MemberID, m *peerv1.Message) {
+	r, saved := p.reign, &peerv1.RaftSaved{}
+	if r == nil || r.proposed || r.term != m.Timestamp || saved.UnmarshalVT(m.Raft) != nil ||
+		slices.ContainsFunc(r.replies, func(a reply) bool { return a.from == from }) {
+		return
+	}
+	r.replies = append(r.replies, reply{from, saved})
+	p.tryRecover()
+}
+
+// tryRecover proposes what f + 1 witnesses held, once all that earlier leaders have committed is in the state. Then the state
+// says which term the last leader that served had. Only what was saved in that one can be complete without being committed.
+func (p *Protocol) tryRecover() {
+	r := p.reign
+	if r == nil || r.proposed || p.raft.Applied().Term != r.term {
+		return
+	}
+	n := p.group().Size()
+	replies := r.replies
+	if p.group().Index(p.config.Self) >= 0 {
+		own := reply{p.config.Self, &peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}}
+		replies = append([]reply{own}, replies...)
+	}
+	if len(replies) < gathered(n) {
+		return
+	}
+	commands := p.replayed(replies[:gathered(n)], n)
+	if p.raft.Recover(p.withoutAcks(commands)) {
+		r.proposed = true
+		p.config.Took(pathRecovered)
+		if len(commands) > 0 {
+			p.config.Took(pathReplayed)
+		}
+	}
+}
+
+// replayed chooses the commands that enough of the replies hold, in any order: they commute.
+func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
+	least := threshold(n)
+	if p.mistakes.MoreThanThreshold {
+		least++
+	}
+	held := map[name]int{}
+	var commands []*peerv1.RaftCommand
+	for _, a := range replies {
+		if a.saved.Term != p.raft.Applied().Served {
+			continue // of a term whose completed commands are all in the state
+		}
+		for _, c := range a.saved.Commands {
+			if p.raft.Over(c.Author, c.Number) {
+				continue
+			}
+			if held[nameOf(c)]++; held[nameOf(c)] == least {
+				commands = append(commands, c)
+			}
+		}
+	}
+	slices.SortFunc(commands, func(a, b *peerv1.RaftCommand) int {
+		return cmp.Or(cmp.Compare(a.Author, b.Author), cmp.Compare(a.Number, b.Number))
+	})
+	return commands
+}
+
+// Serves implements raft.Extension: a leader takes commands and reads when its recovery is committed.
+func (p *Protocol) Serves() bool {
+	r := p.reign
+	return r != nil && r.term == p.raft.Term() && (p.raft.Applied().Served == r.term || p.mistakes.ServeEarly && r.proposed)
+}
