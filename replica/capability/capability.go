@@ -17,8 +17,8 @@ type Quorum uint8
 const (
 	Majority  Quorum = iota + 1 // floor(n/2) + 1: any two share a member
 	AllButOne                   // n - 1: EPaxos' simple fast quorum, and never less than a majority
-	Master                      // the one that the view names for the key's shard
-	Replicas                    // the master and its f witnesses, or its f backups
+	Replicas                    // the key's master and its f witnesses, or its f backups
+	Nobody                      // beyond the coordinator's own site
 )
 
 // Size is the number of members of the quorum in a cluster of n.
@@ -27,7 +27,7 @@ func (q Quorum) Size(n int) int {
 	switch q {
 	case AllButOne:
 		return max(n-1, majority)
-	case Master:
+	case Nobody:
 		return 1
 	}
 	return majority // Replicas too, with the most that f can be
@@ -40,8 +40,6 @@ func (q Quorum) String() string {
 		return "majority"
 	case AllButOne:
 		return "n - 1"
-	case Master:
-		return "master"
 	case Replicas:
 		return "master + f"
 	}
@@ -92,10 +90,10 @@ func Table() []Protocol {
 		},
 		{
 			// The best is with what commutes; the worst has a witness that rejects, a request to sync and the sync. A
-			// read at a backup beside a witness takes none.
+			// read takes none at the master's site, and at a backup's with a witness of the partition.
 			Name: "CURP", Consistency: linearizable, Members: sizes,
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Master}, Worst: Path{2, Replicas}},
+				{Kind: register.Read, Best: Path{0, Nobody}, Worst: Path{2, Replicas}},
 				{Kind: register.Write, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
 				{Kind: register.RMW, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
 			},
