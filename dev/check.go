@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -125,14 +126,17 @@ type fault struct {
 }
 
 // plan kills and restarts the last site and, where two members may be lost, wipes the second one meanwhile. Then it
-// replaces the first one.
-func plan(sites []string, faults int) []fault {
-	last := sites[len(sites)-1]
+// replaces the first one; or the wiped one, where a lost disk does not fill again by itself.
+func plan(sites []string, faults int, partitioned bool) []fault {
+	last, replaced := sites[len(sites)-1], sites[0]
 	p := []fault{{0.25, "kill " + last}}
 	if faults > 1 && len(sites) > 2 {
 		p = append(p, fault{0.4, "wipe " + sites[1]})
+		if partitioned {
+			replaced = sites[1]
+		}
 	}
-	return append(p, fault{0.6, "restart " + last}, fault{0.75, "replace " + sites[0]})
+	return append(p, fault{0.6, "restart " + last}, fault{0.75, "replace " + replaced})
 }
 
 // faults carries out the plan, and waits until all members serve again. Before the members change, it waits too.
@@ -141,7 +145,11 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 	if err != nil {
 		return err
 	}
+	spec := s.Options.Manifest.Spec
 	faults := protocol.Faults(len(cluster.all()))
+	if spec.Partitioned() {
+		faults = min(faults, spec.Faults())
+	}
 	sites := cluster.Sites()
 	for _, site := range sites {
 		if at, err := cluster.find(site); err != nil || len(at) > faults {
@@ -149,7 +157,7 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 		}
 	}
 	start := time.Now()
-	for _, f := range plan(sites, faults) {
+	for _, f := range plan(sites, faults, spec.Partitioned()) {
 		timer := time.NewTimer(time.Until(start.Add(time.Duration(f.at * float64(s.Check.Duration)))))
 		select {
 		case <-timer.C:
@@ -157,8 +165,12 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 			timer.Stop()
 			return ctx.Err()
 		}
-		if strings.HasPrefix(f.line, "replace ") {
-			if err := serveAgain(ctx, cluster); err != nil {
+		if replaced, ok := strings.CutPrefix(f.line, "replace "); ok {
+			others := slices.Clone(sites)
+			if spec.Partitioned() { // it was wiped, and waits for that
+				others = slices.DeleteFunc(others, func(site string) bool { return site == replaced })
+			}
+			if err := serveAgain(ctx, cluster, others...); err != nil {
 				return err
 			}
 		}
@@ -178,10 +190,10 @@ func (s Session) faults(ctx context.Context, cluster *Cluster, console *Console,
 	return nil
 }
 
-func serveAgain(ctx context.Context, cluster *Cluster) error {
+func serveAgain(ctx context.Context, cluster *Cluster, sites ...string) error {
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	if err := cluster.WaitServing(within); err != nil {
+	if err := cluster.WaitServing(within, sites...); err != nil {
 		return fmt.Errorf("after the faults: %w", err)
 	}
 	return nil

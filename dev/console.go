@@ -82,6 +82,9 @@ func actions() []action {
 			}, false},
 		{"wipe", "SITE", 1, 1, "kill the members of a site, lose their disks, and start them as newcomers",
 			func(c *Console, _ context.Context, a []string) (string, error) {
+				if c.cluster.directory.record.partitioned() { // this never changes
+					return done("wiped %s; its parts go to others, and `replace %s` has a newcomer take its place", a[0], a[0])(c.cluster.Wipe(a[0]))
+				}
 				return done("wiped %s; it joins as a newcomer and votes when it has the others' state", a[0])(c.cluster.Wipe(a[0]))
 			}, false},
 		{"partition", "SITE SITE", 2, 2, "cut the links between two sites",

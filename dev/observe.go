@@ -130,15 +130,16 @@ func (o Observation) reading() meter.Reading {
 	return sum
 }
 
-// WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named. What
-// a command does to a member after that, such as a kill from another shell, does not concern it; nor do members
+// WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named; and the master of
+// each partition, where there are some. What a command does to a member after that, such as a kill from another shell, does not concern it; nor do members
 // that join. It fails when a member crashes before, or when the context ends; then it says who did not serve.
 func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
-	served := map[string]bool{}
+	served, led := map[string]bool{}, map[int]bool{}
 	for {
 		var waiting []string
 		v := c.view()
-		for _, o := range c.Observe(ctx) {
+		observations := c.Observe(ctx)
+		for _, o := range observations {
 			if v.Epoch > 0 && v.Before().Index(o.ID) < 0 ||
 				len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
 				continue
@@ -153,6 +154,15 @@ func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 				return fmt.Errorf("site %s crashed: %s; its log is in %s", o.Label, o.Reason, c.directory.path)
 			}
 			waiting = append(waiting, fmt.Sprintf("%s is %s", o.Label, o.State))
+		}
+		for i, p := range v.Partitions {
+			at := slices.IndexFunc(observations, func(o Observation) bool { return o.ID == p.Master })
+			if at >= 0 && serves(p, i, observations[at].Status.GetPartitions()) {
+				led[i] = true
+			}
+			if !led[i] {
+				waiting = append(waiting, fmt.Sprintf("partition %d is not served yet", i))
+			}
 		}
 		if len(waiting) == 0 {
 			return nil

@@ -100,6 +100,11 @@ func (r *Rates) Partitions(v view.View, label func(view.MemberID) string, observ
 	return append(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"), reasons...)
 }
 
+// serves reports whether the master of a partition says that it serves it.
+func serves(p view.Partition, i int, said []*adminv1.Part) bool {
+	return i < len(said) && said[i].Term == p.Term && said[i].Serving
+}
+
 // doing is how a partition is, as its master says, if it does.
 func doing(p view.Partition, i int, said []*adminv1.Part) (state, unsynced, waits string) {
 	if i >= len(said) || said[i].Term != p.Term || said[i].Role != adminv1.PartRole_MASTER {

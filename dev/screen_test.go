@@ -91,14 +91,16 @@ func TestAddressesFitATerminal(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	for _, tt := range []struct {
-		sites  []string
-		faults int
-		want   []fault
+		sites       []string
+		faults      int
+		partitioned bool
+		want        []fault
 	}{
-		{[]string{"a", "b", "c"}, 1, []fault{{0.25, "kill c"}, {0.6, "restart c"}, {0.75, "replace a"}}},
-		{[]string{"a", "b", "c", "d", "e"}, 2, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace a"}}},
+		{[]string{"a", "b", "c"}, 1, false, []fault{{0.25, "kill c"}, {0.6, "restart c"}, {0.75, "replace a"}}},
+		{[]string{"a", "b", "c", "d", "e"}, 2, false, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace a"}}},
+		{[]string{"a", "b", "c", "d", "e"}, 2, true, []fault{{0.25, "kill e"}, {0.4, "wipe b"}, {0.6, "restart e"}, {0.75, "replace b"}}},
 	} {
-		if got := plan(tt.sites, tt.faults); !reflect.DeepEqual(got, tt.want) {
+		if got := plan(tt.sites, tt.faults, tt.partitioned); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%v: %v, want %v", tt.sites, got, tt.want)
 		}
 	}
