@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
@@ -56,6 +57,9 @@ type Config struct {
 	// Blocked are the members to which the link is cut from the start, until the admin port mends it.
 	Blocked []view.MemberID `json:"blocked,omitempty"`
 
+	// CURP is how the protocol of that name goes about its syncs; the same for all members. Absent: its defaults.
+	CURP CURP `json:"curp,omitzero"`
+
 	// ExitWithInput stops the member when its standard input ends, so that it never outlives the process
 	// that started it, however that one ended.
 	ExitWithInput bool `json:"exitWithInput,omitempty"`
@@ -89,6 +93,24 @@ type Listen struct {
 	Redis string `json:"redis,omitempty"`
 	Admin string `json:"admin,omitempty"`
 	HTTP  string `json:"http,omitempty"` // health and metrics
+}
+
+// CURP says when a master syncs. What is not set is as the protocol has it (curp.Options).
+type CURP struct {
+	SyncAfter int      `json:"syncAfter,omitempty"` // operations
+	SyncDelay Duration `json:"syncDelay,omitempty"`
+	Lease     Duration `json:"lease,omitempty"`
+	// Asynchronous answers before backups have an update that no witness saves. It loses what clients were told, and is
+	// there to compare with.
+	Asynchronous bool `json:"asynchronous,omitempty"`
+}
+
+// options are the protocol's; continued is its Continued.
+func (c CURP) options(continued bool) curp.Options {
+	return curp.Options{
+		Continued: continued, SyncAfter: c.SyncAfter, SyncDelay: time.Duration(c.SyncDelay), Lease: time.Duration(c.Lease),
+		Asynchronous: c.Asynchronous,
+	}
 }
 
 // Duration is a time span in Go's notation.
@@ -165,6 +187,8 @@ func (c Config) Validate() error {
 		return errors.New("listen.peer: give the address for peers")
 	case c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1:
 		return errors.New("limits: keyBytes and valueBytes must be at least 1")
+	case c.CURP.SyncAfter < 0 || c.CURP.SyncDelay < 0 || c.CURP.Lease < 0:
+		return errors.New("curp: syncAfter, syncDelay and lease must not be negative; 0 is the default")
 	case c.transferRate() < 0:
 		return errors.New("transferRate: must not be negative; 0 is no bound")
 	}
@@ -204,8 +228,8 @@ func (c Config) validateParted() error {
 		return fmt.Errorf("protocol: %w", err)
 	case !entry.Parted:
 	case c.Durability != storage.Sync:
-		return fmt.Errorf("durability: protocol %s needs Sync, not %s: its masters and backups never vote on what a lost disk held, so each that "+
-			"forgets something has to be replaced", c.Protocol, c.Durability)
+		return fmt.Errorf("durability: protocol %s needs Sync, not %s: with another one a member that crashes has lost its disk, and a master or "+
+			"backup whose disk is lost has to be replaced", c.Protocol, c.Durability)
 	case len(c.Members) > 0:
 		return fmt.Errorf("members: leave them out with protocol %s: its view names partitions and witnesses, and is given to the admin port", c.Protocol)
 	}

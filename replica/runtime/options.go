@@ -14,6 +14,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
@@ -35,9 +36,9 @@ type Options struct {
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
 	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
-	// Continued says that another replica of this process had the store before (storage.Store.Reboot), so that nothing that
-	// it committed is lost. False is always safe.
-	Continued bool
+	// CURP is what its members agree about. Its Continued says that another replica of this process had the store before
+	// (storage.Store.Reboot), so that nothing that was put there is lost.
+	CURP curp.Options
 	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
 	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.
 	Directory  string
@@ -116,7 +117,7 @@ func (o *Options) complete() error {
 			return err
 		}
 		o.start = func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) {
-			return entry.Start(c, shard, j, o.Continued)
+			return entry.Start(c, shard, j, o.CURP)
 		}
 	}
 	if o.Logger == nil {

@@ -41,13 +41,13 @@ func Find(name string) (Entry, error) {
 	return Entry{}, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Start begins or resumes a member's part of a shard, from the shard's journal. Continued says that the process goes on:
-// another protocol of it had the journal before, and nothing that it put there is lost.
-func (e Entry) Start(config protocol.Config, shard int, journal *protocol.Journal, continued bool) (protocol.Protocol, error) {
+// Start begins or resumes a member's part of a shard, from the shard's journal. The options are those of a protocol that is
+// Parted.
+func (e Entry) Start(config protocol.Config, shard int, journal *protocol.Journal, options curp.Options) (protocol.Protocol, error) {
 	if !e.Parted {
 		return member.Start(config, journal, e.Factory)
 	}
-	p, err := curp.Start(config, shard, journal, curp.Options{Continued: continued})
+	p, err := curp.Start(config, shard, journal, options)
 	if err != nil {
 		return nil, err
 	}

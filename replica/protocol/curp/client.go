@@ -113,9 +113,12 @@ func (p *Protocol) identify(o *operation) {
 	if err != nil {
 		p.fault("encode a request: %w", err)
 	}
-	if len(raw) <= recordBytes && len(p.partition.Witnesses) > 0 && len(p.partition.Witnesses) >= len(p.partition.Backups) {
+	switch n := len(p.partition.Witnesses); {
+	case p.options.Asynchronous && n == 0:
+		o.raw = raw // for nobody
+	case len(raw) <= recordBytes && n > 0 && n >= len(p.partition.Backups):
 		o.raw = raw
-	} else {
+	default:
 		p.config.Took("update.large")
 		o.syncing = true
 	}

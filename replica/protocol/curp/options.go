@@ -48,6 +48,9 @@ type Options struct {
 	// there is lost. It is so when a member takes on a view without a crash. False is always safe; a master without backups
 	// then has to recover from a witness.
 	Continued bool
+	// Asynchronous has the client of an update that no witness saves answer before the backups have it: what the master's
+	// machine loses then is lost, and nobody knows. It is what the paper compares with (section 5.1, "Async").
+	Asynchronous bool
 	// SyncAfter is how many operations the master executes until it syncs (section 4.4). Zero: 50.
 	SyncAfter int
 	// SyncDelay is how long an operation waits for a sync that nothing else begins. Zero: 20 ms.
