@@ -105,6 +105,8 @@ func TestConfigMistakes(t *testing.T) {
 		{"directory", func(c *Config) { c.Directory = "" }, "directory: give"},
 		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
 		{"limits", func(c *Config) { c.Limits.KeyBytes = 0 }, "limits: keyBytes"},
+		{"a protocol with masters, durability", func(c *Config) { c.Protocol, c.Durability = "CURP", storage.Interval }, "durability: protocol CURP needs Sync, not Interval"},
+		{"a protocol with masters, members", func(c *Config) { c.Protocol = "curp" }, "members: leave them out with protocol curp"},
 		{"transfer rate", func(c *Config) { c.TransferRate = new(Bytes); *c.TransferRate = -1 }, "transferRate: must not be negative"},
 	}
 	for _, tt := range tests {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/transport"
@@ -59,5 +60,40 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 		if !slices.Equal(got, step.want) {
 			t.Errorf("%s: logged %q, want %q", step.what, got, step.want)
 		}
+	}
+}
+
+// What a member's parts become is logged, also over changes of the view.
+func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	n := &node{log: zap.New(core)}
+	of := &membership{view: view.View{Witnesses: []view.Witness{{ID: 2, Site: "ca"}}}}
+	var seen condition
+	for _, step := range []struct {
+		what  string
+		parts []curp.Standing
+		want  []string
+	}{
+		{"the first view", []curp.Standing{{Role: curp.Master, Why: "leases"}, {Partition: 1, Role: curp.Backup}, {Partition: 2}}, []string{
+			"info Witness reached", "info Member is the master of a partition, and does not serve yet", "info Member's part in a partition is another one"}},
+		{"it serves", []curp.Standing{{Role: curp.Master, Serving: true}, {Partition: 1, Role: curp.Backup}, {Partition: 2}},
+			[]string{"info Member is the master of a partition, and serves"}},
+		{"nothing new", []curp.Standing{{Role: curp.Master, Serving: true, Term: 7, Last: 9}, {Partition: 1, Role: curp.Backup}, {Partition: 2}}, nil},
+		{"replaced", []curp.Standing{{Role: curp.Learner}, {Partition: 1, Role: curp.Backup, Lost: true, Why: "empty"}, {Partition: 2}}, []string{
+			"info Member's part in a partition is another one", "error Member's disk can't fill its part in a partition: it has to be replaced"}},
+	} {
+		seen = n.changed(of, seen, runtime.Status{
+			Quorum: true, Shards: []runtime.ShardStatus{{Voter: true}}, Partitions: step.parts, Witnesses: []transport.Peer{{ID: 2, Reachable: true}},
+		})
+		var got []string
+		for _, entry := range logged.TakeAll() {
+			if entry.Message != "Quorum reached: clients are served" {
+				got = append(got, entry.Level.String()+" "+entry.Message)
+			}
+		}
+		if !slices.Equal(got, step.want) {
+			t.Errorf("%s: logged %q, want %q", step.what, got, step.want)
+		}
+		seen = condition{known: true, quorum: true, witnesses: seen.witnesses, parts: seen.parts} // of another view
 	}
 }
