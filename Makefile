@@ -17,11 +17,13 @@ FUZZTIME  ?= 20s
 BENCH     ?=
 CHANGE    ?=
 TRANSFER  ?=
+MASTERS   ?=
+REDIS     ?=
 SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-masters bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +70,10 @@ bench: build-store ## Measure the parts, then a cluster beside etcd; BENCH="-dur
 bench-change: build-store ## Measure what clients feel while members change, and how fast a new member fetches 1,000,000 keys
 	$(GO) run ./test/bench change $(CHANGE)
 	$(GO) run ./test/bench transfer $(TRANSFER)
+
+bench-masters: build-store ## Measure writes with CURP, one replica, primary-backup and asynchronous replication, then SETs beside Redis (Debian: redis-server)
+	$(GO) run ./test/bench masters $(MASTERS)
+	$(GO) run ./test/bench redis $(REDIS)
 
 bench-operator: build-operator ## Measure the operator with 200 clusters of 5 simulated members; SCALE="-rest 6m" watches it longer
 	$(GO) run ./test/scale $(SCALE)

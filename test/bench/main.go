@@ -2,7 +2,8 @@
 // machine, as processes of their own, with equal durability; both are driven by the same clients, in turn, cell
 // by cell. It prints tables in Markdown.
 //
-// `bench change` measures what clients feel while members change, and `bench transfer` how fast a member fetches the state.
+// `bench change` measures what clients feel while members change, `bench transfer` how fast a member fetches the state,
+// `bench masters` what a write costs with CURP and with what it replaces, and `bench redis` does that beside Redis.
 package main
 
 import (
@@ -37,6 +38,10 @@ func main() {
 	switch command := append(os.Args, "")[1]; command {
 	case "change":
 		err = measureChanges(ctx, os.Args[2:])
+	case "masters":
+		err = measureMasters(ctx, os.Args[2:])
+	case "redis":
+		err = measureRedis(ctx, os.Args[2:])
 	case "transfer":
 		err = measureTransfers(ctx, os.Args[2:])
 	default:
