@@ -70,7 +70,7 @@ func fill(response *adminv1.StatusResponse, now *membership) {
 			response.Role = adminv1.Role_LEARNER
 		}
 	}
-	if c := status.Change; c.Joint || response.Role == adminv1.Role_LEARNER {
+	if c := status.Change; c.Joint || response.Role == adminv1.Role_LEARNER && len(status.Partitions) == 0 {
 		response.Change = &adminv1.Change{
 			Settled: c.Settled, Transfers: c.Transfers, Fetched: c.Fetched,
 			Records: c.Records, Bytes: c.Bytes, SameBytes: c.SameBytes, RemainingBytes: c.Remaining,

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,14 @@ func TestPartitionsServe(t *testing.T) {
 		t.Error("no update took one round trip")
 	}
 	p.describesMetrics(1)
+	part := p.view.Partitions[0]
+	await(t, "a read at a backup asks nobody elsewhere", func() bool {
+		r := p.must(part.Backups[0], register.Operation{Kind: register.Read, Key: p.keys(0, 1)[0]})
+		return r.RoundTrips == 0 && r.Fast
+	})
+	if r := p.must(part.Master, register.Operation{Kind: register.Read, Key: p.keys(0, 1)[0]}); r.RoundTrips != 0 {
+		t.Errorf("a read at the master: %+v", r)
+	}
 }
 
 // describesMetrics looks for the metrics of a member in the documentation.
@@ -174,8 +183,18 @@ func TestPartedMembersRestart(t *testing.T) {
 		p.write(id, keys[1], fmt.Sprint("of ", id))
 		p.expect(1, keys[1], fmt.Sprint("of ", id))
 	}
+	for _, id := range p.order { // all at once
+		p.members[id].stop()
+	}
 	for _, id := range p.order {
-		if got := p.members[id].status(t); got.Digest != before || got.Boot != 2 || got.Partitions[0].Term != 1 {
+		<-p.members[id].ended
+		p.members[id] = run(t, p.members[id].config)
+	}
+	await(t, "all serve", p.served)
+	p.expect(3, keys[0], "before")
+	p.expect(5, keys[1], "of 5")
+	for _, id := range p.order {
+		if got := p.members[id].status(t); got.Digest != before || got.Boot != 3 || got.Partitions[0].Term != 1 {
 			t.Errorf("member %d: %v", id, got)
 		}
 	}
@@ -200,6 +219,45 @@ func TestMastersComeAndGoUnderLoad(t *testing.T) {
 	l.judge()
 	if got := p.members[3].status(t).Partitions[0]; got.Fast == 0 {
 		t.Errorf("over all views: %v", got)
+	}
+}
+
+// A newcomer takes the place of a member, by hand-overs, under load.
+func TestPartedMembersChangeUnderLoad(t *testing.T) {
+	p := newParted(t, 3)
+	l := newLoad(t, "CURP")
+	l.at(p.members[3], 2)
+	l.at(p.members[5], 2)
+	l.atLeaving(p.members[1], 1)
+	l.progress(200)
+	newcomer := manager.PairedIDs(p.view.LastIssued(), 1)[0]
+	founder, beside := p.waits(newcomer, 3)
+	p.order, p.named = append(p.order, newcomer), []view.Witness{beside}
+	joint, err := manager.Change(p.view, []manager.Founder{founder}, []view.MemberID{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.view = joint
+	p.tell()
+	await(t, "the change is finished", func() bool {
+		p.manage()
+		return !p.view.Joint() && p.served()
+	})
+	l.progress(200)
+	l.judge()
+	if got := p.members[1].status(t); got.Role != adminv1.Role_REMOVED {
+		t.Errorf("who left: %v", got)
+	}
+	if got := fmt.Sprint(members(p.view), witnesses(p.view)); got != "[3 5 7] [4 6 8]" {
+		t.Errorf("the view has %s", got)
+	}
+	got := p.members[newcomer].status(t)
+	has := func(p *adminv1.Part) bool { return p.Role == adminv1.PartRole_MASTER || p.Role == adminv1.PartRole_BACKUP }
+	if got.Role != adminv1.Role_VOTER || !slices.ContainsFunc(got.Partitions, has) {
+		t.Errorf("the newcomer: %v", got)
+	}
+	if code, text := p.members[newcomer].probe("/readyz"); code != http.StatusOK {
+		t.Errorf("/readyz: %d %s", code, text)
 	}
 }
 

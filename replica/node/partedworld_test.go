@@ -29,6 +29,7 @@ type parted struct {
 	order     []view.MemberID // of members
 	view      view.View
 	placement manager.Placement
+	named     []view.Witness                 // beside newcomers
 	heard     map[[2]view.MemberID]time.Time // when one member said last that it hears another, or was asked first
 }
 
@@ -73,6 +74,15 @@ func (p *parted) witness(c witness.Config) *witnessed {
 	return w
 }
 
+func (w *witnessed) over() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // end stops a witness.
 func (w *witnessed) end() {
 	w.stop()
@@ -85,26 +95,10 @@ func newParted(t testing.TB, size int) *parted {
 	p := &parted{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}
 	p.order = manager.PairedIDs(0, size)
 	var named []view.Witness
-	for _, id := range p.order {
-		c := waiting(t, id, storage.Sync)
-		c.Protocol, c.Shards, c.Distances = "CURP", size, nil
-		p.members[id] = run(t, c)
-		other := manager.WitnessOf(id)
-		p.witnesses[other] = p.witness(witness.Config{
-			Cluster: "c", Self: uint32(other), Directory: filepath.Join(t.TempDir(), fmt.Sprint(other)), Durability: witness.Sync,
-			Listen: witness.Listen{Peer: free(t)},
-		})
-		named = append(named, view.Witness{ID: other, Site: c.Site, Address: p.witnesses[other].config.Listen.Peer, Beside: id})
-	}
 	var founders []manager.Founder
-	for i, id := range p.order {
-		founders = append(founders, p.members[id].founder(t))
-		w := &named[i]
-		await(t, "a witness names its disk", func() bool {
-			report, err := p.witnesses[w.ID].conn.Report(t.Context())
-			w.Disk = report.Disk
-			return err == nil
-		})
+	for _, id := range p.order {
+		f, w := p.waits(id, size)
+		founders, named = append(founders, f), append(named, w)
 	}
 	v, err := manager.Found("c", founders)
 	if err != nil {
@@ -117,6 +111,27 @@ func newParted(t testing.TB, size int) *parted {
 	p.tell()
 	p.settle()
 	return p
+}
+
+// waits starts a member and the witness beside it on empty disks, which they name.
+func (p *parted) waits(id view.MemberID, shards int) (manager.Founder, view.Witness) {
+	p.t.Helper()
+	c := waiting(p.t, id, storage.Sync)
+	c.Protocol, c.Shards, c.Distances = "CURP", shards, nil
+	p.members[id] = run(p.t, c)
+	other := manager.WitnessOf(id)
+	started := p.witness(witness.Config{
+		Cluster: "c", Self: uint32(other), Directory: filepath.Join(p.t.TempDir(), fmt.Sprint(other)), Durability: witness.Sync,
+		Listen: witness.Listen{Peer: free(p.t)},
+	})
+	p.witnesses[other] = started
+	w := view.Witness{ID: other, Site: c.Site, Address: started.config.Listen.Peer, Beside: id}
+	await(p.t, "a witness names its disk", func() bool {
+		report, err := started.conn.Report(p.t.Context())
+		w.Disk = report.Disk
+		return err == nil
+	})
+	return p.members[id].founder(p.t), w
 }
 
 // tell gives the view to all members that run.
@@ -143,7 +158,7 @@ func (r *running) up() bool {
 // snapshot asks everybody.
 func (p *parted) snapshot() manager.Snapshot {
 	p.t.Helper()
-	s := manager.Snapshot{View: p.view, Placement: p.placement}
+	s := manager.Snapshot{View: p.view, Placement: p.placement, Named: p.named}
 	for _, id := range p.order {
 		if !p.members[id].up() {
 			continue
@@ -165,13 +180,12 @@ func (p *parted) snapshot() manager.Snapshot {
 		s.Members = append(s.Members, report)
 	}
 	for _, w := range p.witnesses {
+		if w.over() {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(p.t.Context(), patience)
-		select {
-		case <-w.ended:
-		default:
-			if report, err := w.conn.Report(ctx); err == nil {
-				s.Witnesses = append(s.Witnesses, report)
-			}
+		if report, err := w.conn.Report(ctx); err == nil {
+			s.Witnesses = append(s.Witnesses, report)
 		}
 		cancel()
 	}
@@ -184,17 +198,26 @@ func (p *parted) manage() (busy bool) {
 	s := p.snapshot()
 	begin, end := manager.Lives(s)
 	for _, l := range begin {
+		if p.witnesses[l.Witness].over() {
+			continue
+		}
 		w, _ := p.view.Witness(l.Witness)
 		if err := p.witnesses[l.Witness].conn.Start(p.t.Context(), l.Partition, l.Term, w.Disk); err != nil {
 			p.t.Fatal(err)
 		}
 	}
 	for _, l := range end {
+		if p.witnesses[l.Witness].over() {
+			continue
+		}
 		if err := p.witnesses[l.Witness].conn.End(p.t.Context(), l.Partition, l.Term); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	decision := manager.Partitions(s)
+	decision := manager.Members(s)
+	if !decision.Changed() {
+		decision = manager.Partitions(s)
+	}
 	if decision.Changed() {
 		p.t.Logf("epoch %d: %s", decision.Next.Epoch, strings.Join(decision.Changes, "; "))
 		p.view = decision.Next
@@ -219,7 +242,7 @@ func (p *parted) served() bool {
 			return false
 		}
 	}
-	for _, id := range p.order {
+	for _, id := range ids(p.view) {
 		if r := p.members[id]; r.up() {
 			if code, _ := r.probe("/quorumz"); code != http.StatusOK {
 				return false

@@ -85,13 +85,13 @@ func (r *Replica) Partitions() (all []curp.Standing) {
 // Unserved is a partition that nobody serves as far as this member can tell: it is the master and does not serve yet, or it
 // does not reach the master. It is -1 if there is none.
 func (r *Replica) Unserved() int {
-	for i, p := range r.Partitions() {
+	for _, p := range r.Partitions() {
 		serving := p.Serving
-		if master := r.options.View.Partitions[i].Master; master != r.options.Self {
+		if master := r.options.View.Partitions[p.Partition].Master; master != r.options.Self {
 			_, serving = r.transport.Distance(master)
 		}
 		if !serving {
-			return i
+			return p.Partition
 		}
 	}
 	return -1
