@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/witness"
 )
 
 // Kubelet stands in, in one namespace, for what runs pods: the controllers of StatefulSets, volumes and disruption budgets, the
@@ -237,11 +239,25 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) 
 	running, cancel := context.WithCancel(context.Background())
 	p := &process{pod: string(pod.UID), address: address, cancel: cancel, done: make(chan struct{})}
 	image := pod.Spec.Containers[0].Image
+	beside, err := k.besides(pod, directory, at)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	var work sync.WaitGroup
+	for _, run := range append(beside, func(ctx context.Context) error {
+		return node.Run(ctx, config, node.Options{Version: image, Dial: k.dial})
+	}) {
+		work.Go(func() {
+			defer cancel()
+			if err := run(running); err != nil {
+				k.t.Logf("%s ended: %v", pod.Name, err)
+			}
+		})
+	}
 	go func() {
-		defer close(p.done)
-		if err := node.Run(running, config, node.Options{Version: image, Dial: k.dial}); err != nil {
-			k.t.Logf("%s ended: %v", pod.Name, err)
-		}
+		work.Wait()
+		close(p.done)
 	}()
 	k.mu.Lock()
 	k.running[pod.Name] = p
@@ -250,6 +266,27 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) 
 	}
 	k.mu.Unlock()
 	return p, nil
+}
+
+// besides are the sidecars of a pod: a witness, or none. They read the file that config wrote beside its own.
+func (k *Kubelet) besides(pod *corev1.Pod, directory string, at func(int) string) (all []func(context.Context) error, err error) {
+	for _, sidecar := range pod.Spec.InitContainers {
+		if sidecar.RestartPolicy == nil || sidecar.Args[0] != "witness" {
+			return nil, fmt.Errorf("the init container %s is no witness", sidecar.Name)
+		}
+		var self uint32
+		if _, err := fmt.Sscan(sidecar.Args[len(sidecar.Args)-1], &self); err != nil {
+			return nil, fmt.Errorf("the witness's --self: %w", err)
+		}
+		config, err := witness.LoadConfig(filepath.Join(directory, "witness.yaml"), self)
+		if err != nil {
+			return nil, err
+		}
+		config.Directory = filepath.Join(directory, config.Directory)
+		config.Listen = witness.Listen{Peer: at(build.WitnessPort), HTTP: at(build.WitnessHTTPPort)}
+		all = append(all, func(ctx context.Context) error { return witness.Run(ctx, config, witness.Options{}) })
+	}
+	return all, nil
 }
 
 // config reads the boot configuration as the pod's arguments say.
@@ -278,6 +315,9 @@ func (k *Kubelet) config(ctx context.Context, pod *corev1.Pod, directory string)
 	if err := os.WriteFile(file, []byte(boot.Data[build.BootKey]), 0o600); err != nil {
 		return node.Config{}, err
 	}
+	if err := os.WriteFile(filepath.Join(directory, "witness.yaml"), []byte(boot.Data[build.WitnessKey]), 0o600); err != nil {
+		return node.Config{}, err
+	}
 	config, err := node.LoadConfig(file, who)
 	config.Directory = filepath.Join(directory, "data")
 	return config, err
@@ -300,17 +340,37 @@ func (k *Kubelet) dial(ctx context.Context, address string) (net.Conn, error) {
 
 // ready asks a member's /readyz, as its readiness probe does.
 func (k *Kubelet) ready(ctx context.Context, p *process) bool {
-	url := "http://" + net.JoinHostPort(p.address, strconv.Itoa(build.HTTPPort)) + "/readyz"
+	status, _ := k.probe(ctx, p, "/readyz")
+	return status == http.StatusOK
+}
+
+// quorum is what the member of a pod says at /quorumz.
+func (k *Kubelet) quorum(ctx context.Context, pod string) string {
+	p := k.process(pod)
+	if p == nil {
+		return "does not run"
+	}
+	_, said := k.probe(ctx, p, "/quorumz")
+	return said
+}
+
+// probe asks a member; status 0 is no answer.
+func (k *Kubelet) probe(ctx context.Context, p *process, path string) (status int, said string) {
+	url := "http://" + net.JoinHostPort(p.address, strconv.Itoa(build.HTTPPort)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return 0, err.Error()
 	}
 	response, err := k.probes.Do(request)
 	if err != nil {
-		return false
+		return 0, err.Error()
 	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
 }
 
 // nextAddress is a loopback address that this namespace had not yet.

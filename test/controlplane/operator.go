@@ -68,7 +68,7 @@ func startOperator(t *testing.T, config *rest.Config, options controllers.Option
 	}
 	options.Namespaces, options.MaxConcurrent = []string{options.Settings.Namespace}, 2
 	options.MetricsAddress, options.HealthAddress = "0", "0"
-	options.Members, options.Registry = talk, prometheus.NewRegistry()
+	options.Members, options.Witnesses, options.Registry = talk, o.client, prometheus.NewRegistry()
 	options.Log = zapr.NewLogger(zaptest.NewLogger(t))
 	manager, err := controllers.New(ctx, config, options)
 	if err != nil {

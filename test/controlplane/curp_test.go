@@ -1,0 +1,136 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/client"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/runtime"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// masters asks for a protocol with masters: one for each site.
+func masters(s *v1alpha1.GeoRegisterClusterSpec) { s.Protocol, s.Shards = "CURP", nil }
+
+// master is the member that is the master of a shard, by the record.
+func (w *World) master(c *v1alpha1.GeoRegisterCluster, shard int) view.Member {
+	w.t.Helper()
+	v := w.record(c)
+	return v.Members[v.Index(v.Partitions[shard].Master)]
+}
+
+// succeeded waits until another member than one serves a shard, as the status tells.
+func (w *World) succeeded(c *v1alpha1.GeoRegisterCluster, shard int, than view.Member) {
+	w.t.Helper()
+	since := time.Now()
+	eventually(w.t, fmt.Sprintf("somebody else is master of shard %d", shard), func() string {
+		w.get(c)
+		for _, p := range c.Status.Partitions {
+			if p.Number == int32(shard) && p.Master != int64(than.ID) && p.Serving {
+				return ""
+			}
+		}
+		return fmt.Sprintf("partitions %+v; %s", c.Status.Partitions, conditions(c))
+	})
+	w.t.Logf("another member was master of shard %d after %v", shard, time.Since(since).Round(time.Millisecond))
+}
+
+// keyOf is a key of a shard that no load uses.
+func keyOf(shard, shards int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("mine-", i); runtime.Shard(key, shards) == shard {
+			return key
+		}
+	}
+}
+
+// Without an operator what has a master goes on, and what has none says so until there is an operator again.
+func TestAMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	w, c, operator, load := foundedAs(t, masters)
+	w.condition(c, v1alpha1.ConditionPartitionsServing, metav1.ConditionTrue)
+	v := w.record(c)
+	lost, other := w.master(c, 1), w.master(c, 2)
+	if p := v.Partitions[2]; slices.Contains(p.Backups, lost.ID) || slices.Contains(p.Witnesses, manager.WitnessOf(lost.ID)) {
+		t.Fatalf("member %d keeps partition 2 too: %+v", lost.ID, p)
+	}
+	to := w.connect(c, other.Site, within)
+	operator.Stop()
+	w.kubelet.Hold(build.PodName(c.Name, lost))
+	load.Progress(20)
+	if err := to.Set(w.ctx, keyOf(2, 3), []byte("v")); err != nil {
+		t.Errorf("a shard whose master lives: %v", err)
+	}
+	if err := w.connect(c, other.Site, time.Second).Set(w.ctx, keyOf(1, 3), []byte("v")); err == nil {
+		t.Error("a shard whose master is lost answered")
+	}
+	eventually(t, "a member says what is missing", func() string {
+		if said := w.kubelet.quorum(w.ctx, build.PodName(c.Name, other)); !strings.Contains(said, fmt.Sprintf("partition 1, member %d", lost.ID)) {
+			return said
+		}
+		return ""
+	})
+
+	StartOperator(t, w.config, settings(w.namespace))
+	w.succeeded(c, 1, lost)
+	if err := to.Set(w.ctx, keyOf(1, 3), []byte("w")); err != nil {
+		t.Errorf("a shard that has a master again: %v", err)
+	}
+	w.kubelet.Release(build.PodName(c.Name, lost))
+	w.serving(c)
+	if home := w.master(c, 1); home.Site != lost.Site {
+		t.Errorf("the master at rest is at %s, and its home is %s", home.Site, lost.Site)
+	}
+	load.Progress(50)
+	load.Finish()
+}
+
+// connect is a client of one site, which waits for an answer for a time.
+func (w *World) connect(c *v1alpha1.GeoRegisterCluster, site string, patience time.Duration) *client.Client {
+	w.t.Helper()
+	to, err := client.Dial(w.ctx, client.Options{
+		Endpoints: []client.Endpoint{{Site: site, Address: "passthrough:///" + site}}, InOrder: true, Timeout: patience, AttemptTimeout: patience,
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) {
+			return w.kubelet.dialSite(ctx, c.Name, site)
+		})},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = to.Close() }) // of a store that may be gone
+	return to
+}
+
+// Before a pod is restarted others take over what its member is master and backup of.
+func TestMastersHandOverBeforeAnUpdate(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, masters)
+	before := w.record(c)
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "georegister:next" })
+	w.updated(c, "georegister:next")
+	w.serving(c)
+	load.Progress(50)
+	load.Finish()
+	after := w.record(c)
+	for i, p := range after.Partitions {
+		if p.Term <= before.Partitions[i].Term || len(p.Formers) > 0 {
+			t.Errorf("partition %d was not handed over: %+v", i, p)
+		}
+	}
+	if least := w.kubelet.LeastRunning(); least < 2 {
+		t.Errorf("%d members ran at a moment of the update", least)
+	}
+}
