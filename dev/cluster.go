@@ -58,10 +58,12 @@ type Cluster struct {
 	cut      map[link]bool
 	progress *progress // of the latest change of members; nil: there was none
 	waiting  string    // for what the partitions wait; empty: for nothing
+	adopted  time.Time // when the view was recorded, in this run
 
 	membersMu sync.Mutex
 	members   []*member // by ID
 
+	settle     time.Duration // how long members take to hear each other in a new view
 	woken      chan struct{} // has the driver look again at once
 	stop       func()        // ends the driver
 	background sync.WaitGroup
@@ -90,6 +92,7 @@ func Start(o Options) (*Cluster, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Cluster{options: o, directory: d, cut: map[link]bool{}, woken: make(chan struct{}, 1), stop: stop}
+	c.settle = settling(o.Manifest.Spec)
 	if err := c.start(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -28,6 +28,7 @@ const (
 // that it knows is in the directory's record and in what members say, so another process can go on with it.
 func (c *Cluster) drive(ctx context.Context) {
 	heard := map[view.MemberID]time.Time{}
+	hearing := newHearing(c.settle)
 	for ctx.Err() == nil {
 		var witnesses map[view.MemberID]*manager.WitnessReport
 		var asking sync.WaitGroup
@@ -44,6 +45,9 @@ func (c *Cluster) drive(ctx context.Context) {
 			}
 			r := o.report(time.Since(heard[o.ID]) > silentAfter)
 			r.witness = witnesses[o.ID]
+			if o.Status != nil {
+				r.told = hearing.judge(o, told(o.ID, o.Status), time.Now())
+			}
 			reports[o.ID] = r
 		}
 		pause := restEvery
@@ -72,9 +76,6 @@ func (o Observation) report(silent bool) report {
 	if s.View != nil {
 		r.view = wire.FromProto(s.View)
 	}
-	if !o.Fresh {
-		r.told = told(o.ID, s)
-	}
 	return r
 }
 
@@ -84,6 +85,10 @@ func (c *Cluster) advance(reports map[view.MemberID]report, observations []Obser
 	defer c.mu.Unlock()
 	r := &c.directory.record
 	s, err := r.next(reports)
+	if gap := c.settle - time.Since(c.adopted); err == nil && len(s.because) > 0 && gap > 0 {
+		// A view interrupts what partitions are doing, such as to recover; each gets the time to end that.
+		s = step{waits: "the members to settle in the view of epoch " + fmt.Sprint(r.View.Epoch)}
+	}
 	if err == nil && s.over {
 		err = c.finish()
 	} else if err == nil && s.view.Epoch > 0 {
@@ -120,6 +125,7 @@ func (c *Cluster) adopt(s step) error {
 		}
 		return err
 	}
+	c.adopted = time.Now()
 	for _, why := range s.because {
 		c.tellLine("epoch %d: %s", r.View.Epoch, why)
 	}

@@ -41,7 +41,6 @@ type Observation struct {
 	GRPC   string
 	HTTP   string
 	Status *adminv1.StatusResponse // nil unless its process answers
-	Fresh  bool                    // its process started a moment ago
 	// Witness is the one beside it; nil: the protocol has none.
 	Witness *WitnessObservation
 }
@@ -71,7 +70,6 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	o := Observation{
 		ID: m.record.ID, Label: m.record.Label, Site: m.record.Site, State: Down, PID: p.pid(),
 		Redis: loopback(m.record.Ports.Redis), GRPC: loopback(m.record.Ports.GRPC), HTTP: loopback(m.record.Ports.HTTP),
-		Fresh: time.Since(p.started) < freshFor,
 	}
 	if m.witness != nil {
 		o.Witness = m.witness.observe()

@@ -8,16 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/manager"
 )
-
-// freshFor is how long a member that starts is not asked whom it hears: it has to connect first. If all restart at once,
-// they would suspect each other.
-const freshFor = 1500 * time.Millisecond
 
 // told is what decisions on partitions go by: what the member says of itself, and whom it hears.
 func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {

@@ -150,20 +150,60 @@ func TestAMasterThatIsNotHeardIsReplaced(t *testing.T) {
 	}
 }
 
-// Who has just started has not connected yet, so whom it hears means nothing.
-func TestAFreshMemberIsNotAsked(t *testing.T) {
-	o := Observation{State: Serving, Fresh: true, Status: &adminv1.StatusResponse{Disk: "d"}}
-	if r := o.report(false); r.told != nil || r.disk != "d" {
-		t.Errorf("%+v", r)
-	}
-	o.Fresh, o.ID = false, 5
-	o.Status.Peers = []*adminv1.Peer{{Member: 1, Reachable: true}, {Member: 3, Connected: true}}
-	o.Status.Witnesses = []*adminv1.Peer{{Member: 2, Reachable: true}, {Member: 4}}
-	o.Status.Digest, o.Status.View = "x", &adminv1.View{Epoch: 4}
-	o.Status.Partitions = []*adminv1.Part{{Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Length: 9}}
-	got := fmt.Sprintf("%+v", *o.report(false).told)
+func TestWhatAMemberTells(t *testing.T) {
+	got := fmt.Sprintf("%+v", *told(5, &adminv1.StatusResponse{
+		Disk: "d", Digest: "x", View: &adminv1.View{Epoch: 4},
+		Peers:      []*adminv1.Peer{{Member: 1, Reachable: true}, {Member: 3, Connected: true}},
+		Witnesses:  []*adminv1.Peer{{Member: 2, Reachable: true}, {Member: 4}},
+		Partitions: []*adminv1.Part{{Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Length: 9}},
+	}))
 	if want := "{Member:5 Disk:d Digest:x Epoch:4 Hears:[1 2] Partitions:[{Term:7 Lost:true Recovered:true Restarted:true CaughtUp:[3] Length:9}]}"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// Whom a member hears is judged over a while, and begins anew with its process.
+func TestHearing(t *testing.T) {
+	h, start := newHearing(time.Second), time.Now()
+	for i, step := range []struct {
+		after     float64 // seconds
+		pid, boot int
+		hears     []view.MemberID
+		want      string
+	}{
+		{0, 7, 1, nil, "not told"},
+		{0.5, 7, 1, []view.MemberID{1, 2}, "not told"},
+		{1.1, 7, 1, []view.MemberID{1, 2}, "[1 2]"},
+		{1.2, 7, 1, []view.MemberID{1}, "[1 2]"},
+		{2, 7, 1, []view.MemberID{1}, "[1 2]"},
+		{2.1, 7, 1, []view.MemberID{1}, "[1]"},    // 2 is silent for a second
+		{2.2, 7, 2, nil, "[1]"},                   // a view
+		{3.1, 7, 2, nil, "[1]"},                   // it has not connected again yet
+		{3.15, 7, 3, []view.MemberID{3}, "[1 3]"}, // another one: it didn't hear 1 before that
+		{3.3, 7, 3, []view.MemberID{3}, "[3]"},
+		{3.4, 8, 4, []view.MemberID{1, 3}, "not told"},
+		{4.5, 8, 4, []view.MemberID{3}, "[3]"},
+	} {
+		o := Observation{ID: 5, PID: step.pid, Status: &adminv1.StatusResponse{Boot: uint32(step.boot)}}
+		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, start.Add(time.Duration(step.after*float64(time.Second))))
+		got := "not told"
+		if said != nil {
+			got = fmt.Sprint(said.Hears)
+		}
+		if got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+func TestSettlingFollowsTheDistances(t *testing.T) {
+	for spec, want := range map[string]time.Duration{
+		curpThree: settleLeast,
+		"{protocol: CURP, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": settleLeast + settleRTTs*220*time.Millisecond,
+	} {
+		if got := settling(manifest(t, spec).Spec); got != want {
+			t.Errorf("%s: %s, want %s", spec, got, want)
+		}
 	}
 }
 

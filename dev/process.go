@@ -22,7 +22,6 @@ type process struct {
 	input   io.Closer // the child ends when it ends, also if this process is killed
 	log     *os.File
 	ended   chan struct{} // closed when the child has ended
-	started time.Time
 	errors  *tail
 	mu      sync.Mutex
 	wanted  bool // it was told to end
@@ -35,7 +34,7 @@ func startProcess(binary, subcommand, directory string) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	p := &process{ended: make(chan struct{}), errors: &tail{}, log: log, started: time.Now()}
+	p := &process{ended: make(chan struct{}), errors: &tail{}, log: log}
 	p.command = exec.Command(binary, subcommand, "--config", filepath.Join(directory, configFile))
 	p.command.Stdout = log
 	p.command.Stderr = io.MultiWriter(log, p.errors)

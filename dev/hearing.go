@@ -1,0 +1,79 @@
+package dev
+
+import (
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// settleRTTs and settleLeast say how long members take to hear each other in a new view: they connect, say hello and ping,
+// and a partition that recovers asks its witnesses and copies to its backups meanwhile.
+const (
+	settleRTTs  = 4
+	settleLeast = 500 * time.Millisecond
+)
+
+// settling is that time in the network of a manifest.
+func settling(spec v1alpha1.GeoRegisterClusterSpec) time.Duration {
+	farthest := time.Duration(0)
+	all := sites(spec)
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			farthest = max(farthest, spec.RTT(a, b))
+		}
+	}
+	return settleLeast + settleRTTs*farthest
+}
+
+// hearing judges what members say of whom they hear, over time. One that has just taken on a view hears nobody for a moment:
+// if that counted, each view would give the reason for the next.
+type hearing struct {
+	settle time.Duration
+	of     map[view.MemberID]*heardBy
+}
+
+// heardBy is what one process said.
+type heardBy struct {
+	pid     int
+	boot    uint32
+	since   time.Time // when the process was first seen
+	last    map[view.MemberID]time.Time
+	reached []view.MemberID // when it was asked last
+}
+
+func newHearing(settle time.Duration) *hearing {
+	return &hearing{settle: settle, of: map[view.MemberID]*heardBy{}}
+}
+
+// judge completes whom a member hears with those that it heard a short while ago. It returns nil for a process that started
+// a moment ago: it can't know.
+func (h *hearing) judge(o Observation, said *manager.MemberReport, now time.Time) *manager.MemberReport {
+	by := h.of[o.ID]
+	if by == nil || by.pid != o.PID {
+		by = &heardBy{pid: o.PID, boot: o.Status.Boot, since: now, last: map[view.MemberID]time.Time{}}
+		h.of[o.ID] = by
+	}
+	if by.boot != o.Status.Boot { // it has taken on a view, and has to reach again whom it did
+		by.boot = o.Status.Boot
+		for _, id := range by.reached {
+			by.last[id] = now
+		}
+	}
+	for _, id := range said.Hears {
+		by.last[id] = now
+	}
+	by.reached, said.Hears = said.Hears, nil
+	for id, last := range by.last {
+		if now.Sub(last) < h.settle {
+			said.Hears = append(said.Hears, id) // sorted below
+		}
+	}
+	slices.Sort(said.Hears)
+	if now.Sub(by.since) < h.settle {
+		return nil
+	}
+	return said
+}
