@@ -53,7 +53,7 @@ func (s *situation) decideOnPartitions() (d manager.Decision) {
 
 // managed is the snapshot as the manager of partitions wants it.
 func (s *situation) managed() manager.Snapshot {
-	to := manager.Snapshot{View: s.view, Placement: s.placement(), Abandon: s.view.Joint() && s.pointless(false) != ""}
+	to := manager.Snapshot{View: s.view, Placement: s.placement(s.faults()), Abandon: s.abandons()}
 	for _, m := range s.Members {
 		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
 			to.Members = append(to.Members, wordOf(m.ID, r))
@@ -86,11 +86,26 @@ func wordOf(id view.MemberID, r *world.Report) manager.MemberReport {
 	return said
 }
 
-// placement is how the partitions are to be kept: as the manifest says, and apart by zones where these are known.
-func (s *situation) placement() manager.Placement {
-	p := manager.Placement{
-		Partitions: s.Cluster.Spec.ShardCount(), Faults: s.Cluster.Spec.Faults(), Domains: map[view.MemberID]string{},
+// abandons reports whether the members before a change are wanted again.
+func (s *situation) abandons() bool { return s.view.Joint() && s.pointless(false) != "" }
+
+// faults is how many losses a partition can survive with the members that there are, or are to be after the change that is
+// under way: at most what the manifest asks for.
+func (s *situation) faults() int {
+	side := s.view.After()
+	if s.abandons() {
+		side = s.view.Before()
 	}
+	most := side.Faults()
+	if asked := s.Cluster.Spec.FaultTolerance; asked != nil {
+		most = min(most, int(*asked))
+	}
+	return most
+}
+
+// placement is how the partitions are to be kept: as the manifest says, and apart by zones where these are known.
+func (s *situation) placement(faults int) manager.Placement {
+	p := manager.Placement{Partitions: s.Cluster.Spec.ShardCount(), Faults: faults, Domains: map[view.MemberID]string{}}
 	for _, m := range s.Members {
 		if zone := s.zone(m.ID); zone != "" {
 			p.Domains[m.ID] = "zone " + zone
@@ -134,7 +149,7 @@ func (s *situation) place(first view.View) (view.View, error) {
 	for _, m := range first.Members {
 		all = append(all, s.witness(m))
 	}
-	return manager.Place(first, all, s.placement())
+	return manager.Place(first, all, s.placement(s.Cluster.Spec.Faults()))
 }
 
 // drained is the member that hands over what it is master or backup of, since its pod is about to end or ends already: that

@@ -32,7 +32,7 @@ func (s *situation) served(number int) bool {
 
 // lack says what a partition lacks, or is empty.
 func (s *situation) lack(number int) string {
-	p, faults := s.view.Partitions[number], s.Cluster.Spec.Faults()
+	p, faults := s.view.Partitions[number], s.faults()
 	switch part := s.part(number); {
 	case part == nil:
 		i := s.view.Index(p.Master)
@@ -91,7 +91,7 @@ func (s *situation) partitionsServing() metav1.Condition {
 	problems := s.partitionProblems()
 	if len(problems) == 0 {
 		return say(metav1.ConditionTrue, "EveryoneServed", "Each of %d shards has a master that serves, with %d backups and %d witnesses",
-			len(s.view.Partitions), s.Cluster.Spec.Faults(), s.Cluster.Spec.Faults())
+			len(s.view.Partitions), s.faults(), s.faults())
 	}
 	slices.SortStableFunc(problems, func(a, b cause) int {
 		return rank(a.reason == "PartitionNotServed") - rank(b.reason == "PartitionNotServed")
