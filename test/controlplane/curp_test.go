@@ -134,3 +134,25 @@ func TestMastersHandOverBeforeAnUpdate(t *testing.T) {
 		t.Errorf("%d members ran at a moment of the update", least)
 	}
 }
+
+// A member that is lost with its disk, and so with the witness beside it, is replaced by another one with a witness.
+func TestAMemberWithAMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, masters)
+	lost := w.master(c, 0)
+	w.loseVolume(c, lost)
+	eventually(t, "another member has joined", func() string {
+		if v := w.record(c); v.Joint() || v.Size() != 3 || v.Index(lost.ID) >= 0 || len(v.Witnesses) != 3 {
+			w.get(c)
+			return fmt.Sprintf("the view is %+v: %s", v, conditions(c))
+		}
+		return ""
+	})
+	w.serving(c)
+	v := w.record(c)
+	if next := v.Members[2]; next.ID != 7 || v.Witnesses[2].ID != 8 || v.Witnesses[2].Beside != 7 {
+		t.Errorf("member %d came, and witnesses are %+v", next.ID, v.Witnesses)
+	}
+	load.Progress(50)
+	load.Finish()
+}
