@@ -85,8 +85,7 @@ func (c *Cluster) advance(reports map[view.MemberID]report, observations []Obser
 	defer c.mu.Unlock()
 	r := &c.directory.record
 	s, err := r.next(reports)
-	if gap := c.settle - time.Since(c.adopted); err == nil && len(s.because) > 0 && gap > 0 {
-		// A view interrupts what partitions are doing, such as to recover; each gets the time to end that.
+	if err == nil && len(s.because) > 0 && time.Since(c.adopted) < c.pace(s.view, reports) {
 		s = step{waits: "the members to settle in the view of epoch " + fmt.Sprint(r.View.Epoch)}
 	}
 	if err == nil && s.over {
@@ -108,6 +107,21 @@ func (c *Cluster) advance(reports map[view.MemberID]report, observations []Obser
 		c.progress.waits(r.parts(observations, s.waits))
 	}
 	return true
+}
+
+// pace is how long the present view is left alone before another one for its partitions: each interrupts what they are
+// doing, such as to recover. Only a master or a backup that is lost is worth that.
+func (c *Cluster) pace(next view.View, reports map[view.MemberID]report) time.Duration {
+	r := &c.directory.record
+	for i, p := range r.View.Partitions {
+		if to := next.Partitions[i]; to.Master != p.Master || len(p.Formers) > 0 && to.Term != p.Term {
+			return c.settle
+		}
+	}
+	if r.recovering(reports) {
+		return c.settle + recoverWithin
+	}
+	return c.settle
 }
 
 // adopt records a view. From then on members are told it.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/view"
@@ -141,6 +142,20 @@ func (r *record) names(text string) string {
 		}
 		return word + " " + cmp.Or(strings.Join(labels, ", "), "none")
 	})
+}
+
+// recoverWithin is what a recovery may take beside connecting, most of it until the leases of the former master have ended.
+const recoverWithin = 3 * time.Second
+
+// recovering reports whether a partition is being recovered, and not over with it, by a master that answers.
+func (r *record) recovering(reports map[view.MemberID]report) bool {
+	for i, p := range r.View.Partitions {
+		said := reports[p.Master].told
+		if len(p.Formers) > 0 && said != nil && (i >= len(said.Partitions) || said.Partitions[i].Term != p.Term || !said.Partitions[i].Recovered) {
+			return true
+		}
+	}
+	return false
 }
 
 // askWitnesses asks those that run for their lives. There is none of those that don't answer.

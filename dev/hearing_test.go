@@ -1,0 +1,93 @@
+package dev
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// Whom a member hears is judged over a while, and begins anew with its process.
+func TestHearing(t *testing.T) {
+	h, start := newHearing(time.Second), time.Now()
+	for i, step := range []struct {
+		after     float64 // seconds
+		pid, boot int
+		hears     []view.MemberID
+		want      string
+	}{
+		{0, 7, 1, nil, "not told"},
+		{0.5, 7, 1, []view.MemberID{1, 2}, "not told"},
+		{1.1, 7, 1, []view.MemberID{1, 2}, "[1 2]"},
+		{1.2, 7, 1, []view.MemberID{1}, "[1 2]"},
+		{2, 7, 1, []view.MemberID{1}, "[1 2]"},
+		{2.1, 7, 1, []view.MemberID{1}, "[1]"},    // 2 is silent for a second
+		{2.2, 7, 2, nil, "[1]"},                   // a view
+		{3.1, 7, 2, nil, "[1]"},                   // it has not connected again yet
+		{3.15, 7, 3, []view.MemberID{3}, "[1 3]"}, // another one: it didn't hear 1 before that
+		{3.3, 7, 3, []view.MemberID{3}, "[3]"},
+		{3.4, 8, 4, []view.MemberID{1, 3}, "not told"},
+		{4.5, 8, 4, []view.MemberID{3}, "[3]"},
+	} {
+		o := Observation{ID: 5, PID: step.pid, Status: &adminv1.StatusResponse{Boot: uint32(step.boot)}}
+		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, start.Add(time.Duration(step.after*float64(time.Second))))
+		got := "not told"
+		if said != nil {
+			got = fmt.Sprint(said.Hears)
+		}
+		if got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+func TestSettlingFollowsTheDistances(t *testing.T) {
+	for spec, want := range map[string]time.Duration{
+		curpThree: settleLeast,
+		"{protocol: CURP, sites: [{name: ca}, {name: va}, {name: ir}], wan: {profile: gryff}}": settleLeast + settleRTTs*220*time.Millisecond,
+	} {
+		if got := settling(manifest(t, spec).Spec); got != want {
+			t.Errorf("%s: %s, want %s", spec, got, want)
+		}
+	}
+}
+
+// A view that can wait is not made while a partition recovers; one that replaces who is lost is.
+func TestPace(t *testing.T) {
+	c, s := curpFounded(t)
+	c.settle = time.Second
+	s.say(true)
+	next := s.record.View
+	next.Epoch++
+	next.Partitions = slices.Clone(next.Partitions)
+	check := func(what string, want time.Duration) {
+		t.Helper()
+		c.directory.record = s.record
+		if got := c.pace(next, s.reports); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	next.Partitions[0].Learners = []view.MemberID{5}
+	check("at rest", time.Second)
+	s.record.View.Partitions = slices.Clone(s.record.View.Partitions)
+	s.record.View.Partitions[1].Formers = []view.Former{{Term: 1}}
+	s.record.View.Partitions[1].Term = 2
+	next.Partitions[1] = s.record.View.Partitions[1]
+	s.say(false)
+	check("while one recovers", time.Second+recoverWithin)
+	next.Partitions[2].Master = 3
+	check("a master is lost", time.Second)
+	next.Partitions[2].Master = 5
+	next.Partitions[1].Term = 3
+	check("a backup is lost while its master recovers", time.Second)
+	next.Partitions[1].Term = 2
+	s.say(true)
+	check("when it has recovered", time.Second)
+	s.say(false)
+	s.reports[3] = report{}
+	check("when nobody tells", time.Second)
+}
