@@ -1,7 +1,7 @@
 package curpraft
 
 import (
-	"cmp"
+	"bytes"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -130,14 +130,12 @@ func (p *Protocol) replayed(replies []reply, n int) []*peerv1.RaftCommand {
 			}
 		}
 	}
-	slices.SortFunc(commands, func(a, b *peerv1.RaftCommand) int {
-		return cmp.Or(cmp.Compare(a.Author, b.Author), cmp.Compare(a.Number, b.Number))
-	})
+	slices.SortFunc(commands, func(a, b *peerv1.RaftCommand) int { return bytes.Compare(a.Key, b.Key) })
 	return commands
 }
 
 // Serves implements raft.Extension: a leader takes commands and reads when its recovery is committed.
 func (p *Protocol) Serves() bool {
 	r := p.reign
-	return r != nil && r.term == p.raft.Term() && (p.raft.Applied().Served == r.term || p.mistakes.ServeEarly && r.proposed)
+	return r != nil && r.term == p.raft.Term() && (p.raft.Applied().Served == r.term || p.mistakes.ServeEarly && p.raft.Applied().Term == r.term)
 }

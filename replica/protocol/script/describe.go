@@ -61,6 +61,8 @@ func describeMessage(m *peerv1.Message) string {
 		parts = append(parts, string(m.Key))
 	}
 	switch tag := tagName(m.Timestamp, m.Writer, m.Rmws); {
+	case ofCURPRaft(m.Kind):
+		parts = append(parts, describeCURPRaft(m))
 	case m.Same:
 		parts = append(parts, "same, at "+tag)
 	case carriesValue(m.Kind) || m.Present:
@@ -262,6 +264,9 @@ func describeKey(key []byte) string {
 	if key[0] == 'i' && len(key) > 17 {
 		id := &peerv1.InstanceID{Writer: binary.BigEndian.Uint64(key[1:]), Number: binary.BigEndian.Uint64(key[9:])}
 		return fmt.Sprintf("instance %s of %s", instanceName(id), key[17:])
+	}
+	if key[0] == 'w' && len(key) == 17 {
+		return describeWitnessKey(key)
 	}
 	return fmt.Sprintf("record %q", key)
 }
