@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/world"
 )
@@ -15,6 +16,8 @@ type metrics struct {
 	members *prometheus.GaugeVec
 	// declared and measured are the round trips between pairs of sites while their network is emulated.
 	declared, measured *prometheus.GaugeVec
+	// partitions are those of clusters with masters.
+	partitions *prometheus.GaugeVec
 }
 
 // roles are all values of the label role.
@@ -31,7 +34,9 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		measured: gauge("georegister_wan_measured_rtt_seconds", "Shortest round trip between two sites that members measured lately, while the "+
 			"network is emulated.", "link"),
 	}
-	for _, c := range []prometheus.Collector{m.members, m.declared, m.measured} {
+	m.partitions = gauge("georegister_operator_partitions", "Shards of clusters with masters: Served by their master, and whole or with less than "+
+		"asked for (Degraded), or not at all (Unserved).", "state")
+	for _, c := range []prometheus.Collector{m.members, m.declared, m.measured, m.partitions} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -67,9 +72,31 @@ func (m *metrics) observeLinks(cluster types.NamespacedName, links []decide.Link
 	}
 }
 
+// observePartitions counts the shards of a cluster with masters.
+func (m *metrics) observePartitions(cluster types.NamespacedName, all []v1alpha1.PartitionStatus) {
+	if len(all) == 0 {
+		m.partitions.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name})
+		return
+	}
+	counts := map[string]int{}
+	for _, p := range all {
+		switch {
+		case !p.Serving:
+			counts["Unserved"]++
+		case p.Message != "":
+			counts["Degraded"]++
+		default:
+			counts["Served"]++
+		}
+	}
+	for _, state := range []string{"Served", "Degraded", "Unserved"} {
+		m.partitions.WithLabelValues(cluster.Namespace, cluster.Name, state).Set(float64(counts[state]))
+	}
+}
+
 // forget drops what is known of a cluster that is no more.
 func (m *metrics) forget(cluster types.NamespacedName) {
-	for _, gauges := range []*prometheus.GaugeVec{m.members, m.declared, m.measured} {
+	for _, gauges := range []*prometheus.GaugeVec{m.members, m.declared, m.measured, m.partitions} {
 		gauges.DeletePartialMatch(prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name})
 	}
 }

@@ -58,6 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	r.metrics.observe(request.NamespacedName, snapshot.Members)
 	plan := decide.Next(snapshot)
 	r.metrics.observeLinks(request.NamespacedName, plan.Links)
+	r.metrics.observePartitions(request.NamespacedName, plan.Status.Partitions)
 
 	failure := r.carryOut(ctx, snapshot, plan)
 	sayFailure(&plan.Status, cluster.Generation, failure)

@@ -127,6 +127,16 @@ func TestStatus(t *testing.T) {
 		Epoch: 5, TrustedMember: 1, GivenUp: []int32{2, 3}, Time: metav1.NewTime(time.Now().Add(-time.Hour)),
 		Message: "What only these acknowledged is lost",
 	}
+	parted := healthy()
+	parted.Spec.Protocol = "CURP"
+	unsynced, fast := int64(7), int32(80)
+	parted.Status.Partitions = []v1alpha1.PartitionStatus{
+		{Number: 0, Term: 3, Master: 1, Backups: []int32{3}, Witnesses: []int32{4}, Serving: true, Unsynced: &unsynced, FastPathPercent: &fast},
+		{Number: 1, Term: 9, Master: 5, Message: "its master, member 5, does not serve yet"},
+	}
+	parted.Status.Conditions = append(parted.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionPartitionsServing, Status: metav1.ConditionFalse, Reason: "PartitionNotServed", Message: "Partition 1: its master",
+	})
 	unseen := healthy()
 	unseen.Status = v1alpha1.GeoRegisterClusterStatus{}
 	tests := []struct {
@@ -149,6 +159,9 @@ func TestStatus(t *testing.T) {
 		{"recovered", []client.Object{recovered},
 			[]string{"serving, 3/3", "recovered 60m ago from the lost quorum of epoch 5: member 1 was trusted, given up were 2, 3: What only"},
 			[]string{"QuorumLost is", "change since"}},
+		{"with masters", []client.Object{parted}, []string{"PartitionsServing is False (PartitionNotServed): Partition 1: its master",
+			"PARTITION  TERM  MASTER  BACKUPS  WITNESSES  FAST  UNSYNCED  STATE", "\n0          3     1       3        4          80%   7         serves\n",
+			"\n1          9     5       nobody   nobody     -     -         NOT served: its master, member 5, does not serve yet\n"}, nil},
 		{"never seen", []client.Object{unseen}, []string{"no operator has looked at it yet"}, []string{"MEMBER"}},
 	}
 	for _, tt := range tests {

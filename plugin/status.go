@@ -26,8 +26,8 @@ const recentEvents = 8
 var good = map[string]metav1.ConditionStatus{
 	v1alpha1.ConditionAvailable: metav1.ConditionTrue, v1alpha1.ConditionQuorumHealthy: metav1.ConditionTrue,
 	v1alpha1.ConditionViewKnown: metav1.ConditionTrue, v1alpha1.ConditionToleratesZoneLoss: metav1.ConditionTrue,
-	v1alpha1.ConditionMonitoringReady: metav1.ConditionTrue,
-	v1alpha1.ConditionProgressing:     metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse,
+	v1alpha1.ConditionMonitoringReady: metav1.ConditionTrue, v1alpha1.ConditionPartitionsServing: metav1.ConditionTrue,
+	v1alpha1.ConditionProgressing: metav1.ConditionFalse, v1alpha1.ConditionDegraded: metav1.ConditionFalse,
 	v1alpha1.ConditionPaused: metav1.ConditionFalse, v1alpha1.ConditionQuorumLost: metav1.ConditionFalse,
 }
 
@@ -124,6 +124,7 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", m.ID, m.Site, orDash(m.Role), m.Incarnation, orDash(m.Pod),
 			orDash(m.Node), orDash(m.Version), state(c, m))
 	}
+	describePartitions(w, s.Partitions)
 	if len(events) > 0 {
 		fmt.Fprintln(w)
 		fmt.Fprintln(w, "AGO\tTYPE\tREASON\tEVENT")
@@ -132,6 +133,33 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", duration.HumanDuration(now.Sub(eventTime(e))), e.Type, e.Reason, e.Note)
 	}
 	return w.Flush()
+}
+
+// describePartitions writes who keeps each shard, of protocols with masters.
+func describePartitions(w io.Writer, all []v1alpha1.PartitionStatus) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(w, "PARTITION\tTERM\tMASTER\tBACKUPS\tWITNESSES\tFAST\tUNSYNCED\tSTATE")
+	for _, p := range all {
+		fast, unsynced := "-", "-"
+		if p.FastPathPercent != nil {
+			fast = fmt.Sprintf("%d%%", *p.FastPathPercent)
+		}
+		if p.Unsynced != nil {
+			unsynced = fmt.Sprint(*p.Unsynced)
+		}
+		doing := "serves"
+		switch {
+		case !p.Serving:
+			doing = "NOT served: " + p.Message
+		case p.Message != "":
+			doing = "serves; " + p.Message
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.Number, p.Term, p.Master, numbers(p.Backups), numbers(p.Witnesses),
+			fast, unsynced, doing)
+	}
 }
 
 // describeChange writes the change of members that is under way.

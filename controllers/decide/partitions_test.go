@@ -179,6 +179,22 @@ func TestPartitionsAreKept(t *testing.T) {
 			s.Zones["node-b"] = world.Zone{Name: "zone-b", Ready: true, Closed: true}
 		}, "MovingPartitions 2 with 1 3 5", "1 [3] +[5] w[4] <1; 3 [5] +[1] w[6] <1; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
 			"Available=True Serving: 3 of 3 members serve clients"},
+		{"a partition in one zone", func(s *world.Snapshot) {
+			s.Zones["node-b"] = s.Zones["node-a"]
+			v, one, two := s.Record.View, int32(1), int32(2)
+			v.Members = slices.Clone(v.Members)
+			s.Cluster.Spec.FaultTolerance, s.Cluster.Spec.Sites[2].Members = &one, &two
+			s.Cluster.Spec.Sites = append(s.Cluster.Spec.Sites, v1alpha1.Site{Name: "d"})
+			for i, site := range []string{"c", "d"} {
+				m := view.Member{ID: view.MemberID(7 + 2*i), Site: site, Disk: fmt.Sprintf("disk-%d", 7+2*i)}
+				v.Members = append(v.Members, m)
+				s.Zones["node-"+site] = world.Zone{Name: "zone-" + site, Ready: true}
+				s.Members = append(s.Members, world.Member{ID: m.ID, Site: site, StatefulSet: statefulSetOf(m, build.SpecHash(s.Cluster)),
+					Pod: podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch)), Volume: volumeOf(m)})
+			}
+			record(s, v)
+		}, "MovingPartitions 2 with 1 3 5 7 9", "1 [3] +[] w[4] <0; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Normal MembersChanged",
+			"ToleratesZoneLoss=False ZoneHoldsPartition: Without zone zone-a, partition 0 has no backup"},
 		{"paused", func(s *world.Snapshot) { dead(s, 1); s.Cluster.Spec.Paused = true }, "", "", "",
 			"Progressing=False Paused: Nothing is changed while spec.paused is set"},
 		{"the view is not held", func(s *world.Snapshot) {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,9 +44,36 @@ func (s *situation) toleratesZoneLoss() metav1.Condition {
 				zone, len(s.voters())-count[zone], s.view.Size(), s.least())
 		}
 	}
+	if why := s.partitionInOneZone(); why != "" {
+		return say(metav1.ConditionFalse, "ZoneHoldsPartition", "%s", why)
+	}
 	if !s.view.Quorum(s.serves) {
 		return say(metav1.ConditionFalse, "QuorumLost", "There is no majority even with every zone")
 	}
 	return say(metav1.ConditionTrue, "ZonesSpread", "The loss of any one of %d zones leaves a majority of %d",
 		len(zones), s.least())
+}
+
+// partitionInOneZone names a partition that would be lost with the zone of its master, or is empty: another backup has to be
+// left, and a witness to recover from.
+func (s *situation) partitionInOneZone() string {
+	if !s.partitioned() {
+		return ""
+	}
+	for i, p := range s.view.Partitions {
+		zone := s.zone(p.Master)
+		outside := func(id view.MemberID) bool {
+			if w, known := s.view.Witness(id); known {
+				id = w.Beside
+			}
+			return s.serves(id) && s.zone(id) != zone
+		}
+		switch {
+		case !slices.ContainsFunc(p.Backups, outside):
+			return fmt.Sprintf("Without zone %s, partition %d has no backup", zone, i)
+		case !slices.ContainsFunc(p.Witnesses, outside):
+			return fmt.Sprintf("Without zone %s, partition %d has no witness to recover from", zone, i)
+		}
+	}
+	return ""
 }
