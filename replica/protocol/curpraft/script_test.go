@@ -19,6 +19,7 @@ func TestMistakes(t *testing.T) {
 		"KeepAccepting":     {KeepAccepting: true},
 		"ServeEarly":        {ServeEarly: true},
 		"DropEarly":         {DropEarly: true},
+		"UpdateUnsynced":    {UpdateUnsynced: true},
 		"HeedAcks":          {HeedAcks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
