@@ -105,7 +105,7 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("--protocol: %w", err)
 	}
-	kinds, err := s.parseFaults(f.faults)
+	kinds, err := s.parseFaults(f.faults, f.soak != 0)
 	if err != nil {
 		return fmt.Errorf("--faults: %w", err)
 	}

@@ -25,10 +25,13 @@ func findSimulated(name string) (simulated, error) {
 	return simulated{start: simulator.Member(entry.Factory), row: row}, nil
 }
 
-// parseFaults reads the kinds of faults that the protocol's world has.
-func (s simulated) parseFaults(list string) ([]simulator.FaultKind, error) {
-	if !s.curp {
+// parseFaults reads the kinds of faults that the protocol's world has: in the schedules of a soak, or in an experiment.
+func (s simulated) parseFaults(list string, soak bool) ([]simulator.FaultKind, error) {
+	switch {
+	case !s.curp:
 		return simulator.ParseFaults(list)
+	case soak:
+		return simulator.ParseCURPFaults(list)
 	}
-	return simulator.ParseCURPFaults(list)
+	return simulator.ParseCURPExperimentFaults(list)
 }

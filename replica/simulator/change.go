@@ -13,6 +13,7 @@ import (
 type change struct {
 	kind      string
 	newcomers []*node
+	witnesses []*node // of the newcomers
 	leaving   []view.MemberID
 	hasty     bool // it is finished as soon as that is safe, without those that are not done with their part
 	patience  int  // in rounds; then it is abandoned. 0: it is not
@@ -96,7 +97,9 @@ func (m *manager) begin(f *fault, v view.View) {
 	if leave < 0 || join+leave == 0 {
 		return
 	}
-	m.pace = f
+	if w.env.parted == nil {
+		m.pace = f
+	}
 	f.hit = w.busy > 0
 	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.draw.chance(400)}
 	if m.draw.chance(150) {
@@ -108,7 +111,7 @@ func (m *manager) begin(f *fault, v view.View) {
 		c.leaving = append(c.leaving, nd.config.Self)
 		switch {
 		case nd.gone:
-		case f.Alive || !w.tolerates(nd):
+		case f.Alive || !w.tolerates(nd) || w.env.parted != nil && !w.expendable(nd):
 			w.took("change.alive")
 		default:
 			w.took("change.dead")
@@ -120,8 +123,7 @@ func (m *manager) begin(f *fault, v view.View) {
 		return
 	}
 	for i := range join {
-		nd := w.nodes[m.spare]
-		m.spare++
+		nd := m.recruit()
 		if i < len(leaving) {
 			w.place(nd, leaving[i].site)
 		} else {
@@ -132,6 +134,9 @@ func (m *manager) begin(f *fault, v view.View) {
 		nd.boot()
 	}
 	m.change = c
+	if w.env.parted != nil {
+		m.accompany(c)
+	}
 }
 
 // leavers orders the members by who leaves first: those that are gone, then the one at the fault's site.
@@ -259,7 +264,7 @@ func (m *manager) end(c *change) {
 	}
 	m.change = nil
 	for site, nd := range w.serving {
-		if at := w.at(site); !nd.acts && at != nil && m.draw.chance(800) { // the other clients still ask who has left
+		if at := w.at(site); !nd.acts && at != nil && at.witness == nil && m.draw.chance(800) { // the other clients still ask who has left
 			w.serving[site] = at
 		}
 	}
@@ -350,6 +355,9 @@ func (nd *node) giveUp() {
 		nd.crash(0, 500)
 	}
 	nd.gone, nd.lost = true, true
+	if nd.world.env.parted != nil {
+		nd.world.loseBeside(nd, 0)
+	}
 }
 
 func membersText(v view.View) string {

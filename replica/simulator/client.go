@@ -234,7 +234,7 @@ func (c *client) retry() {
 	next := c.target.index
 	for {
 		next = (next + 1) % len(c.world.nodes)
-		if c.world.nodes[next].witness == nil {
+		if nd := c.world.nodes[next]; nd.witness == nil && (nd.born || c.world.env.parted == nil) {
 			break
 		}
 	}

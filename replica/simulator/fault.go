@@ -36,6 +36,11 @@ func ParseFaults(list string) ([]FaultKind, error) { return parseFaults(list, Fa
 // ParseCURPFaults is ParseFaults for worlds with masters and witnesses.
 func ParseCURPFaults(list string) ([]FaultKind, error) { return parseFaults(list, CURPFaultKinds()) }
 
+// ParseCURPExperimentFaults is ParseCURPFaults for experiments, in which members stay.
+func ParseCURPExperimentFaults(list string) ([]FaultKind, error) {
+	return parseFaults(list, CURPExperimentFaultKinds())
+}
+
 func parseFaults(list string, known []FaultKind) ([]FaultKind, error) {
 	switch list {
 	case "none", "":
@@ -175,6 +180,8 @@ func (f *fault) begin(w *world) {
 		f.stop(w, nd)
 	case Lose:
 		f.loseDisk(w)
+	case Forget:
+		w.manager.forget = f
 	case Pause:
 		if nd.down || nd.paused {
 			return
@@ -213,7 +220,13 @@ func (f *fault) stop(w *world, nd *node) {
 		w.schedule(time.Millisecond, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
 		return
 	}
-	if f.Kind == Wipe && !w.tolerates(nd) {
+	parted := w.env.parted != nil
+	switch {
+	case f.Kind != Wipe:
+	case parted && nd.witness != nil, parted && !w.expendable(nd):
+		f.postpone(w)
+		return
+	case !w.tolerates(nd):
 		return
 	}
 	f.hit = w.working(nd)
@@ -225,6 +238,9 @@ func (f *fault) stop(w *world, nd *node) {
 	f.stopBeside(w, nd)
 	if f.Kind == Wipe {
 		nd.wipe()
+		if parted {
+			w.loseBeside(nd, f.For)
+		}
 	}
 	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }

@@ -60,11 +60,12 @@ func (m *manager) govern() {
 			m.call(configure, nd, m.record)
 		}
 	}
-	if m.replaceWitness() {
+	s := m.snapshot()
+	if m.moveMembers(&s) || m.replaceWitness() {
 		return
 	}
-	s := m.snapshot()
 	d := decide.Partitions(s)
+	m.waits = append(m.waits, d.Waits...)
 	if w.env.parted.wrong.alone {
 		d = decide.Partitions(m.presume(s))
 	}
@@ -79,7 +80,8 @@ func (m *manager) govern() {
 // snapshot is what the manager decides from.
 func (m *manager) snapshot() decide.Snapshot {
 	w := m.world
-	s := decide.Snapshot{View: m.views[m.record].View, Placement: w.env.parted.placement}
+	s := decide.Snapshot{View: m.views[m.record].View}
+	s.Placement = w.env.parted.placed(s.View)
 	for i := range m.told {
 		r := &m.told[i]
 		nd := w.nodes[i]
@@ -105,6 +107,9 @@ func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
 	w := m.world
 	wrong := &w.env.parted.wrong
 	next.Partitions = slices.Clone(next.Partitions)
+	if next.Digest() == torn(s.View).Digest() {
+		w.took("curp.torn")
+	}
 	for i := range next.Partitions {
 		before, after := &s.View.Partitions[i], &next.Partitions[i]
 		switch {
@@ -137,6 +142,13 @@ func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
 	m.write(next)
 }
 
+// torn is the view that follows one whose epoch has another view.
+func torn(v view.View) view.View {
+	v.Epoch++
+	v.Issued = v.LastIssued()
+	return v
+}
+
 // tellFirst is a mistake: a view is told, and forgotten, so that the record is behind what members hold.
 func (m *manager) tellFirst(next view.View) {
 	position := m.add(next)
@@ -150,15 +162,19 @@ func (m *manager) tellFirst(next view.View) {
 func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
 	wrong := &w.env.parted.wrong
+	entry := s.View.Members[s.View.Index(before.Master)]
 	lost := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
-		return r.Member == before.Master && i < len(r.Partitions) && r.Partitions[i].Lost
+		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
 	})
 	if !s.Suspected(before.Master) && !lost {
 		if len(before.Formers) > 0 || !slices.Contains(before.Backups, after.Master) {
 			w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
 		}
 		w.took("curp.handover")
-		if home := w.env.network.Sites[i%len(w.env.network.Sites)]; s.Placement.Homes == nil && s.View.Members[s.View.Index(after.Master)].Site != home {
+		if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
+			return
+		}
+		if home := homeOf(s.View, i); s.Placement.Homes == nil && s.View.Members[s.View.Index(after.Master)].Site != home {
 			w.fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
 		}
 		return
@@ -185,6 +201,17 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 	}
 }
 
+// homeOf is the site where the master of a partition belongs, if nothing else is said.
+func homeOf(v view.View, partition int) string {
+	var sites []string
+	for _, m := range v.After().Members {
+		if !slices.Contains(sites, m.Site) {
+			sites = append(sites, m.Site)
+		}
+	}
+	return sites[partition%len(sites)]
+}
+
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
 func (m *manager) presume(s decide.Snapshot) decide.Snapshot {
 	silent := func(id view.MemberID) bool { return m.world.now-m.told[id-1].at > 2*m.pace.For }
@@ -201,26 +228,22 @@ func (m *manager) replaceWitness() bool {
 	v := &m.views[m.record]
 	for _, entry := range v.Witnesses {
 		nd := w.nodes[entry.ID-1]
-		if nd.disk() == entry.Disk || nd.gone {
+		if nd.disk() == entry.Disk || nd.gone || !v.held || v.Joint() || m.change != nil || entry.Beside != 0 && w.nodes[entry.Beside-1].lost {
 			continue
 		}
-		for _, spare := range w.nodes {
-			if spare.witness == nil || spare.born || spare.config.Self <= v.LastIssued() {
-				continue
-			}
-			w.place(spare, nd.site)
-			spare.witness.beside = entry.Beside
-			spare.born = true
-			spare.boot()
-			nd.gone = true // from the manager's point of view; it lives on
-			next, err := decide.ChangeWitnesses(v.View, []view.Witness{spare.witness.entry()}, nil)
-			if err != nil {
-				w.fail("%w", err)
-				return true
-			}
-			m.write(next)
+		spare := m.recruit()
+		if spare == nil {
+			return false
+		}
+		w.employ(spare, nd.site, entry.Beside)
+		nd.gone = true // from the manager's point of view; it lives on
+		next, err := decide.ChangeWitnesses(v.View, []view.Witness{spare.witness.entry()}, nil)
+		if err != nil {
+			w.fail("%w", err)
 			return true
 		}
+		m.write(next)
+		return true
 	}
 	return false
 }

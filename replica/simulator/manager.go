@@ -39,7 +39,11 @@ type manager struct {
 
 	// Of a world with masters.
 	told      []partedReport // the latest answers, by node; lost with a crash
-	slandered int            // the node that nobody says to hear in this round, or none
+	forget    *fault         // the record is lost with the next view
+	waits     []string       // what it can't decide yet
+	cut       uint64         // a bit per node that it does not reach until cutUntil
+	cutUntil  time.Duration
+	slandered int // the node that nobody says to hear in this round, or none
 }
 
 // made is a view that was made.
@@ -87,6 +91,7 @@ func newManager(w *world, first view.View, nodes int) *manager {
 	m.forgetAnswers()
 	m.add(first)
 	if w.env.parted != nil {
+		m.spare = 2 * nodes
 		m.begun, m.pace = true, &fault{Fault: w.env.parted.calls}
 		w.schedule(0, event{kind: manage})
 	}
@@ -215,7 +220,7 @@ func (m *manager) call(kind eventKind, nd *node, about int) {
 		m.world.schedule(0, e)
 		return
 	}
-	if m.draw.chance(m.pace.Rate) || m.pace.Side&(1<<nd.index) != 0 {
+	if m.draw.chance(m.pace.Rate) || m.pace.Side&(1<<nd.index) != 0 || m.cut&(1<<nd.index) != 0 && m.world.now < m.cutUntil {
 		return
 	}
 	m.world.schedule(m.draw.between(0, m.pace.Size), e)
@@ -249,7 +254,9 @@ func (m *manager) hear(nd *node, about int) {
 		if told := &m.told[nd.index]; r.at >= told.at {
 			*told = r.parted
 		}
-		return
+		if nd.witness != nil {
+			return
+		}
 	}
 	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
 	if !m.lost && m.losses > 0 && r.held != none && m.views[r.held].Epoch > m.views[m.record].Epoch {
@@ -269,6 +276,10 @@ func (m *manager) write(v view.View) {
 	}
 	m.record = m.add(v)
 	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v))
+	if m.forget != nil && m.losses == 0 && !m.world.settled {
+		m.forgetAfter(m.forget, m.record)
+		return
+	}
 	often := 300
 	if m.world.env.parted != nil {
 		often = 100 // views are many

@@ -144,6 +144,9 @@ func (x Experiment) faults(env environment) []Fault {
 	s := Schedule{Settle: x.Duration, env: env}
 	count := 1 + int(x.Duration/(4*env.retry))
 	n := len(env.network.Sites)
+	if env.parted != nil {
+		x.Faults = anywhere(x.Faults)
+	}
 	if kinds := without(without(x.Faults, Change), Lose); len(kinds) > 0 {
 		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
 	}

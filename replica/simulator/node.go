@@ -429,7 +429,7 @@ func (nd *node) complete(completions []protocol.Completion) {
 
 // voter reports whether the node votes, and will after a crash.
 func (nd *node) voter() bool {
-	if nd.down || !nd.acts {
+	if nd.down || !nd.acts || nd.world.env.parted != nil && !nd.founded() {
 		return false
 	}
 	for _, s := range nd.shards {

@@ -16,7 +16,7 @@ type parted struct {
 	options   curp.Options
 	placement decide.Placement
 	slots     int           // of a witness's life
-	spares    int           // witnesses that may take the place of those that lose their disks
+	spares    int           // nodes that may become members or witnesses
 	suspect   time.Duration // for how long who is not heard is taken for one that is
 	calls     Fault         // how often the manager calls, and how badly
 	slander   int           // in how many of 1000 rounds somebody is said not to be heard who is
@@ -27,9 +27,15 @@ type parted struct {
 const Lose FaultKind = "lose" // a witness loses its disk; another one takes its place under a new ID
 
 // CURPFaultKinds lists the kinds of faults of worlds with masters and witnesses. Who is master, backup or witness changes by
-// what they lead to, so Change is none of them; and clocks only drift, within the bound of leases.
-func CURPFaultKinds() []FaultKind {
-	return append(without(without(FaultKinds(), Change), Wipe), Lose)
+// what they lead to; clocks only drift, within the bound of leases.
+func CURPFaultKinds() []FaultKind { return append(FaultKinds(), Lose, Forget) }
+
+// CURPExperimentFaultKinds lists those of them that experiments have: members stay.
+func CURPExperimentFaultKinds() []FaultKind { return anywhere(CURPFaultKinds()) }
+
+// anywhere are the kinds that fit any world as they are drawn: the others need members that come and go.
+func anywhere(kinds []FaultKind) []FaultKind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return k == Change || k == Wipe || k == Forget })
 }
 
 // drawParted makes a schedule one of CURP. It draws from a stream of its own.
@@ -45,6 +51,7 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
 	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
 	s.env.parted = p
+	s.drawMembers(seed, n, options)
 	s.drawForParts(draw, n, options)
 }
 
@@ -93,26 +100,30 @@ func (c *CURP) parted(env *environment, faults bool) *parted {
 	return p
 }
 
-// addWitnesses makes the witnesses of a world, one at each site, and those that may come later, and gives the first view
+// addWitnesses makes the witnesses of a world, one at each site, and the nodes that may come later, and gives the first view
 // its partitions.
 func (w *world) addWitnesses(v view.View) view.View {
 	p := w.env.parted
 	n := len(w.env.network.Sites)
 	var founded []view.Witness
-	for i := range n + p.spares {
-		nd := newNode(w, len(w.nodes), i%n)
+	for i := range n {
+		nd := newNode(w, len(w.nodes), i)
 		nd.shards = nil
 		nd.witness = &witness{node: nd}
 		if !p.placement.Dedicated {
-			nd.witness.beside = view.MemberID(i%n + 1)
+			nd.witness.beside = view.MemberID(i + 1)
 		}
 		w.nodes = append(w.nodes, nd)
-		if i < n {
-			nd.born = true
-			founded = append(founded, nd.witness.entry())
-		}
+		nd.born = true
+		founded = append(founded, nd.witness.entry())
 	}
-	v, err := decide.Place(v, founded, p.placement)
+	for i := range p.spares {
+		w.nodes = append(w.nodes, newNode(w, len(w.nodes), i%n))
+	}
+	if p.placement.Faults == 0 && p.placement.Alone > 0 {
+		w.took("curp.alone-by-choice")
+	}
+	v, err := decide.Place(v, founded, p.placed(v))
 	if err != nil {
 		w.fail("%w", err)
 	}
@@ -188,12 +199,23 @@ const unsyncedSlack = 8
 // missingParts says which partition is not as it should be though the faults are over, or nothing.
 func (m *manager) missingParts() string {
 	record := &m.views[m.record]
+	if m.lost || m.change != nil || record.Joint() {
+		return "a change of members is still in progress" + m.waiting()
+	}
 	for _, member := range record.Members {
-		if nd := m.world.nodes[member.ID-1]; nd.held != m.record {
+		switch nd := m.world.nodes[member.ID-1]; {
+		case nd.gone || nd.disk() != member.Disk:
+			return nd.name() + " is lost, and is not replaced"
+		case nd.held != m.record:
 			return nd.name() + " does not hold the last view"
 		}
 	}
-	faults := m.world.env.parted.placement.Faults
+	placement := m.world.env.parted.placed(record.View)
+	faults := placement.Faults
+	witnesses := faults
+	if faults == 0 {
+		witnesses = min(placement.Alone, record.Size()-1)
+	}
 	for i, p := range record.Partitions {
 		nd := m.world.nodes[p.Master-1]
 		part, ok := nd.shards[i].protocol.(*curp.Protocol)
@@ -203,8 +225,8 @@ func (m *manager) missingParts() string {
 		if st := part.Standing(); !st.Serving || len(p.Formers) > 0 {
 			return fmt.Sprintf("partition %d is not served by its master %d: %+v; it recovers from %v", i, p.Master, st, p.Formers)
 		}
-		if len(p.Backups) != faults || len(p.Witnesses) != faults || len(p.Learners) > 0 {
-			return fmt.Sprintf("partition %d has backups %v, learners %v and witnesses %v, and should have %d", i, p.Backups, p.Learners, p.Witnesses, faults)
+		if len(p.Backups) != faults || len(p.Witnesses) < witnesses || len(p.Learners) > 0 {
+			return fmt.Sprintf("partition %d has backups %v, learners %v and witnesses %v, and should have %d and %d", i, p.Backups, p.Learners, p.Witnesses, faults, witnesses)
 		}
 		for _, id := range p.Witnesses {
 			if !m.world.nodes[id-1].witness.serves(i, p.Term) {
@@ -213,7 +235,7 @@ func (m *manager) missingParts() string {
 		}
 	}
 	for _, nd := range m.world.nodes {
-		if nd.witness == nil || !nd.born || nd.down {
+		if nd.witness == nil || !nd.born || nd.down || !nd.witness.intact(record) {
 			continue
 		}
 		for _, life := range nd.witness.core.Lives() {
@@ -236,7 +258,11 @@ func (nd *node) report() partedReport {
 		r := nd.witness.report()
 		return partedReport{witness: &r, at: w.now}
 	}
-	return partedReport{at: w.now, member: &decide.MemberReport{
-		Member: nd.config.Self, Disk: nd.disk(), Digest: w.manager.views[nd.held].digest, Hears: nd.hears(), Partitions: nd.parts(),
+	r := partedReport{at: w.now, member: &decide.MemberReport{
+		Member: nd.config.Self, Disk: nd.disk(), Hears: nd.hears(), Partitions: nd.parts(),
 	}}
+	if nd.held != none {
+		r.member.Digest, r.member.Epoch = w.manager.views[nd.held].digest, w.manager.views[nd.held].Epoch
+	}
+	return r
 }

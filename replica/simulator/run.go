@@ -154,7 +154,7 @@ func (w *world) stuck(when string) (Class, string) {
 	}
 	for _, c := range w.clients {
 		if c.working {
-			return Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered", when, operationText(c.operation), c.name, c.target.index+1)
+			return Stuck, fmt.Sprintf("%s%s of %s at member %d is still not answered%s", when, operationText(c.operation), c.name, c.target.index+1, w.manager.waiting())
 		}
 	}
 	return Stuck, when + "clients wait"

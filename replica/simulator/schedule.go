@@ -121,10 +121,14 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}
-	if kinds := without(without(options.Faults, Change), Lose); len(kinds) > 0 {
+	kinds := without(without(options.Faults, Change), Lose)
+	if options.CURP != nil {
+		kinds = without(anywhere(kinds), Lose)
+	}
+	if len(kinds) > 0 {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
 	}
-	if slices.Contains(options.Faults, Change) {
+	if slices.Contains(options.Faults, Change) && options.CURP == nil {
 		s.stretch(2)
 		s.drawChanges(seed, n)
 	}

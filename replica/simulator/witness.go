@@ -149,8 +149,11 @@ func (x *witness) report() decide.WitnessReport {
 func (x *witness) spareable() bool {
 	w := x.node.world
 	v := &w.manager.views[w.manager.record]
-	if _, known := v.Witness(x.node.config.Self); !known || !x.intact(v) {
+	if _, known := v.Witness(x.node.config.Self); !known || !x.intact(v) || w.manager.lost || !v.held {
 		return false
+	}
+	if slices.ContainsFunc(v.Members, func(m view.Member) bool { return w.nodes[m.ID-1].lost }) {
+		return false // it may be a master's last witness
 	}
 	others := func(all []view.MemberID) bool {
 		return slices.ContainsFunc(all, func(id view.MemberID) bool {
@@ -158,6 +161,9 @@ func (x *witness) spareable() bool {
 		})
 	}
 	for _, p := range v.Partitions {
+		if len(p.Backups) == 0 && slices.Contains(p.Witnesses, x.node.config.Self) && !others(p.Witnesses) {
+			return false // its master has told of what only this witness has on disk
+		}
 		for _, f := range p.Formers {
 			if slices.Contains(f.Witnesses, x.node.config.Self) && !others(f.Witnesses) {
 				return false

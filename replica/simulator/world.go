@@ -95,6 +95,9 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 		w.trace = &trace{world: w}
 	}
 	n := len(env.network.Sites)
+	if env.parted != nil {
+		spares = 0 // it has its own
+	}
 	v := view.View{Cluster: "simulated", Epoch: 1}
 	for i, site := range env.network.Sites {
 		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: site, Address: site, Disk: diskName(view.MemberID(i+1), 1)})

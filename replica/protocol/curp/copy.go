@@ -28,7 +28,7 @@ func (p *Protocol) beginCopy() {
 // tickCopy asks for the next page.
 func (p *Protocol) tickCopy() {
 	f := &p.follower
-	if !p.own.Copying || f.copyOp != 0 && p.now < f.copyDue || p.now < f.fetched {
+	if f.waits || !p.own.Copying || f.copyOp != 0 && p.now < f.copyDue || p.now < f.fetched {
 		return
 	}
 	f.copyOp, f.copyDue = p.op(), p.now.Add(p.config.Retry)
@@ -40,7 +40,7 @@ func (p *Protocol) tickCopy() {
 // onCopy answers with a page of the master's state, when it is durable: what is copied is not forgotten by the master alone.
 func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 	f := p.followerOf(from)
-	if f == nil || !p.active() || p.holding() {
+	if f == nil || !p.active() {
 		return
 	}
 	c := m.Curp
@@ -74,7 +74,7 @@ func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) onCopyPage(from view.MemberID, m *peerv1.Message) {
 	f := &p.follower
 	c := m.Curp
-	if from != p.partition.Master || !p.active() || !p.own.Copying || m.Op != f.copyOp || f.copyOp == 0 {
+	if from != p.partition.Master || !p.active() || f.waits || !p.own.Copying || m.Op != f.copyOp || f.copyOp == 0 {
 		return
 	}
 	f.copyOp = 0

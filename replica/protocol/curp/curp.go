@@ -45,6 +45,7 @@ type Protocol struct {
 	commit  uint64 // all backups hold the log up to here
 
 	client   client
+	hold     *hold   // until the view is known to be held, a member takes no part in a new term; of its master
 	master           // of a master
 	follower follows // of a backup or learner
 
@@ -89,6 +90,7 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		return p, p.effects.fault
 	}
 	p.loadLog()
+	p.commit = min(p.own.Commit, p.log.last())
 	p.takePart(known)
 	return p, p.effects.fault
 }

@@ -11,6 +11,7 @@ import (
 // follows is what a backup or a learner has in memory. It stores the entries that it receives, and applies them to its state
 // once the master has told it that all backups have them: what one backup applied, none will miss.
 type follows struct {
+	waits    bool             // for the master of the term, which knows that its view is held
 	attached bool             // it agrees with the master of the term
 	waiting  map[string]int   // by key: entries that are not applied
 	lease    protocol.Instant // until then no later master serves, and reads may be answered here (A.1)
@@ -19,14 +20,24 @@ type follows struct {
 	fetched  protocol.Instant // when the next page may be asked for
 }
 
-// takeFollower begins to be a backup or a learner of the view's term.
+// takeFollower prepares to be a backup or a learner of the view's term.
 func (p *Protocol) takeFollower() {
+	p.follower.waiting = map[string]int{}
+	if p.entered() {
+		p.beginFollower()
+	} else {
+		p.follower.waits = true
+	}
+}
+
+// beginFollower takes part in the term.
+func (p *Protocol) beginFollower() {
+	p.follower.waits = false
 	if p.own.Master {
 		p.own.Applied = p.log.last() // a master's state has what it executed
 	}
 	p.own.Broken, p.own.Backups = p.own.Recovered, nil // another master may drop some of what it answered for
 	p.commit = min(p.own.Commit, p.log.last())
-	p.follower.waiting = map[string]int{}
 	if p.own.Term != p.partition.Term && (p.own.Copying || p.own.Through > p.log.last()) {
 		p.beginCopy() // of another master: what it had not sent yet may be lost
 	}
@@ -47,6 +58,9 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	f := &p.follower
+	if f.waits {
+		p.beginFollower()
+	}
 	same := agrees(p.log.history, p.log.last(), c.History)
 	if p.options.Mistakes.KeepSuffix {
 		same = p.log.last()

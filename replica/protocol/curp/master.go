@@ -66,7 +66,17 @@ func (p *Protocol) takeMaster() {
 	if !p.options.Continued && len(p.own.Backups) == 0 && p.own.Recovered != 0 && !p.options.Mistakes.RestartWithoutReplay {
 		// It was alone, and its process ended: some of what it answered for may not be on its disk (section 5.4).
 		p.own.Broken = p.own.Recovered
+		p.unsaved = true
 	}
+	if p.entered() {
+		p.beginMaster()
+	} else {
+		p.hold = &hold{}
+	}
+}
+
+// beginMaster takes part in the term.
+func (p *Protocol) beginMaster() {
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
 	p.asked = map[questionID]bool{}
 	if !p.own.Master {
@@ -274,7 +284,8 @@ func (p *Protocol) considerSync(key string, index uint64) {
 
 // tickMaster repeats, syncs what waits for long, and forgets.
 func (p *Protocol) tickMaster() {
-	if p.holding() && !p.tickHold(&p.recovery.hold) {
+	if p.hold != nil {
+		p.tickHold()
 		return
 	}
 	p.tickSync()

@@ -9,11 +9,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// recovery is what a master does before it serves in a term (sections 3.3 and 4.6): it makes sure that its view is the
-// cluster's, replays what the witnesses of former terms saved, and has all backups hold the result. Without former terms to
-// recover from, the latter is all.
+// recovery is what a master does before it serves in a term (sections 3.3 and 4.6): it replays what the witnesses of former
+// terms saved, and has all backups hold the result. Without former terms to recover from, the latter is all.
 type recovery struct {
-	hold    hold
 	formers []view.Former // not replayed yet, oldest first
 	sources []*source     // the witnesses of the first one
 	due     protocol.Instant
@@ -30,59 +28,6 @@ type source struct {
 	op       uint64
 	requests []*witnessv1.Request
 }
-
-// hold is what a master of a new term asks first: who holds the very view that makes it one. A view that a quorum holds is
-// found again when its record is lost; one that few were told may be forgotten, and another one be made with its epoch, whose
-// terms have the same numbers. So before that the master does nothing in its term: it asks no witness, names no
-// entry of the log, and serves nobody.
-type hold struct {
-	members []view.MemberID // that hold the view; the member itself is left out
-	due     protocol.Instant
-	done    bool
-}
-
-// tickHold asks until a quorum has answered, and reports whether it has.
-func (p *Protocol) tickHold(h *hold) bool {
-	h.done = h.done || p.options.Mistakes.ServeUncommitted || p.config.View.Quorum(func(id view.MemberID) bool {
-		return id == p.config.Self || slices.Contains(h.members, id)
-	})
-	if h.done || p.now < h.due {
-		return h.done
-	}
-	h.due = p.now.Add(p.config.Retry)
-	for _, m := range p.config.View.Members {
-		if m.ID == p.config.Self || slices.Contains(h.members, m.ID) {
-			continue
-		}
-		p.send(m.ID, p.message(peerv1.Kind_HOLD, p.op(), &peerv1.Curp{}))
-	}
-	return false
-}
-
-// tellHeld tells a master that may ask, or has asked before this member was told of the view, that it is held here.
-func (p *Protocol) tellHeld() {
-	if p.partition.Master != p.config.Self && (len(p.partition.Formers) > 0 || p.partition.Term == p.config.View.Epoch) {
-		p.send(p.partition.Master, p.message(peerv1.Kind_HOLD_REPLY, 0, &peerv1.Curp{}))
-	}
-}
-
-// onHoldReply notes that a member holds this view: the answer carries its digest, as every message does.
-func (p *Protocol) onHoldReply(from view.MemberID) {
-	r := p.recovery
-	if r == nil || r.hold.done {
-		return
-	}
-	if !slices.Contains(r.hold.members, from) {
-		r.hold.members = append(r.hold.members, from)
-	}
-	if p.tickHold(&r.hold) {
-		p.tickSync()
-		p.tickRecovery()
-	}
-}
-
-// holding reports whether a master waits for its view to be held.
-func (p *Protocol) holding() bool { return p.recovery != nil && !p.recovery.hold.done }
 
 func (p *Protocol) startRecovery() {
 	r := &recovery{formers: slices.Clone(p.partition.Formers), granted: p.own.Granted}
@@ -112,7 +57,7 @@ func (p *Protocol) remembers(f view.Former) bool {
 // tickRecovery goes on with what is not done yet.
 func (p *Protocol) tickRecovery() {
 	r := p.recovery
-	if r == nil || p.serving || !p.ticked || !p.tickHold(&r.hold) {
+	if r == nil || p.serving || !p.ticked {
 		return
 	}
 	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {

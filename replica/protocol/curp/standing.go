@@ -19,6 +19,8 @@ func (p *Protocol) Standing() Standing {
 		s.Recovered = p.own.Recovered
 		s.Lease = p.now < p.leased()
 	case p.serving:
+	case p.hold != nil:
+		s.Why = "its view is not known to be held by a quorum of members"
 	case r == nil:
 		s.Restarted = true
 		s.Why = "it restarted without backups: what its disk does not have is at the witnesses, for a later term to replay"
@@ -45,8 +47,6 @@ func (p *Protocol) Standing() Standing {
 // waitsFor says what a recovery waits for.
 func (p *Protocol) waitsFor(r *recovery) string {
 	switch {
-	case !r.hold.done:
-		return "its view is not known to be held by a quorum of members"
 	case len(r.formers) > 0:
 		return "no witness of a former term has told what it saved"
 	case !p.heldByAll():

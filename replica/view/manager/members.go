@@ -8,7 +8,7 @@ import (
 )
 
 // Members decides on the view that follows the recorded one as far as it is about who is in it, where there are partitions:
-// witnesses of newcomers come, those that nobody needs and that are lost go, and the change of a joint view is finished, or
+// witnesses of newcomers come, lost ones go that are replaced and that nobody needs, and the change of a joint view is finished, or
 // abandoned if the snapshot asks for that. One step at a time; if there is none, Partitions has its turn, which moves the
 // parts of those who leave to others. So a change of members, also one that replaces a member that is lost with its
 // disk or its machine, is:
@@ -79,11 +79,14 @@ func (s *Snapshot) coming() (come []view.Witness) {
 	return come
 }
 
-// going are the witnesses that are lost and that nobody needs. One that is paired with a member goes with that.
+// going are the witnesses that are lost, that nobody needs, and in whose place there is another one. One that is paired with a
+// member goes with that.
 func (s *Snapshot) going() []view.MemberID {
 	return slices.DeleteFunc(Idle(s.View), func(id view.MemberID) bool {
 		w, _ := s.View.Witness(id)
-		return !s.lost(id) || w.ID == WitnessOf(w.Beside)
+		return !s.lost(id) || w.ID == WitnessOf(w.Beside) || !slices.ContainsFunc(s.View.Witnesses, func(o view.Witness) bool {
+			return o.ID > id && o.Beside == w.Beside && o.Site == w.Site
+		})
 	})
 }
 

@@ -144,8 +144,14 @@ func TestWitnessesThatNobodyNeedsGo(t *testing.T) {
 	v.Partitions = v.Partitions[:1] // 1 [2] w[6]
 	s := snapshot(v, p)
 	s.Witnesses[0].Disk = "other"
-	s.Named = []view.Witness{{ID: 7, Site: "a", Disk: "d7", Beside: 1}, {ID: 4, Site: "a", Disk: "d4", Beside: 1}, {ID: 8, Site: "a", Beside: 1}}
+	s.Named = []view.Witness{{ID: 7, Site: "a", Disk: "d7"}, {ID: 4, Site: "a", Disk: "d4"}, {ID: 8, Site: "a"}}
 	d := Members(s)
+	if _, lost := d.Next.Witness(4); !lost || len(d.Next.Witnesses) != 4 {
+		t.Errorf("%+v", d)
+	}
+	s = snapshot(d.Next, p)
+	s.Witnesses[0].Disk = "other"
+	d = Members(s)
 	if _, lost := d.Next.Witness(4); lost || len(d.Next.Witnesses) != 3 {
 		t.Errorf("%+v", d)
 	}

@@ -13,6 +13,8 @@ type Placement struct {
 	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses. Where
 	// too few are alive it has fewer for a while.
 	Faults int
+	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet (section 5.4).
+	Alone int
 	// Homes are the sites of the masters, by partition; those that are missing, or empty, go round the sites in the
 	// members' order.
 	Homes []string
@@ -203,6 +205,14 @@ func (p *Placement) domain(v *view.View, id view.MemberID) string {
 		return "site " + v.Members[i].Site
 	}
 	return ""
+}
+
+// witnesses is how many witnesses a partition with so many backups should have.
+func (p *Placement) witnesses(backups int) int {
+	if p.Faults == 0 {
+		return p.Alone
+	}
+	return min(p.Faults, backups)
 }
 
 // home is the site where the master of a partition belongs.

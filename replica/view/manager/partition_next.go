@@ -161,7 +161,7 @@ func (m *mover) reform(master view.MemberID, backups []view.MemberID, format str
 	}
 	next.Learners = m.members(next, faults-len(next.Backups))
 	next.Witnesses = m.p.Witnesses // whom to prefer
-	next.Witnesses = m.witnesses(next, min(faults, len(next.Backups)))
+	next.Witnesses = m.witnesses(next, m.placement.witnesses(len(next.Backups)))
 	m.move(next, format, args...)
 }
 
@@ -230,7 +230,7 @@ func (m *mover) tend() {
 	} else {
 		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners))...)
 	}
-	next.Witnesses = m.keepWitnesses(next, min(faults, len(next.Backups)))
+	next.Witnesses = m.keepWitnesses(next, m.placement.witnesses(len(next.Backups)))
 	switch {
 	case !slices.Equal(next.Backups, m.p.Backups):
 		m.move(next, "its backups %v become %v, learners %v", m.p.Backups, next.Backups, next.Learners)

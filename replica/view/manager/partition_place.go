@@ -31,10 +31,11 @@ func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error
 			return view.View{}, fmt.Errorf("place partition %d: %d backups need as many members beside its master, and there are %d; add members or lower faults",
 				i, p.Faults, len(next.Backups))
 		}
-		next.Witnesses = c.witnesses(next, p.Faults)
-		if len(next.Witnesses) < p.Faults {
+		wanted := p.witnesses(p.Faults)
+		next.Witnesses = c.witnesses(next, wanted)
+		if len(next.Witnesses) < wanted {
 			return view.View{}, fmt.Errorf("place partition %d: it needs %d witnesses that are not beside its master %d, and there are %d; add witnesses or lower faults",
-				i, p.Faults, next.Master, len(next.Witnesses))
+				i, wanted, next.Master, len(next.Witnesses))
 		}
 		v.Partitions = append(v.Partitions, next)
 	}

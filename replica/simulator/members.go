@@ -1,0 +1,307 @@
+package simulator
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// Forget is a fault of worlds with masters: the record of views is lost when few have been told of the newest, and is
+// made again from what the others say.
+const Forget FaultKind = "forget"
+
+// memberPaths are what happens to the members of worlds with masters.
+func memberPaths() []string {
+	return []string{
+		"change.dead", "change.alive", "change.grow", "change.shrink", "change.swap", "change.abandoned", "change.removed",
+		"curp.member-lost", "curp.forgotten", "curp.alone-by-choice", "curp.torn", "change.rebuilt",
+	}
+}
+
+// drawMembers adds to a schedule of CURP members that come and go, disks of members that are lost, and views that are
+// forgotten. It draws from a stream of its own.
+func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
+	draw := newStream(seed, forPartitions, 2)
+	p := s.env.parted
+	changes := draw.chance(250)
+	if slices.Contains(options.Faults, Change) && changes {
+		s.stretch(2)
+		size := n
+		for range 1 + draw.below(2) {
+			f := Fault{Kind: Change, At: draw.between(s.Settle/20, s.Settle*6/10), Node: draw.below(n), Alive: draw.chance(600)}
+			f.Join, f.Leave = drawSizes(draw, size)
+			size += f.Join - f.Leave
+			p.spares += 4 + 2*f.Join // who was given up for an abandoned change is replaced by another one
+			s.Faults = append(s.Faults, f)
+		}
+		p.placement.Faults += draw.below(2) // as many as there are members for
+	}
+	if slices.Contains(options.Faults, Wipe) && draw.chance(200) {
+		for range 1 + draw.below(2) {
+			f := Fault{Kind: Wipe, Node: draw.below(n), At: draw.between(s.Settle/10, s.Settle*8/10), For: draw.between(s.env.retry/4, 3*s.env.retry)}
+			f.Rate = []int{0, 500, 1000}[draw.below(3)]
+			p.spares += 6 // the change may be abandoned, and tried again
+			s.Faults = append(s.Faults, f)
+		}
+	}
+	if slices.Contains(options.Faults, Forget) && draw.chance(200) {
+		at := draw.between(s.Settle/10, s.Settle*8/10)
+		s.Faults = append(s.Faults, Fault{Kind: Forget, At: at, For: draw.between(2*s.env.retry, 20*s.env.retry)})
+	}
+	if draw.chance(100) {
+		p.placement.Faults, p.placement.Alone = 0, 1+draw.below(2)
+	}
+	for i := range s.Faults {
+		if s.Faults[i].Kind == Partition {
+			s.Faults[i].Side |= uint64(draw.below(1<<min(p.spares, 62-2*n))) << (2 * n)
+		}
+	}
+}
+
+// placement is how partitions are to be kept with the members of a view, after its change.
+func (p *parted) placed(v view.View) decide.Placement {
+	placement := p.placement
+	placement.Faults = min(placement.Faults, v.After().Faults())
+	return placement
+}
+
+// recruit is a node that was never started, or nil.
+func (m *manager) recruit() *node {
+	if m.spare >= len(m.world.nodes) {
+		return nil
+	}
+	nd := m.world.nodes[m.spare]
+	m.spare++
+	return nd
+}
+
+// employ makes a node a witness, beside a member or alone, and starts it.
+func (w *world) employ(nd *node, site int, beside view.MemberID) {
+	nd.shards, nd.witness = nil, &witness{node: nd, beside: beside}
+	w.place(nd, site)
+	nd.born = true
+	nd.boot()
+}
+
+// accompany starts a witness for each newcomer of a change.
+func (m *manager) accompany(c *change) {
+	for _, nd := range c.newcomers {
+		x := m.recruit()
+		beside := nd.config.Self
+		if m.world.env.parted.placement.Dedicated {
+			beside = 0
+		}
+		m.world.employ(x, nd.site, beside)
+		c.witnesses = append(c.witnesses, x)
+	}
+}
+
+// moveMembers goes on with a change of members, or begins one: what a fault asks for, or the replacement of a member that is
+// lost. It reports whether it recorded a view.
+func (m *manager) moveMembers(s *decide.Snapshot) bool {
+	w, v := m.world, &m.views[m.record]
+	c := m.change
+	before := m.record
+	if c != nil && (v.Joint() || c.concluded) {
+		m.name(c, s)
+	}
+	switch {
+	case v.Joint():
+		m.watch(c, s)
+	case !v.held:
+	case c == nil:
+		m.beginMove(s, v.View)
+	case c.concluded && (c.abandoned || len(c.witnesses) == 0 || v.Index(c.newcomers[0].config.Self) < 0 || len(s.Named) == 0 && m.entered(c)):
+		m.end(c)
+	case c.concluded:
+	case c.joint == 0:
+		m.propose(c, v.View)
+	}
+	if m.record != before || m.lost || w.now < m.away {
+		return true
+	}
+	d := decide.Members(*s)
+	m.waits = d.Waits
+	if d.Changed() {
+		ends := v.Joint() && !d.Next.Joint()
+		if ends && c != nil {
+			c.concluded = true
+		}
+		m.write(d.Next)
+		return true
+	}
+	return false
+}
+
+// beginMove begins the next change, if there is one to make.
+func (m *manager) beginMove(s *decide.Snapshot, v view.View) {
+	w := m.world
+	room := (len(w.nodes) - m.spare) / 2
+	for _, member := range v.Members {
+		nd := w.nodes[member.ID-1]
+		told := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
+		if (told || nd.gone) && room > 0 {
+			w.took("curp.member-lost")
+			m.begin(&fault{Fault: Fault{Kind: Change, Node: nd.site, Join: 1, Leave: 1, Alive: true}}, v)
+			return
+		}
+	}
+	if len(m.wanted) > 0 && !w.settled {
+		f := m.wanted[0]
+		m.wanted = m.wanted[1:]
+		if f.Join <= room {
+			m.begin(f, v)
+		}
+	}
+}
+
+// watch tells the decisions of a joint view what the manager knows beside: witnesses that wait, and its patience.
+func (m *manager) watch(c *change, s *decide.Snapshot) {
+	w := m.world
+	c.rounds++
+	if !w.settled && c.patience > 0 && c.rounds > c.patience || w.settled && time.Duration(c.rounds)*m.pace.For > 40*w.env.retry {
+		c.abandoned = true
+	}
+	s.Abandon = c.abandoned
+}
+
+// name tells the decisions which witnesses of newcomers wait. Their IDs are in the order of the members', so all come at once.
+func (m *manager) name(c *change, s *decide.Snapshot) {
+	for _, x := range c.witnesses {
+		if r := m.told[x.index].witness; r == nil || r.Disk != x.disk() {
+			s.Named = nil
+			return
+		}
+		s.Named = append(s.Named, x.witness.entry())
+	}
+	if m.entered(c) {
+		s.Named = nil
+	}
+}
+
+// entered reports whether the witnesses of a change are in the view.
+func (m *manager) entered(c *change) bool {
+	v := &m.views[m.record]
+	return !slices.ContainsFunc(c.witnesses, func(x *node) bool {
+		_, known := v.Witness(x.config.Self)
+		return !known
+	})
+}
+
+// expendable reports whether the disk of a member may be lost for good, and that of the witness beside it: every partition has all that
+// it should have, and none of it was lost before. A second loss at once may be one too many.
+func (w *world) expendable(nd *node) bool {
+	m := w.manager
+	v := &m.views[m.record]
+	if m.lost || !v.held || v.Joint() || v.Index(nd.config.Self) < 0 || !w.tolerates(nd) || m.forget != nil {
+		return false
+	}
+	for _, member := range v.Members {
+		other := w.nodes[member.ID-1]
+		if other.held != m.record || other.lost || other.gone || other.disk() != member.Disk {
+			return false
+		}
+	}
+	for i, p := range v.Partitions {
+		master, runs := w.nodes[p.Master-1].shards[i].protocol.(*curp.Protocol)
+		faults := w.env.parted.placed(v.View).Faults
+		if len(p.Formers) > 0 || len(p.Backups) < max(1, faults) || len(p.Witnesses) < max(1, faults) || w.nodes[p.Master-1].down || !runs || !master.Standing().Serving {
+			return false
+		}
+		for _, id := range p.Witnesses {
+			if x := w.nodes[id-1]; x.gone || !x.witness.intact(v) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// postpone has a fault come a little later, for some time, and reports whether it does.
+func (f *fault) postpone(w *world) bool {
+	if f.waited++; f.waited > 100 {
+		return false
+	}
+	w.schedule(w.env.retry/4, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+	return true
+}
+
+// loseBeside loses the disk of the witness beside a member, which is on the same volume.
+func (w *world) loseBeside(nd *node, back time.Duration) {
+	for _, other := range w.nodes {
+		if other.witness == nil || other.witness.beside != nd.config.Self || !other.born || other.gone {
+			continue
+		}
+		if !other.down {
+			other.crash(0, 500)
+		}
+		other.witness.lose()
+		if nd.gone {
+			other.gone = true
+			continue
+		}
+		w.schedule(back, event{kind: restart, a: int16(other.index), aux: uint64(other.life)})
+	}
+}
+
+// forgetAfter loses the record after it was told to a few: those that would act on it, rather than others. They, and
+// perhaps some witnesses, are cut off for a while, also from the manager.
+func (m *manager) forgetAfter(f *fault, position int) {
+	w := m.world
+	m.forget = nil
+	f.hit = w.busy > 0
+	v := m.views[position].View
+	var few []view.MemberID
+	add := func(id view.MemberID) {
+		has := func(o view.MemberID) bool { return o == id || slices.Contains(few, o) }
+		if !slices.Contains(few, id) && v.Index(id) >= 0 && !v.Meets(has) {
+			few = append(few, id)
+		}
+	}
+	for _, p := range v.Partitions {
+		if p.Term == v.Epoch && m.draw.chance(800) {
+			add(p.Master)
+			for _, id := range p.Backups {
+				add(id)
+			}
+		}
+	}
+	for range m.draw.below(2) {
+		add(v.Members[m.draw.below(v.Size())].ID)
+	}
+	cut := Fault{Kind: Partition, Node: -1, At: w.now, For: f.For, Rate: 500}
+	for _, id := range few {
+		cut.Side |= 1 << (id - 1)
+		w.schedule(m.draw.between(0, w.env.retry/4), event{kind: configure, a: int16(id - 1), aux: uint64(position + 1)})
+	}
+	for _, x := range v.Witnesses {
+		if m.draw.chance(400) {
+			cut.Side |= 1 << (x.ID - 1)
+		}
+	}
+	w.took("curp.forgotten")
+	w.trace.remark("few are told of it: %v", few)
+	if m.draw.chance(800) {
+		w.faults = append(w.faults, &fault{Fault: cut})
+		w.faults[len(w.faults)-1].begin(w)
+	}
+	m.cut, m.cutUntil = cut.Side, w.now+f.For
+	m.forgetAnswers()
+	m.away = w.now + m.draw.between(0, 6*m.pace.For)
+	m.losses++
+	m.quiet = w.now + max(m.pace.Size, w.env.retry/4)
+	w.trace.remark("the manager crashes, and its record is lost")
+	m.loseRecord()
+}
+
+// waiting says what the manager of partitions waits for, if it does.
+func (m *manager) waiting() string {
+	if len(m.waits) == 0 {
+		return ""
+	}
+	return "; its manager: " + strings.Join(m.waits, "; ")
+}
