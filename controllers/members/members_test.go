@@ -18,6 +18,7 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
 )
 
@@ -144,12 +145,20 @@ func TestAskTellsWhatMembersSay(t *testing.T) {
 		Incarnation: 2, Version: "v1", Quorum: true, Shards: 8, VotingShards: 5,
 		Peers:  []*adminv1.Peer{{Member: 1, Reachable: true, RttMicroseconds: 1500, MinRttMicroseconds: 1200}},
 		Change: &adminv1.Change{Settled: true, Transfers: true, Fetched: true, Bytes: 10, SameBytes: 20, RemainingBytes: 30},
+		Partitions: []*adminv1.Part{
+			{}, {Term: 4, Lost: true, Serving: true, Recovered: true, Restarted: true, CaughtUp: []uint32{5}, Length: 6, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w"},
+		},
+		Witnesses: []*adminv1.Peer{{Member: 2}, {Member: 4, Reachable: true}},
 	}})
 	want := &world.Report{
 		ClusterID: data, Role: world.Learner, View: second, Digest: second.Digest(), Disk: "d", Incarnation: 2, Version: "v1",
 		Quorum: true, Shards: 8, Voting: 5,
 		Peers:  []world.Peer{{ID: 1, Reachable: true, RTT: 1500 * time.Microsecond, MinRTT: 1200 * time.Microsecond}},
 		Change: world.Change{Settled: true, Fetched: true, Bytes: 10, SameBytes: 20, Remaining: 30},
+		Partitions: []world.Part{{}, {Serving: true, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w", Part: manager.Part{
+			Term: 4, Lost: true, Recovered: true, Restarted: true, CaughtUp: []view.MemberID{5}, Length: 6,
+		}}},
+		Witnesses: []world.Peer{{ID: 2}, {ID: 4, Reachable: true}},
 	}
 	answer := newTestClient(t).Ask(t.Context(), resource, []Target{m.target()})[0]
 	if answer.Err != nil || !reflect.DeepEqual(answer.Report, want) {
