@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// The site of a master dies with the witness there, while clients of all sites work: another one takes over, and nothing
+// that was acknowledged is lost.
+func TestCURPLosesAMaster(t *testing.T) {
+	c := start(t, manifest(t, "CURP"), t.TempDir())
+	l := startLoad(t, c)
+	l.goesOn("the load is under way")
+	c.must(t, "kill", "va")
+	c.await(t, "others are the masters", func() (string, bool) { return c.served("va") })
+	l.goesOn("the load goes on without va")
+	c.must(t, "restart", "va")
+	c.await(t, "va serves again", c.whole)
+	l.judge()
+}
+
+// Without a witness updates take more round trips, until another one has its place.
+func TestCURPLosesAWitness(t *testing.T) {
+	c := start(t, manifest(t, "CURP"), t.TempDir())
+	_, _, _, parts := c.parts()
+	witness := parts[c.mastered("ca")].witnesses[0]
+	l := startLoad(t, c)
+	l.goesOn("the load is under way")
+	c.must(t, "kill", witness+"/witness")
+	l.goesOn("the load goes on without a witness")
+	c.await(t, "another one has its place", func() (string, bool) {
+		table, _, _, parts := c.parts()
+		return table, len(parts) > 0 && !slices.ContainsFunc(parts, func(p part) bool {
+			return p.state != "serving" || len(p.witnesses) != 2 || slices.Contains(p.witnesses, witness)
+		})
+	})
+	before := c.fast(t, "ca", c.mastered("ca"))
+	c.await(t, "updates are fast again", func() (string, bool) {
+		now := c.fast(t, "ca", c.mastered("ca"))
+		return fmt.Sprintf("%d fast updates, and %d before", now, before), now > before+20
+	})
+	c.must(t, "restart", witness+"/witness")
+	c.await(t, "all are there again", c.whole)
+	l.judge()
+}
+
+// A master that was suspended while another one took its place answers nothing that is stale when it goes on.
+func TestCURPMasterIsSuspended(t *testing.T) {
+	c := start(t, manifest(t, "CURP"), t.TempDir())
+	l := startLoad(t, c)
+	defer l.stop()
+	l.goesOn("the load is under way")
+	_, _, processes, _ := c.parts()
+	resume := suspend(t, processes["ir"])
+	c.await(t, "others are the masters", func() (string, bool) { return c.served("ir") })
+	l.goesOn("the load goes on without ir")
+	// What is asked at ir now waits for it there, and begins after what others have been told.
+	asked := make(chan error, keys)
+	for i := range keys {
+		d := &doer{c.connect("ir")}
+		op := register.Operation{Kind: register.Read, Key: fmt.Sprint("key-", i)}
+		invocation := l.recorder.Invoke(fmt.Sprint("late-", i), "ir", op)
+		go func() {
+			defer d.Close()
+			invocation.Return(d.Do(t.Context(), op))
+			asked <- nil
+		}()
+	}
+	resume()
+	for range keys {
+		<-asked
+	}
+	c.await(t, "ir serves again", c.whole)
+	l.judge()
+}
+
+// All processes die at once, and the machine with them for what this can play: everything is there when they start again.
+func TestCURPLosesAllProcesses(t *testing.T) {
+	path, data := manifest(t, "CURP"), t.TempDir()
+	c := start(t, path, data)
+	l := startLoad(t, c)
+	l.goesOn("the load is under way")
+	for _, site := range c.sites {
+		c.must(t, "kill", site)
+	}
+	for _, site := range c.sites {
+		c.must(t, "restart", site)
+	}
+	c.await(t, "all serve again", c.whole)
+	l.goesOn("the load goes on")
+	l.judge()
+	c.stop(t)
+	c = start(t, path, data)
+	for _, counter := range l.counters {
+		counter.verify(t, c)
+	}
+}
+
+// A disk that is lost takes the witness's with it: a newcomer takes the place of both.
+func TestCURPReplacesALostDisk(t *testing.T) {
+	c := start(t, manifest(t, "CURP"), t.TempDir())
+	l := startLoad(t, c)
+	l.goesOn("the load is under way")
+	c.must(t, "wipe", "or")
+	c.await(t, "others are the masters", func() (string, bool) { return c.served("or") })
+	c.must(t, "replace", "or")
+	c.await(t, "the newcomer has its parts", func() (string, bool) {
+		table, ok := c.whole()
+		_, _, _, parts := c.parts()
+		return table, ok && slices.ContainsFunc(parts, func(p part) bool { return p.master == "or-2" })
+	})
+	c.locate(t)
+	l.judge()
+}
