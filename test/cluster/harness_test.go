@@ -76,8 +76,9 @@ func await(t *testing.T, what string, condition func() (seen string, ok bool)) t
 
 // store is a GeoRegisterCluster under test.
 type store struct {
-	t    *testing.T
-	name string
+	t        *testing.T
+	name     string
+	protocol string
 }
 
 // site is a site of a store, with one member.
@@ -100,10 +101,10 @@ apiVersion: georegister.io/v1alpha1
 kind: GeoRegisterCluster
 metadata: {name: %s}
 spec:
-  protocol: Gryff
+  protocol: %s
   storage: {size: 64Mi}
   sites:
-`, s.name)
+`, s.name, s.protocol)
 	for _, site := range sites {
 		manifest += fmt.Sprintf("  - {name: %s, nodePool: {value: %s}}\n", site.name, site.zone)
 	}
@@ -118,7 +119,13 @@ spec:
 // create applies a cluster with one member in each zone.
 func create(t *testing.T, name string) *store {
 	t.Helper()
-	s := &store{t, name}
+	return createAs(t, name, "Gryff")
+}
+
+// createAs is create with a protocol.
+func createAs(t *testing.T, name, protocol string) *store {
+	t.Helper()
+	s := &store{t, name, protocol}
 	s.apply(zonal())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -285,7 +292,7 @@ type load struct {
 func (s *store) load(zone string, duration time.Duration) *load {
 	s.t.Helper()
 	l := &load{s, "load-" + s.name}
-	args := fmt.Sprintf(`"verify", "--protocol", "Gryff", "--duration", %q, "--clients", "3", "--every", "20ms"`, duration)
+	args := fmt.Sprintf(`"verify", "--protocol", %q, "--duration", %q, "--clients", "3", "--every", "20ms"`, s.protocol, duration)
 	for _, site := range zones {
 		args += fmt.Sprintf(`, "--site", "%s=%s-%s:7001"`, site, s.name, site)
 	}

@@ -1,0 +1,128 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/runtime"
+)
+
+// Masters are killed, with and without their machines, updated and drained, under a load that is judged. How long a shard
+// was not served is told, not judged.
+func TestMasters(t *testing.T) {
+	clients(t)
+	s := createAs(t, "masters", "CURP")
+	s.settled("its creation")
+	s.writes("at rest")
+	running := s.load("z3", 150*time.Second)
+
+	kill(t, s.master(0))
+	s.writes("a master's process was killed")
+	s.settled("a killed process")
+
+	before := s.master(0)
+	node := "n1"
+	if got := s.get(fmt.Sprintf(`{.status.members[?(@.id==%s)].node}`, before)); got != node {
+		t.Fatalf("the master of shard 0 is on %s, and its home is the site of %s", got, node)
+	}
+	power(t, "off", node)
+	off := true
+	t.Cleanup(func() {
+		if off {
+			power(t, "on", node)
+		}
+	})
+	s.writes("a master's machine was lost")
+	if after := s.master(0); after == before {
+		t.Errorf("member %s is still the master of shard 0", after)
+	}
+	power(t, "on", node)
+	off = false
+	s.settled("the machine is back")
+	if home := s.master(0); home != before {
+		t.Errorf("the master of shard 0 is member %s, and its home is where member %s is", home, before)
+	}
+
+	must(t, "patch", "grc", s.name, "--type", "merge", "-p", `{"spec": {"podTemplate": {"annotations": {"masters": "updated"}}}}`)
+	s.settled("a rolling update")
+	for site, length := range running.verdict() {
+		t.Logf("longest time without a success at site %s: %s", site, length)
+	}
+	if events := must(t, "get", "events", "-o", "jsonpath={.items[*].reason}"); !strings.Contains(events, "MasterReplaced") {
+		t.Errorf("no event tells that a master was replaced: %s", events)
+	}
+}
+
+// master is the id of a shard's master.
+func (s *store) master(shard int) string {
+	return s.get(fmt.Sprintf(`{.status.partitions[?(@.number==%d)].master}`, shard))
+}
+
+// writes has a client of zone 2 write to shard 0, which waits for as long as it takes, and tells how long that was.
+func (s *store) writes(after string) {
+	s.t.Helper()
+	start := time.Now()
+	key := keyOf(0)
+	for tries := 1; ; tries++ {
+		out, err := s.redis("z2", "z2", "SET", key, after)
+		if err == nil && out == "OK" {
+			s.t.Logf("after %s: the first write to its shard after %.1f s, at try %d", after, time.Since(start).Seconds(), tries)
+			return
+		}
+		if time.Since(start) > patience {
+			s.t.Fatalf("after %s no write to its shard: %s, %v", after, out, err)
+		}
+	}
+}
+
+// keyOf is a key of a shard.
+func keyOf(shard int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("written-", i); runtime.Shard(key, len(zones)) == shard {
+			return key
+		}
+	}
+}
+
+// kill ends the process of a member with SIGKILL, from outside of its pod: in there it is the one that nothing kills.
+func kill(t *testing.T, member string) {
+	t.Helper()
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []byte("\x00replica\x00--config\x00/etc/georegister/boot.yaml\x00--self\x00" + member + "\x00")
+	for _, path := range commands {
+		command, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(command, want) {
+			continue // it may have ended
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no process of member %s", member)
+}
+
+// power ends all processes of a node at once, or starts the node again.
+func power(t *testing.T, what, node string) {
+	t.Helper()
+	if out, err := exec.Command("../../hack/cluster/power.sh", what, node).CombinedOutput(); err != nil {
+		t.Fatalf("power %s %s: %v: %s", what, node, err, out)
+	}
+}
