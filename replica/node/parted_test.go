@@ -252,7 +252,9 @@ func TestPartedMembersChangeUnderLoad(t *testing.T) {
 		t.Errorf("the view has %s", got)
 	}
 	got := p.members[newcomer].status(t)
-	has := func(p *adminv1.Part) bool { return p.Role == adminv1.PartRole_MASTER || p.Role == adminv1.PartRole_BACKUP }
+	has := func(p *adminv1.Part) bool {
+		return p.Role == adminv1.PartRole_MASTER || p.Role == adminv1.PartRole_BACKUP
+	}
 	if got.Role != adminv1.Role_VOTER || !slices.ContainsFunc(got.Partitions, has) {
 		t.Errorf("the newcomer: %v", got)
 	}

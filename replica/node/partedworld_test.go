@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -252,7 +254,7 @@ func (p *parted) served() bool {
 	return true
 }
 
-// kill ends a member as a crash would: nothing that it says arrives any more.
+// kill ends a member as a crash would: nothing that it says arrives any more, and its disk is as it was while it ran.
 func (p *parted) kill(id view.MemberID) {
 	p.t.Helper()
 	r := p.members[id]
@@ -261,9 +263,16 @@ func (p *parted) kill(id view.MemberID) {
 			p.cut(id, other, true)
 		}
 	}
+	image := r.config.Directory + ".image"
+	if err := os.CopyFS(image, os.DirFS(r.config.Directory)); err != nil {
+		p.t.Fatal(err)
+	}
 	r.stop()
 	if <-r.ended; r.err != nil {
 		p.t.Fatal(r.err)
+	}
+	if err := errors.Join(os.RemoveAll(r.config.Directory), os.Rename(image, r.config.Directory)); err != nil {
+		p.t.Fatal(err)
 	}
 }
 

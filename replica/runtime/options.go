@@ -189,6 +189,19 @@ func (o *Options) completeDistances() error {
 	return nil
 }
 
+// syncTick is how often a protocol with masters is told the time if nothing is said of its syncs: an operation that waits for
+// one waits for a tick, too.
+const syncTick = 10 * time.Millisecond
+
+// tickEvery is how often a shard's protocol is told the time, at least.
+func (o *Options) tickEvery() time.Duration {
+	every := o.Retry / 4
+	if o.parted {
+		every = min(every, max(cmp.Or(o.CURP.SyncDelay/2, syncTick), time.Millisecond))
+	}
+	return every
+}
+
 // pace is how long a protocol waits for answers whose round trip is so long at most.
 func pace(roundTrip time.Duration) (retry, suspect time.Duration) {
 	retry = max(minRetry, roundTrip+roundTrip/2)

@@ -105,7 +105,7 @@ type published struct {
 
 func newShard(r *Replica, number int) (*shard, error) {
 	s := &shard{
-		replica: r, number: number, tickEvery: r.options.Retry / 4,
+		replica: r, number: number, tickEvery: r.options.tickEvery(),
 		wake: make(chan struct{}, 1), drained: make(chan struct{}),
 		flying: map[uint64]flight{}, outgoing: map[view.MemberID]*[]*peerv1.Message{},
 	}

@@ -1,5 +1,5 @@
-// Package transport carries batches of messages between members: over gRPC streams, one per ordered pair and
-// lane. Messages may be lost, duplicated by retries above, and reordered whenever a stream is replaced;
+// Package transport carries batches of messages between members, and to witnesses and back: over gRPC streams, one per
+// ordered pair and lane, and one per witness. Messages may be lost, duplicated by retries above, and reordered whenever a stream is replaced;
 // protocols stand all of it.
 package transport
 
