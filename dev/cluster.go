@@ -30,6 +30,8 @@ const (
 	stopWithin = 10 * time.Second
 	// adminTimeout bounds the wait for a member's status.
 	adminTimeout = 2 * time.Second
+	// silentTimeout bounds it for one that did not answer the last time, so that a process that hangs holds up nobody.
+	silentTimeout = adminTimeout / 8
 	// linkTimeout bounds telling a member about a link; it may be starting.
 	linkTimeout = 10 * time.Second
 	// pollEvery is the pause between two looks at a condition.
@@ -76,6 +78,7 @@ type member struct {
 	connection *grpc.ClientConn
 	admin      adminv1.AdminClient
 	telling    atomic.Bool // it is being told a view
+	silent     atomic.Bool // it did not answer when it was asked last
 	witness    *sidecar    // nil: the protocol has none
 }
 

@@ -80,11 +80,18 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	if !p.running() {
 		return o
 	}
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	within := adminTimeout
+	if m.silent.Load() {
+		within = silentTimeout
+	}
+	asking, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	status, err := m.admin.Status(ctx, &adminv1.StatusRequest{
+	status, err := m.admin.Status(asking, &adminv1.StatusRequest{
 		Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID),
 	})
+	if ctx.Err() == nil { // else it had no time to answer
+		m.silent.Store(err != nil)
+	}
 	switch {
 	case err != nil:
 		o.State = Starting

@@ -104,6 +104,9 @@ func (r *record) arrange(reports map[view.MemberID]report) step {
 	if why := r.failed(reports); why != "" && r.View.Joint() && r.Change.Abandoned == "" {
 		return step{view: r.View, abandoned: why}
 	}
+	if !r.View.Quorum(func(id view.MemberID) bool { return reports[id].told != nil }) {
+		return step{waits: "a quorum of the members to connect and to say whom they hear"}
+	}
 	snapshot := r.snapshot(reports)
 	d := manager.Members(snapshot)
 	if !d.Changed() {
