@@ -111,7 +111,7 @@ func (m *manager) begin(f *fault, v view.View) {
 		c.leaving = append(c.leaving, nd.config.Self)
 		switch {
 		case nd.gone:
-		case f.Alive || !w.tolerates(nd) || w.env.parted != nil && !w.expendable(nd):
+		case f.Alive || !w.tolerates(nd) || w.env.parted != nil && (v.Size()+join-leave < 3 || !w.expendable(nd)): // a lone member's loss is for good
 			w.took("change.alive")
 		default:
 			w.took("change.dead")

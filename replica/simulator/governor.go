@@ -65,6 +65,12 @@ func (m *manager) govern() {
 		return
 	}
 	d := decide.Partitions(s)
+	if d.Rebuild && m.losses > 0 && !w.env.parted.wrong.tellsFirst {
+		w.took("change.record-behind")
+		w.trace.remark("the record is not what members hold")
+		m.loseRecord()
+		return
+	}
 	m.waits = append(m.waits, d.Waits...)
 	if w.env.parted.wrong.alone {
 		d = decide.Partitions(m.presume(s))
@@ -228,7 +234,10 @@ func (m *manager) replaceWitness() bool {
 	v := &m.views[m.record]
 	for _, entry := range v.Witnesses {
 		nd := w.nodes[entry.ID-1]
-		if nd.disk() == entry.Disk || nd.gone || !v.held || v.Joint() || m.change != nil || entry.Beside != 0 && w.nodes[entry.Beside-1].lost {
+		replaced := slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool {
+			return o.ID > entry.ID && o.Beside == entry.Beside && o.Site == entry.Site
+		})
+		if nd.disk() == entry.Disk || nd.gone || replaced || !v.held || v.Joint() || m.change != nil || entry.Beside != 0 && w.nodes[entry.Beside-1].lost {
 			continue
 		}
 		spare := m.recruit()
@@ -236,7 +245,6 @@ func (m *manager) replaceWitness() bool {
 			return false
 		}
 		w.employ(spare, nd.site, entry.Beside)
-		nd.gone = true // from the manager's point of view; it lives on
 		next, err := decide.ChangeWitnesses(v.View, []view.Witness{spare.witness.entry()}, nil)
 		if err != nil {
 			w.fail("%w", err)

@@ -321,7 +321,7 @@ func (m *manager) rebuild() {
 		}
 	}
 	found, known, err := decide.Rebuild(reports)
-	if err != nil && m.wrong == (managerMistakes{}) {
+	if err != nil && m.wrong == (managerMistakes{}) && w.env.parted == nil {
 		w.fail("rebuild the record: %w", err)
 	}
 	if err != nil || !known || found.Epoch != v.Epoch {
@@ -335,7 +335,7 @@ func (m *manager) rebuild() {
 		w.took("change.rebuilt-joint")
 	}
 	w.trace.remark("the record is rebuilt: the view of epoch %d", found.Epoch)
-	m.lost, m.record = false, highest
+	m.lost, m.record = false, m.add(found)
 	if c := m.change; c != nil {
 		c.resume(found)
 	}

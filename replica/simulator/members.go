@@ -49,6 +49,7 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 		}
 	}
 	if slices.Contains(options.Faults, Forget) && draw.chance(200) {
+		p.spares += 2 // those of a view that was forgotten are not seen again
 		at := draw.between(s.Settle/10, s.Settle*8/10)
 		s.Faults = append(s.Faults, Fault{Kind: Forget, At: at, For: draw.between(2*s.env.retry, 20*s.env.retry)})
 	}
@@ -219,6 +220,17 @@ func (w *world) expendable(nd *node) bool {
 		}
 	}
 	return true
+}
+
+// hopeless reports whether a partition is lost: its master is, for good, and no backup is left. It comes of a second loss
+// before the first was repaired, such as when a backup is taken for lost while the master's death is not known yet; whatever the
+// decisions are, they can only wait.
+func (m *manager) hopeless() bool {
+	w := m.world
+	gone := func(id view.MemberID) bool { return w.nodes[id-1].lost || w.nodes[id-1].gone }
+	return slices.ContainsFunc(m.views[m.record].Partitions, func(p view.Partition) bool {
+		return gone(p.Master) && !slices.ContainsFunc(p.Backups, func(id view.MemberID) bool { return !gone(id) })
+	})
 }
 
 // postpone has a fault come a little later, for some time, and reports whether it does.

@@ -102,11 +102,19 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
 	bound := 120 * w.env.retry
 	if !w.finish(bound) {
+		if w.err == nil && w.manager.hopeless() {
+			w.took("curp.hopeless")
+			return "", ""
+		}
 		return w.stuck("")
 	}
 	if !w.run(w.now+bound, func() bool { return w.manager.missing() == "" }) {
 		if w.err != nil {
 			return Broken, w.err.Error()
+		}
+		if w.manager.hopeless() {
+			w.took("curp.hopeless")
+			return "", ""
 		}
 		return Stuck, w.manager.missing()
 	}

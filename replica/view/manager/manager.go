@@ -53,6 +53,14 @@ func Committed(v view.View, holders map[view.MemberID]string) bool {
 	return v.Quorum(func(id view.MemberID) bool { return holders[id] == digest })
 }
 
+func digests(reports []Report) map[view.MemberID]string {
+	held := map[view.MemberID]string{}
+	for _, r := range reports {
+		held[r.Member] = r.View.Digest()
+	}
+	return held
+}
+
 // Report is the view that a member says it holds. One without a view, whose epoch is 0, tells nothing: its disk may
 // be a lost one's successor.
 type Report struct {
@@ -66,11 +74,18 @@ type Report struct {
 // views around it too; so no quorum of a view leaves out a later one that is in use. It is false while too few have
 // reported.
 //
-// Two views of one epoch are an error: somebody gave out a view that was not the record.
+// Two views of one epoch are an error: somebody gave out a view that was not the record. Where there are partitions, of which
+// each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Partitions leads
+// the others to the next one.
 func Rebuild(reports []Report) (v view.View, known bool, err error) {
 	for _, r := range reports {
 		if r.View.Epoch > v.Epoch {
 			v = r.View
+		}
+	}
+	for _, r := range reports {
+		if len(r.View.Partitions) > 0 && r.View.Epoch == v.Epoch && Committed(r.View, digests(reports)) {
+			return r.View, true, nil
 		}
 	}
 	for _, r := range reports {

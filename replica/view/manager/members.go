@@ -25,9 +25,11 @@ import (
 //
 // Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end.
 func Members(s Snapshot) (d Decision) {
-	if why := s.unsettled(); why != "" {
-		d.Waits = append(d.Waits, why)
+	if d, unsettled := s.unsettled(); unsettled {
 		return d
+	}
+	if s.torn() != 0 {
+		return d // Partitions sees to that
 	}
 	come, gone := s.coming(), s.going()
 	if len(come)+len(gone) > 0 {

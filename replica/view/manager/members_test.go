@@ -133,6 +133,11 @@ func TestATornEpochIsLeftBehind(t *testing.T) {
 	if d := Partitions(s); d.Next.Epoch != v.Epoch+1 || text(d.Next.Partitions[0]) != text(v.Partitions[0]) {
 		t.Errorf("%+v", d)
 	}
+	s.Members[1].Digest, s.Members[1].Epoch = "other", v.Epoch
+	if d := Partitions(s); d.Changed() || !d.Rebuild {
+		t.Errorf("the other view is held by a quorum, and the next is %+v", d)
+	}
+	s.Members[1].Digest = v.Digest()
 	s.Members[2].Disk = "another" // it forgot, and is to be replaced
 	if d := Partitions(s); text(d.Next.Partitions[2]) == text(v.Partitions[2]) {
 		t.Errorf("%+v", d)

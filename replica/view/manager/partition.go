@@ -143,22 +143,32 @@ func (s *Snapshot) departs(m view.Member) bool {
 	return m.Leaving
 }
 
-// unsettled says why no view can follow the recorded one yet, or nothing.
-func (s *Snapshot) unsettled() string {
+// unsettled says why no view can follow the recorded one yet, and reports whether that is so.
+func (s *Snapshot) unsettled() (d Decision, unsettled bool) {
 	for _, r := range s.Members {
 		if r.Epoch > s.View.Epoch {
-			return fmt.Sprintf("member %d holds the view of epoch %d, which is later than the recorded one, %d: the record is behind; rebuild it",
-				r.Member, r.Epoch, s.View.Epoch)
+			d.Rebuild = true
+			d.Waits = append(d.Waits, fmt.Sprintf("member %d holds the view of epoch %d, which is later than the recorded one, %d: the record is behind; rebuild it",
+				r.Member, r.Epoch, s.View.Epoch))
+			return d, true
 		}
 	}
-	if !s.committed() {
-		return fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet", s.View.Epoch)
+	if s.committed() {
+		return d, false
 	}
-	return ""
+	if id := s.torn(); id != 0 {
+		d.Rebuild = true
+		d.Waits = append(d.Waits, fmt.Sprintf("member %d holds another view of epoch %d, and it is not known which of the two a quorum holds: rebuild the record once one of them is",
+			id, s.View.Epoch))
+	} else {
+		d.Waits = append(d.Waits, fmt.Sprintf("the view of epoch %d is not held by a quorum of its members yet", s.View.Epoch))
+	}
+	return d, true
 }
 
 // torn is a member that holds another view of the recorded one's epoch, or 0. It does so after the record was lost and
-// made again, if it was told a view that too few others had heard of; it would never take on the record.
+// made again, if it was told a view that too few others had heard of; it would never take on the record. Its view
+// may yet be the one that a quorum takes on, unless the record is: members pass views on.
 func (s *Snapshot) torn() view.MemberID {
 	digest := s.View.Digest()
 	for _, r := range s.Members {

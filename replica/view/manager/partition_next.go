@@ -14,6 +14,9 @@ type Decision struct {
 	Next    view.View
 	Changes []string // why, for people: a line for each partition that changes
 	Waits   []string // what can't be done yet, and what it waits for
+	// Rebuild says that members hold a view that the record does not know: it was lost, or an old one came back. What they hold
+	// decides (Rebuild), not what the record says.
+	Rebuild bool
 }
 
 // Changed reports whether there is a view to record.
@@ -27,15 +30,14 @@ func Partitions(s Snapshot) (d Decision) {
 	if len(s.View.Partitions) == 0 {
 		return d
 	}
+	if d, unsettled := s.unsettled(); unsettled {
+		return d
+	}
 	if id := s.torn(); id != 0 {
 		d.Next = s.View
 		d.Next.Epoch++
 		d.Next.Issued = s.View.LastIssued()
 		d.Changes = append(d.Changes, fmt.Sprintf("member %d holds another view of epoch %d, from before the record was lost; the next one is for all", id, s.View.Epoch))
-		return d
-	}
-	if why := s.unsettled(); why != "" {
-		d.Waits = append(d.Waits, why)
 		return d
 	}
 	next := s.View
