@@ -168,6 +168,7 @@ func (m *manager) crash() {
 // loseRecord has the record be rebuilt.
 func (m *manager) loseRecord() {
 	m.lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
+	m.quiet = max(m.quiet, m.world.now) // what was said before is too old
 	for i := range m.views {
 		if m.views[i].held {
 			m.known = max(m.known, m.views[i].Epoch)
