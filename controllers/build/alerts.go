@@ -70,6 +70,17 @@ func alerts(in Input) []alert {
 			summary:    "Member {{ $labels.member }} at site {{ $labels.site }} drops messages: it is overloaded.",
 		},
 	}
+	if in.Cluster.Spec.Partitioned() {
+		all = append(all, alert{
+			name: "GeoRegisterShardNotServed", severity: "critical", lasting: "1m",
+			expression: `max by (partition) (georegister_partition_serving{}) == 0`,
+			summary:    "Shard {{ $labels.partition }} has no master that serves: its keys can't be read or written.",
+		}, alert{
+			name: "GeoRegisterWitnessDown", severity: "warning", lasting: "5m",
+			expression: `max by (witness) (georegister_witness_reachable{}) == 0`,
+			summary:    "No member reaches witness {{ $labels.witness }}.",
+		})
+	}
 	if OnDisk(in.Cluster) {
 		size := in.Cluster.Spec.Storage.StorageSize()
 		all = append(all, alert{
