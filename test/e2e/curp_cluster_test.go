@@ -63,6 +63,16 @@ func (c *cluster) served(without ...string) (string, bool) {
 	})
 }
 
+// all reports whether all members and all partitions serve.
+func (c *cluster) all() (string, bool) {
+	table, states, _, parts := c.parts()
+	ok := len(parts) > 0
+	for _, state := range states { // order is irrelevant: all have to
+		ok = ok && state == "serving"
+	}
+	return table, ok && !slices.ContainsFunc(parts, func(p part) bool { return p.state != "serving" })
+}
+
 // whole reports whether all members serve and all partitions are kept by as many as they should be.
 func (c *cluster) whole() (string, bool) {
 	table, states, processes, parts := c.parts()

@@ -18,7 +18,7 @@ func TestCURPLosesAMaster(t *testing.T) {
 	c.await(t, "others are the masters", func() (string, bool) { return c.served("va") })
 	l.goesOn("the load goes on without va")
 	c.must(t, "restart", "va")
-	c.await(t, "va serves again", c.whole)
+	c.await(t, "va serves again", c.all)
 	l.judge()
 }
 
@@ -77,7 +77,7 @@ func TestCURPMasterIsSuspended(t *testing.T) {
 	for range keys {
 		<-asked
 	}
-	c.await(t, "ir serves again", c.whole)
+	c.await(t, "ir serves again", c.all)
 	l.judge()
 }
 
@@ -140,6 +140,6 @@ func TestCURPPartition(t *testing.T) {
 	})
 	l.goesOn("the load goes on without jp")
 	c.must(t, "heal")
-	c.await(t, "jp serves again", c.whole)
+	c.await(t, "jp serves again", c.all)
 	l.judge()
 }
