@@ -77,8 +77,11 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 			o.Hits++
 		}
 	}
+	if w.hopeless {
+		w.took("curp.hopeless")
+	}
 	if class == "" || class == Unbounded { // what clients saw tells more
-		if seen, why := judge(o.History, cmp.Or(s.check, checkTimeout)); seen != "" {
+		if seen, why := judge(o.History, cmp.Or(s.check, checkTimeout)); seen != "" && !(w.hopeless && seen == Miscount) {
 			class, reason = seen, why
 		}
 	}
@@ -103,7 +106,7 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	bound := 120 * w.env.retry
 	if !w.finish(bound) {
 		if w.err == nil && w.manager.hopeless() {
-			w.took("curp.hopeless")
+			w.hopeless = true
 			return "", ""
 		}
 		return w.stuck("")
@@ -113,7 +116,7 @@ func (w *world) live(settle time.Duration) (Class, string) {
 			return Broken, w.err.Error()
 		}
 		if w.manager.hopeless() {
-			w.took("curp.hopeless")
+			w.hopeless = true
 			return "", ""
 		}
 		return Stuck, w.manager.missing()

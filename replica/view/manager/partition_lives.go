@@ -24,7 +24,7 @@ func Lives(s Snapshot) (start, end []Life) {
 			}
 		}
 		for _, life := range r.Lives {
-			if settled && life.Partition < len(s.View.Partitions) && over(s.View.Partitions[life.Partition], life.Term) {
+			if settled && life.Partition < len(s.View.Partitions) && over(&s.View, life.Partition, life.Term) {
 				end = append(end, Life{r.Witness, life.Partition, life.Term})
 			}
 		}
@@ -32,9 +32,11 @@ func Lives(s Snapshot) (start, end []Life) {
 	return start, end
 }
 
-// over reports whether a partition needs nothing of a term any more.
-func over(p view.Partition, term uint64) bool {
-	return term < p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == term })
+// over reports whether a partition needs nothing of a term any more: a former one, or one of a view that was forgotten with the
+// record, whose epoch a later view has.
+func over(v *view.View, partition int, term uint64) bool {
+	p := v.Partitions[partition]
+	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == term })
 }
 
 // ChangeWitnesses makes the view in which witnesses come and go. Those that come wait on empty disks that they have named,
