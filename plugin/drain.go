@@ -39,6 +39,9 @@ func (k *Kubernetes) Drain(ctx context.Context, out io.Writer, name string) erro
 		return err
 	}
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != name })
+	if err := k.inOrder(ctx, pods); err != nil {
+		return err
+	}
 	var stay []string
 	for i := range pods {
 		moved, err := k.move(ctx, out, &pods[i])
@@ -54,6 +57,24 @@ func (k *Kubernetes) Drain(ctx context.Context, out io.Writer, name string) erro
 		fmt.Fprintf(out, "%s waits for the node, where its volume is. If the node never returns, delete the claim data-%s: "+
 			"the operator then replaces the member\n", pod, pod[:len(pod)-len("-0")])
 	}
+	return nil
+}
+
+// inOrder sorts pods as the operator has their members hand over: who keeps the fewest shards first, then by id.
+func (k *Kubernetes) inOrder(ctx context.Context, pods []corev1.Pod) error {
+	clusters, err := k.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	rank := map[string][]int{} // by the pod's name
+	for _, c := range clusters {
+		for _, m := range c.Status.Members {
+			rank[m.Pod] = []int{len(kept(&c, int32(m.ID))), int(m.ID)}
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
+		return slices.Compare(rank[a.Name], rank[b.Name])
+	})
 	return nil
 }
 
@@ -124,6 +145,9 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 		if m.Pod != leaving.Name && m.Role != "Voter" {
 			return fmt.Sprintf("member %d of cluster %s is no voter: %s", m.ID, name, m.State), nil
 		}
+		if kept := kept(c, int32(m.ID)); m.Pod == leaving.Name && len(kept) > 0 && ready(leaving) && readsNodes(c) {
+			return fmt.Sprintf("the operator has others take over what it is master or backup of: shards %s", numbers(kept)), nil
+		}
 	}
 	pods, err := k.memberPods(ctx, name, "")
 	if err != nil {
@@ -136,6 +160,22 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 		}
 	}
 	return "", nil
+}
+
+// kept are the shards that a member is master of, or holds a copy of, with a protocol that has masters.
+func kept(c *v1alpha1.GeoRegisterCluster, member int32) (shards []int32) {
+	for _, p := range c.Status.Partitions {
+		if p.Master == int64(member) || slices.Contains(p.Backups, member) || slices.Contains(p.Learners, member) {
+			shards = append(shards, p.Number)
+		}
+	}
+	return shards
+}
+
+// readsNodes reports whether the operator sees that a node is cordoned.
+func readsNodes(c *v1alpha1.GeoRegisterCluster) bool {
+	zones := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionToleratesZoneLoss)
+	return zones == nil || zones.Reason != "NodesNotReadable"
 }
 
 // tied reports whether the volume of a member's pod can be used on few nodes only, such as a local disk.

@@ -62,6 +62,8 @@ func TestDrainWaitsForTheQuorum(t *testing.T) {
 	learning.Status.Members[2].Role, learning.Status.Members[2].State = "Learner", "takes its state from the others"
 	unready := member(2)
 	unready.Status.Conditions = nil
+	master := healthy()
+	master.Status.Partitions = []v1alpha1.PartitionStatus{{Number: 0, Master: 2}, {Number: 4, Master: 2, Backups: []int32{1}}, {Number: 5, Master: 1}}
 	tests := []struct {
 		name    string
 		cluster *v1alpha1.GeoRegisterCluster
@@ -70,6 +72,7 @@ func TestDrainWaitsForTheQuorum(t *testing.T) {
 	}{
 		{"no quorum", unwell, member(2), "QuorumHealthy of cluster first is False: 2 of 3 members reach each other"},
 		{"a learner", learning, member(2), "member 3 of cluster first is no voter: takes its state from the others"},
+		{"a master", master, member(2), "the operator has others take over what it is master or backup of: shards 4, 5"},
 		{"a pod that is not ready", healthy(), unready, "pod first-c-3-0 of the same cluster is not ready"},
 	}
 	for _, tt := range tests {

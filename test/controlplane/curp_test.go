@@ -135,7 +135,8 @@ func TestMastersHandOverBeforeAnUpdate(t *testing.T) {
 	}
 }
 
-// A member that is lost with its disk, and so with the witness beside it, is replaced by another one with a witness.
+// A member that is lost with its disk, and so with the witness beside it, is replaced by another one with a witness; and so is the record of the
+// view, if that is lost.
 func TestAMemberWithAMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := foundedAs(t, masters)
@@ -153,6 +154,48 @@ func TestAMemberWithAMasterIsReplaced(t *testing.T) {
 	if next := v.Members[2]; next.ID != 7 || v.Witnesses[2].ID != 8 || v.Witnesses[2].Beside != 7 {
 		t.Errorf("member %d came, and witnesses are %+v", next.ID, v.Witnesses)
 	}
+	if err := w.api.Delete(w.ctx, w.recordObject(c)); err != nil {
+		t.Fatal(err)
+	}
+	w.holds(c, v) // made again from what members hold, partitions and witnesses included
+	load.Progress(50)
+	load.Finish()
+}
+
+// Operators are killed, one after the other, at the writes by which a master is replaced: records, what members are told, and
+// the lives of witnesses.
+func TestOperatorsAreKilledWhileAMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fuse := NewFuse()
+	operator := StartValvedOperator(t, w.config, settings(w.namespace), fuse)
+	c := w.create("store", masters)
+	w.serving(c)
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+	lost := w.master(c, 0)
+	fuse.Arm()
+	w.kubelet.Hold(build.PodName(c.Name, lost))
+	const most = 6 // of some that could be: each costs seconds
+	for range most {
+		eventually(t, "an operator is killed on the way", func() string {
+			select {
+			case <-fuse.Blown():
+				return ""
+			default:
+				return "it lives"
+			}
+		})
+		operator.Stop()
+		fuse.Renew()
+		operator = StartValvedOperator(t, w.config, settings(w.namespace), fuse)
+	}
+	operator.Stop()
+	StartOperator(t, w.config, settings(w.namespace))
+	w.succeeded(c, 0, lost)
+	w.kubelet.Release(build.PodName(c.Name, lost))
+	w.noticed(c)
+	w.serving(c)
 	load.Progress(50)
 	load.Finish()
 }

@@ -61,14 +61,15 @@ func startOperator(t *testing.T, config *rest.Config, options controllers.Option
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Operator{cancel: cancel, client: members.NewClient()}
 	var talk members.Members = o.client
+	var witnesses members.Witnesses = o.client
 	if v != nil {
 		config = rest.CopyConfig(config)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{v, next} })
-		talk = told{talk, v}
+		talk, witnesses = told{talk, v}, toldLives{witnesses, v}
 	}
 	options.Namespaces, options.MaxConcurrent = []string{options.Settings.Namespace}, 2
 	options.MetricsAddress, options.HealthAddress = "0", "0"
-	options.Members, options.Witnesses, options.Registry = talk, o.client, prometheus.NewRegistry()
+	options.Members, options.Witnesses, options.Registry = talk, witnesses, prometheus.NewRegistry()
 	options.Log = zapr.NewLogger(zaptest.NewLogger(t))
 	manager, err := controllers.New(ctx, config, options)
 	if err != nil {

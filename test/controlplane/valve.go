@@ -15,6 +15,7 @@ import (
 
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // valve is what the writes of an operator pass through.
@@ -83,6 +84,19 @@ type told struct {
 func (t told) Configure(ctx context.Context, cluster string, targets []members.Target, v view.View) error {
 	return t.valve.tell(v, func() error {
 		return t.Members.Configure(context.WithoutCancel(ctx), cluster, targets, v)
+	})
+}
+
+// toldLives puts a valve before the witnesses.
+type toldLives struct {
+	members.Witnesses
+	valve valve
+}
+
+// Live implements members.Witnesses.
+func (t toldLives) Live(ctx context.Context, cluster string, targets []members.WitnessTarget, v view.View, start, end []manager.Life) error {
+	return t.valve.write("no write to the apiserver", fmt.Sprintf("lives: begin %v, end %v", start, end), func() error {
+		return t.Witnesses.Live(context.WithoutCancel(ctx), cluster, targets, v, start, end)
 	})
 }
 
