@@ -142,7 +142,10 @@ func verb(ids []view.MemberID, one, several string, r *record) string {
 
 // parts says how far the members are in a joint view, or else what a change waits for.
 func (r *record) parts(observations []Observation, waits string) string {
-	if !r.View.Joint() {
+	switch {
+	case r.View.Joint() && r.partitioned(): // nothing is settled or fetched by quorums
+		return "waiting: " + waits
+	case !r.View.Joint():
 		return "waiting for " + waits
 	}
 	var parts []string
