@@ -15,10 +15,11 @@ type Quorum uint8
 
 // The quorums in use.
 const (
-	Majority  Quorum = iota + 1 // floor(n/2) + 1: any two share a member
-	AllButOne                   // n - 1: EPaxos' simple fast quorum, and never less than a majority
-	Replicas                    // the key's master and its f witnesses, or its f backups
-	Nobody                      // beyond the coordinator's own site
+	Majority    Quorum = iota + 1 // floor(n/2) + 1: any two share a member
+	AllButOne                     // n - 1: EPaxos' simple fast quorum, and never less than a majority
+	Replicas                      // the key's master and its f witnesses, or its f backups
+	Nobody                        // beyond the coordinator's own site
+	Superquorum                   // f + ceil(f/2) + 1: a majority of any f + 1 is in it
 )
 
 // Size is the number of members of the quorum in a cluster of n.
@@ -29,6 +30,8 @@ func (q Quorum) Size(n int) int {
 		return max(n-1, majority)
 	case Nobody:
 		return 1
+	case Superquorum:
+		return n - majority + majority/2 + 1
 	}
 	return majority // Replicas too, with the most that f can be
 }
@@ -42,6 +45,8 @@ func (q Quorum) String() string {
 		return "n - 1"
 	case Replicas:
 		return "master + f"
+	case Superquorum:
+		return "superquorum"
 	}
 	return "none"
 }
@@ -96,6 +101,15 @@ func Table() []Protocol {
 				{Kind: register.Read, Best: Path{0, Nobody}, Worst: Path{2, Replicas}},
 				{Kind: register.Write, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
 				{Kind: register.RMW, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
+			},
+		},
+		{
+			// The best of updates is with what commutes. Otherwise all is as in Raft.
+			Name: "CURPRaft", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.Write, Best: Path{1, Superquorum}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Best: Path{1, Superquorum}, Worst: Path{2, Majority}},
 			},
 		},
 		{

@@ -11,14 +11,14 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	for _, name := range []string{"ABD", "abd", "CURP", "curp", "Gryff", "gryff", "Raft", "raft"} {
+	for _, name := range []string{"ABD", "abd", "CURP", "curp", "CURPRaft", "curpraft", "Gryff", "gryff", "Raft", "raft"} {
 		p, err := Find(name)
 		if err != nil || !strings.EqualFold(p.Name, name) {
 			t.Errorf("Find(%q) = %q, %v", name, p.Name, err)
 		}
 	}
 	_, err := Find("Paxos")
-	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), "ABD, CURP, Gryff, Raft") {
+	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), "ABD, CURP, CURPRaft, Gryff, Raft") {
 		t.Errorf("Find(Paxos) must name what was asked for and what there is, got: %v", err)
 	}
 }
@@ -67,6 +67,8 @@ func TestRoundTrips(t *testing.T) {
 		{"ABD", register.RMW, 5, 0, 0},
 		{"CURP", register.Read, 3, 0, 2},
 		{"CURP", register.Write, 5, 1, 3},
+		{"CURPRaft", register.Read, 3, 1, 2},
+		{"CURPRaft", register.RMW, 5, 1, 2},
 		{"Gryff", register.Read, 3, 1, 1},
 		{"Gryff", register.Read, 5, 1, 2},
 		{"Gryff", register.Write, 3, 2, 2},

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
@@ -27,6 +28,7 @@ type Entry struct {
 var entries = []Entry{
 	{Name: "abd", Factory: abd.Factory},
 	{Name: "curp", Parted: true},
+	{Name: "curpraft", Factory: curpraft.Factory},
 	{Name: "gryff", Factory: gryff.Factory},
 	{Name: "raft", Factory: raft.Factory},
 }
