@@ -48,29 +48,38 @@ func parted(t *testing.T) *world.Snapshot {
 func record(s *world.Snapshot, v view.View) {
 	s.Record = world.Record{Exists: true, View: v, UID: "record", ResourceVersion: "1"}
 	for i := range s.Members {
-		m := &s.Members[i]
-		if m.Silence != "" {
-			continue
+		if m := &s.Members[i]; m.Silence == "" {
+			speak(s, m, v)
+			m.Witness = &manager.WitnessReport{Witness: m.ID + 1, Disk: fmt.Sprintf("witness-%d", m.ID+1), Lives: livesOf(v, m.ID+1)}
 		}
-		r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(), Disk: fmt.Sprintf("disk-%d", m.ID),
-			Incarnation: 1, Version: "1", Quorum: true, Shards: 3, Voting: 3}
-		for _, o := range s.Members {
-			if o.ID != m.ID {
-				r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: o.Silence == ""})
-			}
-			r.Witnesses = append(r.Witnesses, world.Peer{ID: o.ID + 1, Reachable: o.Silence == ""})
-		}
-		w := &manager.WitnessReport{Witness: m.ID + 1, Disk: fmt.Sprintf("witness-%d", m.ID+1)}
-		for number, p := range v.Partitions {
-			master := p.Master == m.ID
-			r.Partitions = append(r.Partitions, world.Part{Serving: master, Part: manager.Part{
-				Term: p.Term, Recovered: master, CaughtUp: p.Learners}})
-			if slices.Contains(p.Witnesses, w.Witness) {
-				w.Lives = append(w.Lives, manager.Life{Witness: w.Witness, Partition: number, Term: p.Term})
-			}
-		}
-		m.Report, m.Witness = r, w
 	}
+}
+
+// speak has a member say that all is well in a view that it holds.
+func speak(s *world.Snapshot, m *world.Member, v view.View) {
+	r := &world.Report{ClusterID: "demo.1", Role: world.Voter, View: v, Digest: v.Digest(), Disk: fmt.Sprintf("disk-%d", m.ID),
+		Incarnation: 1, Version: "1", Quorum: true, Shards: 3, Voting: 3}
+	for _, o := range s.Members {
+		if o.ID != m.ID {
+			r.Peers = append(r.Peers, world.Peer{ID: o.ID, Reachable: o.Silence == ""})
+		}
+		r.Witnesses = append(r.Witnesses, world.Peer{ID: o.ID + 1, Reachable: o.Silence == ""})
+	}
+	for _, p := range v.Partitions {
+		master := p.Master == m.ID
+		r.Partitions = append(r.Partitions, world.Part{Serving: master, Part: manager.Part{Term: p.Term, Recovered: master, CaughtUp: p.Learners}})
+	}
+	m.Report = r
+}
+
+// livesOf are those that a witness has in the terms of a view.
+func livesOf(v view.View, witness view.MemberID) (lives []manager.Life) {
+	for number, p := range v.Partitions {
+		if slices.Contains(p.Witnesses, witness) {
+			lives = append(lives, manager.Life{Witness: witness, Partition: number, Term: p.Term})
+		}
+	}
+	return lives
 }
 
 // dead has a member and its witness say nothing, and the others say so.
