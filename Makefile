@@ -83,6 +83,7 @@ soak: build-store ## Search SCHEDULES=100000 random schedules of faults and chan
 	./bin/georegister simulate --protocol gryff --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol raft --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol curp --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol curpraft --soak $(SCHEDULES)
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh

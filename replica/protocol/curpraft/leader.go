@@ -1,8 +1,6 @@
 package curpraft
 
 import (
-	"go.etcd.io/raft/v3/raftpb"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -30,23 +28,13 @@ func (p *Protocol) Led(self bool) {
 
 // Appended implements raft.Extension: a leader executes what it has put into its log, and answers at once if that commutes with
 // all that is not applied.
-func (p *Protocol) Appended(entries []*raftpb.Entry) {
-	speculates := p.reign != nil && p.Serves() && !p.config.View.Joint()
-	if !speculates && !p.mistakes.DropEarly {
-		return
-	}
-	for _, e := range entries {
-		entry := &peerv1.RaftEntry{}
-		if e.GetType() != raftpb.EntryNormal || entry.UnmarshalVT(e.GetData()) != nil {
-			continue // raft says so when it is applied
+func (p *Protocol) Appended(index uint64, entry *peerv1.RaftEntry) {
+	for i, c := range entry.Commands {
+		if p.mistakes.DropEarly {
+			p.drop(c)
 		}
-		for i, c := range entry.Commands {
-			if p.mistakes.DropEarly {
-				p.drop(c)
-			}
-			if speculates && !entry.Recovered {
-				p.speculate(c, register.Carstamp{Timestamp: e.GetIndex(), RMWs: uint64(i) + 1})
-			}
+		if p.Serves() && !entry.Recovered && !p.config.View.Joint() {
+			p.speculate(c, register.Carstamp{Timestamp: index, RMWs: uint64(i) + 1})
 		}
 	}
 }

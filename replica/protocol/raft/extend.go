@@ -23,8 +23,8 @@ type Extension interface {
 	Serves() bool
 	// Handed says that a command of this member's client goes to the leader.
 	Handed(c *peerv1.RaftCommand)
-	// Appended says what this member's log has now, of which nothing is committed; what a leader proposed comes here too.
-	Appended(entries []*raftpb.Entry)
+	// Appended says that an entry which this member, as the leader, has proposed is in its log. It is not committed.
+	Appended(index uint64, entry *peerv1.RaftEntry)
 	// Executed says that the commands of an entry are in the state.
 	Executed(index uint64, entry *peerv1.RaftEntry)
 	// Advanced says that the state is that of a later entry: some were executed, or it came from another member.
@@ -41,6 +41,24 @@ func Extended(
 	p.extension = add(p)
 	p.restart()
 	return p
+}
+
+// appended tells the extension of a leader's entries.
+func (p *Protocol) appended(entries []*raftpb.Entry) {
+	if p.extension == nil || !p.elect.leads {
+		return
+	}
+	for _, e := range entries {
+		entry := &peerv1.RaftEntry{}
+		if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 {
+			continue
+		}
+		if err := entry.UnmarshalVT(e.GetData()); err != nil {
+			p.fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
+			return
+		}
+		p.extension.Appended(e.GetIndex(), entry)
+	}
 }
 
 // DefaultTuning is what Factory has.

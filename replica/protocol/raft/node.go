@@ -140,9 +140,7 @@ func (p *Protocol) handle(rd lib.Ready) {
 		p.log.promise(h.GetTerm(), vote, h.GetCommit())
 	}
 	p.log.append(rd.Entries)
-	if p.extension != nil && len(rd.Entries) > 0 {
-		p.extension.Appended(rd.Entries)
-	}
+	p.appended(rd.Entries)
 	p.apply(rd.CommittedEntries)
 	p.confirm(rd.ReadStates)
 	for _, m := range rd.Messages {
