@@ -63,27 +63,27 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		class Class // empty: what clients notice
 	}{
 		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, true, 0, 500, ""},
-		{"QuorumOfBackups", mistakes{QuorumOfBackups: true}, false, 0, 300, ""},
+		{"QuorumOfBackups", mistakes{QuorumOfBackups: true}, false, 80, 300, ""},
 		{"AnswerDuplicateSynced", mistakes{AnswerDuplicateSynced: true}, false, 0, 300, ""},
 		{"ReadUnsynced", mistakes{ReadUnsynced: true}, true, 0, 300, ""},
-		{"UpdateUnsynced", mistakes{UpdateUnsynced: true}, true, 640, 1500, ""},
-		{"HonourAcks", mistakes{HonourAcks: true}, true, 0, 500, ""},
+		{"UpdateUnsynced", mistakes{UpdateUnsynced: true}, true, 810, 1500, ""},
+		{"HonourAcks", mistakes{HonourAcks: true}, true, 90, 500, ""},
 		{"ForgetWatermark", mistakes{ForgetWatermark: true}, false, 0, 300, ""},
 		{"ForgetDuplicates", mistakes{ForgetDuplicates: true}, false, 0, 100, ""},
-		{"KeepSuffix", mistakes{KeepSuffix: true}, false, 0, 500, ""},
+		{"KeepSuffix", mistakes{KeepSuffix: true}, false, 80, 500, ""},
 		{"DropPending", mistakes{DropPending: true}, false, 0, 300, ""},
 		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, false, 0, 200, Stuck}, // it recovers what is not frozen, and nobody can ask again
 		{"SkipReplay", mistakes{SkipReplay: true}, true, 0, 200, ""},
 		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, false, 60, 500, ""},
 		{"IgnoreLeases", mistakes{IgnoreLeases: true}, true, 40, 1000, ""},
 		{"ReadWithoutLease", mistakes{ReadWithoutLease: true}, true, 0, 200, ""},
-		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, true, 390, 1000, ""},
-		{"DropByHash", mistakes{DropByHash: true}, false, 90, 500, ""},
+		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, true, 590, 1000, ""},
+		{"DropByHash", mistakes{DropByHash: true}, true, 320, 500, ""},
 		{"NewID", mistakes{NewID: true}, false, 0, 100, ""},
-		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, true, 50, 500, ""},
+		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, false, 90, 500, ""},
 		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, true, 440, 1000, ""},
 		{"GCBeforeSync", mistakes{GCBeforeSync: true}, true, 0, 200, ""},
-		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 0, 1500, ""},
+		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 630, 1500, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if raceEnabled {
