@@ -88,7 +88,7 @@ func TestSimulateCURP(t *testing.T) {
 	if err != nil || !strings.Contains(out, "curp: ") || !strings.Contains(out, "masters replaced: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err = simulate("--protocol", "curp", "--soak", "5", "--faults", "wipe"); err == nil || !strings.Contains(err.Error(), `--faults: unknown fault "wipe"`) {
+	if _, err = simulate("--protocol", "curp", "--soak", "5", "--faults", "fire"); err == nil || !strings.Contains(err.Error(), `--faults: unknown fault "fire"`) {
 		t.Errorf("%v", err)
 	}
 }
