@@ -26,7 +26,7 @@ type report struct {
 	standing manager.Standing
 	running  bool   // its process runs
 	serves   bool   // it votes, and reaches a quorum
-	crashed  string // why its process ended by itself; empty: it did not
+	crashed  string // why its process, or its witness's, ended by itself; empty: neither did
 	silent   bool   // nothing was heard of it for a while
 	// told is what it says of its partitions and of whom it hears; nil: it does not answer, or has just started.
 	told    *manager.MemberReport

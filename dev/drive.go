@@ -67,6 +67,9 @@ func (c *Cluster) drive(ctx context.Context) {
 // report is what the driver wants to know of an observation.
 func (o Observation) report(silent bool) report {
 	r := report{running: o.State != Down && o.State != Crashed, crashed: o.Reason, silent: silent}
+	if o.Witness != nil && r.crashed == "" {
+		r.crashed = o.Witness.Reason // a newcomer is no good without it
+	}
 	s := o.Status
 	if s == nil {
 		return r

@@ -56,16 +56,20 @@ func (h *hearing) judge(o Observation, said *manager.MemberReport, now time.Time
 		by = &heardBy{pid: o.PID, boot: o.Status.Boot, since: now, last: map[view.MemberID]time.Time{}}
 		h.of[o.ID] = by
 	}
-	if by.boot != o.Status.Boot { // it has taken on a view, and has to reach again whom it did
+	between := len(o.Status.Peers) == 0 // it is just taking on a view, and names nobody
+	if by.boot != o.Status.Boot || between {
 		by.boot = o.Status.Boot
-		for _, id := range by.reached {
+		for _, id := range by.reached { // it has to reach them again
 			by.last[id] = now
 		}
 	}
 	for _, id := range said.Hears {
 		by.last[id] = now
 	}
-	by.reached, said.Hears = said.Hears, nil
+	if !between {
+		by.reached = said.Hears
+	}
+	said.Hears = nil
 	for id, last := range by.last {
 		if now.Sub(last) < h.settle {
 			said.Hears = append(said.Hears, id) // sorted below

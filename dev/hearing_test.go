@@ -14,26 +14,34 @@ import (
 // Whom a member hears is judged over a while, and begins anew with its process.
 func TestHearing(t *testing.T) {
 	h, start := newHearing(time.Second), time.Now()
+	var between []view.MemberID // it names nobody
+	nobody := []view.MemberID{} // it hears nobody
 	for i, step := range []struct {
 		after     float64 // seconds
 		pid, boot int
 		hears     []view.MemberID
 		want      string
 	}{
-		{0, 7, 1, nil, "not told"},
+		{0, 7, 1, nobody, "not told"},
 		{0.5, 7, 1, []view.MemberID{1, 2}, "not told"},
 		{1.1, 7, 1, []view.MemberID{1, 2}, "[1 2]"},
 		{1.2, 7, 1, []view.MemberID{1}, "[1 2]"},
 		{2, 7, 1, []view.MemberID{1}, "[1 2]"},
 		{2.1, 7, 1, []view.MemberID{1}, "[1]"},    // 2 is silent for a second
-		{2.2, 7, 2, nil, "[1]"},                   // a view
-		{3.1, 7, 2, nil, "[1]"},                   // it has not connected again yet
+		{2.2, 7, 2, nobody, "[1]"},                // a view
+		{3.1, 7, 2, nobody, "[1]"},                // it has not connected again yet
 		{3.15, 7, 3, []view.MemberID{3}, "[1 3]"}, // another one: it didn't hear 1 before that
 		{3.3, 7, 3, []view.MemberID{3}, "[3]"},
-		{3.4, 8, 4, []view.MemberID{1, 3}, "not told"},
-		{4.5, 8, 4, []view.MemberID{3}, "[3]"},
+		{3.32, 7, 3, []view.MemberID{1}, "[1 3]"},
+		{5, 7, 3, between, "[1]"}, // nobody looked for a while
+		{5.5, 7, 4, []view.MemberID{2}, "[1 2]"},
+		{6, 8, 5, []view.MemberID{1, 3}, "not told"},
+		{7.1, 8, 5, []view.MemberID{3}, "[3]"},
 	} {
 		o := Observation{ID: 5, PID: step.pid, Status: &adminv1.StatusResponse{Boot: uint32(step.boot)}}
+		if step.hears != nil {
+			o.Status.Peers = []*adminv1.Peer{{Member: 1}, {Member: 2}, {Member: 3}}
+		}
 		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, start.Add(time.Duration(step.after*float64(time.Second))))
 		got := "not told"
 		if said != nil {

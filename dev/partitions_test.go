@@ -424,3 +424,13 @@ func TestAPartitionedChangeIsGivenUp(t *testing.T) {
 	s.reports[id] = report{crashed: "disk full"}
 	s.over()
 }
+
+func TestANewcomerNeedsItsWitness(t *testing.T) {
+	r := newRecord(manifest(t, curpThree))
+	id := r.newcomer("b")
+	r.Change = &change{Join: []view.MemberID{id}}
+	o := Observation{ID: id, State: Waiting, Witness: &WitnessObservation{State: Crashed, Reason: "disk full"}}
+	if why := r.failed(map[view.MemberID]report{id: o.report(false)}); why != "b-2 crashed: disk full" {
+		t.Errorf("%q", why)
+	}
+}
