@@ -113,7 +113,7 @@ func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
 	w := m.world
 	wrong := &w.env.parted.wrong
 	next.Partitions = slices.Clone(next.Partitions)
-	if next.Digest() == torn(s.View).Digest() {
+	if m.losses > 0 && next.Digest() == torn(s.View).Digest() {
 		w.took("curp.torn")
 	}
 	for i := range next.Partitions {

@@ -27,7 +27,7 @@ func memberPaths() []string {
 func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 	draw := newStream(seed, forPartitions, 2)
 	p := s.env.parted
-	changes := draw.chance(250)
+	changes := draw.chance(180)
 	if slices.Contains(options.Faults, Change) && changes {
 		s.stretch(2)
 		size := n
@@ -40,7 +40,7 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 		}
 		p.placement.Faults += draw.below(2) // as many as there are members for
 	}
-	if slices.Contains(options.Faults, Wipe) && draw.chance(200) {
+	if slices.Contains(options.Faults, Wipe) && draw.chance(150) {
 		for range 1 + draw.below(2) {
 			f := Fault{Kind: Wipe, Node: draw.below(n), At: draw.between(s.Settle/10, s.Settle*8/10), For: draw.between(s.env.retry/4, 3*s.env.retry)}
 			f.Rate = []int{0, 500, 1000}[draw.below(3)]
@@ -48,7 +48,7 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 			s.Faults = append(s.Faults, f)
 		}
 	}
-	if slices.Contains(options.Faults, Forget) && draw.chance(200) {
+	if slices.Contains(options.Faults, Forget) && draw.chance(150) {
 		p.spares += 2 // those of a view that was forgotten are not seen again
 		at := draw.between(s.Settle/10, s.Settle*8/10)
 		s.Faults = append(s.Faults, Fault{Kind: Forget, At: at, For: draw.between(2*s.env.retry, 20*s.env.retry)})
@@ -125,6 +125,10 @@ func (m *manager) moveMembers(s *decide.Snapshot) bool {
 	if m.record != before || m.lost || w.now < m.away {
 		return true
 	}
+	lost := func(x view.Witness) bool { return w.nodes[x.ID-1].disk() != x.Disk }
+	if m.waits = nil; !v.Joint() && len(s.Named) == 0 && !slices.ContainsFunc(v.Witnesses, lost) {
+		return false
+	}
 	d := decide.Members(*s)
 	m.waits = d.Waits
 	if d.Changed() {
@@ -184,12 +188,12 @@ func (m *manager) name(c *change, s *decide.Snapshot) {
 	}
 }
 
-// entered reports whether the witnesses of a change are in the view.
+// entered reports whether the witnesses of a change are in the view, but for those that came and were lost since.
 func (m *manager) entered(c *change) bool {
 	v := &m.views[m.record]
 	return !slices.ContainsFunc(c.witnesses, func(x *node) bool {
 		_, known := v.Witness(x.config.Self)
-		return !known
+		return !known && x.disks == 1
 	})
 }
 

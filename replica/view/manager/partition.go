@@ -77,6 +77,8 @@ type Snapshot struct {
 	Named []view.Witness
 	// Abandon asks for the members before the change of a joint view again: newcomers are drained, those who leave are not.
 	Abandon bool
+
+	known string // the digest of View
 }
 
 // report finds what a member said.
@@ -170,9 +172,8 @@ func (s *Snapshot) unsettled() (d Decision, unsettled bool) {
 // made again, if it was told a view that too few others had heard of; it would never take on the record. Its view
 // may yet be the one that a quorum takes on, unless the record is: members pass views on.
 func (s *Snapshot) torn() view.MemberID {
-	digest := s.View.Digest()
 	for _, r := range s.Members {
-		if r.Epoch == s.View.Epoch && r.Digest != digest && !s.lost(r.Member) {
+		if r.Epoch == s.View.Epoch && r.Digest != s.digest() && !s.lost(r.Member) {
 			return r.Member
 		}
 	}
@@ -190,11 +191,18 @@ func (s *Snapshot) part(id view.MemberID, partition int) Part {
 
 // committed reports whether the recorded view took hold.
 func (s *Snapshot) committed() bool {
-	digests := map[view.MemberID]string{}
-	for _, r := range s.Members {
-		digests[r.Member] = r.Digest
+	return s.View.Quorum(func(id view.MemberID) bool {
+		r := s.report(id)
+		return r != nil && r.Digest == s.digest()
+	})
+}
+
+// digest is the recorded view's, which is worked out once for a decision.
+func (s *Snapshot) digest() string {
+	if s.known == "" {
+		s.known = s.View.Digest()
 	}
-	return Committed(s.View, digests)
+	return s.known
 }
 
 // domain is what a member or a witness is lost with.
