@@ -262,6 +262,8 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		fmt.Fprintf(out, "masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: %d; witnesses that lost their disks: %d\n",
 			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"], report.Paths["curp.recovering-failover"],
 			report.Paths["curp.handover"], report.Paths["curp.recovered"], report.Paths["curp.witness-lost"])
+		fmt.Fprintf(out, "members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of the keys was lost with too many members: %d\n",
+			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["curp.hopeless"])
 	}
 	if slices.Contains(kinds, simulator.Change) {
 		fmt.Fprintf(out, "changes of members, and how many of them before the faults were over:")

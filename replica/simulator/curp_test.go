@@ -70,7 +70,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"HonourAcks", mistakes{HonourAcks: true}, true, 90, 500, ""},
 		{"ForgetWatermark", mistakes{ForgetWatermark: true}, false, 0, 300, ""},
 		{"ForgetDuplicates", mistakes{ForgetDuplicates: true}, false, 0, 100, ""},
-		{"KeepSuffix", mistakes{KeepSuffix: true}, false, 80, 500, ""},
+		{"KeepSuffix", mistakes{KeepSuffix: true}, false, 160, 500, ""},
 		{"DropPending", mistakes{DropPending: true}, false, 0, 300, ""},
 		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, false, 0, 200, Stuck}, // it recovers what is not frozen, and nobody can ask again
 		{"SkipReplay", mistakes{SkipReplay: true}, true, 0, 200, ""},
@@ -83,7 +83,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, false, 90, 500, ""},
 		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, true, 440, 1000, ""},
 		{"GCBeforeSync", mistakes{GCBeforeSync: true}, true, 0, 200, ""},
-		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 630, 1500, ""},
+		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 815, 1500, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if raceEnabled {

@@ -33,7 +33,7 @@ import (
 //	crash a, restart a, wipe a       wipe: it starts on an empty disk
 //	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep] [again]
 //	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
-//	                                 done: the present one, and its recovery has ended, if its master says so
+//	                                 done: the present one, and its recovery has ended, if its master says so; same: the present one
 //	                                 again: the record of views was lost, and this one is made in place of the newest, with its epoch
 //	configure a                      a takes on the newest view: all if none is named
 //	show a                           its part, and its registers
@@ -341,6 +341,8 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	switch formers := listOf(d, "formers"); {
 	case len(formers) > 0 && formers[0] == "keep":
 		p.Formers = append(append([]view.Former{}, now.Formers...), now.Former())
+	case len(formers) > 0 && formers[0] == "same":
+		p = now
 	case len(formers) > 0 && formers[0] == "done":
 		p = now
 		p.Formers = nil

@@ -342,6 +342,17 @@ func TestLivesBeginAndEnd(t *testing.T) {
 		t.Errorf("start %v, end %v", start, end)
 	}
 	s.Witnesses[1].Lives = append(s.Witnesses[1].Lives, Life{5, 0, 4})
+	late := s // a view of epoch 3 was forgotten
+	late.View.Partitions = []view.Partition{v.Partitions[0]}
+	late.View.Partitions[0].Term, late.View.Partitions[0].Formers = 2, nil
+	late.Members = slices.Clone(s.Members)
+	for i := range late.Members {
+		late.Members[i].Digest = late.View.Digest()
+	}
+	late.Witnesses = []WitnessReport{{Witness: 5, Disk: s.Witnesses[1].Disk, Lives: []Life{{5, 0, 2}, {5, 0, 3}, {5, 0, 5}}}}
+	if start, end = Lives(late); len(start) != 0 || !slices.Equal(end, []Life{{5, 0, 3}}) {
+		t.Errorf("start %v, end %v", start, end)
+	}
 	s.Members[0].Digest, s.Members[1].Digest = "", ""
 	if start, end = Lives(s); len(start)+len(end) != 0 {
 		t.Errorf("not held by a quorum: start %v, end %v", start, end)
