@@ -325,6 +325,9 @@ func (m *manager) rebuild() {
 	if err != nil && m.wrong == (managerMistakes{}) && w.env.parted == nil {
 		w.fail("rebuild the record: %w", err)
 	}
+	if err != nil && w.settled && w.env.parted != nil {
+		m.intervene(highest)
+	}
 	if err != nil || !known || found.Epoch != v.Epoch {
 		return
 	}

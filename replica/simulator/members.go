@@ -314,6 +314,28 @@ func (m *manager) forgetAfter(f *fault, position int) {
 	m.loseRecord()
 }
 
+// intervene is what a person does who reads that members hold two views of one epoch, and all were asked: neither is held
+// by a quorum, and none can be any more. Those that hold the one are stopped, and forget it.
+func (m *manager) intervene(keep int) {
+	w := m.world
+	for _, member := range m.views[keep].Members {
+		if _, ok := m.reports[member.ID]; !ok {
+			return
+		}
+	}
+	w.took("curp.intervened")
+	for _, nd := range w.nodes {
+		if nd.held == none || nd.held == keep || nd.down || m.views[nd.held].Epoch != m.views[keep].Epoch {
+			continue
+		}
+		w.trace.note(nd, "is stopped, and its view removed")
+		nd.crash(0, 0)
+		nd.enter(none)
+		w.schedule(time.Millisecond, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	}
+	m.reports = map[view.MemberID]report{}
+}
+
 // waiting says what the manager of partitions waits for, if it does.
 func (m *manager) waiting() string {
 	if len(m.waits) == 0 {
