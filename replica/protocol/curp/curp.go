@@ -45,9 +45,10 @@ type Protocol struct {
 	commit  uint64 // all backups hold the log up to here
 
 	client   client
-	hold     *hold   // until the view is known to be held, a member takes no part in a new term; of its master
-	master           // of a master
-	follower follows // of a backup or learner
+	hold     *hold           // until the view is known to be held, a member takes no part in a new term; of its master
+	holders  []view.MemberID // other members that have said that they hold this view
+	master                   // of a master
+	follower follows         // of a backup or learner
 
 	nextOp  uint64
 	loop    []*peerv1.Message // from this member to itself

@@ -14,8 +14,7 @@ import (
 // asks no witness, names no entry of the log and serves nobody, and its backups and learners change nothing on their disks
 // until they hear of the master.
 type hold struct {
-	members []view.MemberID // that hold the view; the member itself is left out
-	due     protocol.Instant
+	due protocol.Instant
 }
 
 // entered reports whether the member has taken part in the view's term before.
@@ -25,7 +24,7 @@ func (p *Protocol) entered() bool {
 
 // tickHold asks until a quorum has answered, and then begins the term.
 func (p *Protocol) tickHold() {
-	if p.config.View.Quorum(func(id view.MemberID) bool { return id == p.config.Self || slices.Contains(p.hold.members, id) }) {
+	if p.config.View.Quorum(func(id view.MemberID) bool { return id == p.config.Self || slices.Contains(p.holders, id) }) {
 		p.hold = nil
 		p.beginMaster()
 		p.tickMaster()
@@ -36,7 +35,7 @@ func (p *Protocol) tickHold() {
 	}
 	p.hold.due = p.now.Add(p.config.Retry)
 	for _, m := range p.config.View.Members {
-		if m.ID != p.config.Self && !slices.Contains(p.hold.members, m.ID) {
+		if m.ID != p.config.Self && !slices.Contains(p.holders, m.ID) {
 			p.send(m.ID, p.message(peerv1.Kind_HOLD, p.op(), &peerv1.Curp{}))
 		}
 	}
@@ -51,11 +50,15 @@ func (p *Protocol) tellHeld() {
 
 // onHoldReply notes that a member holds this view: the answer carries its digest, as every message does.
 func (p *Protocol) onHoldReply(from view.MemberID) {
-	if p.hold == nil || slices.Contains(p.hold.members, from) {
+	if slices.Contains(p.holders, from) {
 		return
 	}
-	p.hold.members = append(p.hold.members, from)
-	if p.ticked {
+	p.holders = append(p.holders, from)
+	switch {
+	case !p.ticked:
+	case p.hold != nil:
 		p.tickHold()
+	case p.recovery != nil:
+		p.tickRecovery()
 	}
 }

@@ -15,10 +15,12 @@ type recovery struct {
 	formers []view.Former // not replayed yet, oldest first
 	sources []*source     // the witnesses of the first one
 	due     protocol.Instant
-	// Of leases in former terms: what was granted ends after a time, what was given to backups also when they have heard
-	// of this term.
+	// Of leases in former terms: they end after a time, and when all who may have one have said that they are in this view:
+	// the masters that it was granted to, with their backups, or the backups that this member gave it to as the master.
 	granted   bool
+	lessees   []view.MemberID
 	delegates []*follower
+	asked     protocol.Instant // when the lessees were
 	waited    bool
 }
 
@@ -38,6 +40,14 @@ func (p *Protocol) startRecovery() {
 		}
 		r.delegates = append(r.delegates, f)
 	}
+	for _, f := range r.formers {
+		r.lessees = append(r.lessees, f.Master)
+		if !p.options.Mistakes.KeepDelegations {
+			r.lessees = append(r.lessees, f.Backups...)
+		}
+	}
+	slices.Sort(r.lessees)
+	r.lessees = slices.Compact(r.lessees)
 	r.formers = slices.DeleteFunc(r.formers, p.remembers)
 	if p.options.Mistakes.SkipReplay {
 		r.formers = nil
@@ -90,12 +100,13 @@ func (p *Protocol) heldByAll() bool {
 }
 
 // mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). A restart has
-// forgotten when the leases that it granted end, so it counts from its start. Leases that a master gave to backups end, too,
-// when these have said that they are in this view.
+// forgotten when the leases that it granted end, so it counts from its start. They end before that when all who may have one
+// have said that they are in this view, as in a hand-over: of terms before the former ones none is left, since their
+// recovery waited for them.
 func (p *Protocol) mayServe(r *recovery) bool {
 	m := &p.options.Mistakes
 	over := p.now >= p.started.Add(p.options.Lease)
-	granted := r.granted && !m.IgnoreLeases && !over
+	granted := r.granted && !m.IgnoreLeases && !over && !p.haveLeft(r)
 	delegated := false
 	for _, f := range r.delegates {
 		delegated = delegated || !f.known
@@ -109,6 +120,24 @@ func (p *Protocol) mayServe(r *recovery) bool {
 		p.config.Took("recover.lease")
 	}
 	return !granted && !delegated
+}
+
+// haveLeft reports whether all who may have a lease of a former term are in this view, and asks them.
+func (p *Protocol) haveLeft(r *recovery) bool {
+	left := len(r.lessees) > 0
+	for _, id := range r.lessees {
+		if id == p.config.Self || slices.Contains(p.holders, id) {
+			continue
+		}
+		left = false
+		if p.now >= r.asked && p.config.View.Index(id) >= 0 {
+			p.send(id, p.message(peerv1.Kind_HOLD, p.op(), &peerv1.Curp{}))
+		}
+	}
+	if p.now >= r.asked {
+		r.asked = p.now.Add(p.config.Retry)
+	}
+	return left
 }
 
 // askWitnesses asks all witnesses of the oldest former term that is left. Each that hears it accepts nothing any more in

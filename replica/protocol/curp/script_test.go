@@ -3,6 +3,7 @@ package curp_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 // witnesses w1, w2 and so on. a is the master at first, and the next ones are the backups.
 //
 //	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual]
-//	                                 unless hold=manual, a master that asks who holds its view hears at once that all do
+//	                                 unless hold=manual, a master that asks who holds its view hears at once that all do, but for former masters that don't
 //	read a k, write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
 //	                                 an operation that member a is asked for; at is its issue time, in minutes
 //	deliver [from=a] [to=b] [kind=UPDATE] [count=1] [copy]
@@ -79,11 +80,8 @@ func (s *steps) session(id uint64) string {
 }
 
 func (s *steps) post(p packet) {
-	if p.message.Kind == peerv1.Kind_HOLD && !s.holds {
+	if !s.holds && (p.message.Kind == peerv1.Kind_HOLD || p.message.Kind == peerv1.Kind_HOLD_REPLY) {
 		s.held = append(s.held, p)
-		return
-	}
-	if p.message.Kind == peerv1.Kind_HOLD_REPLY && !s.holds {
 		return
 	}
 	s.packets = append(s.packets, p)
@@ -114,11 +112,20 @@ func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.
 	return s.verdict
 }
 
-// hold has all members say that they hold the view of who asks.
+// hold has all members say that they hold the view of who asks, but for a former master that is down or in another one.
 func (s *steps) hold() {
 	for len(s.held) > 0 {
 		p := s.held[0]
 		s.held = s.held[1:]
+		if p.message.Kind == peerv1.Kind_HOLD_REPLY {
+			s.deliver(p.from, p.to, p.message)
+			continue
+		}
+		asker := s.nodes[p.from-1].view
+		former := slices.ContainsFunc(asker.Partitions[0].Formers, func(f view.Former) bool { return f.Master == p.to })
+		if n := s.nodes[p.to-1]; former && (n.p == nil || n.view.Digest() != asker.Digest()) {
+			continue
+		}
 		m := p.message.CloneVT()
 		m.Kind = peerv1.Kind_HOLD_REPLY
 		s.deliver(p.to, p.from, m)
