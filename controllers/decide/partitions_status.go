@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // fastPathStep is by how much the share of updates on the fast path has to differ for the status to be written.
@@ -75,6 +76,31 @@ func (s *situation) partitionProblems() (all []cause) {
 				reason = "PartitionNotServed"
 			}
 			all = append(all, cause{reason, fmt.Sprintf("Partition %d: %s", i, why)})
+		}
+	}
+	return all
+}
+
+// diskProblems are the members and witnesses that serve no partition, since they are not on the disk that the view names, or
+// say nothing. A member and its witness are replaced together, which takes their volume.
+func (s *situation) diskProblems(members []view.Member) (all []cause) {
+	if !s.partitioned() {
+		return nil
+	}
+	const replace = "what it held is gone, and it serves no shard; to have both replaced, delete the member's claim and pod"
+	for _, m := range members {
+		seen := s.Member(m.ID)
+		if seen == nil || seen.Report == nil {
+			continue // which says enough
+		}
+		beside, known := s.view.Witness(manager.WitnessOf(m.ID))
+		switch {
+		case s.serves(m.ID) && seen.Report.Disk != "" && seen.Report.Disk != m.Disk:
+			all = append(all, cause{"DiskReplaced", fmt.Sprintf("%s has another disk than the view names: %s", sentence(name(m)), replace)})
+		case known && seen.Witness == nil:
+			all = append(all, cause{"WitnessDown", fmt.Sprintf("The witness beside %s %s", name(m), s.witnessSilence(m))})
+		case known && seen.Witness.Disk != beside.Disk:
+			all = append(all, cause{"DiskReplaced", fmt.Sprintf("The witness beside %s has another disk than the view names: %s", name(m), replace)})
 		}
 	}
 	return all

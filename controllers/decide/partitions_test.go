@@ -152,6 +152,17 @@ func TestPartitionsAreKept(t *testing.T) {
 			}
 		}, "MovingPartitions 2 with 1 3 5", "1 [3] +[] w[6] <1; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Warning WitnessReplaced",
 			"Progressing=True MovingPartitions: View 2: partition 0: its witnesses [4] become [6]"},
+		{"a witness has another disk", func(s *world.Snapshot) { s.Member(3).Witness.Disk = "new" }, "MovingPartitions 2 with 1 3 5",
+			"1 [3] +[] w[6] <1; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
+			"Degraded=True DiskReplaced: The witness beside member 3 (site b) has another disk than the view names: what it held is gone, and it " +
+				"serves no shard; to have both replaced, delete the member's claim and pod"},
+		{"a witness is silent to the operator alone", func(s *world.Snapshot) {
+			s.Member(3).Witness, s.Member(3).WitnessSilence = nil, "connection refused"
+		}, "", "", "", "Degraded=True WitnessDown: The witness beside member 3 (site b) does not answer: connection refused"},
+		{"a backup has another disk", func(s *world.Snapshot) { s.Member(3).Report.Disk = "new" }, "MovingPartitions 2 with 1 3 5",
+			"1 [] +[5] w[] <1; 5 [] +[1] w[] <1; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
+			"Degraded=True DiskReplaced: Member 3 (site b) has another disk than the view names: what it held is gone, and it serves no shard; to " +
+				"have both replaced, delete the member's claim and pod"},
 		{"a master recovers", func(s *world.Snapshot) {
 			v := s.Record.View
 			v.Epoch = 2
