@@ -9,7 +9,7 @@ import (
 
 // Bounds of what protocol CURP alone has.
 const (
-	maxFaults = 3 // of seven members
+	maxFaults = 3       // of seven members
 	minSlots  = 4       // as witnesses do
 	maxSlots  = 1 << 20 // as witnesses do
 )
