@@ -82,8 +82,18 @@ func (m *mover) gone(id view.MemberID) bool {
 	return m.s.lost(id) || m.s.part(id, m.i).Lost || m.s.Suspected(id)
 }
 
-// able is who may get a new role.
-func (m *mover) able(id view.MemberID) bool { return m.s.Alive(id) && !m.s.drained(id) }
+// cut reports whether a master and another member say that they don't hear each other. A quorum may hear both still, but the
+// master can't sync to that one, and an update that has to be synced would wait until the link is mended.
+func (m *mover) cut(master, id view.MemberID) bool {
+	there, told := m.s.hears(master, id)
+	back, also := m.s.hears(id, master)
+	return told && also && !there && !back
+}
+
+// able is who may get a new role beside a master.
+func (m *mover) able(master, id view.MemberID) bool {
+	return m.s.Alive(id) && !m.s.drained(id) && !m.cut(master, id)
+}
 
 func (m *mover) move(next view.Partition, format string, args ...any) {
 	m.next, m.moved = next, true
@@ -157,7 +167,7 @@ func (m *mover) reform(master view.MemberID, backups []view.MemberID, format str
 	}
 	faults := m.s.Placement.Faults
 	for _, id := range backups {
-		if id != master && !m.gone(id) && len(next.Backups) < faults {
+		if id != master && !m.gone(id) && !m.cut(master, id) && len(next.Backups) < faults {
 			next.Backups = append(next.Backups, id)
 		}
 	}
@@ -175,8 +185,8 @@ func (m *mover) recover() {
 		m.move(next, "its master %d has recovered term %d", next.Master, next.Term)
 		return
 	}
-	if i := slices.IndexFunc(m.p.Backups, m.gone); i >= 0 {
-		m.reform(m.p.Master, m.p.Backups, "its backup %d was lost while member %d recovers it", m.p.Backups[i], m.p.Master)
+	if i := slices.IndexFunc(m.p.Backups, func(id view.MemberID) bool { return m.gone(id) || m.cut(m.p.Master, id) }); i >= 0 {
+		m.reform(m.p.Master, m.p.Backups, "its backup %d was lost, or is cut off from it, while member %d recovers it", m.p.Backups[i], m.p.Master)
 		return
 	}
 	m.wait("member %d recovers it", m.p.Master)
@@ -194,13 +204,13 @@ func (m *mover) tend() {
 	next := view.Partition{Term: m.epoch, Master: m.p.Master, Formers: []view.Former{m.p.Former()}}
 	lasting := 0
 	for _, id := range m.p.Backups {
-		if !m.gone(id) {
+		if !m.gone(id) && !m.cut(m.p.Master, id) {
 			next.Backups = append(next.Backups, id)
 		}
 	}
 	for _, id := range m.p.Learners {
 		switch {
-		case m.gone(id) || m.s.drained(id):
+		case m.gone(id) || m.s.drained(id) || m.cut(m.p.Master, id):
 		case slices.Contains(m.s.part(m.p.Master, m.i).CaughtUp, id):
 			next.Backups = append(next.Backups, id)
 		default:
@@ -291,7 +301,7 @@ func (m *mover) target() view.MemberID {
 	}
 	for _, member := range m.view.Members {
 		id := member.ID
-		if id == m.p.Master || !m.able(id) || !leaves && (member.Joining || member.Site != home) {
+		if id == m.p.Master || !m.able(m.p.Master, id) || !leaves && (member.Joining || member.Site != home) {
 			continue // who joins takes a part from those who leave only, since the change may be abandoned
 		}
 		if worth(id) > worth(best) {

@@ -23,7 +23,7 @@ func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error
 	}
 	v.Witnesses = slices.Clone(witnesses)
 	for i := range p.Partitions {
-		c := chooser{view: &v, placement: &p, able: func(view.MemberID) bool { return true }}
+		c := chooser{view: &v, placement: &p, able: func(_, _ view.MemberID) bool { return true }}
 		next := view.Partition{Term: v.Epoch}
 		next.Master = c.master(i)
 		next.Backups = c.members(next, p.Faults)
@@ -50,7 +50,7 @@ func Place(v view.View, witnesses []view.Witness, p Placement) (view.View, error
 type chooser struct {
 	view      *view.View
 	placement *Placement
-	able      func(view.MemberID) bool
+	able      func(master, id view.MemberID) bool
 }
 
 // master is a member at the home site of a partition, one after the other where there are several, or else any.
@@ -82,7 +82,7 @@ func (c *chooser) members(p view.Partition, count int) (picked []view.MemberID) 
 	n, at := c.view.Size(), c.view.Index(p.Master)
 	for i := range n {
 		id := c.view.Members[(at+1+i)%n].ID
-		if id != p.Master && !slices.Contains(p.Backups, id) && !slices.Contains(p.Learners, id) && c.able(id) {
+		if id != p.Master && !slices.Contains(p.Backups, id) && !slices.Contains(p.Learners, id) && c.able(p.Master, id) {
 			candidates = append(candidates, id)
 		}
 	}
@@ -98,7 +98,7 @@ func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 	n := len(c.view.Witnesses)
 	for i := range n {
 		w := c.view.Witnesses[(i+int(p.Master))%n]
-		if w.Beside != p.Master && c.able(w.ID) {
+		if w.Beside != p.Master && c.able(p.Master, w.ID) {
 			candidates = append(candidates, w.ID)
 		}
 	}

@@ -265,6 +265,21 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 					s.told(2, recovered(0))
 				}
 			}, ""},
+		{"the master and its backup do not hear each other", 3, 1, []string{"2: 1 [] +[3] w[] <1", "2: 1 [] +[3] w[]", "4: 1 [3] w[6] <2", "4: 1 [3] w[6]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			s.told(1, recovered(0))
+			s.told(1, caughtUp(0, 3))
+			s.told(1, func(r *MemberReport) {
+				r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == 2 })
+			})
+			s.told(2, func(r *MemberReport) {
+				r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == 1 })
+			})
+		}, ""},
+		{"only the master says that it does not hear its backup", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			s.told(1, func(r *MemberReport) {
+				r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == 2 })
+			})
+		}, ""},
 		{"the view is not held", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1}
 			s.Members[1].Digest = ""
