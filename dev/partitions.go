@@ -107,17 +107,7 @@ func (r *record) arrange(reports map[view.MemberID]report) step {
 	if !r.View.Quorum(func(id view.MemberID) bool { return reports[id].told != nil }) {
 		return step{waits: "a quorum of the members to connect and to say whom they hear"}
 	}
-	snapshot := r.snapshot(reports)
-	d := manager.Members(snapshot)
-	if !d.Changed() {
-		of := manager.Partitions(snapshot)
-		d.Next, d.Changes = of.Next, of.Changes
-		for _, waits := range of.Waits {
-			if !slices.Contains(d.Waits, waits) {
-				d.Waits = append(d.Waits, waits)
-			}
-		}
-	}
+	d := manager.Decide(r.snapshot(reports))
 	s := step{waits: r.names(strings.Join(d.Waits, "; "))}
 	if r.Change != nil {
 		s.abandoned = r.Change.Abandoned
@@ -202,9 +192,8 @@ func (c *Cluster) live(ctx context.Context, reports map[view.MemberID]report) {
 		if w == nil {
 			continue
 		}
-		other := func(l manager.Life) bool { return l.Witness != w.id }
-		begins, ends := slices.DeleteFunc(slices.Clone(start), other), slices.DeleteFunc(slices.Clone(end), other)
-		if len(begins)+len(ends) == 0 || !w.busy.CompareAndSwap(false, true) {
+		own := func(l manager.Life) bool { return l.Witness == w.id }
+		if !slices.ContainsFunc(start, own) && !slices.ContainsFunc(end, own) || !w.busy.CompareAndSwap(false, true) {
 			continue
 		}
 		named, _ := s.View.Witness(w.id)
@@ -212,28 +201,13 @@ func (c *Cluster) live(ctx context.Context, reports map[view.MemberID]report) {
 			defer w.busy.Store(false)
 			ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 			defer cancel()
-			if err := w.live(ctx, named.Disk, begins, ends); err != nil && ctx.Err() == nil {
+			if err := w.manager.Live(ctx, named.Disk, start, end); err != nil && ctx.Err() == nil {
 				w.complain(c, err)
 				return
 			}
 			c.wake()
 		})
 	}
-}
-
-// live begins and ends lives, one after the other.
-func (w *sidecar) live(ctx context.Context, disk string, begins, ends []manager.Life) error {
-	for _, l := range begins {
-		if err := w.manager.Start(ctx, l.Partition, l.Term, disk); err != nil {
-			return err
-		}
-	}
-	for _, l := range ends {
-		if err := w.manager.End(ctx, l.Partition, l.Term); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // complain says what went wrong with a witness, once.

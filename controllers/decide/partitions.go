@@ -38,17 +38,7 @@ func (s *situation) decideOnPartitions() (d manager.Decision) {
 	if !s.partitioned() || s.doubt != nil {
 		return d
 	}
-	snapshot := s.managed()
-	if d = manager.Members(snapshot); d.Changed() {
-		return d
-	}
-	parts := manager.Partitions(snapshot)
-	for _, why := range d.Waits {
-		if !slices.Contains(parts.Waits, why) {
-			parts.Waits = append(parts.Waits, why)
-		}
-	}
-	return parts
+	return manager.Decide(s.managed())
 }
 
 // managed is the snapshot as the manager of partitions wants it.

@@ -66,35 +66,14 @@ func (c *Client) Live(ctx context.Context, cluster string, targets []WitnessTarg
 	var telling errgroup.Group
 	for i, target := range targets {
 		telling.Go(func() error {
-			errs[i] = c.live(ctx, cluster, target, v, start, end)
+			if w, known := v.Witness(target.ID); known {
+				errs[i] = c.dialWitness(cluster, target).Live(ctx, w.Disk, start, end)
+			}
 			return nil
 		})
 	}
 	_ = telling.Wait() // joined below
 	return errors.Join(errs...)
-}
-
-// live begins and ends the lives of one witness, as far as it goes.
-func (c *Client) live(ctx context.Context, cluster string, target WitnessTarget, v view.View, start, end []manager.Life) error {
-	conn := c.dialWitness(cluster, target)
-	w, known := v.Witness(target.ID)
-	for _, l := range start {
-		if l.Witness != target.ID || !known {
-			continue
-		}
-		if err := conn.Start(ctx, l.Partition, l.Term, w.Disk); err != nil {
-			return err
-		}
-	}
-	for _, l := range end {
-		if l.Witness != target.ID {
-			continue
-		}
-		if err := conn.End(ctx, l.Partition, l.Term); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dialWitness returns the connection to a witness. Nothing is sent before the first question.

@@ -254,12 +254,12 @@ func (n *node) Ready() error {
 	if now.replica == nil {
 		return errors.New(now.why)
 	}
+	part := lost(now.replica.Partitions())
 	switch err := now.replica.Err(); {
 	case err != nil:
 		return err
-	case lost(now.replica.Partitions()) != nil:
-		p := lost(now.replica.Partitions())
-		return fmt.Errorf("this member can't be the %s of partition %d, and has to be replaced: %s", p.Role, p.Partition, p.Why)
+	case part != nil:
+		return fmt.Errorf("this member can't be the %s of partition %d, and has to be replaced: %s", part.Role, part.Partition, part.Why)
 	case !now.replica.Votes():
 		return errors.New("this member does not vote yet: its disk was empty, and it fetches the others' state first")
 	case !now.replica.Complete():

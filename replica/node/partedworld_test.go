@@ -216,10 +216,7 @@ func (p *parted) manage() (busy bool) {
 			p.t.Fatal(err)
 		}
 	}
-	decision := manager.Members(s)
-	if !decision.Changed() {
-		decision = manager.Partitions(s)
-	}
+	decision := manager.Decide(s)
 	if decision.Changed() {
 		p.t.Logf("epoch %d: %s", decision.Next.Epoch, strings.Join(decision.Changes, "; "))
 		p.view = decision.Next

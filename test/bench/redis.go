@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -60,7 +60,7 @@ func measureRedis(ctx context.Context, args []string) error {
 			}
 		}
 		for _, s := range servers {
-			r := medianOf(all[s.name])
+			r := median(all[s.name], func(a, b redisResult) int { return cmp.Compare(a.rate, b.rate) })
 			fmt.Printf("| %d | %s | %.0f | %.2f | %.2f |\n", clients, s.name, r.rate, r.p50, r.p99)
 		}
 	}
@@ -136,7 +136,6 @@ func (f besideRedis) drive(ctx context.Context, address string, clients int) (r 
 	}
 	command := exec.CommandContext(ctx, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-c", strconv.Itoa(clients),
 		"-n", strconv.Itoa(requests), "-d", strconv.Itoa(f.valueBytes), "-r", "100000", "--csv")
-	command.Dir = filepath.Dir(f.dir)
 	out, err := command.Output()
 	if err != nil {
 		return r, fmt.Errorf("redis-benchmark: %w", err)
@@ -162,20 +161,4 @@ func (f besideRedis) drive(ctx context.Context, address string, clients int) (r 
 		}
 	}
 	return r, nil
-}
-
-func medianOf(all []redisResult) redisResult {
-	best := all[0]
-	for _, r := range all { // the one with as many below as above it
-		below := 0
-		for _, other := range all {
-			if other.rate < r.rate {
-				below++
-			}
-		}
-		if below == len(all)/2 {
-			best = r
-		}
-	}
-	return best
 }

@@ -50,15 +50,16 @@ func (t *table) measure(ctx context.Context, f flags, c cell) error {
 	}
 	r := row{c, map[string]closedloop.Result{}}
 	for name, results := range all {
-		r.results[name] = median(results)
+		r.results[name] = median(results, func(a, b closedloop.Result) int { return int(a.Operations - b.Operations) })
 	}
 	t.rows = append(t.rows, r)
 	return nil
 }
 
-func median(results []closedloop.Result) closedloop.Result {
-	slices.SortFunc(results, func(a, b closedloop.Result) int { return int(a.Operations - b.Operations) })
-	return results[len(results)/2]
+// median is the middle one of some, which it sorts.
+func median[T any](all []T, compare func(a, b T) int) T {
+	slices.SortFunc(all, compare)
+	return all[len(all)/2]
 }
 
 func (t *table) print(w io.Writer) {

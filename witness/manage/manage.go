@@ -115,6 +115,28 @@ func (c *Conn) End(ctx context.Context, partition int, term uint64) error {
 	return nil
 }
 
+// Live begins and ends those of some lives that are this witness's, one after the other, up to the first that fails. Disk is
+// as for Start.
+func (c *Conn) Live(ctx context.Context, disk string, start, end []manager.Life) error {
+	for _, l := range start {
+		if l.Witness != c.id {
+			continue
+		}
+		if err := c.Start(ctx, l.Partition, l.Term, disk); err != nil {
+			return err
+		}
+	}
+	for _, l := range end {
+		if l.Witness != c.id {
+			continue
+		}
+		if err := c.End(ctx, l.Partition, l.Term); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fail names the witness, and what can be done.
 func (c *Conn) fail(what string, err error) error {
 	var remedy string

@@ -114,9 +114,8 @@ func (p *Protocol) identify(o *operation) {
 		p.fault("encode a request: %w", err)
 	}
 	switch n := len(p.partition.Witnesses); {
-	case p.options.Asynchronous && n == 0:
-		o.raw = raw // for nobody
-	case len(raw) <= recordBytes && n > 0 && n >= len(p.partition.Backups):
+	case p.options.Asynchronous && n == 0, // it is recorded by nobody
+		len(raw) <= recordBytes && n > 0 && n >= len(p.partition.Backups):
 		o.raw = raw
 	default:
 		p.config.Took("update.large")
@@ -169,7 +168,7 @@ func (p *Protocol) record(o *operation) {
 	for _, id := range p.partition.Witnesses {
 		if !slices.Contains(o.accepted, id) {
 			p.ask(id, &witnessv1.Message{
-				Kind: witnessv1.Kind_RECORD, Op: o.op, Term: p.partition.Term, Hashes: []uint64{hash(o.key)},
+				Kind: witnessv1.Kind_RECORD, Op: o.op, Term: p.partition.Term, Hashes: []uint64{register.Hash(o.key)},
 				Id: &witnessv1.ID{Session: c.Session, Number: c.Number}, Request: o.raw,
 			})
 		}

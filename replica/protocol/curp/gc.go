@@ -4,6 +4,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -32,7 +33,7 @@ type dropped struct {
 func (p *Protocol) drop(key []byte, id requestID) {
 	for _, o := range p.outboxes {
 		if len(o.waiting) < dropsWaiting {
-			o.waiting = append(o.waiting, dropped{hash(key), id})
+			o.waiting = append(o.waiting, dropped{register.Hash(key), id})
 		}
 	}
 }
@@ -63,7 +64,7 @@ func (p *Protocol) sendGC(o *outbox) {
 // dropAll names all requests for a hash: for a mistake.
 func (p *Protocol) dropAll(h uint64) (drops []*witnessv1.Drop) {
 	for _, e := range p.log.entries {
-		if hash(e.Key) == h && e.Session != 0 {
+		if register.Hash(e.Key) == h && e.Session != 0 {
 			drops = append(drops, &witnessv1.Drop{Hash: h, Id: &witnessv1.ID{Session: e.Session, Number: e.Number}})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -26,7 +27,7 @@ func (p *Protocol) readSomewhere(o *operation) {
 	}
 	o.checking = true
 	p.ask(p.client.near, &witnessv1.Message{
-		Kind: witnessv1.Kind_CHECK, Op: o.op, Term: p.partition.Term, Hashes: []uint64{hash(o.key)},
+		Kind: witnessv1.Kind_CHECK, Op: o.op, Term: p.partition.Term, Hashes: []uint64{register.Hash(o.key)},
 	})
 }
 

@@ -149,12 +149,3 @@ func digestOf(v view.View) uint64 {
 	}
 	return n
 }
-
-// hash is what witnesses know of a key (FNV-1a): those that collide cost a rejection.
-func hash(key []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, b := range key {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return h
-}

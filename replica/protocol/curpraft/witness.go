@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/witness/cache"
 )
@@ -51,7 +52,7 @@ func (p *Protocol) loadWitness(slots int) {
 			stale = append(stale, append([]byte{}, key...))
 			return true
 		}
-		if outcome := w.cache.Restore(idOf(c), []uint64{hash(c.Key)}, raw[8:], 0); outcome != cache.Accepted {
+		if outcome := w.cache.Restore(idOf(c), []uint64{register.Hash(c.Key)}, raw[8:], 0); outcome != cache.Accepted {
 			p.raft.Fault("a witness's records on disk contradict each other")
 		}
 		return true
@@ -73,7 +74,7 @@ func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 		return false
 	case p.raft.Over(c.Author, c.Number):
 		return true // it is committed
-	case w.cache.Save(idOf(c), []uint64{hash(c.Key)}, raw) != cache.Accepted:
+	case w.cache.Save(idOf(c), []uint64{register.Hash(c.Key)}, raw) != cache.Accepted:
 		p.config.Took(pathRejected)
 		return false
 	}
@@ -97,7 +98,7 @@ func (p *Protocol) onRecord(from view.MemberID, m *peerv1.Message) {
 
 // drop forgets a command.
 func (p *Protocol) drop(c *peerv1.RaftCommand) {
-	if id := idOf(c); p.witness.cache.Drop(hash(c.Key), id) {
+	if id := idOf(c); p.witness.cache.Drop(register.Hash(c.Key), id) {
 		p.journal.Delete(recordKey(id))
 	}
 }
@@ -165,13 +166,4 @@ func (p *Protocol) withoutAcks(commands []*peerv1.RaftCommand) []*peerv1.RaftCom
 		}
 	}
 	return commands
-}
-
-// hash is what a witness knows of a key (FNV-1a): those that collide cost a rejection.
-func hash(key []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, b := range key {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return h
 }
