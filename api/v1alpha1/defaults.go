@@ -33,6 +33,9 @@ const (
 // curp is the protocol with masters, backups and witnesses, as manifests spell it.
 const curp = "CURP"
 
+// gus is the protocol with quorums of several sizes, as manifests spell it.
+const gus = "Gus"
+
 // Bounds of durations.
 const (
 	maxInterval = time.Minute
@@ -54,6 +57,29 @@ func (s GeoRegisterClusterSpec) Partitioned() bool { return s.Protocol == curp }
 // spec.faultTolerance or its default, which is what the others survive too, the most with a majority left.
 func (s GeoRegisterClusterSpec) Faults() int {
 	return int(valueOr(s.FaultTolerance, int32((s.MemberCount()-1)/2)))
+}
+
+// RelaxedFaults is spec.faultTolerance with a protocol whose members are told of it, and count other quorums by it: Gus. Otherwise,
+// and if it is absent, 0.
+func (s GeoRegisterClusterSpec) RelaxedFaults() int {
+	if s.Protocol != gus {
+		return 0
+	}
+	return int(valueOr(s.FaultTolerance, 0))
+}
+
+// Home is the site where the master of a shard is at rest, with protocol CURP: that of spec.homes, or the default, which is the
+// sites in their order, again and again.
+func (s GeoRegisterClusterSpec) Home(shard int) string {
+	if shard < len(s.Homes) && s.Homes[shard] != "" {
+		return s.Homes[shard]
+	}
+	return s.Sites[shard%len(s.Sites)].Name
+}
+
+// Dedicated reports whether witnesses have pods of their own, one at each site.
+func (s GeoRegisterClusterSpec) Dedicated() bool {
+	return s.Partitioned() && s.Witness != nil && s.Witness.Placement == Dedicated
 }
 
 // WitnessSlots is spec.witness.slots or its default.

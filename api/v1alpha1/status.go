@@ -14,7 +14,7 @@ const (
 	// more may be lost, or that quorum is lost.
 	ConditionQuorumHealthy = "QuorumHealthy"
 	// ConditionQuorumLost is True while so many members are lost for good that no majority can come back: nothing can be
-	// read or written, and only spec.recovery goes on with what one member holds.
+	// read or written, and only spec.recovery goes on with what is left.
 	ConditionQuorumLost = "QuorumLost"
 	// ConditionViewKnown is False while neither the record nor a majority of members tell the view: nothing that needs
 	// it is done then.
@@ -224,14 +224,22 @@ type RecoveredStatus struct {
 	// Epoch is that of the view that was given up.
 	Epoch int64 `json:"epoch"`
 
-	// TrustedMember is the number of the member whose state was kept.
-	TrustedMember int32 `json:"trustedMember"`
+	// TrustedMember is the number of the member whose state was kept. With protocol CURP there is none: all that were left
+	// went on.
+	// +optional
+	TrustedMember int32 `json:"trustedMember,omitempty"`
 
-	// GivenUp are the numbers of the other members of that view.
+	// GivenUp are the numbers of the members of that view that did not go on.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	GivenUp []int32 `json:"givenUp,omitempty"`
+
+	// EmptyShards are the shards that began again empty.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	EmptyShards []int32 `json:"emptyShards,omitempty"`
 
 	// Time is when it happened.
 	Time metav1.Time `json:"time"`
@@ -299,8 +307,8 @@ type PartitionStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Learners []int32 `json:"learners,omitempty"`
 
-	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. In a member's pod it is the
-	// member's own number and one.
+	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's pod is the
+	// member's own number and one; those of dedicated ones are even too, and members' are odd.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8

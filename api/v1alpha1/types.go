@@ -53,9 +53,19 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in [3, 5, 7]",message="all sites together must have 3, 5 or 7 members: add or remove sites or members",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) == oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't be changed, and absent it is with protocol CURP the number of sites: give the number that there was, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.faultTolerance)",message="faultTolerance is of protocol CURP alone, the others survive the loss of any minority: remove it, or use protocol CURP",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP and Gus alone, the others survive the loss of any minority: remove it, or use protocol CURP or Gus",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() != 7 || self.faultTolerance != 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper): lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can't be changed with protocol Gus, whose members count quorums by it: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.faultTolerance) || 2 * self.faultTolerance < self.sites.map(s, s.?members.orValue(1)).sum()",message="faultTolerance must be less than half of the members: lower it, or add members",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.witness)",message="protocol CURP alone has witnesses: remove witness, or use protocol CURP",fieldPath=".witness"
+// +kubebuilder:validation:XValidation:rule="(self.?witness.?placement.orValue('Sidecar') == 'Dedicated') == (oldSelf.?witness.?placement.orValue('Sidecar') == 'Dedicated')",message="spec.witness.placement can't be changed (absent, it is Sidecar): restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.?witness.?placement.orValue('Sidecar') != 'Dedicated' || size(self.sites) > 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="placement Dedicated needs more than twice as many sites as faultTolerance, so that a master, its backups and its witnesses are at sites of their own: add sites, lower faultTolerance, or use Sidecar",fieldPath=".witness"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.homes)",message="protocol CURP alone has masters to give homes to: remove homes, or use protocol CURP",fieldPath=".homes"
+// +kubebuilder:validation:XValidation:rule="!has(self.homes) || self.homes.all(h, size(h) == 0 || self.sites.exists(s, s.name == h))",message="homes names a site that is not in spec.sites: correct it, add the site there, or give that shard another home first",fieldPath=".homes"
+// +kubebuilder:validation:XValidation:rule="!has(self.homes) || size(self.homes) <= self.?shards.orValue(size(self.sites))",message="homes has more entries than there are shards: remove the last ones",fieldPath=".homes"
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.recovery.trustMember) == (self.protocol != 'CURP')",message="recovery names one member to trust, but with protocol CURP, where all that are left go on: add trustMember, or with CURP remove it",fieldPath=".recovery"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.recovery) || !has(self.recovery.emptyShards)",message="with protocol CURP alone some shards can be lost and others not: remove recovery.emptyShards",fieldPath=".recovery.emptyShards"
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || !has(self.recovery.emptyShards) || self.recovery.emptyShards.all(n, n < self.?shards.orValue(size(self.sites)))",message="recovery.emptyShards has a number that no shard has: they are counted from 0",fieldPath=".recovery.emptyShards"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?storage.?durability.orValue('Sync') == 'Sync'",message="protocol CURP needs durability Sync: with another one, a master and its backups that restart together forget what they answered; remove durability, or use another protocol",fieldPath=".storage.durability"
 // +kubebuilder:validation:XValidation:rule="(self.?storage.?durability.orValue('Sync') == 'Memory') == (oldSelf.?storage.?durability.orValue('Sync') == 'Memory')",message="spec.storage.durability can't be changed to or from Memory, which has no volumes: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.class) ? self.storage.class : '-') == (has(oldSelf.storage) && has(oldSelf.storage.class) ? oldSelf.storage.class : '-')",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"
@@ -67,7 +77,7 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.links) || self.sites.all(a, self.sites.all(b, a.name == b.name || self.wan.links.exists_one(l, a.name in l.between && b.name in l.between)))",message="every pair of sites must have one link: add {between: [a, b], rtt: ...} for each pair that has none, and remove what is there twice",fieldPath=".wan.links"
 type GeoRegisterClusterSpec struct {
 	// Protocol is the replication protocol. It can't be changed later.
-	// +kubebuilder:validation:Enum=ABD;CURP;CURPRaft;Gryff;Raft
+	// +kubebuilder:validation:Enum=ABD;CURP;CURPRaft;EPaxos;Gryff;GryffRSC;Gus;RMWPaxos;RMWPaxosAtLeastOnce;Raft
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
@@ -88,9 +98,16 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:Maximum=256
 	Shards *int32 `json:"shards,omitempty"`
 
-	// FaultTolerance is how many members can be lost at once, with protocol CURP, without losing what was acknowledged: f
-	// of its paper. A shard has a master, and as many backups and as many witnesses as this says. A master can be replaced
-	// only while a majority of the members is there, so it must be less than half of them. Default: the most.
+	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP and Gus alone, and must
+	// be less than half of the members.
+	//
+	// With CURP so many can be lost without losing what was acknowledged. A shard has a master, and as many backups and as
+	// many witnesses as this says. A master can be replaced only while a majority of the members is there. Default: the most.
+	//
+	// With Gus and more than 5 members, to tolerate fewer than any minority lets reads return what is not known to be final, once
+	// enough members hold it. A write that others conflict with then waits for all members but so many. With 7 members it is
+	// 1 or 2; of 3 no such quorums exist. Up to 5 members it changes nothing. It can't be changed later. Default: any minority may be lost,
+	// and all wait for majorities.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
@@ -99,6 +116,15 @@ type GeoRegisterClusterSpec struct {
 	// Witness says where the witnesses of protocol CURP run, and how much they hold.
 	// +optional
 	Witness *Witness `json:"witness,omitempty"`
+
+	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first. One that
+	// is empty or missing has the default: the sites in their order, again and again. They may be changed at any time: the
+	// master of that shard alone moves, once a member at its new home has fetched the state. A home must be in sites.
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=15
+	// +listType=atomic
+	Homes []string `json:"homes,omitempty"`
 
 	// Storage says what survives.
 	// +optional
@@ -136,7 +162,7 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// Recovery consents to go on with what one member holds after a majority of the members was lost for good.
+	// Recovery consents to go on with what is left after a majority of the members was lost for good.
 	// +optional
 	Recovery *Recovery `json:"recovery,omitempty"`
 
@@ -146,51 +172,38 @@ type GeoRegisterClusterSpec struct {
 	DeletionProtection bool `json:"deletionProtection,omitempty"`
 }
 
-// Recovery consents to go on with what one member holds after a majority of the members was lost for good. Writes
-// that were acknowledged may be lost, namely those that the trusted member does not hold, and reads may go back to an
-// older value: give it only when the lost volumes can't be brought back. It does nothing while so many members have
-// their volumes that a majority may come back. The other members are stopped and given up, the volumes that they had
-// are kept, and as many new ones join as spec.sites asks for.
+// Recovery consents to go on with what is left after a majority of the members was lost for good. Writes that were
+// acknowledged may be lost, and reads may go back to an older value: give it only when the lost volumes can't be brought
+// back. It does nothing while so many members have their volumes that a majority may come back. The other members are
+// stopped and given up, the volumes that they had are kept, and as many new ones join as spec.sites asks for.
+//
+// One member is trusted, and what it does not hold is lost. With protocol CURP all members that are left go on instead: a
+// shard goes on from its master, or from the backup with the longest log and what a witness that is left saved; what only
+// lost ones saved is lost, and status.recovered names such shards. A shard that none of them holds is lost as a whole, and
+// nothing is recovered before emptyShards names it.
 type Recovery struct {
-	// TrustMember is the number of the member whose state is kept, of those in status.members.
+	// TrustMember is the number of the member whose state is kept, of those in status.members. With protocol CURP there is
+	// none.
+	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	TrustMember int32 `json:"trustMember"`
+	TrustMember int32 `json:"trustMember,omitempty"`
 
 	// Epoch is the epoch of the view that is given up, which is status.view.epoch. The recovery happens in that epoch
 	// alone, and makes the next one: a manifest that is applied again does not repeat it.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
-}
 
-// Witness says where the witnesses of protocol CURP run, and how much they hold.
-type Witness struct {
-	// Placement is Sidecar: each member has a witness in its pod, on the same volume. Dedicated ones, with pods of their
-	// own, are not built yet. Default: Sidecar.
+	// EmptyShards are the numbers of the shards that may begin again empty, with protocol CURP: the condition QuorumLost
+	// names those that no member holds which is left, and all of them have to be here. Others that are named go on
+	// with what is held.
 	// +optional
-	// +kubebuilder:validation:Enum=Sidecar;Dedicated
-	// +kubebuilder:validation:XValidation:rule="self != 'Dedicated'",message="placement Dedicated is not built yet: remove it, or use Sidecar"
-	Placement WitnessPlacement `json:"placement,omitempty"`
-
-	// Slots is how many requests a witness has room for in each shard that it serves: those that clients sent and that the
-	// backups don't have yet. It must be a power of two. Each takes up to 2 KiB of memory. Default: 4096.
-	// +optional
-	// +kubebuilder:validation:Minimum=4
-	// +kubebuilder:validation:Maximum=1048576
-	// +kubebuilder:validation:XValidation:rule="self in [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576]",message="slots must be a power of two, such as 4096"
-	Slots *int32 `json:"slots,omitempty"`
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=255
+	// +listType=set
+	EmptyShards []int32 `json:"emptyShards,omitempty"`
 }
-
-// WitnessPlacement is where witnesses run.
-type WitnessPlacement string
-
-// The placements.
-const (
-	// Sidecar has a witness in the pod of each member.
-	Sidecar WitnessPlacement = "Sidecar"
-	// Dedicated has pods for witnesses alone. It is refused: not built yet.
-	Dedicated WitnessPlacement = "Dedicated"
-)
 
 // Site is a place where members live: a region or a zone.
 type Site struct {

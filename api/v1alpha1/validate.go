@@ -76,7 +76,7 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 		add(validateWAN(path, s)...)
 	}
 	if s.Recovery != nil {
-		add(validateRecovery(path.Child("recovery"), *s.Recovery)...)
+		add(validateRecovery(path.Child("recovery"), s)...)
 	}
 	add(validatePods(path, s)...)
 	return errs
@@ -127,15 +127,27 @@ func validateStorage(path *field.Path, s Storage) field.ErrorList {
 	return append(errs, validateDuration(at, s.Interval, time.Millisecond, maxInterval)...)
 }
 
-func validateRecovery(path *field.Path, r Recovery) field.ErrorList {
+func validateRecovery(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 	var errs field.ErrorList
-	if r.TrustMember < 1 || r.TrustMember > view.MaxMemberID {
-		errs = append(errs, field.Invalid(path.Child("trustMember"), r.TrustMember, fmt.Sprintf(
+	r, trust, empty := *s.Recovery, path.Child("trustMember"), path.Child("emptyShards")
+	switch {
+	case s.Partitioned() && r.TrustMember != 0:
+		errs = append(errs, field.Forbidden(trust, "with protocol "+curp+" all members that are left go on, since none has all shards; remove it"))
+	case !s.Partitioned() && (r.TrustMember < 1 || r.TrustMember > view.MaxMemberID):
+		errs = append(errs, field.Invalid(trust, r.TrustMember, fmt.Sprintf(
 			"must be the number of a member, which status.members has: between 1 and %d", view.MaxMemberID)))
 	}
 	if r.Epoch < 1 {
 		errs = append(errs, field.Invalid(path.Child("epoch"), r.Epoch,
 			"must be the epoch that is given up, which is status.view.epoch: at least 1"))
+	}
+	if !s.Partitioned() && len(r.EmptyShards) > 0 {
+		return append(errs, field.Forbidden(empty, "a member has all shards or none with protocol "+s.Protocol+"; remove it"))
+	}
+	for i, n := range r.EmptyShards {
+		if int(n) < 0 || int(n) >= s.ShardCount() {
+			errs = append(errs, field.Invalid(empty.Index(i), n, fmt.Sprintf("must be the number of a shard, between 0 and %d", s.ShardCount()-1)))
+		}
 	}
 	return errs
 }

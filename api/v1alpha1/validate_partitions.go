@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/georegister/georegister/replica/capability"
 )
 
-// Bounds of what protocol CURP alone has.
+// Bounds of what protocol CURP has, and of faultTolerance.
 const (
 	maxFaults = 3       // of seven members
 	minSlots  = 4       // as witnesses do
@@ -21,13 +23,27 @@ func validatePartitions(path *field.Path, s GeoRegisterClusterSpec, counted bool
 	add := func(more ...*field.Error) { errs = append(errs, more...) }
 	faults, witness := path.Child("faultTolerance"), path.Child("witness")
 	if !s.Partitioned() {
-		if s.FaultTolerance != nil {
+		switch f := s.FaultTolerance; {
+		case f == nil:
+		case s.Protocol != gus:
 			add(field.Forbidden(faults, fmt.Sprintf(
-				"protocol %s survives the loss of any minority; remove it, or use protocol %s", s.Protocol, curp)))
+				"protocol %s survives the loss of any minority; remove it, or use protocol %s or %s", s.Protocol, curp, gus)))
+		case *f < 1 || *f > maxFaults:
+			add(validateRange(faults, f, maxFaults)...)
+		case counted:
+			if row, err := capability.Find(s.Protocol); err != nil {
+				add(field.InternalError(faults, err))
+			} else if err := row.CheckFaults(s.MemberCount(), int(*f)); err != nil {
+				add(field.Invalid(faults, *f, err.Error()))
+			}
 		}
 		if s.Witness != nil {
 			add(field.Forbidden(witness, fmt.Sprintf(
 				"protocol %s has no witnesses; remove it, or use protocol %s", s.Protocol, curp)))
+		}
+		if len(s.Homes) > 0 {
+			add(field.Forbidden(path.Child("homes"), fmt.Sprintf(
+				"protocol %s has no masters to give homes to; remove it, or use protocol %s", s.Protocol, curp)))
 		}
 		return errs
 	}
@@ -44,8 +60,27 @@ func validatePartitions(path *field.Path, s GeoRegisterClusterSpec, counted bool
 		add(field.Invalid(path.Child("storage", "durability"), d, fmt.Sprintf("protocol %s needs durability Sync: with another one, "+
 			"a master and its backups that restart together forget what they answered; remove it, or use another protocol", curp)))
 	}
+	add(validateHomes(path.Child("homes"), s)...)
 	if s.Witness != nil {
 		add(validateWitness(witness, *s.Witness)...)
+		if need := 2*s.Faults() + 1; counted && s.Dedicated() && len(s.Sites) < need {
+			add(field.Invalid(witness.Child("placement"), Dedicated, fmt.Sprintf("a master, %[1]d backups and %[1]d witnesses at sites of their own need %d sites, "+
+				"and there are %d; add sites, lower faultTolerance, or use Sidecar", s.Faults(), need, len(s.Sites))))
+		}
+	}
+	return errs
+}
+
+func validateHomes(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	var errs field.ErrorList
+	if shards := s.ShardCount(); len(s.Homes) > shards {
+		errs = append(errs, field.Invalid(path, len(s.Homes), fmt.Sprintf("it has more entries than the %d shards; remove the last ones", shards)))
+	}
+	for i, home := range s.Homes {
+		if home != "" && !slices.ContainsFunc(s.Sites, func(site Site) bool { return site.Name == home }) {
+			errs = append(errs, field.Invalid(path.Index(i), home, fmt.Sprintf(
+				"is not in spec.sites; correct it, add the site there, or give shard %d another home first", i)))
+		}
 	}
 	return errs
 }
@@ -53,11 +88,8 @@ func validatePartitions(path *field.Path, s GeoRegisterClusterSpec, counted bool
 func validateWitness(path *field.Path, w Witness) field.ErrorList {
 	var errs field.ErrorList
 	placements := []WitnessPlacement{Sidecar, Dedicated}
-	switch at := path.Child("placement"); {
-	case w.Placement == Dedicated:
-		errs = append(errs, field.Forbidden(at, "placement Dedicated is not built yet; remove it, or use Sidecar"))
-	case w.Placement != "" && !slices.Contains(placements, w.Placement):
-		errs = append(errs, field.NotSupported(at, w.Placement, placements))
+	if w.Placement != "" && !slices.Contains(placements, w.Placement) {
+		errs = append(errs, field.NotSupported(path.Child("placement"), w.Placement, placements))
 	}
 	if w.Slots == nil {
 		return errs

@@ -174,6 +174,7 @@ func TestDefaultsOfPartitions(t *testing.T) {
 		{"sites: [{name: a, members: 4}, {name: b, members: 3}]", 2, 3, DefaultWitnessSlots},
 		{"sites: [{name: a, members: 5}], witness: {}, shards: 4", 4, 2, DefaultWitnessSlots},
 		{"sites: [{name: a, members: 5}], witness: {slots: 64}, faultTolerance: 1", 1, 1, 64},
+		{"sites: [{name: a, members: 3}, {name: b}, {name: c}], witness: {placement: Dedicated}, faultTolerance: 1", 3, 1, DefaultWitnessSlots},
 	} {
 		c, err := Decode([]byte(header + "spec: {protocol: CURP, " + tt.spec + "}\n"))
 		if err != nil {
@@ -255,4 +256,19 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A shard whose home is not given has that of its turn.
+func TestHomes(t *testing.T) {
+	c, err := Decode([]byte(header + "spec: {protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], shards: 6, homes: [c, '', b]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var homes []string
+	for i := range c.Spec.ShardCount() {
+		homes = append(homes, c.Spec.Home(i))
+	}
+	if got := strings.Join(homes, " "); got != "c b b a b c" {
+		t.Errorf("homes %s", got)
+	}
 }

@@ -99,7 +99,7 @@ images() {
 
 [ $# = 1 ] || usage
 command -v go >/dev/null || fail "go is not in PATH; install Go $(awk '$1 == "go" { print $2 }' go.mod) or newer"
-export GOWORK=off GOFLAGS="-mod=readonly -buildvcs=false"
+export GOWORK=off GOFLAGS="-mod=readonly -buildvcs=false -trimpath"
 export CGO_ENABLED=0
 version=$(sed -n "s#^\t$main/api => $main/api ##p" go.mod)
 [ -n "$version" ] || fail "go.mod does not pin $main/api"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // Quorum is how many members, the coordinator included, a round trip waits for.
@@ -74,7 +75,10 @@ type Protocol struct {
 	Name        string // as manifests spell it
 	Consistency string // what clients may rely on, per key
 	Members     []int  // how many replicas a cluster may have, ascending
-	Operations  []Operation
+	// Relaxed says that a cluster may be told how many replicas it loses at once, fewer than any minority, and has quorums of
+	// other sizes then (view.RelaxedFor).
+	Relaxed    bool
+	Operations []Operation
 }
 
 var sizes = []int{3, 5, 7}
@@ -113,11 +117,67 @@ func Table() []Protocol {
 			},
 		},
 		{
+			// The best is without interference. A read or an rmw waits also until what it depends on is known here, which
+			// takes no round trip of its own.
+			Name: "EPaxos", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}},
+				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Best: Path{1, AllButOne}, Worst: Path{2, Majority}},
+			},
+		},
+		{
 			Name: "Gryff", Consistency: linearizable, Members: sizes,
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}},
+			},
+		},
+		{
+			// As Gryff, of clients that have sessions. A read takes two, and an rmw one more than in Gryff, if it comes after a
+			// read of another key that found what no quorum was known to hold; a read of a value that is too large to be carried,
+			// or by a client without sessions, takes one more for the write-back, as in Gryff. With several shards, any operation
+			// that comes after such a read in another shard takes one more.
+			Name: "GryffRSC", Consistency: "regular sequential", Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}},
+				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{4, Majority}},
+				{Kind: register.Fence, Best: Path{0, Nobody}, Worst: Path{1, Majority}},
+			},
+		},
+		{
+			// A read takes a second one when what it found is not known to be final, a third where that is overtaken. With relaxed
+			// quorums the best is the same, and the worst waits for n - f.
+			Name: "Gus", Consistency: linearizable, Members: sizes, Relaxed: true,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}},
+				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
+				{Kind: register.RMW, Refusal: "not supported by protocol Gus; it stores plain registers, which can't " +
+					"agree on a read-modify-write: use protocol Gryff"},
+			},
+		},
+		{
+			// The best is of a register at rest, and of who wrote last. The worst has one operation of another member in the way,
+			// whatever the order of messages: what loses its round is handed to the key's proposer, which may lose too,
+			// finishes what the other one began, and then writes. More of them can make it more, without a bound.
+			Name: "RMWPaxos", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{6, Majority}},
+				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{9, Majority}},
+				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}},
+			},
+		},
+		{
+			// As RMWPaxos, for idempotent functions alone.
+			Name: "RMWPaxosAtLeastOnce", Consistency: linearizable, Members: sizes,
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{6, Majority}},
+				{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
+					"once, and a write that is applied again takes back what was written after it; call set-newest.v1, which " +
+					"writes with a version, or use protocol RMWPaxos"},
+				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}},
 			},
 		},
 		{
@@ -179,6 +239,32 @@ func (p Protocol) CheckMembers(n int) error {
 
 // Faults is how many of n members may be lost at once with every operation still served.
 func (p Protocol) Faults(n int) int { return (n - 1) / 2 }
+
+// CheckFaults refuses a number of replicas, of n, that are to be tolerated as lost, where the protocol has no quorums for it; the
+// error says why, and which number it has them for.
+func (p Protocol) CheckFaults(n, f int) error {
+	var fits []int
+	for k := 1; k < n; k++ {
+		if _, ok := view.RelaxedFor(n, k); ok {
+			fits = append(fits, k)
+		}
+	}
+	_, ok := view.RelaxedFor(n, f)
+	switch {
+	case !p.Relaxed:
+		return fmt.Errorf("protocol %s survives the loss of any minority", p.Name)
+	case f < 1 || f > p.Faults(n):
+		return fmt.Errorf("%d replicas can lose from 1 to %d; lower it, or add members", n, p.Faults(n))
+	case n <= 5 || ok:
+		return nil // up to 5, majorities do
+	case 2*f+1 == n:
+		return fmt.Errorf("for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus "+
+			"paper), and with %d replicas f = %d is that: lower it to %s, or leave it out to have majorities, whose reads may have "+
+			"to wait longer", n, f, either(fits))
+	}
+	return fmt.Errorf("%d replicas have no quorums for f = %d: 2n - 2Q_W - 1 < Q_R does not hold (section 5.1 of the Gus paper); lower it to %s, "+
+		"or leave it out to have majorities", n, f, either(fits))
+}
 
 // RoundTrips is the least and the most wide-area round trips that an operation waits for in a cluster of n
 // members without lost messages; 0, 0 if the protocol refuses it.

@@ -11,14 +11,14 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	for _, name := range []string{"ABD", "abd", "CURP", "curp", "CURPRaft", "curpraft", "Gryff", "gryff", "Raft", "raft"} {
+	for _, name := range []string{"ABD", "abd", "CURP", "curp", "CURPRaft", "curpraft", "EPaxos", "epaxos", "Gryff", "gryff", "GryffRSC", "gryffrsc", "Gus", "gus", "RMWPaxos", "rmwpaxos", "RMWPaxosAtLeastOnce", "rmwpaxosatleastonce", "Raft", "raft"} {
 		p, err := Find(name)
 		if err != nil || !strings.EqualFold(p.Name, name) {
 			t.Errorf("Find(%q) = %q, %v", name, p.Name, err)
 		}
 	}
 	_, err := Find("Paxos")
-	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), "ABD, CURP, CURPRaft, Gryff, Raft") {
+	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), "ABD, CURP, CURPRaft, EPaxos, Gryff, GryffRSC, Gus, RMWPaxos, RMWPaxosAtLeastOnce, Raft") {
 		t.Errorf("Find(Paxos) must name what was asked for and what there is, got: %v", err)
 	}
 }
@@ -35,7 +35,11 @@ func TestTableIsCompleteAndSorted(t *testing.T) {
 				t.Errorf("%s %s must either have a cost or a refusal: %+v", p.Name, op.Kind, op)
 			}
 		}
-		if want := []register.Kind{register.Read, register.Write, register.RMW}; !slices.Equal(kinds, want) {
+		want := []register.Kind{register.Read, register.Write, register.RMW}
+		if p.Consistency != "linearizable" {
+			want = append(want, register.Fence)
+		}
+		if !slices.Equal(kinds, want) {
 			t.Errorf("%s lists %v, want %v", p.Name, kinds, want)
 		}
 	}
@@ -69,10 +73,24 @@ func TestRoundTrips(t *testing.T) {
 		{"CURP", register.Write, 5, 1, 3},
 		{"CURPRaft", register.Read, 3, 1, 2},
 		{"CURPRaft", register.RMW, 5, 1, 2},
+		{"EPaxos", register.Read, 3, 1, 2},
+		{"EPaxos", register.RMW, 5, 1, 2},
 		{"Gryff", register.Read, 3, 1, 1},
 		{"Gryff", register.Read, 5, 1, 2},
 		{"Gryff", register.Write, 3, 2, 2},
 		{"Gryff", register.RMW, 7, 2, 3},
+		{"GryffRSC", register.Read, 3, 1, 1},
+		{"GryffRSC", register.Read, 5, 1, 3},
+		{"GryffRSC", register.Write, 5, 2, 2},
+		{"GryffRSC", register.RMW, 5, 2, 4},
+		{"GryffRSC", register.Fence, 7, 0, 1},
+		{"Gus", register.Read, 3, 1, 3},
+		{"Gus", register.Write, 5, 1, 2},
+		{"Gus", register.RMW, 5, 0, 0},
+		{"RMWPaxos", register.Read, 3, 1, 6},
+		{"RMWPaxos", register.RMW, 5, 1, 9},
+		{"RMWPaxosAtLeastOnce", register.Write, 5, 0, 0},
+		{"RMWPaxosAtLeastOnce", register.RMW, 5, 1, 9},
 		{"Raft", register.Read, 3, 1, 2},
 		{"Raft", register.RMW, 5, 1, 2},
 	}
@@ -128,5 +146,32 @@ func TestDocumentQuotesTheTable(t *testing.T) {
 	if !strings.Contains(string(text), Markdown()) {
 		t.Errorf("%s does not quote the table; it must contain what `georegister protocols` prints:\n\n%s",
 			document, Markdown())
+	}
+}
+
+// Fewer losses than any minority are for a protocol that counts other quorums then, and where there are such quorums.
+func TestCheckFaults(t *testing.T) {
+	for _, c := range []struct {
+		protocol string
+		n, f     int
+		refusal  string // a part of it; empty: there is none
+	}{
+		{"Gus", 3, 1, ""}, {"Gus", 5, 1, ""}, {"Gus", 5, 2, ""}, {"Gus", 7, 1, ""}, {"Gus", 7, 2, ""}, {"Gus", 9, 2, ""},
+		{"Gus", 7, 3, "for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1"},
+		{"Gus", 7, 3, "lower it to 1 or 2"},
+		{"Gus", 9, 3, "9 replicas have no quorums for f = 3"},
+		{"Gus", 3, 2, "from 1 to 1"}, {"Gus", 7, 0, "from 1 to 3"}, {"Gus", 7, 4, "from 1 to 3"},
+		{"Gryff", 7, 2, "survives the loss of any minority"},
+	} {
+		row, err := Find(c.protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err := row.CheckFaults(c.n, c.f); {
+		case c.refusal == "" && err != nil:
+			t.Errorf("%s, %d of %d: %v", c.protocol, c.f, c.n, err)
+		case c.refusal != "" && (err == nil || !strings.Contains(err.Error(), c.refusal)):
+			t.Errorf("%s, %d of %d: %v; want %q", c.protocol, c.f, c.n, err, c.refusal)
+		}
 	}
 }

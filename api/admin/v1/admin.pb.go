@@ -242,6 +242,7 @@ type Partition struct {
 	Learners      []uint32               `protobuf:"varint,4,rep,packed,name=learners,proto3" json:"learners,omitempty"`
 	Witnesses     []uint32               `protobuf:"varint,5,rep,packed,name=witnesses,proto3" json:"witnesses,omitempty"`
 	Formers       []*Partition           `protobuf:"bytes,6,rep,name=formers,proto3" json:"formers,omitempty"` // earlier configurations that its master recovers from, oldest first
+	Empty         bool                   `protobuf:"varint,7,opt,name=empty,proto3" json:"empty,omitempty"`    // it begins again without anything: what it held was lost and given up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -316,6 +317,13 @@ func (x *Partition) GetFormers() []*Partition {
 		return x.Formers
 	}
 	return nil
+}
+
+func (x *Partition) GetEmpty() bool {
+	if x != nil {
+		return x.Empty
+	}
+	return false
 }
 
 type Witness struct {
@@ -1353,14 +1361,15 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\a \x03(\v2\x1f.georegister.admin.v1.PartitionR\n" +
 	"partitions\x12;\n" +
-	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\"\xc6\x01\n" +
+	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\"\xdc\x01\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\rR\x06master\x12\x18\n" +
 	"\abackups\x18\x03 \x03(\rR\abackups\x12\x1a\n" +
 	"\blearners\x18\x04 \x03(\rR\blearners\x12\x1c\n" +
 	"\twitnesses\x18\x05 \x03(\rR\twitnesses\x129\n" +
-	"\aformers\x18\x06 \x03(\v2\x1f.georegister.admin.v1.PartitionR\aformers\"s\n" +
+	"\aformers\x18\x06 \x03(\v2\x1f.georegister.admin.v1.PartitionR\aformers\x12\x14\n" +
+	"\x05empty\x18\a \x01(\bR\x05empty\"s\n" +
 	"\aWitness\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +

@@ -37,7 +37,7 @@ const (
 	Kind_WRITE1_REPLY Kind = 6
 	Kind_WRITE2       Kind = 7
 	Kind_WRITE2_REPLY Kind = 8
-	// Gryff's rmws (algorithms 3 to 6).
+	// Instances: Gryff's rmws (algorithms 3 to 6), and all that EPaxos does.
 	Kind_PRE_ACCEPT    Kind = 10
 	Kind_PRE_ACCEPT_OK Kind = 11
 	Kind_ACCEPT        Kind = 12
@@ -80,6 +80,10 @@ const (
 	Kind_SPECULATED   Kind = 68 // the leader has executed a command, which is not committed yet: an Answer
 	Kind_GATHER       Kind = 69 // a new leader asks for what a witness holds, and has it accept nothing of earlier terms any more
 	Kind_GATHERED     Kind = 70 // a RaftSaved
+	// Gus (replica/protocol/gus): gus says the rest.
+	Kind_GUS Kind = 80
+	// RMWPaxos (replica/protocol/rmwpaxos): rmw_paxos says the rest.
+	Kind_RMW_PAXOS Kind = 81
 )
 
 // Enum value maps for Kind.
@@ -131,6 +135,8 @@ var (
 		68: "SPECULATED",
 		69: "GATHER",
 		70: "GATHERED",
+		80: "GUS",
+		81: "RMW_PAXOS",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -179,6 +185,8 @@ var (
 		"SPECULATED":        68,
 		"GATHER":            69,
 		"GATHERED":          70,
+		"GUS":               80,
+		"RMW_PAXOS":         81,
 	}
 )
 
@@ -265,6 +273,56 @@ func (x Status) Number() protoreflect.EnumNumber {
 // Deprecated: Use Status.Descriptor instead.
 func (Status) EnumDescriptor() ([]byte, []int) {
 	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{1}
+}
+
+// CommandKind says what a command of an instance is: reads and writes are commands only of EPaxos.
+type CommandKind int32
+
+const (
+	CommandKind_RMW_COMMAND   CommandKind = 0
+	CommandKind_READ_COMMAND  CommandKind = 1
+	CommandKind_WRITE_COMMAND CommandKind = 2
+)
+
+// Enum value maps for CommandKind.
+var (
+	CommandKind_name = map[int32]string{
+		0: "RMW_COMMAND",
+		1: "READ_COMMAND",
+		2: "WRITE_COMMAND",
+	}
+	CommandKind_value = map[string]int32{
+		"RMW_COMMAND":   0,
+		"READ_COMMAND":  1,
+		"WRITE_COMMAND": 2,
+	}
+)
+
+func (x CommandKind) Enum() *CommandKind {
+	p := new(CommandKind)
+	*p = x
+	return p
+}
+
+func (x CommandKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CommandKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_peer_v1_peer_proto_enumTypes[2].Descriptor()
+}
+
+func (CommandKind) Type() protoreflect.EnumType {
+	return &file_api_peer_v1_peer_proto_enumTypes[2]
+}
+
+func (x CommandKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CommandKind.Descriptor instead.
+func (CommandKind) EnumDescriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{2}
 }
 
 type Frame struct {
@@ -475,17 +533,22 @@ type Message struct {
 	Op          uint64                 `protobuf:"varint,6,opt,name=op,proto3" json:"op,omitempty"`                   // the coordinator's number of the operation, echoed in replies
 	Key         []byte                 `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
 	// A carstamp, and the value that was written with it.
-	Timestamp     uint64      `protobuf:"varint,8,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	Writer        uint64      `protobuf:"fixed64,9,opt,name=writer,proto3" json:"writer,omitempty"`
-	Rmws          uint64      `protobuf:"varint,10,opt,name=rmws,proto3" json:"rmws,omitempty"`
-	Present       bool        `protobuf:"varint,11,opt,name=present,proto3" json:"present,omitempty"` // whether there is a value; an empty one is present
-	Value         []byte      `protobuf:"bytes,12,opt,name=value,proto3" json:"value,omitempty"`
-	Same          bool        `protobuf:"varint,13,opt,name=same,proto3" json:"same,omitempty"` // a reply: the carstamp equals the request's, so the value is left out
-	Instance      *Instance   `protobuf:"bytes,14,opt,name=instance,proto3" json:"instance,omitempty"`
-	Transfer      *Transfer   `protobuf:"bytes,15,opt,name=transfer,proto3" json:"transfer,omitempty"`
-	Witness       *v1.Message `protobuf:"bytes,16,opt,name=witness,proto3" json:"witness,omitempty"`
-	Curp          *Curp       `protobuf:"bytes,17,opt,name=curp,proto3" json:"curp,omitempty"`
-	Raft          []byte      `protobuf:"bytes,20,opt,name=raft,proto3" json:"raft,omitempty"`
+	Timestamp uint64      `protobuf:"varint,8,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	Writer    uint64      `protobuf:"fixed64,9,opt,name=writer,proto3" json:"writer,omitempty"`
+	Rmws      uint64      `protobuf:"varint,10,opt,name=rmws,proto3" json:"rmws,omitempty"`
+	Present   bool        `protobuf:"varint,11,opt,name=present,proto3" json:"present,omitempty"` // whether there is a value; an empty one is present
+	Value     []byte      `protobuf:"bytes,12,opt,name=value,proto3" json:"value,omitempty"`
+	Same      bool        `protobuf:"varint,13,opt,name=same,proto3" json:"same,omitempty"` // a reply: the carstamp equals the request's, so the value is left out
+	Instance  *Instance   `protobuf:"bytes,14,opt,name=instance,proto3" json:"instance,omitempty"`
+	Transfer  *Transfer   `protobuf:"bytes,15,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	Witness   *v1.Message `protobuf:"bytes,16,opt,name=witness,proto3" json:"witness,omitempty"`
+	Curp      *Curp       `protobuf:"bytes,17,opt,name=curp,proto3" json:"curp,omitempty"`
+	Raft      []byte      `protobuf:"bytes,20,opt,name=raft,proto3" json:"raft,omitempty"`
+	Gus       *Gus        `protobuf:"bytes,21,opt,name=gus,proto3" json:"gus,omitempty"`
+	RmwPaxos  *RMWPaxos   `protobuf:"bytes,22,opt,name=rmw_paxos,json=rmwPaxos,proto3" json:"rmw_paxos,omitempty"`
+	// READ1, WRITE1: what the operation's session depends on, applied before the question is answered (Gryff-RSC).
+	// READ2 of a fence: what is written back.
+	After         []*Dependency `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -646,6 +709,112 @@ func (x *Message) GetRaft() []byte {
 	return nil
 }
 
+func (x *Message) GetGus() *Gus {
+	if x != nil {
+		return x.Gus
+	}
+	return nil
+}
+
+func (x *Message) GetRmwPaxos() *RMWPaxos {
+	if x != nil {
+		return x.RmwPaxos
+	}
+	return nil
+}
+
+func (x *Message) GetAfter() []*Dependency {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// Dependency is a register that a session read, as it read it.
+type Dependency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Timestamp     uint64                 `protobuf:"varint,2,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	Writer        uint64                 `protobuf:"fixed64,3,opt,name=writer,proto3" json:"writer,omitempty"`
+	Rmws          uint64                 `protobuf:"varint,4,opt,name=rmws,proto3" json:"rmws,omitempty"`
+	Present       bool                   `protobuf:"varint,5,opt,name=present,proto3" json:"present,omitempty"`
+	Value         []byte                 `protobuf:"bytes,6,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dependency) Reset() {
+	*x = Dependency{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dependency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dependency) ProtoMessage() {}
+
+func (x *Dependency) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
+func (*Dependency) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Dependency) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Dependency) GetTimestamp() uint64 {
+	if x != nil {
+		return x.Timestamp
+	}
+	return 0
+}
+
+func (x *Dependency) GetWriter() uint64 {
+	if x != nil {
+		return x.Writer
+	}
+	return 0
+}
+
+func (x *Dependency) GetRmws() uint64 {
+	if x != nil {
+		return x.Rmws
+	}
+	return 0
+}
+
+func (x *Dependency) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *Dependency) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 type Instance struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Id             *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -657,13 +826,14 @@ type Instance struct {
 	Unchanged      bool                   `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // PreAcceptOK, PrepareOK: attributes equal the initial ones
 	Answers        []*Answer              `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"`      // Executed: one per command
 	State          *KeyState              `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`          // the sender executed it already: the state that followed
+	Seq            uint64                 `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`            // EPaxos: the order within a component
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +845,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +858,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{3}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Instance) GetId() *InstanceID {
@@ -754,7 +924,14 @@ func (x *Instance) GetState() *KeyState {
 	return nil
 }
 
-// InstanceID names an instance of a key's rmws: the writer's number-th, counting from 1.
+func (x *Instance) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// InstanceID names an instance of a key's commands: the writer's number-th, counting from 1.
 type InstanceID struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Writer        uint64                 `protobuf:"fixed64,1,opt,name=writer,proto3" json:"writer,omitempty"`
@@ -765,7 +942,7 @@ type InstanceID struct {
 
 func (x *InstanceID) Reset() {
 	*x = InstanceID{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +954,7 @@ func (x *InstanceID) String() string {
 func (*InstanceID) ProtoMessage() {}
 
 func (x *InstanceID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +967,7 @@ func (x *InstanceID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceID.ProtoReflect.Descriptor instead.
 func (*InstanceID) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{4}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *InstanceID) GetWriter() uint64 {
@@ -816,13 +993,16 @@ type Command struct {
 	FirstIncomplete uint64                 `protobuf:"varint,5,opt,name=first_incomplete,json=firstIncomplete,proto3" json:"first_incomplete,omitempty"`
 	IssuedAt        int64                  `protobuf:"varint,6,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
 	MaxValueBytes   uint64                 `protobuf:"varint,7,opt,name=max_value_bytes,json=maxValueBytes,proto3" json:"max_value_bytes,omitempty"`
+	Kind            CommandKind            `protobuf:"varint,8,opt,name=kind,proto3,enum=georegister.peer.v1.CommandKind" json:"kind,omitempty"`
+	Present         bool                   `protobuf:"varint,9,opt,name=present,proto3" json:"present,omitempty"` // WRITE_COMMAND: whether there is a value; a delete has none
+	Value           []byte                 `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1014,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1027,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Command) GetFunction() string {
@@ -899,7 +1079,28 @@ func (x *Command) GetMaxValueBytes() uint64 {
 	return 0
 }
 
-// Answer is what one rmw returned.
+func (x *Command) GetKind() CommandKind {
+	if x != nil {
+		return x.Kind
+	}
+	return CommandKind_RMW_COMMAND
+}
+
+func (x *Command) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *Command) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Answer is what one command returned.
 type Answer struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Present bool                   `protobuf:"varint,1,opt,name=present,proto3" json:"present,omitempty"`
@@ -916,7 +1117,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1129,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1142,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Answer) GetPresent() bool {
@@ -1007,7 +1208,7 @@ type RegisterRecord struct {
 
 func (x *RegisterRecord) Reset() {
 	*x = RegisterRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1220,7 @@ func (x *RegisterRecord) String() string {
 func (*RegisterRecord) ProtoMessage() {}
 
 func (x *RegisterRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1233,7 @@ func (x *RegisterRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRecord.ProtoReflect.Descriptor instead.
 func (*RegisterRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegisterRecord) GetTimestamp() uint64 {
@@ -1073,20 +1274,21 @@ func (x *RegisterRecord) GetValue() []byte {
 // KeyState is what the rmws of a key have made of it so far; on disk, and in snapshots to laggards.
 type KeyState struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Previous *RegisterRecord        `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"` // "prev" of Gryff's algorithm 4: the latest rmw's value and carstamp
-	Count    uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`      // rmws executed on the key that were no no-ops
+	Previous *RegisterRecord        `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"` // "prev" of Gryff's algorithm 4: the latest rmw's value and carstamp; EPaxos: the key's
+	Count    uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`      // instances executed on the key that were no no-ops and did not only read
 	Executed []*Executed            `protobuf:"bytes,3,rep,name=executed,proto3" json:"executed,omitempty"`
 	Sessions []*Session             `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Sessions last seen no later than this (and, at the same time, with no larger number) may be forgotten.
 	Horizon        int64  `protobuf:"varint,5,opt,name=horizon,proto3" json:"horizon,omitempty"`
 	HorizonSession uint64 `protobuf:"fixed64,6,opt,name=horizon_session,json=horizonSession,proto3" json:"horizon_session,omitempty"`
+	Seq            uint64 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"` // EPaxos: the largest of those instances
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1300,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1313,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KeyState) GetPrevious() *RegisterRecord {
@@ -1156,18 +1358,26 @@ func (x *KeyState) GetHorizonSession() uint64 {
 	return 0
 }
 
+func (x *KeyState) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 // Executed says that a writer's instances up to id.number are executed, and what the last one answered.
 type Executed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
+	Reads         uint64                 `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"` // of the writer's latest instances, how many only read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Executed) Reset() {
 	*x = Executed{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1389,7 @@ func (x *Executed) String() string {
 func (*Executed) ProtoMessage() {}
 
 func (x *Executed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1402,7 @@ func (x *Executed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Executed.ProtoReflect.Descriptor instead.
 func (*Executed) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Executed) GetId() *InstanceID {
@@ -1209,6 +1419,13 @@ func (x *Executed) GetAnswers() []*Answer {
 	return nil
 }
 
+func (x *Executed) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
 // Session is what a key remembers of one client session, to recognise its retries.
 type Session struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1222,7 +1439,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1451,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1464,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Session) GetSession() uint64 {
@@ -1288,7 +1505,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1517,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1530,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Done) GetNumber() uint64 {
@@ -1345,7 +1562,7 @@ type MemberRecord struct {
 
 func (x *MemberRecord) Reset() {
 	*x = MemberRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1574,7 @@ func (x *MemberRecord) String() string {
 func (*MemberRecord) ProtoMessage() {}
 
 func (x *MemberRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1587,7 @@ func (x *MemberRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRecord.ProtoReflect.Descriptor instead.
 func (*MemberRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MemberRecord) GetIncarnation() uint32 {
@@ -1429,7 +1646,7 @@ type Transfer struct {
 
 func (x *Transfer) Reset() {
 	*x = Transfer{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1658,7 @@ func (x *Transfer) String() string {
 func (*Transfer) ProtoMessage() {}
 
 func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1671,7 @@ func (x *Transfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
 func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Transfer) GetMember() uint32 {
@@ -1534,7 +1751,7 @@ type TransferRecord struct {
 
 func (x *TransferRecord) Reset() {
 	*x = TransferRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1763,7 @@ func (x *TransferRecord) String() string {
 func (*TransferRecord) ProtoMessage() {}
 
 func (x *TransferRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1776,7 @@ func (x *TransferRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRecord.ProtoReflect.Descriptor instead.
 func (*TransferRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TransferRecord) GetEpoch() uint64 {
@@ -1609,7 +1826,7 @@ type TransferSource struct {
 
 func (x *TransferSource) Reset() {
 	*x = TransferSource{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1838,7 @@ func (x *TransferSource) String() string {
 func (*TransferSource) ProtoMessage() {}
 
 func (x *TransferSource) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1851,7 @@ func (x *TransferSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferSource.ProtoReflect.Descriptor instead.
 func (*TransferSource) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TransferSource) GetMember() uint32 {
@@ -1675,7 +1892,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1904,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1917,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Record) GetKey() []byte {
@@ -1729,7 +1946,7 @@ type Curp struct {
 	Answer  *Answer                `protobuf:"bytes,7,opt,name=answer,proto3" json:"answer,omitempty"`    // UPDATE_REPLY, MASTER_READ_REPLY
 	Entries []*LogEntry            `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`  // SYNC
 	Last    uint64                 `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`       // SYNC: index of the master's last entry. SYNC_REPLY: of the last one held
-	Commit  uint64                 `protobuf:"varint,10,opt,name=commit,proto3" json:"commit,omitempty"`  // SYNC: all backups hold the entries up to this one
+	Commit  uint64                 `protobuf:"varint,10,opt,name=commit,proto3" json:"commit,omitempty"`  // SYNC, SYNC_REPLY, MASTER_READ_REPLY: all backups hold the entries up to this one
 	History []*TermStart           `protobuf:"bytes,11,rep,name=history,proto3" json:"history,omitempty"` // SYNC: the terms of the master's log
 	// A lease is asked for by the sender's clock, in nanoseconds, which the answer returns with the duration.
 	Asked     int64     `protobuf:"varint,12,opt,name=asked,proto3" json:"asked,omitempty"`         // SYNC, returned by SYNC_REPLY
@@ -1744,14 +1961,20 @@ type Curp struct {
 	Nonce     uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY: of the sender's process
 	// The digest of the sender's view, the first 8 bytes of a SHA-256: a record of views that was lost and made again can give an
 	// epoch a second view, and what is said in one counts for nothing in the other.
-	View          uint64 `protobuf:"fixed64,22,opt,name=view,proto3" json:"view,omitempty"`
+	View   uint64 `protobuf:"fixed64,22,opt,name=view,proto3" json:"view,omitempty"`
+	Stale  bool   `protobuf:"varint,23,opt,name=stale,proto3" json:"stale,omitempty"`   // MASTER_READ: what all backups hold will do
+	Behind int64  `protobuf:"varint,24,opt,name=behind,proto3" json:"behind,omitempty"` // SYNC, with delegated: for how long the master has had the oldest entry that not all backups hold, in nanoseconds
+	// SYNC, COPY_PAGE: the log up to this entry has all that was to be recovered from the terms before this one. SYNC_REPLY: the term that
+	// the sender has noted.
+	WholeTerm     uint64 `protobuf:"varint,25,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
+	WholeIndex    uint64 `protobuf:"varint,26,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Curp) Reset() {
 	*x = Curp{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1986,7 @@ func (x *Curp) String() string {
 func (*Curp) ProtoMessage() {}
 
 func (x *Curp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1999,7 @@ func (x *Curp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Curp.ProtoReflect.Descriptor instead.
 func (*Curp) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Curp) GetTerm() uint64 {
@@ -1933,6 +2156,34 @@ func (x *Curp) GetView() uint64 {
 	return 0
 }
 
+func (x *Curp) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
+}
+
+func (x *Curp) GetBehind() int64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *Curp) GetWholeTerm() uint64 {
+	if x != nil {
+		return x.WholeTerm
+	}
+	return 0
+}
+
+func (x *Curp) GetWholeIndex() uint64 {
+	if x != nil {
+		return x.WholeIndex
+	}
+	return 0
+}
+
 // Request is an update as its client records it at witnesses and sends it to the master.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1947,7 +2198,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2210,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2223,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Request) GetKey() []byte {
@@ -2020,7 +2271,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2283,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2296,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogEntry) GetTerm() uint64 {
@@ -2108,7 +2359,7 @@ type TermStart struct {
 
 func (x *TermStart) Reset() {
 	*x = TermStart{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2371,7 @@ func (x *TermStart) String() string {
 func (*TermStart) ProtoMessage() {}
 
 func (x *TermStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2384,7 @@ func (x *TermStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermStart.ProtoReflect.Descriptor instead.
 func (*TermStart) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TermStart) GetTerm() uint64 {
@@ -2173,14 +2424,17 @@ type PartitionRecord struct {
 	Granted bool   `protobuf:"varint,14,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
 	// Of what it answered for as the master in terms up to this one, its disk may lack some: it answered before it was durable
 	// and its process ended, or another master has dropped it.
-	Broken        uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`
+	Broken uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`
+	// The state and the log up to this entry have all that was to be recovered from the terms before this one.
+	WholeTerm     uint64 `protobuf:"varint,16,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
+	WholeIndex    uint64 `protobuf:"varint,17,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionRecord) Reset() {
 	*x = PartitionRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2446,7 @@ func (x *PartitionRecord) String() string {
 func (*PartitionRecord) ProtoMessage() {}
 
 func (x *PartitionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2459,7 @@ func (x *PartitionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionRecord.ProtoReflect.Descriptor instead.
 func (*PartitionRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PartitionRecord) GetTerm() uint64 {
@@ -2313,6 +2567,20 @@ func (x *PartitionRecord) GetBroken() uint64 {
 	return 0
 }
 
+func (x *PartitionRecord) GetWholeTerm() uint64 {
+	if x != nil {
+		return x.WholeTerm
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetWholeIndex() uint64 {
+	if x != nil {
+		return x.WholeIndex
+	}
+	return 0
+}
+
 // PartitionSession is what a partition remembers of a session, beside the answers that are not acknowledged.
 type PartitionSession struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2326,7 +2594,7 @@ type PartitionSession struct {
 
 func (x *PartitionSession) Reset() {
 	*x = PartitionSession{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2606,7 @@ func (x *PartitionSession) String() string {
 func (*PartitionSession) ProtoMessage() {}
 
 func (x *PartitionSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2619,7 @@ func (x *PartitionSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionSession.ProtoReflect.Descriptor instead.
 func (*PartitionSession) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PartitionSession) GetFirstIncomplete() uint64 {
@@ -2393,7 +2661,7 @@ type SessionHorizon struct {
 
 func (x *SessionHorizon) Reset() {
 	*x = SessionHorizon{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2673,7 @@ func (x *SessionHorizon) String() string {
 func (*SessionHorizon) ProtoMessage() {}
 
 func (x *SessionHorizon) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2686,7 @@ func (x *SessionHorizon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHorizon.ProtoReflect.Descriptor instead.
 func (*SessionHorizon) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SessionHorizon) GetSeenAt() int64 {
@@ -2439,7 +2707,7 @@ var File_api_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
+	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
 	"\x05Frame\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
@@ -2457,7 +2725,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
 	"\ajoining\x18\n" +
 	" \x03(\rR\ajoining\x12\x18\n" +
-	"\aleaving\x18\v \x03(\rR\aleaving\"\xc0\x04\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\xdf\x05\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -2477,7 +2745,18 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\btransfer\x18\x0f \x01(\v2\x1d.georegister.peer.v1.TransferR\btransfer\x129\n" +
 	"\awitness\x18\x10 \x01(\v2\x1f.georegister.witness.v1.MessageR\awitness\x12-\n" +
 	"\x04curp\x18\x11 \x01(\v2\x19.georegister.peer.v1.CurpR\x04curp\x12\x12\n" +
-	"\x04raft\x18\x14 \x01(\fR\x04raft\"\xaa\x03\n" +
+	"\x04raft\x18\x14 \x01(\fR\x04raft\x12*\n" +
+	"\x03gus\x18\x15 \x01(\v2\x18.georegister.peer.v1.GusR\x03gus\x12:\n" +
+	"\trmw_paxos\x18\x16 \x01(\v2\x1d.georegister.peer.v1.RMWPaxosR\brmwPaxos\x125\n" +
+	"\x05after\x18\x17 \x03(\v2\x1f.georegister.peer.v1.DependencyR\x05after\"\x98\x01\n" +
+	"\n" +
+	"Dependency\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1c\n" +
+	"\ttimestamp\x18\x02 \x01(\x04R\ttimestamp\x12\x16\n" +
+	"\x06writer\x18\x03 \x01(\x06R\x06writer\x12\x12\n" +
+	"\x04rmws\x18\x04 \x01(\x04R\x04rmws\x12\x18\n" +
+	"\apresent\x18\x05 \x01(\bR\apresent\x12\x14\n" +
+	"\x05value\x18\x06 \x01(\fR\x05value\"\xbc\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -2487,11 +2766,13 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\bcommands\x18\x06 \x03(\v2\x1c.georegister.peer.v1.CommandR\bcommands\x12\x1c\n" +
 	"\tunchanged\x18\a \x01(\bR\tunchanged\x125\n" +
 	"\aanswers\x18\b \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x123\n" +
-	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\"<\n" +
+	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\x12\x10\n" +
+	"\x03seq\x18\n" +
+	" \x01(\x04R\x03seq\"<\n" +
 	"\n" +
 	"InstanceID\x12\x16\n" +
 	"\x06writer\x18\x01 \x01(\x06R\x06writer\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xdb\x01\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xc1\x02\n" +
 	"\aCommand\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\fR\x04args\x12\x18\n" +
@@ -2499,7 +2780,11 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06number\x18\x04 \x01(\x04R\x06number\x12)\n" +
 	"\x10first_incomplete\x18\x05 \x01(\x04R\x0ffirstIncomplete\x12\x1b\n" +
 	"\tissued_at\x18\x06 \x01(\x03R\bissuedAt\x12&\n" +
-	"\x0fmax_value_bytes\x18\a \x01(\x04R\rmaxValueBytes\"\xb6\x01\n" +
+	"\x0fmax_value_bytes\x18\a \x01(\x04R\rmaxValueBytes\x124\n" +
+	"\x04kind\x18\b \x01(\x0e2 .georegister.peer.v1.CommandKindR\x04kind\x12\x18\n" +
+	"\apresent\x18\t \x01(\bR\apresent\x12\x14\n" +
+	"\x05value\x18\n" +
+	" \x01(\fR\x05value\"\xb6\x01\n" +
 	"\x06Answer\x12\x18\n" +
 	"\apresent\x18\x01 \x01(\bR\apresent\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x18\n" +
@@ -2513,17 +2798,19 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x12\n" +
 	"\x04rmws\x18\x03 \x01(\x04R\x04rmws\x12\x18\n" +
 	"\apresent\x18\x04 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\"\x99\x02\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\"\xab\x02\n" +
 	"\bKeyState\x12?\n" +
 	"\bprevious\x18\x01 \x01(\v2#.georegister.peer.v1.RegisterRecordR\bprevious\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x129\n" +
 	"\bexecuted\x18\x03 \x03(\v2\x1d.georegister.peer.v1.ExecutedR\bexecuted\x128\n" +
 	"\bsessions\x18\x04 \x03(\v2\x1c.georegister.peer.v1.SessionR\bsessions\x12\x18\n" +
 	"\ahorizon\x18\x05 \x01(\x03R\ahorizon\x12'\n" +
-	"\x0fhorizon_session\x18\x06 \x01(\x06R\x0ehorizonSession\"r\n" +
+	"\x0fhorizon_session\x18\x06 \x01(\x06R\x0ehorizonSession\x12\x10\n" +
+	"\x03seq\x18\a \x01(\x04R\x03seq\"\x88\x01\n" +
 	"\bExecuted\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x125\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\"\x96\x01\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x12\x14\n" +
+	"\x05reads\x18\x03 \x01(\x04R\x05reads\"\x96\x01\n" +
 	"\aSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12)\n" +
 	"\x10first_incomplete\x18\x02 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
@@ -2562,7 +2849,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04done\x18\x04 \x01(\bR\x04done\"0\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\xa5\x05\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"\x93\x06\n" +
 	"\x04Curp\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x126\n" +
 	"\arequest\x18\x02 \x01(\v2\x1c.georegister.peer.v1.RequestR\arequest\x12\x12\n" +
@@ -2586,7 +2873,13 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04done\x18\x13 \x01(\bR\x04done\x12\x14\n" +
 	"\x05start\x18\x14 \x01(\x04R\x05start\x12\x14\n" +
 	"\x05nonce\x18\x15 \x01(\x04R\x05nonce\x12\x12\n" +
-	"\x04view\x18\x16 \x01(\x06R\x04view\"\x83\x01\n" +
+	"\x04view\x18\x16 \x01(\x06R\x04view\x12\x14\n" +
+	"\x05stale\x18\x17 \x01(\bR\x05stale\x12\x16\n" +
+	"\x06behind\x18\x18 \x01(\x03R\x06behind\x12\x1d\n" +
+	"\n" +
+	"whole_term\x18\x19 \x01(\x04R\twholeTerm\x12\x1f\n" +
+	"\vwhole_index\x18\x1a \x01(\x04R\n" +
+	"wholeIndex\"\x83\x01\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x126\n" +
 	"\acommand\x18\x02 \x01(\v2\x1c.georegister.peer.v1.CommandR\acommand\x12\x18\n" +
@@ -2602,7 +2895,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
 	"\tTermStart\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\x9f\x03\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\xdf\x03\n" +
 	"\x0fPartitionRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
@@ -2619,7 +2912,11 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\athrough\x18\f \x01(\x04R\athrough\x12\x12\n" +
 	"\x04born\x18\r \x01(\x04R\x04born\x12\x18\n" +
 	"\agranted\x18\x0e \x01(\bR\agranted\x12\x16\n" +
-	"\x06broken\x18\x0f \x01(\x04R\x06broken\"\x88\x01\n" +
+	"\x06broken\x18\x0f \x01(\x04R\x06broken\x12\x1d\n" +
+	"\n" +
+	"whole_term\x18\x10 \x01(\x04R\twholeTerm\x12\x1f\n" +
+	"\vwhole_index\x18\x11 \x01(\x04R\n" +
+	"wholeIndex\"\x88\x01\n" +
 	"\x10PartitionSession\x12)\n" +
 	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
 	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +
@@ -2627,7 +2924,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
 	"\x0eSessionHorizon\x12\x17\n" +
 	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\xb7\x05\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\xcf\x05\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -2688,14 +2985,20 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"SPECULATED\x10D\x12\n" +
 	"\n" +
 	"\x06GATHER\x10E\x12\f\n" +
-	"\bGATHERED\x10F*a\n" +
+	"\bGATHERED\x10F\x12\a\n" +
+	"\x03GUS\x10P\x12\r\n" +
+	"\tRMW_PAXOS\x10Q*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +
 	"\fPRE_ACCEPTED\x10\x02\x12\f\n" +
 	"\bACCEPTED\x10\x03\x12\r\n" +
 	"\tCOMMITTED\x10\x04\x12\x13\n" +
-	"\x0fEXECUTED_STATUS\x10\x052M\n" +
+	"\x0fEXECUTED_STATUS\x10\x05*C\n" +
+	"\vCommandKind\x12\x0f\n" +
+	"\vRMW_COMMAND\x10\x00\x12\x10\n" +
+	"\fREAD_COMMAND\x10\x01\x12\x11\n" +
+	"\rWRITE_COMMAND\x10\x022M\n" +
 	"\x05Peers\x12D\n" +
 	"\x06Stream\x12\x1a.georegister.peer.v1.Frame\x1a\x1a.georegister.peer.v1.Frame(\x010\x01B7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
@@ -2711,75 +3014,83 @@ func file_api_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_api_peer_v1_peer_proto_rawDescData
 }
 
-var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_api_peer_v1_peer_proto_goTypes = []any{
 	(Kind)(0),                // 0: georegister.peer.v1.Kind
 	(Status)(0),              // 1: georegister.peer.v1.Status
-	(*Frame)(nil),            // 2: georegister.peer.v1.Frame
-	(*Hello)(nil),            // 3: georegister.peer.v1.Hello
-	(*Message)(nil),          // 4: georegister.peer.v1.Message
-	(*Instance)(nil),         // 5: georegister.peer.v1.Instance
-	(*InstanceID)(nil),       // 6: georegister.peer.v1.InstanceID
-	(*Command)(nil),          // 7: georegister.peer.v1.Command
-	(*Answer)(nil),           // 8: georegister.peer.v1.Answer
-	(*RegisterRecord)(nil),   // 9: georegister.peer.v1.RegisterRecord
-	(*KeyState)(nil),         // 10: georegister.peer.v1.KeyState
-	(*Executed)(nil),         // 11: georegister.peer.v1.Executed
-	(*Session)(nil),          // 12: georegister.peer.v1.Session
-	(*Done)(nil),             // 13: georegister.peer.v1.Done
-	(*MemberRecord)(nil),     // 14: georegister.peer.v1.MemberRecord
-	(*Transfer)(nil),         // 15: georegister.peer.v1.Transfer
-	(*TransferRecord)(nil),   // 16: georegister.peer.v1.TransferRecord
-	(*TransferSource)(nil),   // 17: georegister.peer.v1.TransferSource
-	(*Record)(nil),           // 18: georegister.peer.v1.Record
-	(*Curp)(nil),             // 19: georegister.peer.v1.Curp
-	(*Request)(nil),          // 20: georegister.peer.v1.Request
-	(*LogEntry)(nil),         // 21: georegister.peer.v1.LogEntry
-	(*TermStart)(nil),        // 22: georegister.peer.v1.TermStart
-	(*PartitionRecord)(nil),  // 23: georegister.peer.v1.PartitionRecord
-	(*PartitionSession)(nil), // 24: georegister.peer.v1.PartitionSession
-	(*SessionHorizon)(nil),   // 25: georegister.peer.v1.SessionHorizon
-	(*v1.Message)(nil),       // 26: georegister.witness.v1.Message
+	(CommandKind)(0),         // 2: georegister.peer.v1.CommandKind
+	(*Frame)(nil),            // 3: georegister.peer.v1.Frame
+	(*Hello)(nil),            // 4: georegister.peer.v1.Hello
+	(*Message)(nil),          // 5: georegister.peer.v1.Message
+	(*Dependency)(nil),       // 6: georegister.peer.v1.Dependency
+	(*Instance)(nil),         // 7: georegister.peer.v1.Instance
+	(*InstanceID)(nil),       // 8: georegister.peer.v1.InstanceID
+	(*Command)(nil),          // 9: georegister.peer.v1.Command
+	(*Answer)(nil),           // 10: georegister.peer.v1.Answer
+	(*RegisterRecord)(nil),   // 11: georegister.peer.v1.RegisterRecord
+	(*KeyState)(nil),         // 12: georegister.peer.v1.KeyState
+	(*Executed)(nil),         // 13: georegister.peer.v1.Executed
+	(*Session)(nil),          // 14: georegister.peer.v1.Session
+	(*Done)(nil),             // 15: georegister.peer.v1.Done
+	(*MemberRecord)(nil),     // 16: georegister.peer.v1.MemberRecord
+	(*Transfer)(nil),         // 17: georegister.peer.v1.Transfer
+	(*TransferRecord)(nil),   // 18: georegister.peer.v1.TransferRecord
+	(*TransferSource)(nil),   // 19: georegister.peer.v1.TransferSource
+	(*Record)(nil),           // 20: georegister.peer.v1.Record
+	(*Curp)(nil),             // 21: georegister.peer.v1.Curp
+	(*Request)(nil),          // 22: georegister.peer.v1.Request
+	(*LogEntry)(nil),         // 23: georegister.peer.v1.LogEntry
+	(*TermStart)(nil),        // 24: georegister.peer.v1.TermStart
+	(*PartitionRecord)(nil),  // 25: georegister.peer.v1.PartitionRecord
+	(*PartitionSession)(nil), // 26: georegister.peer.v1.PartitionSession
+	(*SessionHorizon)(nil),   // 27: georegister.peer.v1.SessionHorizon
+	(*v1.Message)(nil),       // 28: georegister.witness.v1.Message
+	(*Gus)(nil),              // 29: georegister.peer.v1.Gus
+	(*RMWPaxos)(nil),         // 30: georegister.peer.v1.RMWPaxos
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
-	3,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
-	4,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
+	4,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
+	5,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
 	0,  // 2: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
-	5,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
-	15, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
-	26, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
-	19, // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
-	6,  // 7: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
-	1,  // 8: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	6,  // 9: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	7,  // 10: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	8,  // 11: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	10, // 12: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	9,  // 13: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	11, // 14: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	12, // 15: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	6,  // 16: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	8,  // 17: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	13, // 18: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
-	8,  // 19: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	18, // 20: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	17, // 21: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
-	20, // 22: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
-	8,  // 23: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
-	21, // 24: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
-	22, // 25: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
-	18, // 26: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
-	7,  // 27: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
-	18, // 28: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
-	22, // 29: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
-	2,  // 30: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	2,  // 31: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	31, // [31:32] is the sub-list for method output_type
-	30, // [30:31] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	7,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
+	17, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
+	28, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
+	21, // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
+	29, // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
+	30, // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
+	6,  // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
+	8,  // 10: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
+	1,  // 11: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
+	8,  // 12: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
+	9,  // 13: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
+	10, // 14: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
+	12, // 15: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
+	2,  // 16: georegister.peer.v1.Command.kind:type_name -> georegister.peer.v1.CommandKind
+	11, // 17: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
+	13, // 18: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
+	14, // 19: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
+	8,  // 20: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
+	10, // 21: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
+	15, // 22: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
+	10, // 23: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
+	20, // 24: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
+	19, // 25: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
+	22, // 26: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
+	10, // 27: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
+	23, // 28: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
+	24, // 29: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
+	20, // 30: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
+	9,  // 31: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
+	20, // 32: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
+	24, // 33: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
+	3,  // 34: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	3,  // 35: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	35, // [35:36] is the sub-list for method output_type
+	34, // [34:35] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -2787,13 +3098,15 @@ func file_api_peer_v1_peer_proto_init() {
 	if File_api_peer_v1_peer_proto != nil {
 		return
 	}
+	file_api_peer_v1_gus_proto_init()
+	file_api_peer_v1_rmwpaxos_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_peer_proto_rawDesc), len(file_api_peer_v1_peer_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   24,
+			NumEnums:      3,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	Kind_READ             Kind = 1 // returns the value
 	Kind_WRITE            Kind = 2 // sets the value, whatever it was
 	Kind_RMW              Kind = 3 // atomically replaces the value by a function of it
+	Kind_FENCE            Kind = 4 // has what it is after come before all that anyone invokes later; without key
 )
 
 // Enum value maps for Kind.
@@ -39,12 +40,14 @@ var (
 		1: "READ",
 		2: "WRITE",
 		3: "RMW",
+		4: "FENCE",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"READ":             1,
 		"WRITE":            2,
 		"RMW":              3,
+		"FENCE":            4,
 	}
 )
 
@@ -225,16 +228,22 @@ func (x *Responses) GetResponses() []*Response {
 }
 
 type Request struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tag           uint64                 `protobuf:"varint,1,opt,name=tag,proto3" json:"tag,omitempty"` // Pipeline: chosen by the client, unique among its operations in flight
-	Kind          Kind                   `protobuf:"varint,2,opt,name=kind,proto3,enum=georegister.register.v1.Kind" json:"kind,omitempty"`
-	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`                               // not empty
-	Present       bool                   `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`                      // WRITE: false deletes; true writes value, which may be empty
-	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`                           // WRITE
-	Function      string                 `protobuf:"bytes,6,opt,name=function,proto3" json:"function,omitempty"`                     // RMW: name and version, such as "add.v1"
-	Arguments     [][]byte               `protobuf:"bytes,7,rep,name=arguments,proto3" json:"arguments,omitempty"`                   // RMW
-	Id            *RmwID                 `protobuf:"bytes,8,opt,name=id,proto3" json:"id,omitempty"`                                 // RMW: makes retries exactly-once; absent: no deduplication
-	TimeoutMs     uint32                 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // after it the replica gives up; 0: the replica's own bound, also the most
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Tag       uint64                 `protobuf:"varint,1,opt,name=tag,proto3" json:"tag,omitempty"` // Pipeline: chosen by the client, unique among its operations in flight
+	Kind      Kind                   `protobuf:"varint,2,opt,name=kind,proto3,enum=georegister.register.v1.Kind" json:"kind,omitempty"`
+	Key       []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`                               // not empty
+	Present   bool                   `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`                      // WRITE: false deletes; true writes value, which may be empty
+	Value     []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`                           // WRITE
+	Function  string                 `protobuf:"bytes,6,opt,name=function,proto3" json:"function,omitempty"`                     // RMW: name and version, such as "add.v1"
+	Arguments [][]byte               `protobuf:"bytes,7,rep,name=arguments,proto3" json:"arguments,omitempty"`                   // RMW
+	Id        *RmwID                 `protobuf:"bytes,8,opt,name=id,proto3" json:"id,omitempty"`                                 // RMW: makes retries exactly-once; absent: no deduplication
+	TimeoutMs uint32                 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // after it the replica gives up; 0: the replica's own bound, also the most
+	Stale     bool                   `protobuf:"varint,10,opt,name=stale,proto3" json:"stale,omitempty"`                         // READ: may be answered with an older value, within the protocol's bound, that can't be lost any more
+	// READ: where the protocol is regular sequentially consistent, the answer may be one that a quorum does not hold yet
+	// (Response.depends). Set it only if all later requests of the session carry that in after.
+	Regular bool `protobuf:"varint,11,opt,name=regular,proto3" json:"regular,omitempty"`
+	// What the session depends on: it is at a quorum before the operation has any effect, or is answered. At most 16.
+	After         []*Dependency `protobuf:"bytes,12,rep,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +341,96 @@ func (x *Request) GetTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *Request) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
+}
+
+func (x *Request) GetRegular() bool {
+	if x != nil {
+		return x.Regular
+	}
+	return false
+}
+
+func (x *Request) GetAfter() []*Dependency {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// Dependency is what a regular read was answered with: key, value and carstamp.
+type Dependency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Present       bool                   `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`
+	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"` // at most 64 KiB
+	Carstamp      *Carstamp              `protobuf:"bytes,4,opt,name=carstamp,proto3" json:"carstamp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dependency) Reset() {
+	*x = Dependency{}
+	mi := &file_api_register_v1_register_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dependency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dependency) ProtoMessage() {}
+
+func (x *Dependency) ProtoReflect() protoreflect.Message {
+	mi := &file_api_register_v1_register_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
+func (*Dependency) Descriptor() ([]byte, []int) {
+	return file_api_register_v1_register_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Dependency) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Dependency) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *Dependency) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Dependency) GetCarstamp() *Carstamp {
+	if x != nil {
+		return x.Carstamp
+	}
+	return nil
+}
+
 // RmwID identifies an rmw across retries and replicas: it is executed at most once.
 type RmwID struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -345,7 +444,7 @@ type RmwID struct {
 
 func (x *RmwID) Reset() {
 	*x = RmwID{}
-	mi := &file_api_register_v1_register_proto_msgTypes[3]
+	mi := &file_api_register_v1_register_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +456,7 @@ func (x *RmwID) String() string {
 func (*RmwID) ProtoMessage() {}
 
 func (x *RmwID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_register_v1_register_proto_msgTypes[3]
+	mi := &file_api_register_v1_register_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +469,7 @@ func (x *RmwID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RmwID.ProtoReflect.Descriptor instead.
 func (*RmwID) Descriptor() ([]byte, []int) {
-	return file_api_register_v1_register_proto_rawDescGZIP(), []int{3}
+	return file_api_register_v1_register_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RmwID) GetSession() uint64 {
@@ -412,13 +511,14 @@ type Response struct {
 	RoundTrips    uint32                 `protobuf:"varint,7,opt,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty"` // wide-area round trips that the answer waited for
 	Fast          bool                   `protobuf:"varint,8,opt,name=fast,proto3" json:"fast,omitempty"`                               // the operation took its protocol's fast path
 	TooLarge      bool                   `protobuf:"varint,9,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`       // INVALID: the key or the value is over its limit
+	Depends       bool                   `protobuf:"varint,10,opt,name=depends,proto3" json:"depends,omitempty"`                        // a regular READ: later requests of the session have to be after key, value and carstamp
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_api_register_v1_register_proto_msgTypes[4]
+	mi := &file_api_register_v1_register_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +530,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_api_register_v1_register_proto_msgTypes[4]
+	mi := &file_api_register_v1_register_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +543,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_api_register_v1_register_proto_rawDescGZIP(), []int{4}
+	return file_api_register_v1_register_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Response) GetTag() uint64 {
@@ -509,6 +609,13 @@ func (x *Response) GetTooLarge() bool {
 	return false
 }
 
+func (x *Response) GetDepends() bool {
+	if x != nil {
+		return x.Depends
+	}
+	return false
+}
+
 // Carstamp is the version of a value; see register.Carstamp.
 type Carstamp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -521,7 +628,7 @@ type Carstamp struct {
 
 func (x *Carstamp) Reset() {
 	*x = Carstamp{}
-	mi := &file_api_register_v1_register_proto_msgTypes[5]
+	mi := &file_api_register_v1_register_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +640,7 @@ func (x *Carstamp) String() string {
 func (*Carstamp) ProtoMessage() {}
 
 func (x *Carstamp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_register_v1_register_proto_msgTypes[5]
+	mi := &file_api_register_v1_register_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +653,7 @@ func (x *Carstamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Carstamp.ProtoReflect.Descriptor instead.
 func (*Carstamp) Descriptor() ([]byte, []int) {
-	return file_api_register_v1_register_proto_rawDescGZIP(), []int{5}
+	return file_api_register_v1_register_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Carstamp) GetTimestamp() uint64 {
@@ -578,7 +685,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_api_register_v1_register_proto_msgTypes[6]
+	mi := &file_api_register_v1_register_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +697,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_register_v1_register_proto_msgTypes[6]
+	mi := &file_api_register_v1_register_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +710,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_api_register_v1_register_proto_rawDescGZIP(), []int{6}
+	return file_api_register_v1_register_proto_rawDescGZIP(), []int{7}
 }
 
 type Info struct {
@@ -622,7 +729,7 @@ type Info struct {
 
 func (x *Info) Reset() {
 	*x = Info{}
-	mi := &file_api_register_v1_register_proto_msgTypes[7]
+	mi := &file_api_register_v1_register_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +741,7 @@ func (x *Info) String() string {
 func (*Info) ProtoMessage() {}
 
 func (x *Info) ProtoReflect() protoreflect.Message {
-	mi := &file_api_register_v1_register_proto_msgTypes[7]
+	mi := &file_api_register_v1_register_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +754,7 @@ func (x *Info) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Info.ProtoReflect.Descriptor instead.
 func (*Info) Descriptor() ([]byte, []int) {
-	return file_api_register_v1_register_proto_rawDescGZIP(), []int{7}
+	return file_api_register_v1_register_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Info) GetCluster() string {
@@ -714,7 +821,7 @@ const file_api_register_v1_register_proto_rawDesc = "" +
 	"\bRequests\x12<\n" +
 	"\brequests\x18\x01 \x03(\v2 .georegister.register.v1.RequestR\brequests\"L\n" +
 	"\tResponses\x12?\n" +
-	"\tresponses\x18\x01 \x03(\v2!.georegister.register.v1.ResponseR\tresponses\"\x99\x02\n" +
+	"\tresponses\x18\x01 \x03(\v2!.georegister.register.v1.ResponseR\tresponses\"\x84\x03\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03tag\x18\x01 \x01(\x04R\x03tag\x121\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1d.georegister.register.v1.KindR\x04kind\x12\x10\n" +
@@ -725,12 +832,22 @@ const file_api_register_v1_register_proto_rawDesc = "" +
 	"\targuments\x18\a \x03(\fR\targuments\x12.\n" +
 	"\x02id\x18\b \x01(\v2\x1e.georegister.register.v1.RmwIDR\x02id\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\t \x01(\rR\ttimeoutMs\"\x81\x01\n" +
+	"timeout_ms\x18\t \x01(\rR\ttimeoutMs\x12\x14\n" +
+	"\x05stale\x18\n" +
+	" \x01(\bR\x05stale\x12\x18\n" +
+	"\aregular\x18\v \x01(\bR\aregular\x129\n" +
+	"\x05after\x18\f \x03(\v2#.georegister.register.v1.DependencyR\x05after\"\x8d\x01\n" +
+	"\n" +
+	"Dependency\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
+	"\apresent\x18\x02 \x01(\bR\apresent\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\x12=\n" +
+	"\bcarstamp\x18\x04 \x01(\v2!.georegister.register.v1.CarstampR\bcarstamp\"\x81\x01\n" +
 	"\x05RmwID\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12)\n" +
 	"\x10first_incomplete\x18\x03 \x01(\x04R\x0ffirstIncomplete\x12\x1b\n" +
-	"\tissued_at\x18\x04 \x01(\x03R\bissuedAt\"\xb0\x02\n" +
+	"\tissued_at\x18\x04 \x01(\x03R\bissuedAt\"\xca\x02\n" +
 	"\bResponse\x12\x10\n" +
 	"\x03tag\x18\x01 \x01(\x04R\x03tag\x127\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1f.georegister.register.v1.StatusR\x06status\x12\x18\n" +
@@ -741,7 +858,9 @@ const file_api_register_v1_register_proto_rawDesc = "" +
 	"\vround_trips\x18\a \x01(\rR\n" +
 	"roundTrips\x12\x12\n" +
 	"\x04fast\x18\b \x01(\bR\x04fast\x12\x1b\n" +
-	"\ttoo_large\x18\t \x01(\bR\btooLarge\"T\n" +
+	"\ttoo_large\x18\t \x01(\bR\btooLarge\x12\x18\n" +
+	"\adepends\x18\n" +
+	" \x01(\bR\adepends\"T\n" +
 	"\bCarstamp\x12\x1c\n" +
 	"\ttimestamp\x18\x01 \x01(\x04R\ttimestamp\x12\x16\n" +
 	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x12\n" +
@@ -756,12 +875,13 @@ const file_api_register_v1_register_proto_rawDesc = "" +
 	"\vvalue_bytes\x18\x06 \x01(\rR\n" +
 	"valueBytes\x12\"\n" +
 	"\rmax_in_flight\x18\a \x01(\rR\vmaxInFlight\x12\x1c\n" +
-	"\tfunctions\x18\b \x03(\tR\tfunctions*:\n" +
+	"\tfunctions\x18\b \x03(\tR\tfunctions*E\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04READ\x10\x01\x12\t\n" +
 	"\x05WRITE\x10\x02\x12\a\n" +
-	"\x03RMW\x10\x03*p\n" +
+	"\x03RMW\x10\x03\x12\t\n" +
+	"\x05FENCE\x10\x04*p\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x06\n" +
 	"\x02OK\x10\x01\x12\n" +
@@ -789,37 +909,40 @@ func file_api_register_v1_register_proto_rawDescGZIP() []byte {
 }
 
 var file_api_register_v1_register_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_register_v1_register_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_api_register_v1_register_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_api_register_v1_register_proto_goTypes = []any{
 	(Kind)(0),           // 0: georegister.register.v1.Kind
 	(Status)(0),         // 1: georegister.register.v1.Status
 	(*Requests)(nil),    // 2: georegister.register.v1.Requests
 	(*Responses)(nil),   // 3: georegister.register.v1.Responses
 	(*Request)(nil),     // 4: georegister.register.v1.Request
-	(*RmwID)(nil),       // 5: georegister.register.v1.RmwID
-	(*Response)(nil),    // 6: georegister.register.v1.Response
-	(*Carstamp)(nil),    // 7: georegister.register.v1.Carstamp
-	(*InfoRequest)(nil), // 8: georegister.register.v1.InfoRequest
-	(*Info)(nil),        // 9: georegister.register.v1.Info
+	(*Dependency)(nil),  // 5: georegister.register.v1.Dependency
+	(*RmwID)(nil),       // 6: georegister.register.v1.RmwID
+	(*Response)(nil),    // 7: georegister.register.v1.Response
+	(*Carstamp)(nil),    // 8: georegister.register.v1.Carstamp
+	(*InfoRequest)(nil), // 9: georegister.register.v1.InfoRequest
+	(*Info)(nil),        // 10: georegister.register.v1.Info
 }
 var file_api_register_v1_register_proto_depIdxs = []int32{
-	4, // 0: georegister.register.v1.Requests.requests:type_name -> georegister.register.v1.Request
-	6, // 1: georegister.register.v1.Responses.responses:type_name -> georegister.register.v1.Response
-	0, // 2: georegister.register.v1.Request.kind:type_name -> georegister.register.v1.Kind
-	5, // 3: georegister.register.v1.Request.id:type_name -> georegister.register.v1.RmwID
-	1, // 4: georegister.register.v1.Response.status:type_name -> georegister.register.v1.Status
-	7, // 5: georegister.register.v1.Response.carstamp:type_name -> georegister.register.v1.Carstamp
-	4, // 6: georegister.register.v1.Register.Do:input_type -> georegister.register.v1.Request
-	2, // 7: georegister.register.v1.Register.Pipeline:input_type -> georegister.register.v1.Requests
-	8, // 8: georegister.register.v1.Register.GetInfo:input_type -> georegister.register.v1.InfoRequest
-	6, // 9: georegister.register.v1.Register.Do:output_type -> georegister.register.v1.Response
-	3, // 10: georegister.register.v1.Register.Pipeline:output_type -> georegister.register.v1.Responses
-	9, // 11: georegister.register.v1.Register.GetInfo:output_type -> georegister.register.v1.Info
-	9, // [9:12] is the sub-list for method output_type
-	6, // [6:9] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4,  // 0: georegister.register.v1.Requests.requests:type_name -> georegister.register.v1.Request
+	7,  // 1: georegister.register.v1.Responses.responses:type_name -> georegister.register.v1.Response
+	0,  // 2: georegister.register.v1.Request.kind:type_name -> georegister.register.v1.Kind
+	6,  // 3: georegister.register.v1.Request.id:type_name -> georegister.register.v1.RmwID
+	5,  // 4: georegister.register.v1.Request.after:type_name -> georegister.register.v1.Dependency
+	8,  // 5: georegister.register.v1.Dependency.carstamp:type_name -> georegister.register.v1.Carstamp
+	1,  // 6: georegister.register.v1.Response.status:type_name -> georegister.register.v1.Status
+	8,  // 7: georegister.register.v1.Response.carstamp:type_name -> georegister.register.v1.Carstamp
+	4,  // 8: georegister.register.v1.Register.Do:input_type -> georegister.register.v1.Request
+	2,  // 9: georegister.register.v1.Register.Pipeline:input_type -> georegister.register.v1.Requests
+	9,  // 10: georegister.register.v1.Register.GetInfo:input_type -> georegister.register.v1.InfoRequest
+	7,  // 11: georegister.register.v1.Register.Do:output_type -> georegister.register.v1.Response
+	3,  // 12: georegister.register.v1.Register.Pipeline:output_type -> georegister.register.v1.Responses
+	10, // 13: georegister.register.v1.Register.GetInfo:output_type -> georegister.register.v1.Info
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_api_register_v1_register_proto_init() }
@@ -833,7 +956,7 @@ func file_api_register_v1_register_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_register_v1_register_proto_rawDesc), len(file_api_register_v1_register_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,33 @@
+package v1alpha1
+
+// Witness says where the witnesses of protocol CURP run, and how much they hold.
+type Witness struct {
+	// Placement is Sidecar, where each member has a witness in its pod, on the same volume, or Dedicated, where each site has
+	// one with a pod and a volume of its own, which serves masters elsewhere. A shard's master, backups and dedicated
+	// witnesses are at sites of their own, so this needs twice as many sites as losses are to be survived, and one. It
+	// can't be changed later. Default: Sidecar.
+	// +optional
+	// +kubebuilder:validation:Enum=Sidecar;Dedicated
+	Placement WitnessPlacement `json:"placement,omitempty"`
+
+	// Slots is how many requests a witness has room for in each shard that it serves: those that clients sent and that the
+	// backups don't have yet. It must be a power of two. Each takes up to 2112 bytes of memory: a witness requests that for
+	// each slot of each shard, and 48 MiB. The volume of a dedicated one has 12 times that, for four terms of each shard and a log that
+	// is three times as long while it is rewritten, and 64 MiB; at least 1Gi. Default: 4096.
+	// +optional
+	// +kubebuilder:validation:Minimum=4
+	// +kubebuilder:validation:Maximum=1048576
+	// +kubebuilder:validation:XValidation:rule="self in [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576]",message="slots must be a power of two, such as 4096"
+	Slots *int32 `json:"slots,omitempty"`
+}
+
+// WitnessPlacement is where witnesses run.
+type WitnessPlacement string
+
+// The placements.
+const (
+	// Sidecar has a witness in the pod of each member.
+	Sidecar WitnessPlacement = "Sidecar"
+	// Dedicated has a pod for a witness alone at each site.
+	Dedicated WitnessPlacement = "Dedicated"
+)
