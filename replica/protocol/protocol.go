@@ -58,8 +58,8 @@ type Request struct {
 type Resume struct {
 	// Carstamp is what a write was issued under: it goes on with this one, and never gets another.
 	Carstamp register.Carstamp
-	// Instance is the number of this member's instance of the key that carries an rmw, and Command its place there, from
-	// 0. Zero: no instance carries it.
+	// Instance counts this member's instances of the key to the one that carries the operation, and Command is its place
+	// there, from 0. Zero: no instance carries it.
 	Instance uint64
 	Command  int
 }
@@ -115,6 +115,9 @@ type Config struct {
 	// Nonce differs at every start of every process; the world draws it. A newcomer, whose boots count from
 	// the beginning again, tells answers to its questions by it.
 	Nonce uint64
+	// Faults is how many members may be lost at once, where a protocol is to tolerate fewer than any minority; every member
+	// must be told the same. Zero: any minority.
+	Faults int
 	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool

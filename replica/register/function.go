@@ -23,6 +23,10 @@ type Function struct {
 	Name    string // lower case, hyphens
 	Version int    // from 1; a changed meaning is a new version
 	Args    int    // how many arguments it takes
+	// Idempotent says that a call may be applied again at any later time, whatever other idempotent calls were applied to the
+	// value meanwhile: it then changes nothing, and if it changed the value the first time, it replies as it did then. See
+	// TestIdempotentFunctions, which holds the built-in ones to it.
+	Idempotent bool
 	// Apply makes the new value. It allocates nothing larger than maxBytes; a larger result is refused.
 	Apply func(current Value, args [][]byte, maxBytes int) Outcome
 }
@@ -36,7 +40,7 @@ type Registry struct{ functions map[string]Function }
 // NewRegistry returns a registry of the built-in functions.
 func NewRegistry() *Registry {
 	r := &Registry{functions: map[string]Function{}}
-	for _, f := range builtins() {
+	for _, f := range slices.Concat(builtins(), idempotents()) {
 		r.functions[f.ID()] = f
 	}
 	return r
@@ -62,6 +66,14 @@ func (r *Registry) Names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Idempotent reports whether a function is registered and may be applied more than once.
+func (r *Registry) Idempotent(function string) bool { return r.functions[function].Idempotent }
+
+// IdempotentNames lists the functions that may be applied more than once, sorted.
+func (r *Registry) IdempotentNames() []string {
+	return slices.DeleteFunc(r.Names(), func(name string) bool { return !r.Idempotent(name) })
 }
 
 // Check reports what is wrong with a call, before it is ordered.
@@ -115,32 +127,32 @@ const (
 
 func builtins() []Function {
 	return []Function{
-		{"compare-and-swap", 1, 2, func(v Value, a [][]byte, _ int) Outcome {
+		{Name: "compare-and-swap", Version: 1, Args: 2, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return setIf(v.Present() && bytes.Equal(v, a[0]), a[1])
 		}},
-		{"add", 1, 1, addInteger},
-		{"add-float", 1, 1, addFloat},
-		{"append", 1, 1, func(v Value, a [][]byte, _ int) Outcome {
+		{Name: "add", Version: 1, Args: 1, Apply: addInteger},
+		{Name: "add-float", Version: 1, Args: 1, Apply: addFloat},
+		{Name: "append", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return changed(present(slices.Concat(v, a[0]))) // Concat of nothing is nil
 		}},
-		{"set-if-absent", 1, 1, func(v Value, a [][]byte, _ int) Outcome { return setIf(!v.Present(), a[0]) }},
-		{"set-if-present", 1, 1, func(v Value, a [][]byte, _ int) Outcome { return setIf(v.Present(), a[0]) }},
-		{"get-and-set", 1, 1, func(v Value, a [][]byte, _ int) Outcome {
+		{Name: "set-if-absent", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome { return setIf(!v.Present(), a[0]) }},
+		{Name: "set-if-present", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome { return setIf(v.Present(), a[0]) }},
+		{Name: "get-and-set", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return Outcome{Next: present(a[0]), Changed: true, Reply: v}
 		}},
-		{"get-and-set-if-absent", 1, 1, func(v Value, a [][]byte, _ int) Outcome {
+		{Name: "get-and-set-if-absent", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return Outcome{Next: present(a[0]), Changed: !v.Present(), Reply: v}
 		}},
-		{"get-and-set-if-present", 1, 1, func(v Value, a [][]byte, _ int) Outcome {
+		{Name: "get-and-set-if-present", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return Outcome{Next: present(a[0]), Changed: v.Present(), Reply: v}
 		}},
-		{"get-and-delete", 1, 0, func(v Value, _ [][]byte, _ int) Outcome {
+		{Name: "get-and-delete", Version: 1, Args: 0, Apply: func(v Value, _ [][]byte, _ int) Outcome {
 			return Outcome{Changed: v.Present(), Reply: v}
 		}},
-		{"delete", 1, 0, func(v Value, _ [][]byte, _ int) Outcome {
+		{Name: "delete", Version: 1, Args: 0, Apply: func(v Value, _ [][]byte, _ int) Outcome {
 			return Outcome{Changed: v.Present(), Reply: flag(v.Present())}
 		}},
-		{"set-range", 1, 2, setRange},
+		{Name: "set-range", Version: 1, Args: 2, Apply: setRange},
 	}
 }
 

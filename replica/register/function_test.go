@@ -142,7 +142,7 @@ func TestBuiltins(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	r := NewRegistry()
 	names := r.Names()
-	if !slices.IsSorted(names) || len(names) != 12 || !slices.Contains(names, CompareAndSwap) {
+	if !slices.IsSorted(names) || len(names) != 14 || !slices.Contains(names, CompareAndSwap) {
 		t.Errorf("the built-in functions are %v", names)
 	}
 	double := Function{Name: "double", Version: 2, Apply: func(v Value, _ [][]byte, _ int) Outcome {

@@ -20,6 +20,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
@@ -28,6 +29,7 @@ import (
 
 // Protocol is one member's part of multi-writer ABD. It implements protocol.Protocol.
 type Protocol struct {
+	*outbox.Outbox
 	config   protocol.Config
 	journal  *protocol.Journal
 	roster   *phase.Roster
@@ -35,18 +37,11 @@ type Protocol struct {
 	mistakes Mistakes
 
 	now     protocol.Instant
-	last    uint64                // number of the last operation
 	running map[uint64]*operation // by number
 	order   []*operation          // as submitted, finished ones among them until the next Tick
 	scratch []byte                // for the keys of records
 
-	// What Ready hands over, but for the journal's batch.
-	sends, sendsDurable         slab.List[protocol.Envelope]
-	completes, completesDurable slab.List[protocol.Completion]
-	fault                       error
-
-	messages slab.Of[peerv1.Message]
-	keys     slab.Bytes
+	keys slab.Bytes
 }
 
 // Factory makes the protocol for a member.
@@ -63,28 +58,28 @@ func FactoryWith(m Mistakes) member.Factory {
 
 // New returns a member's part, with the registers that its journal holds.
 func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, m Mistakes) *Protocol {
+	first := phase.FirstOp(&config, roster)
+	if m.NumberWithoutBoot {
+		first = 0
+	}
 	p := &Protocol{
+		Outbox:   outbox.New("abd", first, journal),
 		config:   config,
 		journal:  journal,
 		roster:   roster,
 		counted:  roster,
 		mistakes: m,
-		last:     phase.FirstOp(&config, roster),
 		running:  map[uint64]*operation{},
 	}
 	if m.CountDeadDisks {
 		p.counted = phase.NewRoster(config.View)
-	}
-	if m.NumberWithoutBoot {
-		p.last = 0
 	}
 	return p
 }
 
 // Submit starts a read or a write; an rmw is Unsupported.
 func (p *Protocol) Submit(r protocol.Request) {
-	p.last++
-	o := &operation{request: r, number: p.last, key: p.keys.Make(len(r.Operation.Key))}
+	o := &operation{request: r, number: p.Op(), key: p.keys.Make(len(r.Operation.Key))}
 	copy(o.key, r.Operation.Key)
 	switch r.Operation.Kind {
 	case register.Read, register.Write:
@@ -145,23 +140,20 @@ func (p *Protocol) Pending() int { return len(p.running) }
 
 // Ready hands over what the steps since the last one ask for.
 func (p *Protocol) Ready() protocol.Effects {
-	if p.fault != nil {
-		return protocol.Effects{Fault: p.fault}
+	if err := p.Err(); err != nil {
+		return protocol.Effects{Fault: err}
 	}
-	return protocol.Effects{
-		Send: p.sends.Take(), Complete: p.completes.Take(), Persist: p.journal.Take(),
-		SendAfterPersist: p.sendsDurable.Take(), CompleteAfterPersist: p.completesDurable.Take(),
-	}
+	return p.Outbox.Ready()
 }
 
 // answer serves a first phase. What a read is told may let it return, so it must survive a crash of this
 // member; a write only needs a tag that is large enough, and one that is lost was too.
 func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
 	current := p.read(m.Key)
-	reply := p.message(m.Kind+1, m.Op, m.Key)
+	reply := p.Message(m.Kind+1, m.Op, m.Key)
 	setTag(reply, current.Carstamp)
 	if m.Kind == peerv1.Kind_WRITE1 {
-		p.send(from, reply)
+		p.Send(from, reply)
 		return
 	}
 	if current.Carstamp == tagOf(m) {
@@ -170,7 +162,7 @@ func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
 		setValue(reply, current.Value)
 	}
 	if p.mistakes.ExposeVolatile {
-		p.send(from, reply)
+		p.Send(from, reply)
 	} else {
 		p.sendDurable(from, reply)
 	}
@@ -179,31 +171,20 @@ func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
 // acknowledge serves a second phase: the member holds that tag or a larger one, and will after a crash.
 func (p *Protocol) acknowledge(from view.MemberID, m *peerv1.Message) {
 	p.apply(m.Key, register.Versioned{Carstamp: tagOf(m), Value: valueOf(m)})
-	reply := p.message(m.Kind+1, m.Op, m.Key)
+	reply := p.Message(m.Kind+1, m.Op, m.Key)
 	if p.mistakes.AckBeforePersist {
-		p.send(from, reply)
+		p.Send(from, reply)
 	} else {
 		p.sendDurable(from, reply)
 	}
 }
 
-// message begins a message, which never changes once it is sent.
-func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
-	m := p.messages.New()
-	m.Kind, m.Op, m.Key = kind, op, key
-	return m
-}
-
-func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
-	p.sends.Add(protocol.Envelope{To: to, Message: m})
-}
-
 // sendDurable sends once the record of the message's key is durable.
 func (p *Protocol) sendDurable(to view.MemberID, m *peerv1.Message) {
 	if p.journal.Durable(p.recordKey(m.Key)) {
-		p.send(to, m)
+		p.Send(to, m)
 		return
 	}
 	p.config.Took(pathReplyWaits)
-	p.sendsDurable.Add(protocol.Envelope{To: to, Message: m})
+	p.SendDurably(to, m)
 }

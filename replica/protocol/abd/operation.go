@@ -177,7 +177,7 @@ func (o *operation) asks() peerv1.Kind {
 
 // ask sends the present phase's message.
 func (p *Protocol) ask(o *operation, members []view.MemberID) {
-	m := p.message(o.asks(), o.number, o.key)
+	m := p.Message(o.asks(), o.number, o.key)
 	switch {
 	case o.second:
 		setTag(m, o.chosen.Carstamp)
@@ -188,9 +188,7 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 	case !o.writes():
 		setTag(m, o.own.Carstamp)
 	}
-	for _, id := range members {
-		p.send(id, m)
-	}
+	p.SendAll(members, m)
 }
 
 // majority reports whether a majority of disks that still exist has answered.
@@ -212,11 +210,10 @@ func (p *Protocol) finish(o *operation) {
 		}
 	}
 	p.forget(o)
-	c := protocol.Completion{Handle: o.request.Handle, Result: r}
 	if p.journal.Durable(p.recordKey(o.key)) || p.mistakes.CompleteBeforePersist {
-		p.completes.Add(c)
+		p.Complete(o.request.Handle, r)
 	} else {
-		p.completesDurable.Add(c)
+		p.CompleteDurably(o.request.Handle, r)
 	}
 }
 
@@ -238,10 +235,7 @@ func (p *Protocol) expire(o *operation) {
 
 func (p *Protocol) fail(o *operation, s register.Status, message string) {
 	p.forget(o)
-	p.completes.Add(protocol.Completion{
-		Handle: o.request.Handle,
-		Result: register.Result{Status: s, Message: message, RoundTrips: o.trips},
-	})
+	p.Complete(o.request.Handle, register.Result{Status: s, Message: message, RoundTrips: o.trips})
 }
 
 func (p *Protocol) forget(o *operation) {

@@ -27,19 +27,19 @@ func (p *Protocol) read(key []byte) register.Versioned {
 	}
 	v, err := decode(encoded)
 	if err != nil {
-		p.fault = fmt.Errorf("abd: the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+		p.Fault("the stored register of key %q is damaged; replace this member's disk: %w", key, err)
 	}
 	return v
 }
 
 // apply stores a value and its tag if the tag is larger than the one that the register has.
 func (p *Protocol) apply(key []byte, v register.Versioned) {
-	if !p.read(key).Carstamp.Less(v.Carstamp) || p.fault != nil {
+	if !p.read(key).Carstamp.Less(v.Carstamp) || p.Err() != nil {
 		return
 	}
 	encoded, err := encode(v)
 	if err != nil {
-		p.fault = fmt.Errorf("abd: encode the register of key %q: %w", key, err)
+		p.Fault("encode the register of key %q: %w", key, err)
 		return
 	}
 	record := p.keys.Make(1 + len(key))
@@ -51,12 +51,12 @@ func (p *Protocol) apply(key []byte, v register.Versioned) {
 // stays.
 func (p *Protocol) Adopt(key, value []byte) {
 	if len(key) == 0 || key[0] != recordPrefix {
-		p.fault = fmt.Errorf("abd: state transfer brought record %q, which is no register; all members must run one protocol", key)
+		p.Fault("state transfer brought record %q, which is no register; all members must run one protocol", key)
 		return
 	}
 	v, err := decode(value)
 	if err != nil {
-		p.fault = fmt.Errorf("abd: state transfer brought a damaged register of key %q: %w", key[1:], err)
+		p.Fault("state transfer brought a damaged register of key %q: %w", key[1:], err)
 		return
 	}
 	if p.mistakes.AdoptBlindly {

@@ -9,9 +9,12 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curpraft"
+	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
+	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 )
 
 // Entry is how a protocol is run.
@@ -22,6 +25,9 @@ type Entry struct {
 	// Parted says that each shard is a partition of the view, with a master, backups and witnesses (view.Partition). Such a
 	// protocol deals with lost disks itself, and is told the time before each message, as package curp says.
 	Parted bool
+	// Regular says that the protocol is regular sequentially consistent, and no more: reads that may be regular
+	// (register.Operation.Regular) are answered with what later operations then carry (register.Operation.After).
+	Regular bool
 }
 
 // entries are sorted by name.
@@ -29,8 +35,13 @@ var entries = []Entry{
 	{Name: "abd", Factory: abd.Factory},
 	{Name: "curp", Parted: true},
 	{Name: "curpraft", Factory: curpraft.Factory},
+	{Name: "epaxos", Factory: epaxos.Factory},
 	{Name: "gryff", Factory: gryff.Factory},
+	{Name: "gryffrsc", Factory: gryff.FactoryRSC, Regular: true},
+	{Name: "gus", Factory: gus.Factory},
 	{Name: "raft", Factory: raft.Factory},
+	{Name: "rmwpaxos", Factory: rmwpaxos.Factory},
+	{Name: "rmwpaxosatleastonce", Factory: rmwpaxos.AtLeastOnce},
 }
 
 // Find returns how a protocol is run. The case of the name does not matter: manifests spell it as its paper does.

@@ -17,10 +17,15 @@ func TestEveryProtocolOfTheTableRuns(t *testing.T) {
 	var table []string
 	for _, name := range capability.Names() {
 		table = append(table, strings.ToLower(name))
-		if e, err := catalog.Find(name); err != nil || (e.Factory == nil) != e.Parted {
+		e, err := catalog.Find(name)
+		if err != nil || (e.Factory == nil) != e.Parted {
 			t.Errorf("Find(%q), as a manifest spells it: %v", name, err)
 		}
+		if row, _ := capability.Find(name); e.Regular != (row.Consistency == "regular sequential") {
+			t.Errorf("%s is regular here: %t, and its clients are told that it is %s", name, e.Regular, row.Consistency)
+		}
 	}
+	slices.Sort(table) // capital letters come first there
 	if !slices.Equal(names, table) {
 		t.Errorf("the catalog has %v, the table of protocols %v", names, table)
 	}

@@ -22,6 +22,7 @@ type client struct {
 	fast, slow uint64
 	near       view.MemberID    // the witness at this member's site; 0: none
 	local      protocol.Instant // when a read was last tried here
+	seen       uint64           // what all backups held when the master answered the last read: answers from here are no older
 }
 
 // operation is a read or an update that is submitted here.

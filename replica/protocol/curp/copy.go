@@ -68,6 +68,7 @@ func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 	})
 	reply.Last = p.log.last()
 	reply.History = upTo(p.log.history, reply.Start)
+	reply.WholeTerm, reply.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
 	p.sendDurably(from, p.message(peerv1.Kind_COPY_PAGE, m.Op, reply))
 }
 
@@ -103,6 +104,7 @@ func (p *Protocol) onCopyPage(from view.MemberID, m *peerv1.Message) {
 		p.config.Took("copy.end")
 		p.own.Copying, p.own.Through = false, c.Last
 		p.learnCommit(p.commit)
+		p.noteWhole(c)
 	}
 	p.unsaved = true
 	p.tickCopy()

@@ -38,6 +38,7 @@ type Protocol struct {
 	started   protocol.Instant // the first Tick
 	ticked    bool
 	lost      string // why the role that the view gives can't be filled
+	stale     bool   // what the disk has is of before the partition was given up: it goes when the term begins
 
 	own     *peerv1.PartitionRecord
 	unsaved bool // own is to be put
@@ -90,7 +91,11 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 	if p.role == None {
 		return p, p.effects.fault
 	}
-	p.loadLog()
+	if known && p.partition.Empty && p.own.Term < p.partition.Term {
+		p.stale, p.own = true, &peerv1.PartitionRecord{Born: p.partition.Term, Granted: p.own.Granted}
+	} else {
+		p.loadLog()
+	}
 	p.commit = min(p.own.Commit, p.log.last())
 	p.takePart(known)
 	return p, p.effects.fault
@@ -130,6 +135,14 @@ func (p *Protocol) takePart(known bool) {
 func (p *Protocol) lose(why string) {
 	p.config.Took("member.lost")
 	p.lost = why
+}
+
+// dropStale drops what the disk has of before the partition was given up.
+func (p *Protocol) dropStale() {
+	if p.stale {
+		p.stale = false
+		p.wipe()
+	}
 }
 
 // enter notes durably that the member takes part in the view's term.

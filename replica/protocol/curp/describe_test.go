@@ -40,6 +40,7 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 		}
 	}
 	add(len(m.Key) > 0, "%s", m.Key)
+	add(c.Stale, "may be stale")
 	if r := c.Request; r != nil {
 		add(true, "%s", describeRequest(r, session))
 		add(c.Sync, "to be synced")

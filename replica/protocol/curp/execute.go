@@ -31,9 +31,10 @@ func (p *Protocol) execute(r *peerv1.Request, replay bool) *unsynced {
 	}
 	key := string(r.Key)
 	e := &peerv1.LogEntry{Term: p.partition.Term, Index: p.log.last() + 1, Key: r.Key, Session: c.Session, Number: c.Number}
+	p.keep(key)
 	answer := p.run(e, r)
 	p.remember(e, c, answer, replay)
-	p.append(e)
+	p.extend(e)
 	u := &unsynced{index: e.Index, answer: answer, blocked: p.touched[key] > p.commit}
 	p.touched[key] = e.Index
 	p.unsynced[idOf(c)] = u

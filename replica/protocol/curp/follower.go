@@ -15,6 +15,7 @@ type follows struct {
 	attached bool             // it agrees with the master of the term
 	waiting  map[string]int   // by key: entries that are not applied
 	lease    protocol.Instant // until then no later master serves, and reads may be answered here (A.1)
+	fresh    protocol.Instant // until then reads that may be stale may be (A.3)
 	copyOp   uint64           // the question for a page that is under way; 0: none
 	copyDue  protocol.Instant
 	fetched  protocol.Instant // when the next page may be asked for
@@ -33,6 +34,7 @@ func (p *Protocol) takeFollower() {
 // beginFollower takes part in the term.
 func (p *Protocol) beginFollower() {
 	p.follower.waits = false
+	p.dropStale()
 	if p.own.Master {
 		p.own.Applied = p.log.last() // a master's state has what it executed
 	}
@@ -88,10 +90,13 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	p.learnCommit(c.Commit)
 	if c.Delegated > 0 {
 		f.lease = max(f.lease, protocol.Instant(c.Wanted).Add(shorter(time.Duration(c.Delegated))))
+		f.fresh = max(f.fresh, protocol.Instant(c.Wanted).Add(shorter(p.options.Lease)-time.Duration(c.Behind)))
 	}
 	f.attached = p.whole()
+	p.noteWhole(c)
 	reply := &peerv1.Curp{
-		Last: p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.options.Lease),
+		WholeTerm: p.own.WholeTerm,
+		Last:      p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.options.Lease),
 	}
 	if p.wantsLease() {
 		reply.Wanted = int64(p.now)
@@ -103,6 +108,14 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		p.sendDurably(from, answer)
 	}
 	p.tickCopy()
+}
+
+// noteWhole takes over up to where the log has all that was to be recovered from which terms.
+func (p *Protocol) noteWhole(c *peerv1.Curp) {
+	if p.whole() && p.own.WholeTerm < c.WholeTerm && p.log.last() >= c.WholeIndex {
+		p.own.WholeTerm, p.own.WholeIndex = c.WholeTerm, c.WholeIndex
+		p.unsaved = true
+	}
 }
 
 // whole reports whether state and log together are those of the master, up to the log's end.

@@ -97,6 +97,9 @@ func (p *Protocol) truncate(index uint64) {
 		p.journal.Delete(logKey(e.Index))
 	}
 	p.log.cut(index)
+	if p.own.WholeIndex > index {
+		p.own.WholeTerm, p.own.WholeIndex = 0, 0 // the master of a later term has not got it from that one
+	}
 	p.unsaved = true
 }
 

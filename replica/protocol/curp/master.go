@@ -24,8 +24,9 @@ type master struct {
 	unsynced map[requestID]*unsynced
 	touched  map[string]uint64 // by key: the last entry about it, as long as that is not synced
 	recent   map[string]uint64 // by key: the last entry about it, of the last ones
-	waiters  []waiter
-	asked    map[questionID]bool // by whom they are waited for
+	durables
+	waiters []waiter
+	asked   map[questionID]bool // by whom they are waited for
 
 	followers []*follower
 	target    uint64           // a sync is in flight up to this entry
@@ -77,6 +78,7 @@ func (p *Protocol) takeMaster() {
 
 // beginMaster takes part in the term.
 func (p *Protocol) beginMaster() {
+	p.dropStale()
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
 	p.asked = map[questionID]bool{}
 	if !p.own.Master {
@@ -87,6 +89,7 @@ func (p *Protocol) beginMaster() {
 	p.enter()
 	p.loadSessions()
 	p.rebuild()
+	p.startDurables()
 	for _, id := range p.partition.Backups {
 		p.followers = append(p.followers, &follower{id: id, backup: true})
 	}

@@ -17,6 +17,7 @@ type Mistakes struct {
 	DropPending           bool // a new master drops what it received and does not know to be synced
 	AnyWitnessLife        bool // recovery takes the data of any life of a witness, such as that of its own term
 	SkipReplay            bool // a new master does not ask the witnesses
+	ReplayRecovered       bool // a new master asks the witnesses of terms, too, that a later term has recovered
 	ServeBeforeSynced     bool // a new master serves before all backups hold what it recovered
 	IgnoreLeases          bool // a new master does not wait for leases that it granted to end
 	ReadWithoutLease      bool // a master reads without a lease
@@ -34,4 +35,7 @@ type Mistakes struct {
 	KeepDelegations       bool // a master goes on in a later term while former backups may still answer reads
 	ServeUncommitted      bool // a master serves in a new term although few may hold its view
 	AnyView               bool // what is said in another view of the same epoch counts
+	StaleUnsynced         bool // a read that may be stale is told what not all backups hold
+	StaleWithoutLease     bool // a master without a lease, or a backup of whatever age, answers reads that may be stale
+	StaleSyncs            bool // for how long a sync has been under way does not count for how stale a read may be
 }

@@ -30,8 +30,8 @@ func (r Role) String() string {
 	return "client"
 }
 
-// DriftBound is how far clocks may be from the true rate, in millionths: what leases rest on, and nothing else does. A
-// lease is counted shorter by whoever holds it, by what two clocks can differ within the bound.
+// DriftBound is how far clocks may be from the true rate, in millionths: what leases rest on, and the age of reads that may be
+// stale, and nothing else does. Both are counted shorter by whoever relies on them, by what two clocks can differ within the bound.
 const DriftBound = 1000
 
 // Defaults of Options.

@@ -5,7 +5,7 @@ func Paths() []string {
 	return []string{
 		"update.fast", "update.synced", "update.rejected", "update.large", "update.retry", "update.duplicate", "update.refused",
 		"update.conflict", "read.master", "read.unsynced", "read.lease", "read.local", "read.local-refused",
-		"sync", "sync.hot", "sync.many", "gc.garbage",
+		"read.stale", "read.stale-local", "read.stale-refused", "sync", "sync.hot", "sync.many", "gc.garbage",
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *schedule) submit(n *node) {
 	op := register.Operation{Key: fmt.Sprint("k", s.draw.IntN(3))}
 	switch k := s.draw.IntN(10); {
 	case k < 4:
-		op.Kind = register.Read
+		op.Kind, op.Stale = register.Read, n.handles%3 == 0
 	case k < 7:
 		s.values++
 		op.Kind, op.Value = register.Write, register.Value(fmt.Sprint("v", s.values))
@@ -233,7 +233,11 @@ func (s *schedule) play(faults int) history.Verdict {
 		}
 		s.run(2 * time.Second)
 	}
-	return history.Check(s.recorder.Operations(), history.Options{Timeout: time.Second, Brief: true})
+	limits := history.Options{Timeout: time.Second, Brief: true}
+	if v := history.Check(s.recorder.Operations(), limits); !v.OK() {
+		return v
+	}
+	return history.CheckStale(s.recorder.Operations(), s.options.StaleBound(), limits)
 }
 
 func tail(text string) string { return text[max(0, len(text)-12000):] }

@@ -10,6 +10,10 @@ import (
 
 // readSomewhere begins a read: here, if this member is a backup beside a witness, else at the master.
 func (p *Protocol) readSomewhere(o *operation) {
+	if o.request.Operation.Stale {
+		p.readStale(o)
+		return
+	}
 	if p.role != Backup || p.client.near == 0 || !p.active() {
 		p.readAtMaster(o)
 		return
@@ -88,7 +92,7 @@ func (p *Protocol) readAtMaster(o *operation) {
 	if p.partition.Master != p.config.Self && o.trips == 0 {
 		o.trips = 1
 	}
-	c := &peerv1.Curp{}
+	c := &peerv1.Curp{Stale: o.request.Operation.Stale}
 	if p.wantsLease() {
 		c.Wanted = int64(p.now)
 	}
@@ -109,6 +113,7 @@ func (p *Protocol) onReadReply(m *peerv1.Message) {
 	if m.Curp.Waited {
 		o.trips++
 	}
+	p.client.seen = max(p.client.seen, m.Curp.Commit)
 	p.config.Took("read.master")
 	p.finish(o, answered(m.Curp.Answer, o.trips, !m.Curp.Waited))
 }
@@ -129,8 +134,11 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	p.readAt = p.now
+	if m.Curp.Stale {
+		p.noting = p.now.Add(keptFor)
+	}
 	p.wants(from, m.Curp.Wanted)
-	if p.now < p.leased() || p.options.Mistakes.ReadWithoutLease {
+	if p.now < p.leased() || p.options.Mistakes.ReadWithoutLease || m.Curp.Stale && p.options.Mistakes.StaleWithoutLease {
 		p.answerRead(from, m)
 		return
 	}
@@ -151,8 +159,15 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 // answerRead tells of a key what can't be lost any more (section 3.2.3): what an unsynced update made of it, after a sync.
 func (p *Protocol) answerRead(from view.MemberID, m *peerv1.Message) {
 	at := p.touched[string(m.Key)]
-	c := &peerv1.Curp{Answer: p.read(m.Key, p.log.last())}
+	c := &peerv1.Curp{Answer: p.read(m.Key, p.log.last()), Commit: max(p.commit, at)}
 	reply := p.message(peerv1.Kind_MASTER_READ_REPLY, m.Op, c)
+	if at > p.commit && m.Curp.Stale {
+		if before := p.durably(m.Key); p.options.Mistakes.StaleUnsynced {
+			at = 0
+		} else if before != nil {
+			c.Answer, c.Commit, at = before, p.commit, 0
+		}
+	}
 	if at > p.commit && !p.options.Mistakes.ReadUnsynced {
 		p.config.Took("read.unsynced")
 		p.whenSynced(at, from, reply)

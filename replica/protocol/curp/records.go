@@ -82,6 +82,11 @@ func (p *Protocol) load(key []byte) register.Versioned {
 	if !ok {
 		return register.Versioned{}
 	}
+	return p.decode(key, raw)
+}
+
+// decode reads a register's record.
+func (p *Protocol) decode(key, raw []byte) register.Versioned {
 	var record peerv1.RegisterRecord
 	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
 		p.fault("the register of %q on disk is damaged: %w", key, err)
@@ -138,6 +143,7 @@ func (p *Protocol) wipe() {
 	}
 	p.log = log{}
 	p.own.Applied, p.own.Commit = 0, 0
+	p.own.WholeTerm, p.own.WholeIndex = 0, 0
 	p.unsaved = true
 }
 

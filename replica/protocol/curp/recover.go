@@ -48,7 +48,7 @@ func (p *Protocol) startRecovery() {
 	}
 	slices.Sort(r.lessees)
 	r.lessees = slices.Compact(r.lessees)
-	r.formers = slices.DeleteFunc(r.formers, p.remembers)
+	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) })
 	if p.options.Mistakes.SkipReplay {
 		r.formers = nil
 	}
@@ -56,6 +56,27 @@ func (p *Protocol) startRecovery() {
 		p.config.Took("recover.begin")
 	}
 	p.recovery = r
+	p.endReplay()
+}
+
+// knows reports whether all that is to be recovered from a former term is here: the master of a later one, perhaps this member, had
+// replayed it, and synced that to it. What witnesses of the term saved beside that has not completed, and must stay out of it: the later
+// term may have told of states without it.
+func (p *Protocol) knows(f view.Former) bool {
+	return f.Term < p.own.WholeTerm && !p.options.Mistakes.ReplayRecovered
+}
+
+// endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term serves: one of
+// them may have to go on from here.
+func (p *Protocol) endReplay() {
+	r := p.recovery
+	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
+		r.formers = r.formers[1:] // without witnesses, everything was synced
+	}
+	if len(r.formers) == 0 && p.own.WholeTerm < p.partition.Term {
+		p.own.WholeTerm, p.own.WholeIndex = p.partition.Term, p.log.last()
+		p.unsaved = true
+	}
 }
 
 // remembers reports whether this member needs no witness to know what completed in a former term: it was the master, and
@@ -70,9 +91,6 @@ func (p *Protocol) tickRecovery() {
 	if r == nil || p.serving || !p.ticked {
 		return
 	}
-	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
-		r.formers = r.formers[1:] // without witnesses, everything was synced
-	}
 	switch {
 	case len(r.formers) > 0:
 		if p.now >= r.due {
@@ -81,6 +99,7 @@ func (p *Protocol) tickRecovery() {
 		}
 	case !p.heldByAll() && !p.options.Mistakes.ServeBeforeSynced:
 		p.sync()
+		p.tellWhole()
 	case p.mayServe(r):
 		if len(p.partition.Formers) > 0 {
 			p.config.Took("recover.end")
@@ -89,10 +108,19 @@ func (p *Protocol) tickRecovery() {
 	}
 }
 
-// heldByAll reports whether all backups of the term hold everything.
+// tellWhole has the backups note that they have all that was to be recovered.
+func (p *Protocol) tellWhole() {
+	for _, f := range p.followers {
+		if f.backup && f.known && !f.whole && !f.flying && (!f.tellingWhole || p.now >= f.due) {
+			p.sendSync(f)
+		}
+	}
+}
+
+// heldByAll reports whether all backups of the term hold everything, and know that what was to be recovered is in it.
 func (p *Protocol) heldByAll() bool {
 	for _, f := range p.followers {
-		if f.backup && (!f.known || f.holds() < p.log.last() || f.lacking) {
+		if f.backup && (!f.known || f.holds() < p.log.last() || f.lacking || !f.whole) {
 			return false
 		}
 	}
@@ -184,6 +212,7 @@ func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
 	}
 	p.replay(s.requests)
 	r.formers, r.sources, r.due = r.formers[1:], nil, 0
+	p.endReplay()
 	p.tickRecovery()
 }
 

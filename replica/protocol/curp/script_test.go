@@ -23,7 +23,7 @@ import (
 //
 //	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual]
 //	                                 unless hold=manual, a master that asks who holds its view hears at once that all do, but for former masters that don't
-//	read a k, write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
+//	read a k [stale], write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
 //	                                 an operation that member a is asked for; at is its issue time, in minutes
 //	deliver [from=a] [to=b] [kind=UPDATE] [count=1] [copy]
 //	                                 the messages that are under way now; copy leaves them to be delivered again
@@ -39,7 +39,7 @@ import (
 //	configure a                      a takes on the newest view: all if none is named
 //	show a                           its part, and its registers
 //	show network
-//	check                            whether what clients saw is linearizable
+//	check                            whether what clients saw is linearizable, and no read that may be stale too old or taken back
 
 // steps are what a script has beside the world.
 type steps struct {
@@ -193,9 +193,14 @@ func (s *steps) command(d *datadriven.TestData) {
 			}
 		}
 	case "check":
-		v := history.Check(s.recorder.Operations(), history.Options{Timeout: time.Minute, Brief: true})
-		s.verdict = v.Outcome
-		s.printf("what clients saw is %s", map[history.Outcome]string{history.Linearizable: "linearizable", history.Violation: "not linearizable"}[v.Outcome])
+		saw, limits := s.recorder.Operations(), history.Options{Timeout: time.Minute, Brief: true}
+		text := map[history.Outcome]string{history.Linearizable: "linearizable", history.Violation: "not linearizable"}
+		s.verdict = history.Check(saw, limits).Outcome
+		if s.verdict == history.Linearizable {
+			s.verdict = history.CheckStale(saw, s.options.StaleBound(), limits).Outcome
+			text[history.Violation] = "linearizable, but for reads that are more stale than they may be, or told of what is lost"
+		}
+		s.printf("what clients saw is %s", text[s.verdict])
 	case "show":
 		s.show(d)
 	default:
@@ -232,7 +237,7 @@ func (s *steps) submit(d *datadriven.TestData) {
 	op := register.Operation{Kind: register.Write, Key: d.CmdArgs[1].Key}
 	switch d.Cmd {
 	case "read":
-		op.Kind = register.Read
+		op.Kind, op.Stale = register.Read, d.HasArg("stale")
 	case "write":
 		op.Value = register.Value(d.CmdArgs[2].Key)
 		switch string(op.Value) {
@@ -358,6 +363,9 @@ func (s *steps) nextView(d *datadriven.TestData) {
 			return
 		}
 	}
+	if d.HasArg("empty") {
+		p.Formers, p.Empty = nil, true
+	}
 	before := s.view
 	s.view.Epoch++
 	s.view.Partitions = []view.Partition{p}
@@ -374,6 +382,9 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	}
 	for _, f := range p.Formers {
 		text += fmt.Sprintf(", recovers term %d", f.Term)
+	}
+	if p.Empty {
+		text += ", empty"
 	}
 	s.printf("%s", text)
 }

@@ -154,7 +154,7 @@ func (p *Protocol) expireSessions() {
 	p.sessions.looked = p.log.last()
 	e := &peerv1.LogEntry{Term: p.partition.Term, Index: p.log.last() + 1}
 	if p.expire(e, p.commit) {
-		p.append(e)
+		p.extend(e)
 	}
 }
 

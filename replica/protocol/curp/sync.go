@@ -17,25 +17,27 @@ const (
 
 // follower is a backup or a learner, as its master knows it.
 type follower struct {
-	id        view.MemberID
-	backup    bool
-	known     bool   // it has said where it is
-	held      uint64 // it holds the log up to here
-	lacking   bool   // but not the state that the log begins with
-	nonce     uint64
-	next      uint64 // what was sent
-	flying    bool   // a message with entries is not answered
-	batch     uint64 // that message
-	op        uint64 // the last message that was sent
-	heard     uint64 // the last one that was answered
-	due       protocol.Instant
-	told      uint64           // the commit that it knows of
-	telling   uint64           // and the one that it was sent
-	lease     protocol.Instant // until then it serves as no later master
-	asked     protocol.Instant
-	wanted    int64 // its clock when it asked for a lease to answer reads
-	wantedAt  protocol.Instant
-	delegated protocol.Instant // until then it may answer reads
+	id           view.MemberID
+	backup       bool
+	known        bool   // it has said where it is
+	held         uint64 // it holds the log up to here
+	lacking      bool   // but not the state that the log begins with
+	whole        bool   // it has noted that what was to be recovered is in it
+	tellingWhole bool   // and was told so
+	nonce        uint64
+	next         uint64 // what was sent
+	flying       bool   // a message with entries is not answered
+	batch        uint64 // that message
+	op           uint64 // the last message that was sent
+	heard        uint64 // the last one that was answered
+	due          protocol.Instant
+	told         uint64           // the commit that it knows of
+	telling      uint64           // and the one that it was sent
+	lease        protocol.Instant // until then it serves as no later master
+	asked        protocol.Instant
+	wanted       int64 // its clock when it asked for a lease to answer reads
+	wantedAt     protocol.Instant
+	delegated    protocol.Instant // until then it may answer reads
 }
 
 // holds is how far a follower could take the master's place.
@@ -91,8 +93,10 @@ func (p *Protocol) sendSync(f *follower) {
 			f.next = e.Index
 		}
 	}
+	c.WholeTerm, c.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
+	f.tellingWhole = c.WholeTerm == p.partition.Term
 	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
-		c.Wanted, c.Delegated = f.wanted, int64(p.leased().Sub(p.now))
+		c.Wanted, c.Delegated, c.Behind = f.wanted, int64(p.leased().Sub(p.now)), int64(p.behind())
 		f.wanted, f.delegated = 0, p.leased()
 	}
 	m := p.message(peerv1.Kind_SYNC, p.op(), c)
@@ -121,7 +125,7 @@ func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 	}
 	c := m.Curp
 	news := !f.known || f.nonce != c.Nonce
-	f.heard, f.known, f.nonce, f.lacking = m.Op, true, c.Nonce, c.Lacking
+	f.heard, f.known, f.nonce, f.lacking, f.whole = m.Op, true, c.Nonce, c.Lacking, c.WholeTerm == p.partition.Term
 	if news || c.Lacking {
 		f.held = c.Last
 	} else {
@@ -203,6 +207,7 @@ func (p *Protocol) advance() {
 
 // synced lets go what waited for the entries behind before, and has the witnesses drop their requests.
 func (p *Protocol) synced(before uint64) {
+	p.executed = p.executed[p.commit-before:]
 	for _, e := range p.log.behind(max(before, p.log.floor)) {
 		if e.Index > p.commit {
 			break
@@ -216,6 +221,9 @@ func (p *Protocol) synced(before uint64) {
 		}
 		if p.touched[key] <= e.Index {
 			delete(p.touched, key)
+			delete(p.before, key)
+		} else {
+			p.passed(e)
 		}
 		if e.Term == p.partition.Term {
 			p.drop(e.Key, id)

@@ -1,5 +1,7 @@
 package gryff
 
+import "github.com/georegister/georegister/replica/protocol/instance"
+
 // Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value
 // has none. docs/protocols.md says what each one breaks.
 type Mistakes struct {
@@ -24,6 +26,25 @@ type Mistakes struct {
 	ResumeAsNew         bool // an rmw that goes on in another view gets a new instance there
 	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
 	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
+
+	// Of Gryff-RSC.
+	DropDependency      bool // an operation neither applies nor carries what its session depends on
+	ApplyAfterAnswer    bool // a member replies to what carries dependencies before it applies them, and before they are durable
+	RMWWithoutWriteBack bool // an rmw is proposed when its coordinator alone holds what its session depends on
+	FenceWithoutQuorum  bool // a fence completes when its coordinator alone holds what its session depends on
+	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its question. Three reads
+	// in a ring are then in no order (testdata/mistakes).
+	AskBesideDependencies bool
+}
+
+// ofRMWs are those of the commands.
+func (m *Mistakes) ofRMWs() instance.Mistakes {
+	return instance.Mistakes{
+		FastOnMerged: m.FastOnMerged, CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
+		OneBallot: m.OneBallot, BaseNotRecovered: m.BaseNotRecovered, ForgetPrevious: m.ForgetPrevious,
+		ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions, OrderBySelf: m.OrderBySelf,
+		ResumeAsNew: m.ResumeAsNew, KeepUnchanged: m.KeepUnchanged, RecoverAsPlain: m.RecoverAsPlain,
+	}
 }
 
 // Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
@@ -34,6 +55,11 @@ func Paths() []string {
 		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
 		"state.installed",
 	}
+}
+
+// PathsRSC lists those of Gryff-RSC: Paths, and what carries dependencies.
+func PathsRSC() []string {
+	return append(Paths(), "read.regular", "dependency.carried", "fence", "read.after", "rmw.after")
 }
 
 // ChangePaths lists those that only a change of the view leads to.

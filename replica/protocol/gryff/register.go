@@ -6,6 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -25,6 +26,11 @@ type operation struct {
 	holders phase.Phase        // reads: who is known to hold chosen, or something newer
 	second  bool               // in the second phase
 	chosen  register.Versioned // read: the largest seen; write: what is written
+
+	after   []*peerv1.Dependency // what it carries
+	rests   uint64               // the journal's mark with which that is durable here; 0: it is
+	backing bool                 // it has a quorum hold that, and has done nothing else yet
+	waited  int                  // round trips for that
 }
 
 func (p *Protocol) begin(r protocol.Request) *operation {
@@ -34,10 +40,11 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 	} else {
 		o = &operation{}
 	}
-	o.request, o.op, o.key = r, p.op(), p.keys.Make(len(r.Operation.Key))
+	o.request, o.op, o.key = r, p.Op(), p.keys.Make(len(r.Operation.Key))
 	copy(o.key, r.Operation.Key)
 	p.inFlight = append(p.inFlight, o)
 	p.operations[o.op] = o
+	p.carry(o)
 	return o
 }
 
@@ -57,18 +64,30 @@ func (p *Protocol) recycle() {
 }
 
 func (p *Protocol) end(o *operation, r register.Result) {
-	o.ended = true
-	delete(p.operations, o.op)
-	if r.Status != register.OK || p.durable(o.key) || p.mistakes.AnswerBeforePersist {
-		p.complete(o.request.Handle, r)
+	p.retire(o)
+	if r.Status != register.OK || p.durable(o.key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist {
+		p.Complete(o.request.Handle, r)
 		return
 	}
-	p.completeDurably(o.request.Handle, r)
+	p.CompleteDurably(o.request.Handle, r)
+}
+
+func (p *Protocol) retire(o *operation) {
+	o.ended = true
+	delete(p.operations, o.op)
 }
 
 // read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
 func (p *Protocol) read(r protocol.Request) {
 	o := p.begin(r)
+	if o.dependsOnOthers() && !p.mistakes.AskBesideDependencies {
+		p.writeBack(o)
+		return
+	}
+	p.readPhase(o)
+}
+
+func (p *Protocol) readPhase(o *operation) {
 	o.chosen = p.load(o.key)
 	p.spread(o, o.asked.AskQuorum(&p.config, p.roster, p.now), peerv1.Kind_READ1)
 	p.decideRead(o)
@@ -83,18 +102,24 @@ func (p *Protocol) write(r protocol.Request) {
 		return
 	}
 	o.chosen.Carstamp = p.load(o.key).Carstamp
-	p.sendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE1))
+	p.SendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE1))
 	p.decideWrite(o)
 }
 
 // ask is the question of the present phase. It is made anew each time: a sent message never changes.
 func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
-	m := p.message(kind, o.op, o.key)
+	m := p.Message(kind, o.op, o.key)
 	if kind != peerv1.Kind_WRITE1 {
-		stamp(m, o.chosen)
+		stamp.Put(m, o.chosen)
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
 			m.Value, m.Same = nil, true // the carstamp alone
 		}
+	}
+	switch {
+	case o.backing:
+		m.Key, m.After = nil, o.after
+	case kind == peerv1.Kind_WRITE1, kind == peerv1.Kind_READ1 && p.mistakes.AskBesideDependencies:
+		m.After = o.after
 	}
 	return m
 }
@@ -103,38 +128,44 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 // it committed on the fast path before the commit is on disk, and if it forgets both, the instance becomes a
 // no-op, whose result nobody may have seen.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
-	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2
-	if own || p.durable(o.key) || p.mistakes.SpreadVolatile {
-		p.sendAll(to, p.ask(o, kind))
+	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2 || o.backing
+	safe := own || p.durable(o.key) || p.mistakes.SpreadVolatile
+	if kind == peerv1.Kind_WRITE2 { // the write rests on what this member, too, holds of its dependencies
+		safe = p.carriedDurably(o)
+	}
+	if safe {
+		p.SendAll(to, p.ask(o, kind))
 		return
 	}
-	p.sendAllDurably(to, p.ask(o, kind))
+	p.SendAllDurably(to, p.ask(o, kind))
 }
 
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
+	durable := p.applyFirst(m)
 	if !m.Same { // the value came along: algorithm 7, line 15
-		p.apply(m.Key, versioned(m))
+		p.apply(m.Key, stamp.Of(m))
 	}
 	held := p.load(m.Key)
-	reply := p.message(peerv1.Kind_READ1_REPLY, m.Op, m.Key)
-	stamp(reply, held)
-	if held.Carstamp == versioned(m).Carstamp {
+	reply := p.Message(peerv1.Kind_READ1_REPLY, m.Op, m.Key)
+	stamp.Put(reply, held)
+	if held.Carstamp == stamp.Of(m).Carstamp {
 		reply.Value, reply.Same = nil, true
 	}
 	// The reply claims that this replica holds the value, so it must be there after a crash.
-	if p.durable(m.Key) || p.mistakes.ReplyVolatile {
-		p.send(from, reply)
+	if durable && p.durable(m.Key) || p.mistakes.ReplyVolatile {
+		p.Send(from, reply)
 	} else {
-		p.sendDurably(from, reply)
+		p.SendDurably(from, reply)
 	}
+	p.applyLast(m)
 }
 
 func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations[m.Op]
-	if o == nil || o.second || o.request.Operation.Kind != register.Read {
+	if o == nil || o.second || o.backing || o.request.Operation.Kind != register.Read {
 		return
 	}
-	got := versioned(m)
+	got := stamp.Of(m)
 	switch got.Carstamp.Compare(o.chosen.Carstamp) {
 	case 1:
 		if m.Same {
@@ -152,7 +183,7 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 }
 
 // decideRead returns the value when a quorum holds it, and otherwise spreads it to those that lack it
-// (algorithm 7, lines 6 to 12).
+// (algorithm 7, lines 6 to 12). In Gryff-RSC the session spreads it, unless it is too large to be carried.
 func (p *Protocol) decideRead(o *operation) {
 	if o.second || !o.asked.Quorum(p.roster, p.config.Self) {
 		return
@@ -164,6 +195,13 @@ func (p *Protocol) decideRead(o *operation) {
 	}
 	if p.mistakes.SkipWriteBack {
 		p.end(o, o.result(1, true))
+		return
+	}
+	if p.regular && o.request.Operation.Regular && len(o.chosen.Value) <= register.MaxDependencyBytes {
+		p.config.Took("read.regular")
+		r := o.result(1, true)
+		r.Depends = true
+		p.end(o, r)
 		return
 	}
 	p.config.Took("read.write-back")
@@ -181,15 +219,21 @@ func (p *Protocol) decideRead(o *operation) {
 
 func (o *operation) result(roundTrips int, fast bool) register.Result {
 	return register.Result{
-		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: roundTrips, Fast: fast,
+		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: o.waited + roundTrips, Fast: fast && o.waited == 0,
 	}
 }
 
 func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
-	// No claim that must hold later: a carstamp that is lost again only makes the write's larger.
-	reply := p.message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
-	stamp(reply, register.Versioned{Carstamp: p.load(m.Key).Carstamp})
-	p.send(from, reply)
+	durable := p.applyFirst(m)
+	reply := p.Message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
+	stamp.Put(reply, register.Versioned{Carstamp: p.load(m.Key).Carstamp})
+	// No claim that must hold later but of what came along: a carstamp that is lost again only makes the write's larger.
+	if durable {
+		p.Send(from, reply)
+	} else {
+		p.SendDurably(from, reply)
+	}
+	p.applyLast(m)
 }
 
 func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
@@ -197,7 +241,7 @@ func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
 	if o == nil || o.second || o.request.Operation.Kind != register.Write {
 		return
 	}
-	if got := versioned(m).Carstamp; o.chosen.Carstamp.Less(got) {
+	if got := stamp.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
 		o.chosen.Carstamp = got
 	}
 	o.asked.Answer(p.roster, from)
@@ -224,23 +268,27 @@ func (p *Protocol) update(o *operation, c register.Carstamp) {
 	p.apply(o.key, o.chosen)
 	p.config.Took("write")
 	o.asked.Restart()
-	p.sendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE2))
+	p.spread(o, o.asked.AskQuorum(&p.config, p.roster, p.now), peerv1.Kind_WRITE2)
 	p.decideUpdate(o)
 }
 
 // onUpdate handles Read2 and Write2 alike (algorithm 2).
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
-	p.apply(m.Key, versioned(m))
+	if len(m.After) > 0 {
+		p.onDependencies(from, m)
+		return
+	}
+	p.apply(m.Key, stamp.Of(m))
 	kind := peerv1.Kind_READ2_REPLY
 	if m.Kind == peerv1.Kind_WRITE2 {
 		kind = peerv1.Kind_WRITE2_REPLY
 	}
-	p.sendDurably(from, p.message(kind, m.Op, nil))
+	p.SendDurably(from, p.Message(kind, m.Op, nil))
 }
 
 func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations[m.Op]
-	if o == nil || !o.second {
+	if o == nil || !o.second && !o.backing {
 		return
 	}
 	o.asked.Answer(p.roster, from)
@@ -249,6 +297,10 @@ func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
 
 func (p *Protocol) decideUpdate(o *operation) {
 	if !o.asked.Quorum(p.roster, p.config.Self) {
+		return
+	}
+	if o.backing {
+		p.wroteBack(o)
 		return
 	}
 	if o.request.Operation.Kind == register.Write {
@@ -277,7 +329,7 @@ func (p *Protocol) tickOperation(o *operation) {
 
 func (o *operation) kind() peerv1.Kind {
 	switch {
-	case o.request.Operation.Kind == register.Read && o.second:
+	case o.request.Operation.Kind == register.Read && o.second, o.backing:
 		return peerv1.Kind_READ2
 	case o.request.Operation.Kind == register.Read:
 		return peerv1.Kind_READ1

@@ -9,6 +9,13 @@ import (
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gryff.Factory) }
 
+func TestScriptsRSC(t *testing.T) { script.Run(t, "testdata/rsc", gryff.FactoryRSC) }
+
+// TestThreeReadsInARing shows, step by step, that what the paper says of reads lets three sessions see three writes in no order.
+func TestThreeReadsInARing(t *testing.T) {
+	script.Run(t, "testdata/mistakes/AskBesideDependencies.txt", gryff.FactoryRSCWith(gryff.Mistakes{AskBesideDependencies: true}))
+}
+
 // TestMistakesInChanges shows, step by step, how those mistakes let members disagree: each needs a change of the view
 // that goes on while some of them are cut off.
 func TestMistakesInChanges(t *testing.T) {

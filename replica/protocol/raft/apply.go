@@ -45,7 +45,7 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 		}
 		entry := &peerv1.RaftEntry{}
 		if err := entry.UnmarshalVT(e.GetData()); err != nil {
-			p.fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
+			p.Fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
 			return
 		}
 		state.Epoch = max(state.Epoch, entry.Epoch)
@@ -127,7 +127,7 @@ func (p *Protocol) execute(state *peerv1.KeyState, c *peerv1.Command, at registe
 	})
 	if err != nil {
 		// The others know the function: going on without it would be another history.
-		p.fault("execute an rmw of the log: %w", err)
+		p.Fault("execute an rmw of the log: %w", err)
 		return &peerv1.Answer{Refused: err.Error()}
 	}
 	next := &peerv1.RegisterRecord{Timestamp: at.Timestamp, Rmws: at.RMWs, Present: current.GetPresent(), Value: current.GetValue()}
@@ -196,7 +196,7 @@ func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
 	state := &peerv1.KeyState{}
 	if raw, ok := p.journal.Get(p.lookup(key)); ok {
 		if err := state.UnmarshalVT(raw); err != nil {
-			p.fault("the state of %q on disk is damaged: %w", key, err)
+			p.Fault("the state of %q on disk is damaged: %w", key, err)
 		}
 	}
 	return state
@@ -205,7 +205,7 @@ func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
 func (p *Protocol) putState(key []byte, state *peerv1.KeyState) {
 	raw, err := state.MarshalVT()
 	if err != nil {
-		p.fault("encode the state of %q: %w", key, err)
+		p.Fault("encode the state of %q: %w", key, err)
 		return
 	}
 	p.journal.Put(p.recordKey(key), raw)
@@ -223,7 +223,7 @@ func (p *Protocol) recordKey(key []byte) []byte {
 func (p *Protocol) merge(key, raw []byte) {
 	theirs := &peerv1.KeyState{}
 	if err := theirs.UnmarshalVT(raw); err != nil {
-		p.fault("a transferred state of %q is damaged: %w", key, err)
+		p.Fault("a transferred state of %q is damaged: %w", key, err)
 		return
 	}
 	if p.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > p.loadState(key).GetPrevious().GetTimestamp() {

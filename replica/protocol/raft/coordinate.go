@@ -36,7 +36,7 @@ func (p *Protocol) begin(r protocol.Request) {
 	o := &operation{request: r}
 	if done := r.Resume.Carstamp; r.Operation.Kind != register.Read && !done.IsZero() && !p.mistakes.ResumeAsNew {
 		if done.Writer != p.author {
-			p.complete(r.Handle, register.Result{Status: register.Unknown, Message: "the disk that knew of the operation is lost; it may have taken effect"})
+			p.Complete(r.Handle, register.Result{Status: register.Unknown, Message: "the disk that knew of the operation is lost; it may have taken effect"})
 			return
 		}
 		p.config.Took(pathResumed)
@@ -87,11 +87,11 @@ func (p *Protocol) hand() {
 		case o.reads() && p.elect.leads:
 			p.read.asked = append(p.read.asked, reader{p.config.Self, o.number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.request.Operation.Key)})
 		case o.reads():
-			m := p.message(peerv1.Kind_RAFT_READ, o.number)
+			m := p.Message(peerv1.Kind_RAFT_READ, o.number)
 			if p.extension != nil {
 				m.Key = []byte(o.request.Operation.Key)
 			}
-			p.send(p.elect.lead, m)
+			p.Send(p.elect.lead, m)
 		default:
 			c := o.command.CloneVT() // what was sent never changes
 			c.FirstIncomplete = first
@@ -115,14 +115,14 @@ func (p *Protocol) hand() {
 
 // forward sends commands to the leader.
 func (p *Protocol) forward(commands []*peerv1.RaftCommand) {
-	m := p.message(peerv1.Kind_RAFT_PROPOSE, 0)
+	m := p.Message(peerv1.Kind_RAFT_PROPOSE, 0)
 	raw, err := (&peerv1.RaftProposal{Commands: commands}).MarshalVT()
 	if err != nil {
-		p.fault("encode commands: %w", err)
+		p.Fault("encode commands: %w", err)
 		return
 	}
 	m.Raft = raw
-	p.send(p.elect.lead, m)
+	p.Send(p.elect.lead, m)
 }
 
 // batchBytes bounds the commands of one entry, but for the last of them.
@@ -211,7 +211,7 @@ func (p *Protocol) finishAt(o *operation, index uint64, r register.Result) {
 func (p *Protocol) finish(o *operation, r register.Result) {
 	r.RoundTrips = p.trips(o)
 	p.forget(o)
-	p.complete(o.request.Handle, r)
+	p.Complete(o.request.Handle, r)
 }
 
 func (p *Protocol) forget(o *operation) {

@@ -100,7 +100,7 @@ func (p *Protocol) tickElection() {
 			e.attempts++
 			e.wait(p)
 			if err := p.node.Campaign(); err != nil {
-				p.fault("call for an election: %w", err)
+				p.Fault("call for an election: %w", err)
 			}
 		}
 		return

@@ -54,7 +54,7 @@ func (p *Protocol) appended(entries []*raftpb.Entry) {
 			continue
 		}
 		if err := entry.UnmarshalVT(e.GetData()); err != nil {
-			p.fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
+			p.Fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
 			return
 		}
 		p.extension.Appended(e.GetIndex(), entry)
@@ -103,10 +103,10 @@ func (p *Protocol) Answer(number uint64, a *peerv1.Answer, mark uint64) {
 	r.RoundTrips, r.Fast = min(1, p.config.View.Size()-1), true
 	p.forget(o)
 	if p.journal.Survives(mark) {
-		p.complete(o.request.Handle, r)
+		p.Complete(o.request.Handle, r)
 		return
 	}
-	p.effects.completeDurably.Add(protocol.Completion{Handle: o.request.Handle, Result: r})
+	p.CompleteDurably(o.request.Handle, r)
 }
 
 // Recover proposes the entry with which a leader has recovered, and reports whether the node took it.
@@ -124,17 +124,10 @@ func (p *Protocol) Hand(commands []*peerv1.RaftCommand) {
 	}
 }
 
-// Message begins a message, which never changes once it is sent.
-func (p *Protocol) Message(kind peerv1.Kind, op uint64) *peerv1.Message { return p.message(kind, op) }
-
-// Send sends a message at once, and SendDurably once everything that was put into the journal so far is durable.
-func (p *Protocol) Send(to view.MemberID, m *peerv1.Message) { p.send(to, m) }
-
-// SendDurably is described at Send.
-func (p *Protocol) SendDurably(to view.MemberID, m *peerv1.Message) { p.sendDurably(to, m) }
-
-// Fault stops the member.
-func (p *Protocol) Fault(format string, args ...any) { p.fault(format, args...) }
+// Message begins a message, which never changes once it is sent. No message of Raft has a key.
+func (p *Protocol) Message(kind peerv1.Kind, op uint64) *peerv1.Message {
+	return p.Outbox.Message(kind, op, nil)
+}
 
 // stamp is the carstamp that clients see. An extension that tells of it before the log has its place goes by the number of
 // commands on the key: it is the same wherever the command comes to be in the log.

@@ -50,7 +50,7 @@ func newLog(p *Protocol) *log {
 		}
 		e := &raftpb.Entry{}
 		if err := proto.Unmarshal(raw, e); err != nil || e.GetIndex() != l.last()+1 {
-			p.fault("entry %d of the log on disk is damaged: %v", l.last()+1, err)
+			p.Fault("entry %d of the log on disk is damaged: %v", l.last()+1, err)
 			return false
 		}
 		l.add(e, len(raw))
@@ -90,7 +90,7 @@ func (l *log) append(entries []*raftpb.Entry) {
 	for _, e := range entries {
 		raw, err := proto.Marshal(e)
 		if err != nil {
-			l.p.fault("encode an entry of the log: %w", err)
+			l.p.Fault("encode an entry of the log: %w", err)
 			return
 		}
 		l.p.journal.Put(l.key(e.GetIndex()), raw)
@@ -245,7 +245,7 @@ func (p *Protocol) loadRecord(kind byte, r record) bool {
 	raw, ok := p.journal.Get([]byte{kind})
 	if ok {
 		if err := r.UnmarshalVT(raw); err != nil {
-			p.fault("record %q on disk is damaged: %w", kind, err)
+			p.Fault("record %q on disk is damaged: %w", kind, err)
 		}
 	}
 	return ok
@@ -254,7 +254,7 @@ func (p *Protocol) loadRecord(kind byte, r record) bool {
 func (p *Protocol) putRecord(kind byte, r record) {
 	raw, err := r.MarshalVT()
 	if err != nil {
-		p.fault("encode record %q: %w", kind, err)
+		p.Fault("encode record %q: %w", kind, err)
 		return
 	}
 	p.journal.Put([]byte{kind}, raw)

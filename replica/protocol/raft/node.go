@@ -46,7 +46,7 @@ func (p *Protocol) stopped() {
 	switch what := recover().(type) {
 	case nil:
 	case impossible:
-		p.fault("the library stopped: %s", string(what))
+		p.Fault("the library stopped: %s", string(what))
 	default:
 		panic(what)
 	}
@@ -60,7 +60,7 @@ func (p *Protocol) restart() {
 		PreVote: true, DisableProposalForwarding: true, Logger: silent{},
 	})
 	if err != nil {
-		p.fault("start a node: %w", err)
+		p.Fault("start a node: %w", err)
 		return
 	}
 	p.node = node
@@ -116,7 +116,7 @@ func (p *Protocol) knowsMe(m *peerv1.Message) bool {
 // drain does what the node asks for, until it asks for nothing.
 func (p *Protocol) drain() {
 	defer p.stopped()
-	for p.effects.fault == nil {
+	for p.Err() == nil {
 		p.hand()
 		if !p.node.HasReady() {
 			break
@@ -154,10 +154,10 @@ func (p *Protocol) handle(rd lib.Ready) {
 func (p *Protocol) emit(r *raftpb.Message) {
 	raw, err := proto.Marshal(r)
 	if err != nil {
-		p.fault("encode a message: %w", err)
+		p.Fault("encode a message: %w", err)
 		return
 	}
-	m := p.message(peerv1.Kind_RAFT, 0)
+	m := p.Message(peerv1.Kind_RAFT, 0)
 	m.Raft = raw
 	to, told := view.MemberID(r.GetTo()), r.GetCommit()
 	switch r.GetType() {
@@ -168,16 +168,16 @@ func (p *Protocol) emit(r *raftpb.Message) {
 		if !r.GetReject() {
 			p.elect.grant(p)
 		}
-		p.sendDurably(to, m)
+		p.SendDurably(to, m)
 		return
 	default:
-		p.sendDurably(to, m)
+		p.SendDurably(to, m)
 		return
 	}
 	if told <= p.log.durable() {
-		p.send(to, m)
+		p.Send(to, m)
 	} else {
-		p.sendDurably(to, m)
+		p.SendDurably(to, m)
 	}
 }
 
@@ -211,7 +211,7 @@ func (p *Protocol) propose(commands []*peerv1.RaftCommand) bool {
 func (p *Protocol) proposeEntry(entry *peerv1.RaftEntry) bool {
 	raw, err := entry.MarshalVT()
 	if err != nil {
-		p.fault("encode an entry: %w", err)
+		p.Fault("encode an entry: %w", err)
 		return false
 	}
 	return p.node.Propose(raw) == nil

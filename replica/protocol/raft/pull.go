@@ -60,12 +60,12 @@ func (p *Protocol) askPage() {
 	q.due = p.now.Add(p.config.Retry << min(q.vain, 2))
 	raw, err := (&peerv1.RaftPull{After: q.after, Above: q.above, Least: q.least}).MarshalVT()
 	if err != nil {
-		p.fault("encode a question for a page: %w", err)
+		p.Fault("encode a question for a page: %w", err)
 		return
 	}
-	m := p.message(peerv1.Kind_RAFT_PULL, q.op)
+	m := p.Message(peerv1.Kind_RAFT_PULL, q.op)
 	m.Raft = raw
-	p.send(q.from, m)
+	p.Send(q.from, m)
 }
 
 func (p *Protocol) tickPull() {
@@ -104,7 +104,7 @@ func (p *Protocol) onPull(from view.MemberID, m *peerv1.Message) {
 		page.Until = append(page.Until[:0], key[1:]...)
 		state := &peerv1.KeyState{}
 		if err := state.UnmarshalVT(raw); err != nil {
-			p.fault("the state of %q on disk is damaged: %w", key[1:], err)
+			p.Fault("the state of %q on disk is damaged: %w", key[1:], err)
 			return false
 		}
 		if state.GetPrevious().GetTimestamp() > asked.Above {
@@ -115,12 +115,12 @@ func (p *Protocol) onPull(from view.MemberID, m *peerv1.Message) {
 	})
 	raw, err := page.MarshalVT()
 	if err != nil {
-		p.fault("encode a page: %w", err)
+		p.Fault("encode a page: %w", err)
 		return
 	}
-	reply := p.message(peerv1.Kind_EXECUTED, m.Op)
+	reply := p.Message(peerv1.Kind_EXECUTED, m.Op)
 	reply.Raft = raw
-	p.sendDurably(from, reply)
+	p.SendDurably(from, reply)
 }
 
 // onExecuted takes a page, or what a newcomer asked for.

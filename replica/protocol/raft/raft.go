@@ -10,7 +10,6 @@
 package raft
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
@@ -36,6 +36,7 @@ var defaultTuning = Tuning{Entries: 8192, Bytes: 16 << 20}
 
 // Protocol is one member's part of Raft, for one shard.
 type Protocol struct {
+	*outbox.Outbox
 	config   protocol.Config
 	roster   *phase.Roster
 	journal  *protocol.Journal
@@ -64,17 +65,8 @@ type Protocol struct {
 	byNumber   map[uint64]*operation
 	proposals  []*peerv1.RaftCommand // handed to this member as the leader, until Ready
 
-	effects  effects
-	scratch  []byte
-	messages slab.Of[peerv1.Message]
-	keys     slab.Bytes
-}
-
-// effects is what Ready hands over, but for the journal's batch.
-type effects struct {
-	send, sendDurably         slab.List[protocol.Envelope]
-	complete, completeDurably slab.List[protocol.Completion]
-	fault                     error
+	scratch []byte
+	keys    slab.Bytes
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -100,6 +92,7 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 // prepare loads a member's part, which has no node yet.
 func prepare(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes) *Protocol {
 	p := &Protocol{
+		Outbox: outbox.New("raft", 0, journal), // its questions have numbers of their own
 		config: config, roster: roster, journal: journal, mistakes: mistakes, tuning: tuning,
 		author:     register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0),
 		draws:      config.Seed,
@@ -107,6 +100,7 @@ func prepare(config protocol.Config, journal *protocol.Journal, roster *phase.Ro
 		byNumber:   map[uint64]*operation{},
 		known:      make([]view.Incarnation, config.View.Size()),
 	}
+	p.AckBeforePersist = mistakes.AckBeforePersist
 	p.log = newLog(p)
 	p.loadApplied()
 	return p
@@ -117,12 +111,12 @@ func (p *Protocol) Submit(r protocol.Request) {
 	switch r.Operation.Kind {
 	case register.RMW:
 		if err := p.config.Functions.Check(r.Operation.Call); err != nil {
-			p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+			p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
 			return
 		}
 	case register.Read, register.Write:
 	default:
-		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+		p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
 		return
 	}
 	p.begin(r)
@@ -176,13 +170,7 @@ func (p *Protocol) Ready() protocol.Effects {
 		p.recount()
 		p.drain()
 	}
-	e := protocol.Effects{
-		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
-		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
-		Fault: p.effects.fault,
-	}
-	p.effects.fault = nil
-	return e
+	return p.Outbox.Ready()
 }
 
 // Pace implements member.Inner.
@@ -212,43 +200,13 @@ func (p *Protocol) recount() {
 	}
 }
 
-// message begins a message, which never changes once it is sent.
-func (p *Protocol) message(kind peerv1.Kind, op uint64) *peerv1.Message {
-	m := p.messages.New()
-	m.Kind, m.Op = kind, op
-	return m
-}
-
-func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
-	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
-}
-
-// sendDurably sends once everything that was put into the journal so far is durable.
-func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
-	if p.mistakes.AckBeforePersist {
-		p.send(to, m)
-		return
-	}
-	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
-}
-
-func (p *Protocol) complete(handle uint64, r register.Result) {
-	p.effects.complete.Add(protocol.Completion{Handle: handle, Result: r})
-}
-
 // completeAt completes what rests on the log up to an index: this member is one of those that hold it.
 func (p *Protocol) completeAt(index uint64, handle uint64, r register.Result) {
 	if p.log.durable() >= index || p.mistakes.AckBeforePersist {
-		p.complete(handle, r)
+		p.Complete(handle, r)
 		return
 	}
-	p.effects.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
-}
-
-func (p *Protocol) fault(format string, args ...any) {
-	if p.effects.fault == nil {
-		p.effects.fault = fmt.Errorf("raft: "+format, args...)
-	}
+	p.CompleteDurably(handle, r)
 }
 
 // draw is a duration below d, from the seed that the world lent (splitmix64).

@@ -75,12 +75,12 @@ func (p *Protocol) tellIndex(r reader, index uint64) {
 		p.confirmRead(r.op, index)
 		return
 	}
-	m := p.message(r.answer, r.op)
+	m := p.Message(r.answer, r.op)
 	m.Timestamp = index
 	if index <= p.log.durable() {
-		p.send(r.from, m)
+		p.Send(r.from, m)
 	} else {
-		p.sendDurably(r.from, m)
+		p.SendDurably(r.from, m)
 	}
 }
 

@@ -30,7 +30,7 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 		p.lastNumber++
 		p.join.op = p.lastNumber
 		for _, id := range p.others() {
-			p.send(id, p.message(peerv1.Kind_RAFT_SETTLE, p.join.op))
+			p.Send(id, p.Message(peerv1.Kind_RAFT_SETTLE, p.join.op))
 		}
 	}
 	return false
@@ -72,7 +72,7 @@ func (p *Protocol) Adopt(key, value []byte) {
 	case kind == hardRecord:
 		theirs := &peerv1.RaftHard{}
 		if err := theirs.UnmarshalVT(value); err != nil {
-			p.fault("a transferred term is damaged: %w", err)
+			p.Fault("a transferred term is damaged: %w", err)
 		} else if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
 			p.log.promise(theirs.Term, uint64(p.config.Self), 0)
 			p.restart()
@@ -80,7 +80,7 @@ func (p *Protocol) Adopt(key, value []byte) {
 	case kind == appliedRecord:
 		theirs := &peerv1.RaftApplied{}
 		if err := theirs.UnmarshalVT(value); err != nil {
-			p.fault("a transferred state of the log is damaged: %w", err)
+			p.Fault("a transferred state of the log is damaged: %w", err)
 			return
 		}
 		// All sources that were read to the end have at least the state of the one that was behind.

@@ -52,7 +52,7 @@ func (p packet) String() string {
 func describeMessage(m *peerv1.Message) string {
 	var parts []string
 	if m.Kind != peerv1.Kind_KIND_UNSPECIFIED { // an instance's record is a message without a kind
-		parts = append(parts, m.Kind.String())
+		parts = append(parts, kindName(m))
 	}
 	if m.Op != 0 {
 		parts = append(parts, operationName(m.Op))
@@ -65,10 +65,24 @@ func describeMessage(m *peerv1.Message) string {
 		parts = append(parts, describeCURPRaft(m))
 	case m.Same:
 		parts = append(parts, "same, at "+tag)
+	case m.Kind == peerv1.Kind_READ2 && len(m.After) > 0:
 	case carriesValue(m.Kind) || m.Present:
 		parts = append(parts, "= "+valueName(m.Present, m.Value)+" at "+tag)
 	case tag != "0" || m.Kind == peerv1.Kind_WRITE1_REPLY:
 		parts = append(parts, "at "+tag)
+	}
+	if len(m.After) > 0 {
+		parts = append(parts, "after "+describeAfter(m.After))
+	}
+	if m.Gus != nil {
+		if text := describeGus(m.Gus, m.Timestamp, m.Writer); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if m.RmwPaxos != nil {
+		if text := describePaxos(m.RmwPaxos); text != "" {
+			parts = append(parts, text)
+		}
 	}
 	if m.Instance != nil {
 		parts = append(parts, describeInstance(m.Instance))
@@ -107,8 +121,14 @@ func carriesValue(k peerv1.Kind) bool {
 	return false
 }
 
+// instanceName is the writer's name, with the lane if it is not the first, and the number.
 func instanceName(id *peerv1.InstanceID) string {
-	return fmt.Sprintf("%s#%d", writerName(register.Writer(id.GetWriter())), id.GetNumber())
+	w := register.Writer(id.GetWriter())
+	name := writerName(w)
+	if w.Boot() == 1 {
+		name = fmt.Sprintf("%s.%d.1", memberName(view.MemberID(w.Member())), w.Incarnation())
+	}
+	return fmt.Sprintf("%s#%d", name, id.GetNumber())
 }
 
 func describeInstance(i *peerv1.Instance) string {
@@ -120,11 +140,7 @@ func describeInstance(i *peerv1.Instance) string {
 		parts = append(parts, fmt.Sprintf("ballot=%d accepted=%d", i.Ballot, i.AcceptedBallot))
 	}
 	for _, c := range i.Commands {
-		var args []string
-		for _, a := range c.Args {
-			args = append(args, string(a))
-		}
-		parts = append(parts, fmt.Sprintf("%s(%s)", c.Function, strings.Join(args, ", ")))
+		parts = append(parts, describeOrdered(c))
 	}
 	if len(i.Deps) > 0 {
 		var deps []string
@@ -132,6 +148,9 @@ func describeInstance(i *peerv1.Instance) string {
 			deps = append(deps, instanceName(d))
 		}
 		parts = append(parts, "deps="+strings.Join(deps, ","))
+	}
+	if i.Seq > 0 {
+		parts = append(parts, fmt.Sprintf("seq=%d", i.Seq))
 	}
 	if i.Unchanged {
 		parts = append(parts, "unchanged")
@@ -143,6 +162,21 @@ func describeInstance(i *peerv1.Instance) string {
 		parts = append(parts, "state="+describeState(i.State))
 	}
 	return "[" + strings.Join(parts, " ") + "]"
+}
+
+// describeOrdered shows a command of an instance.
+func describeOrdered(c *peerv1.Command) string {
+	switch c.Kind {
+	case peerv1.CommandKind_READ_COMMAND:
+		return "read"
+	case peerv1.CommandKind_WRITE_COMMAND:
+		return "write(" + valueName(c.Present, c.Value) + ")"
+	}
+	var args []string
+	for _, a := range c.Args {
+		args = append(args, string(a))
+	}
+	return fmt.Sprintf("%s(%s)", c.Function, strings.Join(args, ", "))
 }
 
 func describeAnswer(a *peerv1.Answer) string {
@@ -229,6 +263,16 @@ func describeRecord(key, value []byte) string {
 		if r.UnmarshalVT(value) == nil {
 			return fmt.Sprintf("%s = %s", name, describeRegister(&r))
 		}
+	case 'u':
+		var r peerv1.GusRecord
+		if r.UnmarshalVT(value) == nil {
+			return fmt.Sprintf("%s = %s", name, describeGusRecord(&r))
+		}
+	case 'p':
+		var r peerv1.RMWPaxosRecord
+		if r.UnmarshalVT(value) == nil {
+			return fmt.Sprintf("%s = %s", name, describePaxosRecord(&r))
+		}
 	case 'm':
 		if name == "t" {
 			var r peerv1.TransferRecord
@@ -274,9 +318,14 @@ func describeKey(key []byte) string {
 func describeOperation(op register.Operation) string {
 	switch op.Kind {
 	case register.Read:
+		if op.Regular {
+			return "regular read " + op.Key
+		}
 		return "read " + op.Key
 	case register.Write:
 		return fmt.Sprintf("write %s = %s", op.Key, valueName(op.Value.Present(), op.Value))
+	case register.Fence:
+		return "fence"
 	}
 	var args []string
 	for _, a := range op.Call.Args {
@@ -292,6 +341,7 @@ func (w *world) describeCompletion(c protocol.Completion) string {
 	switch {
 	case r.Status != register.OK:
 		text += ": " + r.Message
+	case w.operations[c.Handle-1].Kind == register.Fence:
 	case w.operations[c.Handle-1].Kind == register.Write:
 		text += ", at " + tag
 	default:
@@ -304,6 +354,9 @@ func (w *world) describeCompletion(c protocol.Completion) string {
 	}
 	if r.Fast {
 		text += ", fast"
+	}
+	if r.Depends {
+		text += ", depended on"
 	}
 	return text
 }

@@ -4,8 +4,10 @@
 // Members are a, b, c and so on. The commands:
 //
 //	cluster n=3 [disk=manual]        members, with batches that are durable at once, or when a script says
-//	read a k, write a k v, delete a k, rmw a k add.v1 args=(1) [session=7 number=1]
-//	                                 an operation that member a coordinates; [deadline=1s] from now
+//	read a k, write a k v, delete a k, rmw a k add.v1 args=(1)
+//	                                 an operation that member a coordinates; [session=7 number=1] [deadline=1s] from now
+//	read a k regular, fence a        a read that may be regular, and a fence; each of the five may come [after=(1,3)], after what
+//	                                 those operations returned
 //	deliver [from=a] [to=b] [kind=READ1] [count=1] [copy]
 //	                                 the messages that are under way now; copy leaves them to be delivered again
 //	deliver all [not=a]              and those that follow, until none is left; not=a leaves what a sends or gets
@@ -65,7 +67,7 @@ func (w *world) command(d *datadriven.TestData) error {
 		return fmt.Errorf("a script begins with cluster")
 	}
 	switch d.Cmd {
-	case "read", "write", "delete", "rmw":
+	case "read", "write", "delete", "rmw", "fence":
 		return w.submit(d)
 	case "deliver", "drop":
 		return w.network(d)
@@ -155,13 +157,17 @@ func (w *world) submit(d *datadriven.TestData) error {
 		}
 	}
 	need := map[string]int{"read": 1, "delete": 1, "write": 2, "rmw": 2}[d.Cmd]
-	if len(words) != need {
+	regular := d.Cmd == "read" && len(words) == 2 && words[1] == "regular"
+	if len(words) != need && !regular {
 		return fmt.Errorf("%s takes a member and %d words, not %d", d.Cmd, need, len(words))
 	}
+	words = append(words, "") // a fence has no key
 	op := register.Operation{Key: words[0]}
 	switch d.Cmd {
+	case "fence":
+		op.Kind = register.Fence
 	case "read":
-		op.Kind = register.Read
+		op.Kind, op.Regular = register.Read, regular
 	case "delete":
 		op.Kind = register.Write
 	case "write":
@@ -175,11 +181,14 @@ func (w *world) submit(d *datadriven.TestData) error {
 				}
 			}
 		}
-		d.MaybeScanArgs(w.t, "session", &op.ID.Session)
-		d.MaybeScanArgs(w.t, "number", &op.ID.Number)
-		if op.ID.Session != 0 {
-			op.ID.FirstIncomplete, op.ID.IssuedAt = op.ID.Number, 1
-		}
+	}
+	d.MaybeScanArgs(w.t, "session", &op.ID.Session)
+	d.MaybeScanArgs(w.t, "number", &op.ID.Number)
+	if op.ID.Session != 0 {
+		op.ID.FirstIncomplete, op.ID.IssuedAt = op.ID.Number, 1
+	}
+	if op.After, err = w.after(d); err != nil {
+		return err
 	}
 	if n.member == nil {
 		return fmt.Errorf("%s is down", n.name)

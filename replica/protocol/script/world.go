@@ -29,9 +29,10 @@ type world struct {
 	packets    []packet  // under way, as sent
 	manual     bool      // batches become durable only by command
 	now        protocol.Instant
-	starts     uint64               // of processes
-	operations []register.Operation // submitted so far; a handle is a position from 1
-	t          *testing.T           // of the present command
+	starts     uint64                         // of processes
+	operations []register.Operation           // submitted so far; a handle is a position from 1
+	returned   map[uint64]register.Dependency // by handle: the register as an operation returned it
+	t          *testing.T                     // of the present command
 	out        strings.Builder
 }
 
@@ -112,7 +113,7 @@ func (w *world) deliver(p packet) {
 		w.printf("lost, %s is down: %s", n.name, p)
 		return
 	}
-	w.printf("%s <- %s: %s", n.name, memberName(p.from), p.message.Kind)
+	w.printf("%s <- %s: %s", n.name, memberName(p.from), kindName(p.message))
 	n.member.Receive(p.from, p.message)
 	w.ready(n)
 }
@@ -183,6 +184,7 @@ func (w *world) release(n *node, send []protocol.Envelope, complete []protocol.C
 	}
 	for _, c := range complete {
 		w.printf("%s: %s", n.name, w.describeCompletion(c))
+		w.remember(c)
 	}
 }
 

@@ -19,8 +19,8 @@ const (
 	batchAnswerBytes = 1 << 20        // the same for all answers of an instance together
 )
 
-// forgotten stands for an answer that is not kept.
-var forgotten = &peerv1.Answer{Expired: true}
+// Forgotten stands for an answer that is not kept.
+var Forgotten = &peerv1.Answer{Expired: true}
 
 // Recall returns the answer that a command already got, or nil if it is new. A command that may be a
 // duplicate of something forgotten is not executed.
@@ -31,7 +31,7 @@ func Recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 	at := sessionAt(state, c.Session)
 	if at < 0 {
 		if state.Horizon != 0 && !after(c.IssuedAt, c.Session, state.Horizon, state.HorizonSession) {
-			return forgotten
+			return Forgotten
 		}
 		return nil
 	}
@@ -42,7 +42,7 @@ func Recall(state *peerv1.KeyState, c *peerv1.Command) *peerv1.Answer {
 		}
 	}
 	if c.Number < s.FirstIncomplete {
-		return forgotten
+		return Forgotten
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func Remember(state *peerv1.KeyState, c *peerv1.Command, answer *peerv1.Answer) 
 		state.Sessions = append(state.Sessions, &peerv1.Session{Session: c.Session})
 	}
 	if len(answer.Value) > answerBytes {
-		answer = forgotten
+		answer = Forgotten
 	}
 	old := state.Sessions[at]
 	s := &peerv1.Session{
@@ -129,5 +129,5 @@ func Bounded(answers []*peerv1.Answer) []*peerv1.Answer {
 	if size <= batchAnswerBytes {
 		return answers
 	}
-	return slices.Repeat([]*peerv1.Answer{forgotten}, len(answers))
+	return slices.Repeat([]*peerv1.Answer{Forgotten}, len(answers))
 }

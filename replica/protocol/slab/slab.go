@@ -83,3 +83,23 @@ func (l *List[T]) Take() []T {
 	l.items = l.items[n:]
 	return taken
 }
+
+// Keys makes keys of a journal: a byte that says of what, and what it is about.
+type Keys struct {
+	Bytes
+	scratch []byte
+}
+
+// Record is for Put, whose journal keeps it.
+func (s *Keys) Record(kind byte, about []byte) []byte {
+	b := s.Make(1 + len(about))
+	b[0] = kind
+	copy(b[1:], about)
+	return b
+}
+
+// Lookup is Record for asking the journal, in memory that the next Lookup uses again.
+func (s *Keys) Lookup(kind byte, about []byte) []byte {
+	s.scratch = append(append(s.scratch[:0], kind), about...)
+	return s.scratch
+}

@@ -1,4 +1,4 @@
-package gryff
+package instance
 
 import (
 	"cmp"
@@ -6,37 +6,42 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // execute runs every committed instance of a key whose dependencies are all committed: strongly connected
-// components in the order of the graph, and within one by (number, writer), which is the same everywhere.
+// components in the order of the graph, and within one by (seq, number, writer), which is the same everywhere.
 //
-// EPaxos breaks cycles by seq, so that a command that only committed before another began comes first. Here
-// an rmw completes after a quorum *executed* it, that is, after everything it depends on was committed; what
-// begins later can't enter its component, so seq is not needed.
-func (p *Protocol) execute(o *object) {
+// EPaxos breaks cycles by seq, so that a command that only committed before another began comes first: clients of writes may
+// know that it did. What is answered after it was *executed*, that is, after everything it depends on was committed, needs no
+// seq, since what begins later can't enter its component. So Gryff's rmws have none.
+func (p *Core) execute(o *object) {
 	for p.executeOne(o) {
 	}
 }
 
 // executeOne runs the first component that is ready, and reports whether there was one.
-func (p *Protocol) executeOne(o *object) bool {
+func (p *Core) executeOne(o *object) bool {
 	for _, root := range slices.Clone(o.instances) { // needs may add what it misses
 		if root.status != peerv1.Status_COMMITTED {
 			continue
 		}
 		if component := p.ready(o, root); component != nil {
 			if len(component) > 1 {
-				p.config.Took("rmw.cycle")
+				p.took("cycle")
 			}
 			first := register.Writer(0)
 			if p.mistakes.OrderBySelf {
 				first = p.author
 			}
 			slices.SortFunc(component, func(a, b *instance) int {
-				return cmp.Or(cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer-first, b.id.writer-first))
+				bySeq := cmp.Compare(a.seq, b.seq)
+				if p.mistakes.OrderByNumber {
+					bySeq = 0
+				}
+				return cmp.Or(bySeq, cmp.Compare(a.id.number, b.id.number), cmp.Compare(a.id.writer-first, b.id.writer-first))
 			})
 			for _, i := range component {
 				p.executeInstance(i)
@@ -50,7 +55,7 @@ func (p *Protocol) executeOne(o *object) bool {
 
 // ready is Tarjan's algorithm from a committed instance, without recursion. It returns the first component
 // that depends on nothing outside itself, or nil if something that the root needs is not committed.
-func (p *Protocol) ready(o *object, root *instance) []*instance {
+func (p *Core) ready(o *object, root *instance) []*instance {
 	needs, ok := p.needs(o, root)
 	if !ok {
 		return nil
@@ -105,7 +110,7 @@ func (p *Protocol) ready(o *object, root *instance) []*instance {
 
 // needs lists the unexecuted instances that one depends on. It reports false, and begins to wait for what is
 // missing, if one of them is not committed here.
-func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
+func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 	var needs []*instance
 	complete := true
 	for _, d := range i.deps.with(instanceID{i.id.writer, i.id.number - 1}) {
@@ -133,7 +138,7 @@ func (p *Protocol) needs(o *object, i *instance) ([]*instance, bool) {
 
 // askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the states
 // of most keys, and the answers of rmws wait for its executions.
-func (p *Protocol) askAbout(missing, dependent *instance) {
+func (p *Core) askAbout(missing, dependent *instance) {
 	if !p.config.View.Joint() || dependent.tellTo == 0 {
 		return
 	}
@@ -141,60 +146,81 @@ func (p *Protocol) askAbout(missing, dependent *instance) {
 	if dependent.tellTo != p.config.Self {
 		to = []view.MemberID{dependent.tellTo}
 	}
-	p.sendAll(to, p.question(&drive{instance: missing, stage: preparing}))
+	p.SendAll(to, p.question(&drive{instance: missing, stage: preparing}))
 }
 
 // executeInstance is EXECUTE of algorithm 4, for each command of the batch.
-func (p *Protocol) executeInstance(i *instance) {
+func (p *Core) executeInstance(i *instance) {
 	o := i.object
 	state := successor(o.state)
 	execution := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(i.id.writer), Number: i.id.number}}
-	if len(i.commands) > 0 {
+	kept := &peerv1.Executed{Id: execution.Id}
+	if i.reads() {
+		// It leaves its number in the state, so that it is never executed again, and nothing of what it returned.
+		execution.Answers = slices.Repeat([]*peerv1.Answer{answerOf(stamp.OfRecord(state.Previous))}, len(i.commands))
+		kept.Answers = slices.Repeat([]*peerv1.Answer{session.Forgotten}, len(i.commands))
+		kept.Reads = o.execution(i.id.writer).GetReads() + 1
+	} else if len(i.commands) > 0 {
 		current := i.base
-		if previous := fromRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {
+		if previous := stamp.OfRecord(state.Previous); current.Carstamp.Less(previous.Carstamp) && !p.mistakes.ForgetPrevious {
 			current = previous
 		}
 		for _, c := range i.commands {
-			execution.Answers = append(execution.Answers, p.executeCommand(state, &current, c))
+			execution.Answers = append(execution.Answers, p.executeCommand(state, &current, i.id.writer, c))
 		}
-		state.Previous = toRecord(current)
+		state.Previous = stamp.Record(current)
 		state.Count++
+		state.Seq = max(state.Seq, i.seq)
+		kept.Answers = session.Bounded(execution.Answers)
 		p.apply(o.key, current)
 	}
-	setExecuted(state, &peerv1.Executed{Id: execution.Id, Answers: session.Bounded(execution.Answers)})
+	setExecuted(state, kept)
 	o.state = state
 	p.saveState(o)
 	p.settle(i, execution)
 }
 
-func (p *Protocol) executeCommand(state *peerv1.KeyState, current *register.Versioned, c *peerv1.Command) *peerv1.Answer {
+// executeCommand makes current what it is after a command that is no read.
+func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versioned, w register.Writer, c *peerv1.Command) *peerv1.Answer {
 	if !p.mistakes.ForgetSessions {
 		if answer := session.Recall(state, c); answer != nil {
-			p.config.Took("rmw.duplicate")
+			p.took("duplicate")
 			return answer
 		}
+	}
+	if c.Kind == peerv1.CommandKind_WRITE_COMMAND {
+		current.Value = stamp.Value(c.Present, c.Value)
+		current.Carstamp = register.Carstamp{Timestamp: current.Carstamp.Timestamp + 1, Writer: w}
+		answer := answerOf(register.Versioned{Carstamp: current.Carstamp})
+		session.Remember(state, c, answer)
+		return answer
 	}
 	out, err := p.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
 	if err != nil {
 		// The others know the function: going on without it would be another history.
-		p.fault("execute an agreed rmw: %w", err)
+		p.Fault("execute an agreed rmw: %w", err)
 		return &peerv1.Answer{Refused: err.Error()}
 	}
 	if out.Refused == "" && out.Changed {
 		current.Value = out.Next
 	}
 	current.Carstamp = current.Carstamp.Next()
-	answer := &peerv1.Answer{
-		Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused,
-		Timestamp: current.Carstamp.Timestamp, Writer: uint64(current.Carstamp.Writer), Rmws: current.Carstamp.RMWs,
-	}
+	answer := answerOf(register.Versioned{Carstamp: current.Carstamp, Value: out.Reply})
+	answer.Refused = out.Refused
 	session.Remember(state, c, answer)
 	return answer
 }
 
+func answerOf(v register.Versioned) *peerv1.Answer {
+	return &peerv1.Answer{
+		Present: v.Value.Present(), Value: v.Value,
+		Timestamp: v.Carstamp.Timestamp, Writer: uint64(v.Carstamp.Writer), Rmws: v.Carstamp.RMWs,
+	}
+}
+
 // setExecuted replaces what the state says of the writer; entries stay sorted by writer.
 func setExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
-	at, found := slices.BinarySearchFunc(state.Executed, e.Id.Writer, func(x *peerv1.Executed, w uint64) int {
+	at, found := slices.BinarySearchFunc(state.Executed, e.GetId().GetWriter(), func(x *peerv1.Executed, w uint64) int {
 		return cmp.Compare(x.GetId().GetWriter(), w)
 	})
 	if found {
@@ -205,12 +231,12 @@ func setExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
 }
 
 // settle ends an instance that is executed here.
-func (p *Protocol) settle(i *instance, e *peerv1.Executed) {
+func (p *Core) settle(i *instance, e *peerv1.Executed) {
 	d := i.drive
 	p.forget(i)
 	switch {
 	case d == nil:
-	case d != i.object.mine:
+	case !d.own:
 		i.drive = nil // a recovery ends with the execution; whoever misses it recovers too
 		p.live.Remove(i.element)
 	default:
@@ -223,9 +249,15 @@ func (p *Protocol) settle(i *instance, e *peerv1.Executed) {
 }
 
 // reportExecuted tells those who wait for executions (algorithm 4, line 21), once they are durable.
-func (p *Protocol) reportExecuted(component []*instance) {
+func (p *Core) reportExecuted(component []*instance) {
 	for _, i := range component {
 		author := view.MemberID(i.id.writer.Member())
+		if p.options.Registers == nil { // a coordinator waits for its own alone
+			if i.drive != nil {
+				p.decideExecuted(i.drive)
+			}
+			continue
+		}
 		switch {
 		case author == p.config.Self:
 			if i.drive != nil {
@@ -240,9 +272,9 @@ func (p *Protocol) reportExecuted(component []*instance) {
 	}
 }
 
-// install takes the state of a member that is ahead: the rmws of a key execute in one order, so of two states
-// the one with the larger count contains the other, but for no-ops, which changed nothing.
-func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
+// install takes the state of a member that is ahead: what changes a key executes in one order, so of two states
+// the one with the larger count contains the other, but for no-ops and reads, which changed nothing.
+func (p *Core) install(o *object, theirs *peerv1.KeyState) {
 	ahead, behind := theirs, o.state
 	if theirs.Count <= o.state.Count {
 		ahead, behind = behind, ahead
@@ -255,7 +287,7 @@ func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
 		return
 	}
 	if ahead == theirs {
-		p.apply(o.key, fromRecord(state.Previous))
+		p.apply(o.key, stamp.OfRecord(state.Previous))
 	}
 	p.config.Took("state.installed")
 	o.state = state
@@ -277,7 +309,7 @@ func (p *Protocol) install(o *object, theirs *peerv1.KeyState) {
 // lists that are copied here.
 func successor(s *peerv1.KeyState) *peerv1.KeyState {
 	return &peerv1.KeyState{
-		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon, HorizonSession: s.HorizonSession,
+		Previous: s.Previous, Count: s.Count, Horizon: s.Horizon, HorizonSession: s.HorizonSession, Seq: s.Seq,
 		Executed: slices.Clone(s.Executed), Sessions: slices.Clone(s.Sessions),
 	}
 }

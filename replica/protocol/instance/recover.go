@@ -1,11 +1,13 @@
-package gryff
+package instance
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -21,7 +23,7 @@ type preparedReply struct {
 
 // bePatient sets when to recover an instance that makes no progress here. Members take turns by their
 // distance from the coordinator, and draw a delay, so that recoveries seldom duel.
-func (p *Protocol) bePatient(i *instance) {
+func (p *Core) bePatient(i *instance) {
 	n := p.config.View.Size()
 	author := p.config.View.Index(view.MemberID(i.id.writer.Member()))
 	rank := (p.config.View.Index(p.config.Self) - author + n) % n
@@ -35,13 +37,13 @@ func (p *Protocol) bePatient(i *instance) {
 }
 
 // recover is algorithm 5, lines 1 to 3.
-func (p *Protocol) recover(i *instance) {
+func (p *Core) recover(i *instance) {
 	i.attempts++
 	p.bePatient(i)
 	if i.status == peerv1.Status_COMMITTED {
 		if d := i.drive; d != nil { // its clients came from an earlier view; others may not know of the commit
 			d.next(p, committed)
-			p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
+			p.SendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
 		}
 		p.execute(i.object) // its dependencies are recovered, each in its turn
 		return
@@ -61,7 +63,7 @@ func (p *Protocol) recover(i *instance) {
 	d.prepared = []*preparedReply{own}
 	i.ballot = d.ballot
 	p.saveInstance(i)
-	p.sendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
+	p.SendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
 	p.decidePrepare(d)
 }
 
@@ -69,8 +71,8 @@ func (p *Protocol) recover(i *instance) {
 // coordinator's own, before any recovery, is 0.
 func ballotAfter(b uint64, self view.MemberID) uint64 { return (b>>16+1)<<16 | uint64(self) }
 
-// Settle implements member.Inner: it asks who has executed what this newcomer only heard of.
-func (p *Protocol) Settle(now protocol.Instant) bool {
+// Settle asks who has executed what this newcomer only heard of.
+func (p *Core) Settle(now protocol.Instant) bool {
 	p.now = now
 	for e := p.live.Front(); e != nil; {
 		i := e.Value.(*instance)
@@ -83,14 +85,14 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 			p.execute(i.object)
 		}
 		query := &drive{instance: i, stage: preparing}
-		p.sendAll(p.config.Nearest, p.question(query))
+		p.SendAll(p.config.Nearest, p.question(query))
 		p.release(i.object)
 	}
 	return p.live.Len() == 0
 }
 
 // onPrepare is algorithm 6.
-func (p *Protocol) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
 	i := p.request(o, from, m)
 	if i == nil {
 		return
@@ -109,25 +111,25 @@ func (p *Protocol) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
 	if p.mistakes.OneBallot {
 		reply.Instance.AcceptedBallot = promised
 	}
-	p.sendDurably(from, reply)
+	p.SendDurably(from, reply)
 }
 
 // yield lets another member's recovery go first. A coordinator that has promised must not commit on the fast
 // path any more: the recovery takes it for a member that never will. Nor may an older Accept be repeated once
 // the instance has taken the attributes of a higher ballot.
-func (p *Protocol) yield(i *instance) {
+func (p *Core) yield(i *instance) {
 	p.bePatient(i)
 	d := i.drive
 	switch {
 	case d == nil || d.stage == committed:
-	case d == i.object.mine:
+	case d.own:
 		d.next(p, preempted)
 	default:
 		i.drive = nil
 	}
 }
 
-func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 	d := o.answering(m, preparing)
 	if d == nil || !d.asked.Answer(p.roster, from) {
 		return
@@ -142,7 +144,7 @@ func (p *Protocol) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message)
 
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
-func (p *Protocol) decidePrepare(d *drive) {
+func (p *Core) decidePrepare(d *drive) {
 	if !d.asked.Quorum(p.roster, p.config.Self) {
 		return
 	}
@@ -190,7 +192,7 @@ func (p *Protocol) decidePrepare(d *drive) {
 }
 
 // acceptAgain proposes what may have been chosen, base included.
-func (p *Protocol) acceptAgain(d *drive, a attributes) {
+func (p *Core) acceptAgain(d *drive, a attributes) {
 	if p.mistakes.BaseNotRecovered {
 		a.base = p.load(d.object.key)
 	}
@@ -199,12 +201,12 @@ func (p *Protocol) acceptAgain(d *drive, a attributes) {
 
 // sameDisk reports whether a writer still has the disk that it wrote with. Its next one knows nothing of what
 // the lost one may have committed.
-func (p *Protocol) sameDisk(w register.Writer) bool {
+func (p *Core) sameDisk(w register.Writer) bool {
 	return uint32(p.roster.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
 }
 
 // onNack ends a stage that a higher ballot has overtaken.
-func (p *Protocol) onNack(o *object, m *peerv1.Message) {
+func (p *Core) onNack(o *object, m *peerv1.Message) {
 	i := o.find(idOf(m.Instance.GetId()))
 	if i == nil || i.drive == nil || i.drive.op != m.Op || i.drive.stage == committed {
 		return
@@ -212,15 +214,15 @@ func (p *Protocol) onNack(o *object, m *peerv1.Message) {
 	p.config.Took("recover.preempted")
 	i.seen = max(i.seen, m.Instance.Ballot)
 	p.bePatient(i)
-	if i.drive == o.mine {
+	if i.drive.own {
 		i.drive.next(p, preempted)
 		return
 	}
 	i.drive = nil
 }
 
-func (p *Protocol) tickDrive(d *drive) {
-	if d == d.object.mine {
+func (p *Core) tickDrive(d *drive) {
+	if d.own {
 		p.giveUpLate(d)
 	}
 	if d.stage == preempted {
@@ -236,28 +238,35 @@ func (p *Protocol) tickDrive(d *drive) {
 	if len(missing) == 0 {
 		return
 	}
-	p.config.Took("rmw.retry")
+	p.took("retry")
 	if d.stage == preAccepting && d.asked.Quorum(p.roster, p.config.Self) {
 		d.roundTrips = 1
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
 	}
-	p.sendAllDurably(missing, p.question(d))
+	p.SendAllDurably(missing, p.question(d))
 }
 
 // giveUpLate answers clients whose deadline is past. What is proposed goes on.
-func (p *Protocol) giveUpLate(d *drive) {
-	late := func(r *rmwRequest) bool { return r.Deadline != 0 && p.now >= r.Deadline }
+func (p *Core) giveUpLate(d *drive) {
+	late := func(r *request) bool { return r.Deadline != 0 && p.now >= r.Deadline }
 	for _, r := range d.requests {
-		if !r.answered && late(r) {
-			r.answered = true
-			p.complete(r.Handle, register.Result{Status: register.Unknown, Message: "no quorum executed the rmw before its deadline; it may still take effect"})
+		switch {
+		case r.answered || !late(r):
+			continue
+		case r.reads():
+			p.Complete(r.Handle, register.Result{Status: register.Unavailable, Message: "what comes before the read was not known before its deadline"})
+		default:
+			p.Complete(r.Handle, register.Result{Status: register.Unknown, Message: fmt.Sprintf(
+				"no quorum executed the %s before its deadline; it may still take effect", r.Operation.Kind)})
 		}
+		r.answered = true
 	}
 	waiting := d.object.queue[:0:0]
 	for _, r := range d.object.queue {
 		if late(r) {
-			p.complete(r.Handle, register.Result{Status: register.Unavailable, Message: "the key's earlier rmws were not finished before the deadline"})
+			p.Complete(r.Handle, register.Result{Status: register.Unavailable, Message: fmt.Sprintf(
+				"the key's earlier %ss were not finished before the deadline", p.options.Commands)})
 			continue
 		}
 		waiting = append(waiting, r)
@@ -265,21 +274,27 @@ func (p *Protocol) giveUpLate(d *drive) {
 	d.object.queue = waiting
 }
 
-// answerEarly is the mistake of answering on commit.
-func (p *Protocol) answerEarly(d *drive) {
+// answerEarly is the mistake of answering on commit what only execution knows.
+func (p *Core) answerEarly(d *drive) {
 	current := d.base
 	for _, r := range d.requests {
 		if r.answered {
 			continue
 		}
+		if r.reads() {
+			r.answered = true
+			p.Complete(r.Handle, register.Result{Status: register.OK, Value: stamp.OfRecord(d.object.state.Previous).Value})
+			continue
+		}
+		if r.Operation.Kind == register.Write {
+			continue
+		}
 		r.answered = true
 		if out, err := p.config.Functions.Apply(current.Value, r.Operation.Call); err == nil && out.Refused == "" {
-			p.complete(r.Handle, register.Result{Status: register.OK, Value: out.Reply})
+			p.Complete(r.Handle, register.Result{Status: register.OK, Value: out.Reply})
 			if out.Changed {
 				current.Value = out.Next
 			}
 		}
 	}
 }
-
-var _ protocol.Protocol = (*Protocol)(nil)

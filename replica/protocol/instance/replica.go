@@ -1,4 +1,4 @@
-package gryff
+package instance
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -7,7 +7,7 @@ import (
 
 // request finds or begins the instance that a message asks a vote for. It returns nil if there is nothing to
 // vote on any more.
-func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *instance {
+func (p *Core) request(o *object, from view.MemberID, m *peerv1.Message) *instance {
 	id := idOf(m.Instance.GetId())
 	if id.number == 0 {
 		return nil
@@ -19,15 +19,15 @@ func (p *Protocol) request(o *object, from view.MemberID, m *peerv1.Message) *in
 	return o.instance(p, id)
 }
 
-func (p *Protocol) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
-	reply := p.message(peerv1.Kind_NACK, m.Op, m.Key)
-	reply.Instance = p.instances.New()
+func (p *Core) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
+	reply := p.Message(peerv1.Kind_NACK, m.Op, m.Key)
+	reply.Instance = p.parts.New()
 	reply.Instance.Id, reply.Instance.Ballot = m.Instance.Id, i.ballot
-	p.sendDurably(from, reply)
+	p.SendDurably(from, reply)
 }
 
 // onPreAccept is algorithm 4, lines 2 to 7.
-func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
 	i := p.request(o, from, m)
 	if i == nil {
 		return
@@ -41,11 +41,11 @@ func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 	case i.status < peerv1.Status_PRE_ACCEPTED:
 		initial := attributesOf(m)
 		i.attributes = initial
-		i.deps = cut(initial.deps.join(o.depsOf(i.id)), i.id)
+		i.deps, i.seq = cut(initial.deps.join(o.depsOf(i)), i.id), max(initial.seq, p.seqOf(i))
 		if mine := p.load(o.key); initial.base.Carstamp.Less(mine.Carstamp) {
 			i.base = mine
 		}
-		i.unchanged = p.mayBeFast() && i.base.Carstamp == initial.base.Carstamp && equal(i.deps, initial.deps)
+		i.unchanged = p.mayBeFast() && i.base.Carstamp == initial.base.Carstamp && i.seq == initial.seq && equal(i.deps, initial.deps)
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}
@@ -54,12 +54,12 @@ func (p *Protocol) onPreAccept(o *object, from view.MemberID, m *peerv1.Message)
 	if i.unchanged {
 		reply.Present, reply.Value = false, nil // the coordinator has it
 	}
-	p.sendDurably(from, reply)
+	p.SendDurably(from, reply)
 }
 
 // mayBeFast reports whether what is pre-accepted in this view may be committed on the fast path. If not, nobody says that
 // it stayed unchanged: recovery would take it for committed.
-func (p *Protocol) mayBeFast() bool { return p.roster.HasFast() || p.mistakes.KeepUnchanged }
+func (p *Core) mayBeFast() bool { return p.roster.HasFast() || p.mistakes.KeepUnchanged }
 
 func equal(v, w vector) bool {
 	if len(v) != len(w) {
@@ -75,7 +75,7 @@ func equal(v, w vector) bool {
 
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
 // what was accepted. With a single one, recovery can choose a value that a lower ballot only prepared.
-func (p *Protocol) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
 	i := p.request(o, from, m)
 	if i == nil {
 		return
@@ -92,14 +92,14 @@ func (p *Protocol) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		i.status, i.ballot, i.accepted = peerv1.Status_ACCEPTED, m.Instance.Ballot, m.Instance.Ballot
 		p.saveInstance(i)
 	}
-	reply := p.message(peerv1.Kind_ACCEPT_OK, m.Op, m.Key)
-	reply.Instance = p.instances.New()
+	reply := p.Message(peerv1.Kind_ACCEPT_OK, m.Op, m.Key)
+	reply.Instance = p.parts.New()
 	reply.Instance.Id = m.Instance.Id
-	p.sendDurably(from, reply)
+	p.SendDurably(from, reply)
 }
 
 // onCommit is algorithm 4, lines 11 and 12. Anyone may learn a decision; it is no vote.
-func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 	id := idOf(m.Instance.GetId())
 	if id.number == 0 {
 		return
@@ -117,7 +117,7 @@ func (p *Protocol) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 }
 
 // learnCommit takes a decision over: it is a fact, whoever tells it.
-func (p *Protocol) learnCommit(i *instance, m *peerv1.Message) {
+func (p *Core) learnCommit(i *instance, m *peerv1.Message) {
 	i.adopt(m)
 	i.status = peerv1.Status_COMMITTED
 	if d := i.drive; d != nil && d.stage != committed {
@@ -129,13 +129,13 @@ func (p *Protocol) learnCommit(i *instance, m *peerv1.Message) {
 
 // tellExecuted says that an instance is executed here, and what it answered if that is still known. A member
 // that asked for a vote is behind and gets the key's state: the instance itself is gone.
-func (p *Protocol) tellExecuted(o *object, id instanceID, to view.MemberID, op uint64, state bool) {
-	p.sendDurably(to, p.executedMessage(o, id, op, state))
+func (p *Core) tellExecuted(o *object, id instanceID, to view.MemberID, op uint64, state bool) {
+	p.SendDurably(to, p.executedMessage(o, id, op, state))
 }
 
-func (p *Protocol) executedMessage(o *object, id instanceID, op uint64, state bool) *peerv1.Message {
-	m := p.message(peerv1.Kind_EXECUTED, op, o.key)
-	m.Instance = p.instances.New()
+func (p *Core) executedMessage(o *object, id instanceID, op uint64, state bool) *peerv1.Message {
+	m := p.Message(peerv1.Kind_EXECUTED, op, o.key)
+	m.Instance = p.parts.New()
 	m.Instance.Id = p.name(id)
 	if e := o.execution(id.writer); idOf(e.GetId()) == id {
 		m.Instance.Answers = e.Answers

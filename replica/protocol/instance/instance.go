@@ -1,4 +1,4 @@
-package gryff
+package instance
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -80,27 +81,36 @@ func vectorOf(ids []*peerv1.InstanceID) vector {
 }
 
 // name is an instance's ID for a message.
-func (p *Protocol) name(id instanceID) *peerv1.InstanceID {
+func (p *Core) name(id instanceID) *peerv1.InstanceID {
 	named := p.ids.New()
 	named.Writer, named.Number = uint64(id.writer), id.number
 	return named
 }
 
-func (p *Protocol) names(v vector) []*peerv1.InstanceID {
+func (p *Core) names(v vector) []*peerv1.InstanceID {
 	for _, id := range v {
 		p.named.Add(p.name(id))
 	}
 	return p.named.Take()
 }
 
-// attributes are what the members agree on for an instance (Gryff, figure 4). There is no seq: see execute.go.
+// attributes are what the members agree on for an instance (Gryff, figure 4). Of base and seq a protocol has one: see
+// Options.Registers and execute.go.
 type attributes struct {
 	commands []*peerv1.Command // none: a no-op
 	deps     vector
 	base     register.Versioned
+	seq      uint64
 }
 
-// instance is an rmw, or a batch of them, that this replica has not executed yet.
+// reads reports whether the commands are known to change nothing.
+func (a *attributes) reads() bool {
+	return len(a.commands) > 0 && !slices.ContainsFunc(a.commands, func(c *peerv1.Command) bool {
+		return c.Kind != peerv1.CommandKind_READ_COMMAND
+	})
+}
+
+// instance is a command, or a batch of them, that this replica has not executed yet.
 type instance struct {
 	attributes
 	object    *object
@@ -121,27 +131,27 @@ type instance struct {
 	patience protocol.Instant
 }
 
-// object is the rmw side of one key.
+// object is what the commands of one key are about.
 type object struct {
 	key       []byte
 	state     *peerv1.KeyState
 	instances []*instance // by (writer, number)
-	mine      *drive      // what this member proposed and has not finished
-	queue     []*rmwRequest
+	mine      []*drive    // what this member proposed and has not finished, at most one for each lane
+	queue     []*request
 	size      int  // of the state's record
-	resting   bool // it is in Protocol.resting
+	resting   bool // it is in Core.resting
 }
 
-// Objects with nothing in progress rest within a bound before they are forgotten: the next rmw of a key
+// Objects with nothing in progress rest within a bound before they are forgotten: the next command of a key
 // often comes soon, and a late answer of the latest one almost always.
 const (
 	restingBytes = 1 << 20
 	objectBytes  = 1 << 10 // about what one takes beside its state
 )
 
-func (o *object) idle() bool { return len(o.instances) == 0 && o.mine == nil && len(o.queue) == 0 }
+func (o *object) idle() bool { return len(o.instances) == 0 && len(o.mine) == 0 && len(o.queue) == 0 }
 
-func (p *Protocol) object(key []byte) *object {
+func (p *Core) object(key []byte) *object {
 	o := p.objects[string(key)]
 	if o == nil {
 		o = &object{key: bytes.Clone(key)}
@@ -153,7 +163,7 @@ func (p *Protocol) object(key []byte) *object {
 
 // release lets an object rest if nothing is in progress, and forgets the ones that have rested longest: their
 // states are on disk.
-func (p *Protocol) release(o *object) {
+func (p *Core) release(o *object) {
 	if o.resting || !o.idle() {
 		return
 	}
@@ -172,7 +182,7 @@ func (p *Protocol) release(o *object) {
 	}
 }
 
-// rest is an object that rests, or did until an rmw came.
+// rest is an object that rests, or did until a command came.
 type rest struct {
 	*object
 	bytes int
@@ -188,7 +198,7 @@ func (o *object) find(id instanceID) *instance {
 }
 
 // instance returns what is known of an instance that is not executed here, and starts to know of it.
-func (o *object) instance(p *Protocol, id instanceID) *instance {
+func (o *object) instance(p *Core, id instanceID) *instance {
 	if i := o.find(id); i != nil {
 		return i
 	}
@@ -204,7 +214,7 @@ func (o *object) instance(p *Protocol, id instanceID) *instance {
 
 // forget drops an instance that is executed: what it did is in the key's state. What a drive still has to
 // tell keeps it among the live ones.
-func (p *Protocol) forget(i *instance) {
+func (p *Core) forget(i *instance) {
 	i.gone = true
 	if i.drive == nil {
 		p.live.Remove(i.element)
@@ -232,21 +242,50 @@ func (o *object) execution(w register.Writer) *peerv1.Executed {
 	return nil
 }
 
-// known is every instance that this replica has heard of: I_cmd of algorithms 3 and 4.
-func (o *object) known() vector {
-	v := make(vector, 0, len(o.state.Executed)+len(o.instances))
-	for _, e := range o.state.Executed {
-		v.add(idOf(e.GetId()))
-	}
+// number is that of the writer's latest instance that this replica has heard of.
+func (o *object) number(w register.Writer) uint64 {
+	n := o.executed(w)
 	for _, i := range o.instances {
-		v.add(i.id)
+		if i.id.writer == w {
+			n = max(n, i.id.number)
+		}
 	}
-	return v
+	return n
 }
 
-// depsOf is known, less the instance itself and what its own writer issued later.
-func (o *object) depsOf(id instanceID) vector {
-	return cut(o.known(), id)
+// depsOf is every instance that this replica has heard of and that interferes with one, I_cmd of algorithms 3 and 4, less the
+// instance itself and what its own writer issued later. All interfere but reads with reads. A read that is executed here needs
+// nobody to come after it: whatever it depends on is committed, and its coordinator may return that or something newer.
+func (o *object) depsOf(i *instance) vector {
+	reads := i.reads()
+	v := make(vector, 0, len(o.state.Executed)+len(o.instances))
+	for _, e := range o.state.Executed {
+		id := idOf(e.GetId())
+		id.number -= e.Reads
+		v.add(id)
+	}
+	for _, j := range o.instances {
+		if !reads || !j.reads() {
+			v.add(j.id)
+		}
+	}
+	return cut(v, i.id)
+}
+
+// seqOf is EPaxos' seq: above that of every instance that this replica has heard of, interferes, and is no read. A read is
+// answered when all that can come before it is known, so nothing needs to be told that it comes after one.
+func (p *Core) seqOf(i *instance) uint64 {
+	if p.options.Registers != nil {
+		return 0
+	}
+	o := i.object
+	seq := o.state.Seq
+	for _, j := range o.instances {
+		if j != i && !j.reads() && !(j.id.writer == i.id.writer && j.id.number > i.id.number) {
+			seq = max(seq, j.seq)
+		}
+	}
+	return seq + 1
 }
 
 // cut changes v.
@@ -260,13 +299,13 @@ func cut(v vector, id instanceID) vector {
 }
 
 // about tells of an instance. It is made anew for each sending.
-func (p *Protocol) about(i *instance, kind peerv1.Kind) *peerv1.Message {
-	m := p.message(kind, 0, i.object.key)
-	m.Instance = p.instances.New()
+func (p *Core) about(i *instance, kind peerv1.Kind) *peerv1.Message {
+	m := p.Message(kind, 0, i.object.key)
+	m.Instance = p.parts.New()
 	m.Instance.Id, m.Instance.Ballot, m.Instance.AcceptedBallot = p.name(i.id), i.ballot, i.accepted
 	m.Instance.Status, m.Instance.Unchanged = i.status, i.unchanged
-	m.Instance.Deps, m.Instance.Commands = p.names(i.deps), i.commands
-	stamp(m, i.base)
+	m.Instance.Deps, m.Instance.Seq, m.Instance.Commands = p.names(i.deps), i.seq, i.commands
+	stamp.Put(m, i.base)
 	return m
 }
 
@@ -276,5 +315,5 @@ func (i *instance) adopt(m *peerv1.Message) {
 }
 
 func attributesOf(m *peerv1.Message) attributes {
-	return attributes{commands: m.Instance.Commands, deps: vectorOf(m.Instance.Deps), base: versioned(m)}
+	return attributes{commands: m.Instance.Commands, deps: vectorOf(m.Instance.Deps), base: stamp.Of(m), seq: m.Instance.Seq}
 }

@@ -1,4 +1,4 @@
-package gryff
+package instance
 
 import (
 	"slices"
@@ -6,21 +6,24 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// One instance carries a batch of the rmws that wait for a key, within these bounds.
+// One instance carries a batch of the commands that wait for a key, within these bounds.
 const (
 	batchCommands = 64
 	batchBytes    = 1 << 20
 )
 
-// rmwRequest is an rmw of a client of this member.
-type rmwRequest struct {
+// request is an operation of a client of this member.
+type request struct {
 	protocol.Request
-	answered bool // given up at its deadline
+	answered bool // given up at its deadline, or told before its execution
 }
+
+func (r *request) reads() bool { return r.Operation.Kind == register.Read }
 
 type stage uint8
 
@@ -35,11 +38,12 @@ const (
 // drive is an instance that this member brings to its end: its own, or one that it recovers.
 type drive struct {
 	*instance
+	own        bool // of the key's (object.mine); else it is a recovery
 	stage      stage
 	ballot     uint64
 	op         uint64
 	asked      phase.Phase
-	requests   []*rmwRequest // none in a recovery
+	requests   []*request // none in a recovery
 	roundTrips int
 	fastPath   bool
 
@@ -51,44 +55,64 @@ type drive struct {
 	executed phase.Phase      // others that executed it; asked says only who need not be asked again
 }
 
-// rmw queues an operation behind the key's instance in progress. At most one instance per key and coordinator
-// is in progress, so a dependency graph has no more nodes than members, and chains of them end.
-func (p *Protocol) rmw(r protocol.Request) {
-	if err := p.config.Functions.Check(r.Operation.Call); err != nil {
-		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
-		return
+// propose is algorithm 3, lines 2 to 8, for what waits, while there is a lane that has no instance in progress. So a writer's
+// instances follow each other, and a dependency graph has no more nodes than members have lanes: chains of them end.
+func (p *Core) propose(o *object) {
+	for len(o.queue) > 0 {
+		writer, free := p.freeLane(o)
+		if !free {
+			return
+		}
+		i := o.instance(p, instanceID{writer, o.number(writer) + 1})
+		d := &drive{instance: i, own: true, stage: preAccepting, op: p.Op()}
+		i.drive, o.mine = d, append(o.mine, d)
+		d.requests = o.takeBatch()
+		for _, r := range d.requests {
+			i.commands = append(i.commands, command(r.Operation))
+		}
+		i.deps = o.depsOf(i)
+		i.base = p.load(o.key)
+		i.seq = p.seqOf(i)
+		for _, j := range o.instances { // after a restart one of the lane's may be left, be it a read
+			if j.id.writer == writer && j != i {
+				i.seq = max(i.seq, j.seq+1)
+			}
+		}
+		i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
+		d.merged = i.attributes
+		p.saveInstance(i)
+		p.SendAllDurably(d.asked.AskFast(&p.config, p.roster, p.now), p.question(d))
+		p.decidePreAccept(d)
 	}
-	o := p.object([]byte(r.Operation.Key))
-	o.queue = append(o.queue, &rmwRequest{Request: r})
-	p.propose(o)
-	p.release(o)
 }
 
-// propose is algorithm 3, lines 2 to 8, for what waits.
-func (p *Protocol) propose(o *object) {
-	if o.mine != nil || len(o.queue) == 0 {
-		return
+// freeLane returns the writer of the first lane in which nothing of the key is in progress.
+func (p *Core) freeLane(o *object) (register.Writer, bool) {
+	for k := range p.options.Lanes {
+		if o.inLane(p.lane(k)) == nil {
+			return p.lane(k), true
+		}
 	}
-	i := o.instance(p, instanceID{p.author, o.known().of(p.author) + 1})
-	d := &drive{instance: i, stage: preAccepting, op: p.op()}
-	i.drive, o.mine = d, d
-	d.requests = o.takeBatch()
-	for _, r := range d.requests {
-		i.commands = append(i.commands, command(r.Operation))
-	}
-	i.deps = o.depsOf(i.id)
-	i.base = p.load(o.key)
-	i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
-	d.merged = i.attributes
-	p.saveInstance(i)
-	p.sendAllDurably(d.asked.AskFast(&p.config, p.roster, p.now), p.question(d))
-	p.decidePreAccept(d)
+	return 0, false
 }
 
-func (o *object) takeBatch() []*rmwRequest {
+// inLane finds what this member has in progress under a writer.
+func (o *object) inLane(w register.Writer) *drive {
+	for _, d := range o.mine {
+		if d.id.writer == w {
+			return d
+		}
+	}
+	return nil
+}
+
+// takeBatch takes what comes first, reads or others: among others, a read would interfere with reads.
+func (o *object) takeBatch() []*request {
 	size, n := 0, 0
-	for n < len(o.queue) && n < batchCommands && size < batchBytes {
-		for _, a := range o.queue[n].Operation.Call.Args {
+	for n < len(o.queue) && n < batchCommands && size < batchBytes && o.queue[n].reads() == o.queue[0].reads() {
+		op := &o.queue[n].Operation
+		size += len(op.Value)
+		for _, a := range op.Call.Args {
 			size += len(a)
 		}
 		n++
@@ -99,14 +123,22 @@ func (o *object) takeBatch() []*rmwRequest {
 }
 
 func command(op register.Operation) *peerv1.Command {
-	return &peerv1.Command{
-		Function: op.Call.Function, Args: op.Call.Args, MaxValueBytes: uint64(op.Call.MaxValueBytes),
+	c := &peerv1.Command{
 		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
 	}
+	switch op.Kind {
+	case register.Read:
+		c.Kind = peerv1.CommandKind_READ_COMMAND
+	case register.Write:
+		c.Kind, c.Present, c.Value = peerv1.CommandKind_WRITE_COMMAND, op.Value.Present(), op.Value
+	default:
+		c.Function, c.Args, c.MaxValueBytes = op.Call.Function, op.Call.Args, uint64(op.Call.MaxValueBytes)
+	}
+	return c
 }
 
 // question is the message of the drive's stage, made anew for each sending.
-func (p *Protocol) question(d *drive) *peerv1.Message {
+func (p *Core) question(d *drive) *peerv1.Message {
 	var m *peerv1.Message
 	switch d.stage {
 	case preAccepting:
@@ -131,9 +163,9 @@ func (p *Protocol) question(d *drive) *peerv1.Message {
 	return m
 }
 
-func (p *Protocol) prepare(d *drive) *peerv1.Message {
-	m := p.message(peerv1.Kind_PREPARE, 0, d.object.key)
-	m.Instance = p.instances.New()
+func (p *Core) prepare(d *drive) *peerv1.Message {
+	m := p.Message(peerv1.Kind_PREPARE, 0, d.object.key)
+	m.Instance = p.parts.New()
 	m.Instance.Id = p.name(d.id)
 	return m
 }
@@ -148,18 +180,18 @@ func (o *object) answering(m *peerv1.Message, s stage) *drive {
 }
 
 // next begins a stage.
-func (d *drive) next(p *Protocol, s stage) {
-	d.stage, d.op = s, p.op()
+func (d *drive) next(p *Core, s stage) {
+	d.stage, d.op = s, p.Op()
 	d.asked.Restart()
 }
 
-func (p *Protocol) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	d := o.answering(m, preAccepting)
 	if d == nil {
 		return
 	}
 	theirs := attributesOf(m)
-	d.merged.deps = d.merged.deps.join(theirs.deps)
+	d.merged.deps, d.merged.seq = d.merged.deps.join(theirs.deps), max(d.merged.seq, theirs.seq)
 	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
 		d.merged.base = theirs.base
 	}
@@ -172,10 +204,10 @@ func (p *Protocol) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Messag
 
 // decidePreAccept is algorithm 3, lines 10 to 15. The fast path asks that replies equal the *initial*
 // attributes, also at n = 3 and after a broadcast, so that recovery knows what could have been chosen.
-func (p *Protocol) decidePreAccept(d *drive) {
+func (p *Core) decidePreAccept(d *drive) {
 	switch {
 	case d.agreed.Fast(p.roster, p.config.Self):
-		p.config.Took("rmw.fast")
+		p.took("fast")
 		d.fastPath = true
 		d.roundTrips = min(1, p.config.View.Size()-1)
 		if p.mistakes.FastOnMerged {
@@ -184,30 +216,30 @@ func (p *Protocol) decidePreAccept(d *drive) {
 		p.commit(d)
 	case d.asked.Quorum(p.roster, p.config.Self) &&
 		(d.agreed.Count(p.roster) < d.asked.Count(p.roster) || !p.roster.HasFast()):
-		p.config.Took("rmw.slow")
+		p.took("slow")
 		d.roundTrips = 1
 		p.accept(d, d.merged)
 	}
 }
 
 // accept proposes attributes to a majority (algorithm 3, lines 13 to 18).
-func (p *Protocol) accept(d *drive, a attributes) {
+func (p *Core) accept(d *drive, a attributes) {
 	d.next(p, accepting)
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
-	p.sendAllDurably(d.asked.AskQuorum(&p.config, p.roster, p.now), p.question(d))
+	p.SendAllDurably(d.asked.AskQuorum(&p.config, p.roster, p.now), p.question(d))
 	p.decideAccept(d)
 }
 
-func (p *Protocol) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	if d := o.answering(m, accepting); d != nil {
 		d.asked.Answer(p.roster, from)
 		p.decideAccept(d)
 	}
 }
 
-func (p *Protocol) decideAccept(d *drive) {
+func (p *Core) decideAccept(d *drive) {
 	if d.asked.Quorum(p.roster, p.config.Self) {
 		d.roundTrips++
 		p.commit(d)
@@ -216,15 +248,15 @@ func (p *Protocol) decideAccept(d *drive) {
 
 // commit is algorithm 3, lines 19 to 22. The decision is durable here before anyone is told: a coordinator
 // that forgot a fast commit would answer Prepare as if there had been none.
-func (p *Protocol) commit(d *drive) {
+func (p *Core) commit(d *drive) {
 	d.next(p, committed)
 	d.status, d.tellTo = peerv1.Status_COMMITTED, p.config.Self
 	// Everyone is told, not a quorum alone: everyone has to execute.
 	to := d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
 	if p.mistakes.CommitBeforePersist {
-		p.sendAll(to, p.question(d))
+		p.SendAll(to, p.question(d))
 	} else {
-		p.sendAllDurably(to, p.question(d))
+		p.SendAllDurably(to, p.question(d))
 	}
 	if p.mistakes.AnswerOnCommit {
 		p.answerEarly(d)
@@ -233,15 +265,16 @@ func (p *Protocol) commit(d *drive) {
 }
 
 // settleCommit executes what a commit makes ready, or keeps the commit until it is.
-func (p *Protocol) settleCommit(i *instance) {
+func (p *Core) settleCommit(i *instance) {
 	p.execute(i.object)
 	if !i.gone {
 		p.saveInstance(i)
+		p.answerCommitted(i)
 	}
 }
 
 // onExecuted counts executions, and takes the state of a member that is ahead.
-func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
+func (p *Core) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
 	id := idOf(m.Instance.GetId())
 	d := o.driveOf(id)
 	if d != nil {
@@ -268,19 +301,19 @@ func (p *Protocol) onExecuted(o *object, from view.MemberID, m *peerv1.Message) 
 }
 
 // catchUp asks a member that executed an instance of ours, which another one recovered, for what came of it.
-func (p *Protocol) catchUp(d *drive, from view.MemberID) {
-	if d != d.object.mine || d.stage == committed {
+func (p *Core) catchUp(d *drive, from view.MemberID) {
+	if !d.own || d.stage == committed {
 		return
 	}
 	d.next(p, committed)
 	d.asked.Ask(&p.config, p.now, 0) // when to ask everyone
-	p.send(from, p.question(d))
+	p.Send(from, p.question(d))
 }
 
 // driveOf finds a drive also when its instance is executed here and forgotten.
 func (o *object) driveOf(id instanceID) *drive {
-	if o.mine != nil && o.mine.id == id {
-		return o.mine
+	if d := o.inLane(id.writer); d != nil && d.id == id {
+		return d
 	}
 	if i := o.find(id); i != nil {
 		return i.drive
@@ -288,13 +321,14 @@ func (o *object) driveOf(id instanceID) *drive {
 	return nil
 }
 
-// decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21).
-func (p *Protocol) decideExecuted(d *drive) {
+// decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21), or, where reads are ordered with all
+// else, once the outcome is known.
+func (p *Core) decideExecuted(d *drive) {
 	self := p.config.Self
 	if d.object.executed(d.id.writer) < d.id.number {
 		self = 0 // others have, perhaps
 	}
-	if !d.executed.Quorum(p.roster, self) {
+	if p.options.Registers != nil && !d.executed.Quorum(p.roster, self) {
 		return
 	}
 	if d.object.executed(d.id.writer) < d.id.number && d.outcome == nil {
@@ -304,20 +338,21 @@ func (p *Protocol) decideExecuted(d *drive) {
 }
 
 // finish ends the drive of an executed instance, and proposes what waited meanwhile.
-func (p *Protocol) finish(d *drive) {
+func (p *Core) finish(d *drive) {
 	d.instance.drive = nil
 	if d.instance.gone {
 		p.live.Remove(d.element)
 	}
 	o := d.object
-	if o.mine != d {
+	if !d.own {
 		return
 	}
-	o.mine = nil
+	d.own = false
+	o.mine = slices.DeleteFunc(o.mine, func(e *drive) bool { return d == e })
 	if d.outcome != nil && len(d.outcome.Answers) == 0 {
 		// Recovered as a no-op, which is final: proposing again can't execute twice.
-		p.config.Took("rmw.again")
-		waiting := slices.DeleteFunc(d.requests, func(r *rmwRequest) bool { return r.answered })
+		p.took("again")
+		waiting := slices.DeleteFunc(d.requests, func(r *request) bool { return r.answered })
 		o.queue = append(waiting, o.queue...)
 	} else {
 		p.answer(d)
@@ -325,39 +360,74 @@ func (p *Protocol) finish(d *drive) {
 	p.propose(o)
 }
 
-func (p *Protocol) answer(d *drive) {
+func (p *Core) answer(d *drive) {
+	var again []*request
 	for k, r := range d.requests {
 		if r.answered {
 			continue
 		}
 		result := register.Result{
-			// The commit and execution are one more round trip, but in a cluster of one.
-			Status: register.Unknown, RoundTrips: min(d.roundTrips+1, d.roundTrips*2), Fast: d.fastPath,
+			Status: register.Unknown, RoundTrips: p.roundTrips(d), Fast: d.fastPath,
 			Message: "the outcome was forgotten before it could be told",
 		}
 		if d.outcome != nil && k < len(d.outcome.Answers) {
 			result = resultOf(d.outcome.Answers[k], result)
 		}
-		p.completeDurably(r.Handle, result)
+		if r.reads() && result.Status == register.Unknown { // nobody keeps what a read returned
+			again = append(again, r)
+			continue
+		}
+		p.CompleteDurably(r.Handle, result)
+	}
+	if len(again) > 0 {
+		p.took("read-again")
+		d.object.queue = append(again, d.object.queue...)
+	}
+}
+
+// roundTrips is how many the answer waited for, but for those of other instances. Where a quorum has to execute, the commit
+// and the executions are one more. A member that is alone has none.
+func (p *Core) roundTrips(d *drive) int {
+	if p.options.Registers != nil {
+		return min(d.roundTrips+1, d.roundTrips*2)
+	}
+	return max(d.roundTrips, min(1, p.config.View.Size()-1))
+}
+
+// answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on comes
+// after them: it depends on them, and its seq is larger. A write with an id is not among them: execution may find that the id
+// is too old to be told from a duplicate, and refuse it.
+func (p *Core) answerCommitted(i *instance) {
+	d := i.drive
+	if p.options.Registers != nil || d == nil || len(i.commands) == 0 {
+		return
+	}
+	for _, r := range d.requests {
+		if r.answered || r.Operation.Kind != register.Write || r.Operation.ID.Session != 0 && !p.mistakes.AnswerNamed {
+			continue
+		}
+		p.took("answered-on-commit")
+		r.answered = true
+		p.CompleteDurably(r.Handle, register.Result{Status: register.OK, RoundTrips: p.roundTrips(d), Fast: d.fastPath})
 	}
 }
 
 func resultOf(a *peerv1.Answer, r register.Result) register.Result {
-	r.Carstamp = carstamp(a.Timestamp, a.Writer, a.Rmws)
+	r.Carstamp = stamp.Carstamp(a.Timestamp, a.Writer, a.Rmws)
 	switch {
 	case a.Expired:
 		r.Message = "the request is too old to be told from a duplicate; it may have taken effect before"
 	case a.Refused != "":
 		r.Status, r.Message = register.Failed, a.Refused
 	default:
-		r.Status, r.Message, r.Value = register.OK, "", value(a.Present, a.Value)
+		r.Status, r.Message, r.Value = register.OK, "", stamp.Value(a.Present, a.Value)
 	}
 	return r
 }
 
 // tickInstance repeats what a drive asked, gives up requests past their deadline, and recovers what others
 // left unfinished.
-func (p *Protocol) tickInstance(i *instance) {
+func (p *Core) tickInstance(i *instance) {
 	d := i.drive
 	if i.gone && d == nil {
 		return // it ended while this tick went on

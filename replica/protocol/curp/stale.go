@@ -1,0 +1,117 @@
+package curp
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+// Reads that may be stale (appendix A.3) tell what all backups hold: no failure takes it back, and nobody waits for a sync of
+// it. A backup has just this in its state; the master keeps it beside its own, for the keys that unsynced entries touch.
+//
+// How old it may be is bounded (Options.StaleBound). The master answers under its lease, and as long as the oldest entry that
+// is not synced came within the bound. A backup counts from when it asked the master for leave to answer reads, less for how
+// long the master had had that entry when it gave it: no update that the backup's state lacks was executed before that. No later
+// master did so either, as this one had its lease; so the backup's own lease would say nothing more here.
+
+// longAgo is before anything that a member remembers.
+const longAgo = protocol.Instant(-1 << 62)
+
+// keptFor is for how long a master goes on to note what is there before updates, when there are no reads that may be stale:
+// to look a key up that has not been used lately costs a good part of what the update of it does.
+const keptFor = time.Minute
+
+// durables are what a master knows of the state that all backups hold.
+type durables struct {
+	before   map[string][]byte  // by key that an entry behind commit touched: its record before that; nil: absent. None: not known
+	executed []protocol.Instant // when the entries behind commit were executed, one for each
+	noting   protocol.Instant   // until when before is added to
+}
+
+// StaleBound is how much older than the read the answer to one that may be stale can be: some time within it before the read
+// began, and before its answer, the register had this value. It is counted in true time, which no clock within DriftBound
+// runs ahead of.
+func (o Options) StaleBound() time.Duration { return o.withDefaults().Lease }
+
+// startDurables begins with what the log has: when that was executed, and what was there before, a restart has forgotten.
+func (p *Protocol) startDurables() {
+	p.before, p.executed = map[string][]byte{}, nil
+	for range p.log.last() - p.commit {
+		p.executed = append(p.executed, longAgo)
+	}
+}
+
+// extend adds an entry of this master to the log.
+func (p *Protocol) extend(e *peerv1.LogEntry) {
+	p.append(e)
+	p.executed = append(p.executed, p.now)
+}
+
+// keep notes what all backups hold of a key that is about to change.
+func (p *Protocol) keep(key string) {
+	if p.touched[key] > p.commit || p.now >= p.noting {
+		return // it is noted, or not known; or nobody asks
+	}
+	p.before[key] = nil
+	if raw, ok := p.journal.Get(registerKey([]byte(key))); ok {
+		p.before[key] = raw
+	}
+}
+
+// passed notes that all backups hold an entry, behind which there are others about its key.
+func (p *Protocol) passed(e *peerv1.LogEntry) {
+	name := string(registerKey(e.Key))
+	for _, r := range e.Records {
+		if string(r.Key) == name {
+			p.before[string(e.Key)] = r.Value
+		}
+	}
+	for _, deleted := range e.Deleted {
+		if string(deleted) == name {
+			p.before[string(e.Key)] = nil
+		}
+	}
+}
+
+// behind is for how long this master has had the oldest entry that not all backups hold; 0: there is none.
+func (p *Protocol) behind() time.Duration {
+	if len(p.executed) == 0 || p.options.Mistakes.StaleSyncs {
+		return 0
+	}
+	return p.now.Sub(p.executed[0])
+}
+
+// durably is what all backups hold of a key that is not synced, if that is known and not too old: else nil.
+func (p *Protocol) durably(key []byte) *peerv1.Answer {
+	raw, known := p.before[string(key)]
+	if !known || p.behind() >= shorter(p.options.Lease) {
+		return nil
+	}
+	p.config.Took("read.stale")
+	if raw == nil {
+		return &peerv1.Answer{Timestamp: p.commit}
+	}
+	v := p.decode(key, raw)
+	return &peerv1.Answer{Present: v.Value.Present(), Value: v.Value, Timestamp: v.Carstamp.Timestamp}
+}
+
+// readStale begins a read that may be stale: here, if this member is a backup that knows enough, else at the master.
+func (p *Protocol) readStale(o *operation) {
+	if p.role != Backup || !p.active() {
+		p.readAtMaster(o)
+		return
+	}
+	p.client.local = p.now
+	f := &p.follower
+	switch {
+	case !f.attached || p.now >= f.fresh && !p.options.Mistakes.StaleWithoutLease, p.own.Applied < p.client.seen:
+		p.config.Took("read.stale-refused")
+		p.readAtMaster(o)
+	case p.options.Mistakes.StaleUnsynced:
+		p.finish(o, answered(p.latest(o.key), o.trips, true))
+	default:
+		p.config.Took("read.stale-local")
+		p.finish(o, answered(p.read(o.key, p.own.Applied), o.trips, true))
+	}
+}

@@ -1,0 +1,95 @@
+// Package epaxos is EPaxos (SOSP '13), the baseline that Gryff is compared with: reads, writes and read-modify-writes are
+// all commands of package instance, which executes those that interfere in one order everywhere.
+//
+// A coordinator commits a command after one round trip if nothing interferes, after two otherwise. A read or an rmw is
+// answered when it is executed here, that is, when whatever it depends on is committed; a write when it is committed, since
+// nothing has to be known for its answer. docs/protocols.md, section EPaxos, says what is durable when, and why.
+package epaxos
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/instance"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/outbox"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// lanes bounds the instances of a key that a coordinator has in progress, and so the graph of a hot key: to this many for
+// each member. What comes while all are in use goes together into the next one.
+const lanes = 8
+
+// Protocol is one member's part of EPaxos, for one shard.
+type Protocol struct {
+	*outbox.Outbox
+	config   protocol.Config
+	commands *instance.Core
+}
+
+var _ member.Inner = (*Protocol)(nil)
+
+// Factory makes a correct EPaxos.
+func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return newProtocol(config, journal, roster, Mistakes{})
+}
+
+// FactoryWith makes an EPaxos with known bugs put back, for tests.
+func FactoryWith(mistakes Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		return newProtocol(config, journal, roster, mistakes)
+	}
+}
+
+func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, mistakes Mistakes) *Protocol {
+	out := outbox.New("epaxos", phase.FirstOp(&config, roster), journal)
+	out.AckBeforePersist = mistakes.AckBeforePersist
+	options := instance.Options{Commands: "command", Lanes: lanes}
+	return &Protocol{
+		Outbox: out, config: config,
+		commands: instance.New(config, journal, roster, out, options, mistakes.ofCommands()),
+	}
+}
+
+// Submit implements protocol.Protocol.
+func (p *Protocol) Submit(r protocol.Request) {
+	switch r.Operation.Kind {
+	case register.Read, register.Write:
+	case register.RMW:
+		if err := p.config.Functions.Check(r.Operation.Call); err != nil && r.Resume.Instance == 0 {
+			p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+			return
+		}
+	default:
+		p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+		return
+	}
+	p.commands.Submit(r)
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) { p.commands.Receive(from, m) }
+
+// Tick implements protocol.Protocol.
+func (p *Protocol) Tick(now protocol.Instant) { p.commands.Tick(now) }
+
+// Adopt implements member.Inner: it merges a record of another member.
+func (p *Protocol) Adopt(key, value []byte) { p.commands.Adopt(key, value) }
+
+// Settle implements member.Inner: it asks who has executed what this newcomer only heard of.
+func (p *Protocol) Settle(now protocol.Instant) bool { return p.commands.Settle(now) }
+
+// Unsettled implements member.Inner.
+func (p *Protocol) Unsettled() int { return p.commands.Unsettled() }
+
+// Unfinished implements member.Inner: a read begins again, what changes something stays with its instance.
+func (p *Protocol) Unfinished() []protocol.Request { return p.commands.Unfinished() }
+
+// Pace implements member.Inner.
+func (p *Protocol) Pace(retry, suspect time.Duration) { p.commands.Pace(retry, suspect) }
+
+// Pending is how many instances this member holds unfinished.
+func (p *Protocol) Pending() int { return p.commands.Pending() }

@@ -1,0 +1,43 @@
+package epaxos
+
+import "github.com/georegister/georegister/replica/protocol/instance"
+
+// Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value
+// has none. docs/protocols.md says what each one breaks.
+type Mistakes struct {
+	AckBeforePersist    bool // votes leave before they are durable
+	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	CommitBeforePersist bool // a fast commit is told before the coordinator can't forget it
+	AnswerOnCommit      bool // reads and rmws are answered on commit, from what was executed until then
+	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
+	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
+	ForgetSessions      bool // duplicates are not recognised where they are executed, be they rmws or writes
+	OrderBySelf         bool // each member executes a component beginning with its own instance
+	OrderByNumber       bool // components are executed without regard to seq, though writes are answered on commit
+	AnswerNamed         bool // a write is answered on commit although execution may refuse its id as too old
+	ResumeAsNew         bool // a command that goes on in another view gets a new instance there
+	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
+	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
+}
+
+func (m *Mistakes) ofCommands() instance.Mistakes {
+	return instance.Mistakes{
+		FastOnMerged: m.FastOnMerged, CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
+		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions,
+		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
+		ResumeAsNew: m.ResumeAsNew, KeepUnchanged: m.KeepUnchanged, RecoverAsPlain: m.RecoverAsPlain,
+	}
+}
+
+// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
+func Paths() []string {
+	return []string{
+		"command.fast", "command.slow", "command.again", "command.read-again", "command.retry", "command.duplicate",
+		"command.cycle", "command.answered-on-commit",
+		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
+		"state.installed",
+	}
+}
+
+// ChangePaths lists those that only a change of the view leads to.
+func ChangePaths() []string { return []string{"command.resumed"} }

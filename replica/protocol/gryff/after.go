@@ -1,0 +1,135 @@
+package gryff
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Gryff-RSC (Helt et al., Regular Sequential Serializability and Regular Sequential Consistency, section 7.1): a read answers
+// after its first phase, and what it did not write back then, later operations of its session carry.
+
+// carry begins an operation with what its session depends on. This member is one of the quorum that holds it then, so nothing
+// that rests on that quorum may leave before it is durable here: see carriedDurably.
+func (p *Protocol) carry(o *operation) {
+	after := o.request.Operation.After
+	if len(after) == 0 || p.mistakes.DropDependency {
+		return
+	}
+	p.config.Took("dependency.carried")
+	o.after = make([]*peerv1.Dependency, len(after))
+	for i, d := range after {
+		o.after[i] = stamp.Dependency(d)
+	}
+	if !p.applyAll(o.after) {
+		o.rests = p.journal.Mark()
+	}
+}
+
+// carriedDurably reports whether what the operation carries survives a crash of this member now.
+func (p *Protocol) carriedDurably(o *operation) bool { return p.journal.Survives(o.rests) }
+
+// applyAll applies dependencies, and reports whether all of them are durable already.
+func (p *Protocol) applyAll(after []*peerv1.Dependency) bool {
+	durable := true
+	for _, d := range after {
+		p.apply(d.Key, stamp.OfDependency(d))
+		durable = p.durable(d.Key) && durable
+	}
+	return durable
+}
+
+// dependsOnOthers reports whether the operation carries anything of another key than its own.
+func (o *operation) dependsOnOthers() bool {
+	return slices.ContainsFunc(o.after, func(d *peerv1.Dependency) bool { return string(d.Key) != string(o.key) })
+}
+
+// applyFirst applies what came along with a question, before that is looked at. The reply says by that that it is here, so it leaves
+// once this is durable.
+func (p *Protocol) applyFirst(m *peerv1.Message) (durable bool) {
+	return p.mistakes.ApplyAfterAnswer || p.applyAll(m.After)
+}
+
+// applyLast puts a known bug back.
+func (p *Protocol) applyLast(m *peerv1.Message) {
+	if p.mistakes.ApplyAfterAnswer {
+		p.applyAll(m.After)
+	}
+}
+
+// writeBack has a quorum hold what an operation carries, in a round trip of its own before all else that it does. That is what a fence
+// is. Of an rmw, whoever brings its instance to its end then need not know of dependencies. And a read of another key has to begin
+// after that moment: where it carried them beside its question, as the paper has it, three sessions could each miss what the next one
+// depends on (docs/protocols.md, testdata/mistakes).
+//
+// A read of the same key need not wait: what it returns is at least as new, and is depended on instead. Nor need a write: nobody sees
+// it before its first phase has a quorum, which carries them.
+func (p *Protocol) writeBack(o *operation) {
+	kind := o.request.Operation.Kind
+	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence || p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
+		p.wroteBack(o)
+		return
+	}
+	o.backing, o.waited = true, min(1, p.config.View.Size()-1)
+	p.SendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_READ2))
+	p.decideUpdate(o)
+}
+
+// wroteBack goes on when a quorum holds it. An rmw's pre-accept leaves when what was put until now is durable, and so what the
+// rmw depends on.
+func (p *Protocol) wroteBack(o *operation) {
+	switch o.request.Operation.Kind {
+	case register.Fence:
+		p.config.Took("fence")
+		p.end(o, register.Result{Status: register.OK, RoundTrips: o.waited})
+	case register.Read:
+		p.config.Took("read.after")
+		// Answers to what it has asked until now are none to what it asks next.
+		delete(p.operations, o.op)
+		o.op, o.backing = p.Op(), false
+		p.operations[o.op] = o
+		o.asked.Restart()
+		p.readPhase(o)
+	case register.RMW:
+		p.config.Took("rmw.after")
+		p.retire(o)
+		if o.waited > 0 {
+			p.waited[o.request.Handle] = o.waited
+		}
+		p.rmws.Submit(o.request)
+	}
+}
+
+// Ready implements protocol.Protocol. The answers of rmws count what they waited for before they had an instance.
+func (p *Protocol) Ready() protocol.Effects {
+	e := p.Outbox.Ready()
+	if len(p.waited) > 0 {
+		p.count(e.Complete)
+		p.count(e.CompleteAfterPersist)
+	}
+	return e
+}
+
+func (p *Protocol) count(completions []protocol.Completion) {
+	for i := range completions {
+		c := &completions[i]
+		c.Result.RoundTrips += p.waited[c.Handle]
+		delete(p.waited, c.Handle)
+	}
+}
+
+// onDependencies is the receiver's part of writeBack.
+func (p *Protocol) onDependencies(from view.MemberID, m *peerv1.Message) {
+	reply := p.Message(peerv1.Kind_READ2_REPLY, m.Op, nil)
+	if p.mistakes.ApplyAfterAnswer {
+		p.Send(from, reply)
+		p.applyAll(m.After)
+		return
+	}
+	p.applyAll(m.After)
+	p.SendDurably(from, reply)
+}

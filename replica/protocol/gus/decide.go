@@ -1,0 +1,168 @@
+package gus
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// recover has the write decided that a read found undecided, if nobody else here does.
+func (p *Protocol) recover(o *operation) {
+	for _, other := range p.of(o.key) {
+		if other != o && other.origin == o.origin && (other.stage == locking || other.stage == committing) {
+			p.later(o)
+			return
+		}
+	}
+	o.waits, o.after = false, 0
+	p.propose(o)
+}
+
+// propose begins a ballot of its own on the tag of the operation's write, in a larger round than any that was heard of.
+func (p *Protocol) propose(o *operation) {
+	o.restarted = true
+	o.stage = locking
+	p.round++
+	o.ballot = ballot{p.round, p.writer()}
+	o.voted, o.vote, o.sure, o.beyond = 0, ballot{}, false, 0
+	o.holders.Restart()
+	members := p.everyone(o)
+	p.ask(o, members)
+	p.answer(p.config.Self, p.lock(p.question(o)))
+}
+
+// commit has members vote for a tag.
+func (p *Protocol) commit(o *operation, timestamp uint64) {
+	o.stage, o.timestamp = committing, timestamp
+	members := p.everyone(o)
+	own := p.vote(p.question(o))
+	if !own.Gus.Refused {
+		// Once the own vote is durable: nobody hears of a tag of which the writer's own member could forget.
+		p.ask(o, members)
+	}
+	p.answer(p.config.Self, own)
+}
+
+// refused puts the operation off until a larger round has a chance.
+func (p *Protocol) refused(o *operation, m *peerv1.Message) {
+	p.config.Took(pathRefused)
+	p.round = max(p.round, m.Gus.Round)
+	p.later(o)
+}
+
+// locked counts a promise.
+func (p *Protocol) locked(o *operation, from view.MemberID, m *peerv1.Message) {
+	switch {
+	case m.Gus.Final:
+		p.decided(o, m.Timestamp)
+		return
+	case o.after != 0:
+		return // this ballot is given up
+	case m.Gus.Refused:
+		if !ballotOf(m).less(o.ballot) {
+			p.refused(o, m)
+		}
+		return
+	case m.Gus.Forgotten:
+		p.config.Took(pathForgotten)
+		if !o.writes() {
+			p.read(o) // there is a larger tag
+		}
+		return
+	case ballotOf(m) != o.ballot:
+		return
+	}
+	o.answered.Answer(p.counted, from)
+	if b := (ballot{m.Gus.VotedRound, register.Writer(m.Gus.VotedProposer)}); o.vote.less(b) {
+		o.voted, o.vote = m.Gus.Voted, b
+	}
+	o.sure = o.sure || m.Gus.Held && m.Gus.Born != 0
+	o.seen = max(o.seen, m.Gus.Newest)
+	if o.origin.Less(tag(m.Gus.Newest, m.Gus.NewestWriter)) {
+		o.beyond = from
+	} else {
+		o.holders.Answer(p.counted, from)
+	}
+	if p.quorum(&o.answered, 0) {
+		p.choose(o)
+	}
+}
+
+// choose decides for which tag members are asked to vote, when a quorum has promised to vote in no earlier ballot.
+func (p *Protocol) choose(o *operation) {
+	switch {
+	case p.mistakes.ForgetVotes && !o.writes():
+		p.commit(o, o.origin.Timestamp)
+	case o.voted != 0: // it may be decided already, for that one
+		p.commit(o, o.voted)
+	case o.timestamp != o.origin.Timestamp:
+		// The writer changed the tag, so it did not keep the first one; and nobody had it decided for that.
+		p.commit(o, o.timestamp)
+	case p.quorum(&o.holders, 0) || o.sure && o.writes() && !o.unsure:
+		// A quorum holds the first tag, and nothing newer. Or one of three has voted for it, in the view in which the write
+		// began: whatever was done before that was known to it or to the writer, and its writer has not changed the tag.
+		p.commit(o, o.origin.Timestamp)
+	case o.sure && o.writes() && !p.mistakes.RetagHeld:
+		// With relaxed quorums a holder may be one of enough, whose tag was read, or one of too few, of which something larger
+		// was read before the write began. Neither tag would be right in both cases.
+		p.giveUp(o, "members changed during the write")
+	case o.writes():
+		r := p.load(o.key)
+		p.config.Took(pathWriteRetags)
+		p.commit(o, p.nextTimestamp(o, &r))
+	default:
+		// There is a larger tag: a read needs nothing of this write.
+		p.config.Took(pathReadOvertaken)
+		o.need = o.beyond
+		p.read(o)
+	}
+}
+
+// voted counts a vote.
+func (p *Protocol) voted(o *operation, from view.MemberID, m *peerv1.Message) {
+	switch {
+	case m.Gus.Final:
+		p.decided(o, m.Timestamp)
+		return
+	case o.after != 0:
+		return
+	case m.Gus.Refused:
+		if o.ballot.less(ballotOf(m)) {
+			p.refused(o, m)
+		}
+		return
+	case m.Gus.Forgotten:
+		p.config.Took(pathForgotten)
+		return
+	case ballotOf(m) != o.ballot:
+		return
+	}
+	o.answered.Answer(p.counted, from)
+	if p.quorum(&o.answered, 0) {
+		p.decided(o, o.timestamp)
+	}
+}
+
+// decided ends an operation whose write has its tag for good. The others are told, off the critical path: only then a read
+// may return the tag, and only then they can forget the write.
+func (p *Protocol) decided(o *operation, timestamp uint64) {
+	found, origin := o.tag(), o.origin
+	o.timestamp = timestamp
+	v := register.Versioned{Carstamp: o.tag(), Value: o.value}
+	if r := p.load(o.key); r.Carstamp.Less(v.Carstamp) {
+		r.hold(v, origin, o.born)
+		r.settle(origin, timestamp)
+		p.store(o.key, r)
+	}
+	m := p.message(peerv1.GusKind_GUS_FINAL, 0, o.key, origin, timestamp)
+	for _, id := range p.config.Nearest {
+		p.sendDurable(id, m)
+	}
+	if !o.writes() && v.Carstamp.Less(found) {
+		o.restarted = true
+		p.read(o) // what was found is no tag of the write's any more
+	} else {
+		p.finish(o, v)
+	}
+	p.final(o.key, origin, timestamp) // nothing waits for that to be durable
+}

@@ -1,0 +1,278 @@
+package gus_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/gus"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/script"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gus.Factory) }
+
+// TestRareMistakes shows, step by step, what random schedules hardly reach: it takes several faults in one order.
+func TestRareMistakes(t *testing.T) {
+	script.Run(t, "testdata/mistakes/ExposeVolatile.txt", gus.FactoryWith(gus.Mistakes{ExposeVolatile: true}))
+	script.Run(t, "testdata/mistakes/AdoptOwn.txt", gus.FactoryWith(gus.Mistakes{AdoptOwn: true}))
+	script.Run(t, "testdata/mistakes/HeldByReadQuorum.txt", relaxed(gus.Mistakes{HeldByReadQuorum: true}))
+}
+
+// relaxed is Gus of which two members may be lost.
+func relaxed(m gus.Mistakes) member.Factory {
+	return func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+		c.Faults = 2
+		return gus.New(c, j, r, m)
+	}
+}
+
+// disk has everything at once.
+type disk map[string][]byte
+
+func (d disk) Get(key []byte) ([]byte, bool)           { v, ok := d[string(key)]; return v, ok }
+func (disk) Scan([]byte, func(key, value []byte) bool) {}
+
+// alone is member 1 of n, which talks to nobody but the test, and counts its paths.
+type alone struct {
+	*gus.Protocol
+	journal *protocol.Journal
+	disk    disk
+	took    map[string]int
+}
+
+func newAlone(n int) *alone {
+	a := &alone{disk: disk{}, took: map[string]int{}}
+	c := protocol.Config{
+		Self: 1, View: view.View{Cluster: "test", Epoch: 1}, Boot: 1, Retry: time.Second,
+		Count: func(path string) { a.took[path]++ },
+	}
+	for i := range n {
+		id := view.MemberID(i + 1)
+		c.View.Members = append(c.View.Members, view.Member{ID: id})
+		if id != c.Self {
+			c.Nearest = append(c.Nearest, id)
+		}
+	}
+	a.journal = protocol.NewJournal(a.disk)
+	a.Protocol = gus.New(c, a.journal, phase.NewRoster(c.View), gus.Mistakes{})
+	return a
+}
+
+// turn makes durable what the member asks for.
+func (a *alone) turn() protocol.Effects {
+	e := a.Ready()
+	for _, m := range e.Persist.Mutations {
+		a.disk[string(m.Key)] = m.Value
+	}
+	a.journal.Persisted(e.Persist.Sequence)
+	return e
+}
+
+func (a *alone) record(t *testing.T, key string) *peerv1.GusRecord {
+	t.Helper()
+	r := &peerv1.GusRecord{}
+	if err := r.UnmarshalVT(a.disk["u"+key]); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func message(kind peerv1.GusKind, timestamp uint64, by view.MemberID, origin uint64) *peerv1.Message {
+	return &peerv1.Message{
+		Kind: peerv1.Kind_GUS, Key: []byte("k"), Timestamp: timestamp, Writer: uint64(register.NewWriter(uint32(by), 1, 1)),
+		Present: true, Value: []byte("v"), Gus: &peerv1.Gus{Kind: kind, Origin: origin},
+	}
+}
+
+func TestRMWIsRefusedAsTheTableSays(t *testing.T) {
+	row, err := capability.Find("Gus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAlone(3)
+	a.Submit(protocol.Request{Handle: 7, Operation: register.Operation{Kind: register.RMW, Key: "k"}})
+	done := a.Ready().Complete
+	if len(done) != 1 || done[0].Handle != 7 || done[0].Result.Status != register.Unsupported {
+		t.Fatalf("an rmw completed with %+v", done)
+	}
+	if want := row.Operation(register.RMW).Refusal; done[0].Result.Message != want {
+		t.Errorf("the refusal is %q, the table says %q", done[0].Result.Message, want)
+	}
+	if a.Pending() != 0 {
+		t.Errorf("%d operations are pending after a refusal", a.Pending())
+	}
+}
+
+func TestExpiredOperationsAreForgotten(t *testing.T) {
+	a := newAlone(3)
+	for i := range 100 {
+		kind := register.Read
+		if i%2 == 1 {
+			kind = register.Write
+		}
+		a.Submit(protocol.Request{
+			Handle: uint64(i), Deadline: protocol.Instant(time.Second + time.Duration(i)),
+			Operation: register.Operation{Kind: kind, Key: fmt.Sprint(i % 10)},
+		})
+		a.turn()
+	}
+	a.Tick(protocol.Instant(time.Second + 49))
+	done := a.turn().Complete
+	if len(done) != 50 || a.Pending() != 50 {
+		t.Fatalf("%d of 100 expired and %d are pending, want 50 and 50", len(done), a.Pending())
+	}
+	for i, c := range done {
+		want := register.Unavailable
+		if i%2 == 1 {
+			want = register.Unknown // its WRITE has left
+		}
+		if c.Handle != uint64(i) || c.Result.Status != want || c.Result.Message == "" {
+			t.Errorf("the %d-th to expire is %+v", i, c)
+		}
+	}
+	a.Tick(protocol.Instant(time.Minute))
+	if a.turn(); a.Pending() != 0 {
+		t.Errorf("%d operations are pending after all deadlines", a.Pending())
+	}
+}
+
+// What nobody says is final stays, up to a bound; a member that has forgotten says that it can't tell.
+func TestUndecidedWritesAreBounded(t *testing.T) {
+	const writes = 500
+	for _, n := range []int{3, 5} {
+		a := newAlone(n)
+		born := uint64(0)
+		if n == 3 {
+			born = 1
+		}
+		for i := range uint64(writes) {
+			m := message(peerv1.GusKind_GUS_WRITE, i+1, 2, i+1)
+			m.Gus.Born = born
+			a.Receive(2, m)
+			a.turn()
+		}
+		r := a.record(t, "k")
+		if most := 64; len(r.Writes) > most || n == 5 && len(r.Writes) > 1 {
+			t.Errorf("with %d members, %d writes are kept", n, len(r.Writes))
+		}
+		m := message(peerv1.GusKind_GUS_WRITE, 1, 2, 1)
+		m.Gus.Born = born
+		a.Receive(2, m)
+		e := a.turn()
+		if answer := e.Send[0].Message.Gus; n == 3 && !answer.Forgotten || answer.Held {
+			t.Errorf("with %d members, the answer about the first write is %+v", n, answer)
+		}
+	}
+}
+
+// A writer says which of its writes it has ended: what a member kept of those goes.
+func TestEndedWritesGo(t *testing.T) {
+	a := newAlone(3)
+	for i := range uint64(10) {
+		m := message(peerv1.GusKind_GUS_WRITE, i+1, 2, i+1)
+		m.Gus.Born, m.Gus.Ended = 1, max(i, 4)-4+1 // four are under way at a time
+		a.Receive(2, m)
+		a.turn()
+	}
+	if r := a.record(t, "k"); len(r.Writes) != 5 || r.Forgotten != 0 {
+		t.Errorf("%d writes are kept, and forgotten is up to %d", len(r.Writes), r.Forgotten)
+	}
+	a.Receive(2, message(peerv1.GusKind_GUS_WRITE, 3, 2, 3)) // one that is ended
+	if answer := a.turn().Send[0].Message.Gus; answer.Held {
+		t.Errorf("the answer is %+v", answer)
+	}
+}
+
+// Votes and promises are bounded too, and at rest a record has nothing but the register.
+func TestRecordsComeToRest(t *testing.T) {
+	a := newAlone(5)
+	for i := range uint64(300) {
+		lock := message(peerv1.GusKind_GUS_LOCK, i+1, 2, i+1)
+		lock.Gus.Round, lock.Gus.Proposer = 2, 9
+		a.Receive(2, lock)
+		commit := message(peerv1.GusKind_GUS_COMMIT, i+1, 2, i+1)
+		commit.Gus.Round, commit.Gus.Proposer = 2, 9
+		a.Receive(2, commit)
+		a.turn()
+	}
+	if r := a.record(t, "k"); len(r.Writes) > 64 || r.Forgotten == 0 || r.Timestamp != 300 {
+		t.Errorf("%d writes are kept, the register is at %d, forgotten is up to %d", len(r.Writes), r.Timestamp, r.Forgotten)
+	}
+	b := newAlone(5)
+	b.Receive(2, message(peerv1.GusKind_GUS_WRITE, 7, 2, 7))
+	b.Receive(3, message(peerv1.GusKind_GUS_COMMIT, 9, 3, 6))
+	b.turn()
+	if r := b.record(t, "k"); len(r.Writes) != 2 || r.Timestamp != 7 {
+		t.Errorf("undecided: %+v", r)
+	}
+	b.Receive(2, message(peerv1.GusKind_GUS_FINAL, 7, 2, 7))
+	b.Receive(3, message(peerv1.GusKind_GUS_FINAL, 9, 3, 6))
+	b.turn()
+	if r := b.record(t, "k"); len(r.Writes) != 0 || r.Timestamp != 9 || string(r.Value) != "v" {
+		t.Errorf("at rest: %+v", r)
+	}
+}
+
+func TestADamagedRecordStopsTheMember(t *testing.T) {
+	for name, step := range map[string]func(*alone){
+		"own read": func(a *alone) {
+			a.Submit(protocol.Request{Operation: register.Operation{Kind: register.Read, Key: "k"}})
+		},
+		"own write": func(a *alone) {
+			a.Submit(protocol.Request{Operation: register.Operation{Kind: register.Write, Key: "k"}})
+		},
+		"READ":             func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_READ, 0, 0, 0)) },
+		"WRITE":            func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_WRITE, 9, 2, 9)) },
+		"LOCK":             func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_LOCK, 9, 2, 9)) },
+		"adopted register": func(a *alone) { a.Adopt([]byte("uk"), []byte{0xff}) },
+		"adopted stranger": func(a *alone) { a.Adopt([]byte("rk"), nil) },
+		"adopted nothing":  func(a *alone) { a.Adopt(nil, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAlone(3)
+			a.journal.Put([]byte("uk"), []byte{0xff})
+			step(a)
+			if e := a.Ready(); e.Fault == nil || len(e.Send)+len(e.Complete)+len(e.Persist.Mutations) != 0 {
+				t.Errorf("after damage the member does %+v", e)
+			}
+		})
+	}
+}
+
+// Whatever arrives, a member neither panics nor leaves what it sends without a kind.
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte{1, 3, 9, 2, 9, 0, 1}, uint8(3))
+	f.Add([]byte{3, 5, 9, 2, 7, 2, 1, 4, 7, 9, 2, 7, 2, 1}, uint8(5))
+	f.Fuzz(func(t *testing.T, script []byte, n uint8) {
+		a := newAlone(1 + int(n)%7)
+		for i := 0; len(script) >= 7; i++ {
+			s := script[:7]
+			script = script[7:]
+			if s[0]&1 == 0 {
+				kind := register.Read
+				if s[0]&2 == 0 {
+					kind = register.Write
+				}
+				a.Submit(protocol.Request{Handle: uint64(i), Operation: register.Operation{Kind: kind, Key: "k"}})
+			}
+			m := message(peerv1.GusKind(s[1]%11), uint64(s[2]), view.MemberID(s[3]), uint64(s[4]))
+			m.Op = uint64(1)<<56 | uint64(1)<<40 | uint64(s[5]%8)
+			m.Gus.Round, m.Gus.Proposer, m.Gus.Born = uint64(s[5]%4), uint64(s[6]), uint64(s[6]&1)
+			m.Gus.Held, m.Gus.Final, m.Gus.Refused, m.Same = s[6]&2 != 0, s[6]&4 != 0, s[6]&8 != 0, s[6]&16 != 0
+			a.Receive(view.MemberID(2+s[0]%6), m)
+			a.Tick(protocol.Instant(i) * protocol.Instant(time.Second))
+			for _, envelope := range a.turn().Send {
+				if envelope.Message.Gus == nil || envelope.Message.Gus.Kind == 0 {
+					t.Fatalf("sends %v", envelope.Message)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,29 @@
+package gus
+
+// Mistakes puts known errors back, for tests that show that a checker finds them. The zero value makes none.
+type Mistakes struct {
+	AckBeforePersist      bool // members answer before what they tell of is durable
+	ExposeVolatile        bool // READ says that its reader holds what a crash can take back
+	CompleteBeforePersist bool // the coordinator counts itself as a holder before its record is durable
+	CountWriter           bool // line 25: with three members, a tag's writer counts as a holder while it may still change the tag
+	HeldIsStale           bool // a member that held a tag calls it stale once it holds a larger one
+	AdoptOlder            bool // a piggybacked value is adopted though the member has a newer one
+	ReadSpeculative       bool // with four or more, a read returns what a quorum holds though its writer may change the tag
+	KeepStale             bool // a writer keeps its tag though not enough found it newer than theirs
+	IgnoreLocks           bool // a member votes for a tag of a write's though it has promised a later ballot
+	CommitWithoutValue    bool // a COMMIT brings no value: who has not got the write stores an empty one
+	ForgetVotes           bool // recovery decides for the tag that it found, whatever others have voted for
+	TagAlong              bool // section 5.2: a read joins another one that has been under way for a while
+	ShareTags             bool // a tag comes from the register alone: two writes of a coordinator can share it
+	TagWithoutBoot        bool // a tag names the member alone, not its disk and process
+	NumberWithoutBoot     bool // operations are numbered from 1 in each process
+	CountDeadDisks        bool // answers of a disk that was lost since still count
+	AdoptAsFinal          bool // what a state transfer brings counts as final
+	ResumeWithNewTag      bool // a write that goes on in another view gets a new tag there
+	AdoptOwn              bool // where holding is voting, the writer's own member adopts the tag from a reader while it may still change
+	SmallWriteQuorum      bool // relaxed: a writer changes its tag as soon as a majority has answered (Q_W = 4 with seven members)
+	HeldByReadQuorum      bool // relaxed: a read returns what a majority holds though its writer may change the tag
+	RetagHeld             bool // relaxed: a write that goes on in another view gets another tag though some hold its first one
+	CountVotes            bool // relaxed: who voted for a tag counts as a holder, though it may hold something newer
+	RejoinAsHolder        bool // relaxed: a lost disk's next one says of open writes what those that it copied have said
+}

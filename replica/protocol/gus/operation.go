@@ -1,0 +1,256 @@
+package gus
+
+import (
+	"fmt"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// stage is what an operation waits for.
+type stage uint8
+
+const (
+	reading     stage = iota + 1 // answers to READ, and then that the largest tag is final
+	speculating                  // answers to WRITE
+	locking                      // promises of a ballot
+	committing                   // votes of a ballot
+)
+
+// asks is the kind of message that a stage sends; the next one answers it.
+func (s stage) asks() peerv1.GusKind {
+	return [...]peerv1.GusKind{
+		reading: peerv1.GusKind_GUS_READ, speculating: peerv1.GusKind_GUS_WRITE,
+		locking: peerv1.GusKind_GUS_LOCK, committing: peerv1.GusKind_GUS_COMMIT,
+	}[s]
+}
+
+// operation is a write that this member coordinates, or a round of reading for one or several reads.
+type operation struct {
+	requests []protocol.Request // one of a write
+	number   uint64
+	key      []byte
+	stage    stage
+	done     bool
+
+	// The write that this operation makes, or the one that has the largest tag that a read found: the tag that it began
+	// with, its present tag's timestamp, its value, and where it began (GusWrite.born).
+	origin    register.Carstamp
+	timestamp uint64
+	value     register.Value
+	born      uint64
+
+	answered phase.Phase // who answered this stage's question
+	holders  phase.Phase // reading, speculating, locking: who holds the tag, with nothing newer when it was asked first
+	stale    phase.Phase // speculating: who won't ever hold the tag, since it has a larger one
+	seen     uint64      // the largest timestamp that was heard of
+
+	// reading
+	asked     register.Versioned // what this member had when it asked; an answer may say "the same"
+	final     bool               // the tag found is final
+	waits     bool               // a quorum has answered, and the tag is not known to be final
+	relayed   bool               // all were asked to hold the tag
+	restarted bool               // others may not join any more
+	full      bool               // READ brings the value, however large
+	need      view.MemberID      // its answer is waited for, until the question is asked again: it has a larger tag; 0: nobody's
+	least     register.Carstamp  // what is final and no less may be returned at once: a quorum has told of no more; zero: not known
+
+	// locking, committing
+	ballot ballot
+	voted  uint64 // the timestamp of the latest vote that was told
+	vote   ballot
+	sure   bool          // a member's holding the origin is a vote
+	unsure bool          // the write began with relaxed quorums: one holder does not tell whether enough hold it
+	beyond view.MemberID // has a larger tag than the origin; 0: nobody
+
+	after   protocol.Instant // nothing is asked before
+	trips   int              // round trips that the answer waits for
+	retries int              // how often members were asked again
+}
+
+// patience is how often those are asked again without whom a majority can't tell what a write's tag is to be (relaxed quorums).
+const patience = 8
+
+func (o *operation) writes() bool { return o.requests[0].Operation.Kind == register.Write }
+
+// tag is the present tag of the operation's write.
+func (o *operation) tag() register.Carstamp {
+	return register.Carstamp{Timestamp: o.timestamp, Writer: o.origin.Writer}
+}
+
+func (p *Protocol) quorum(f *phase.Phase, also view.MemberID) bool { return f.Quorum(p.counted, also) }
+
+// votes reports whether holding a tag is voting for it, of a write that began in an epoch.
+func (p *Protocol) votes(born uint64) bool { return p.enough > 0 && born == p.config.View.Epoch }
+
+// ask sends the present stage's message to some members.
+func (p *Protocol) ask(o *operation, members []view.MemberID) {
+	m := p.question(o)
+	for _, id := range members {
+		if o.stage == committing {
+			// A writer that changes a tag has promised not to count as a holder of the old one; and whoever proposes
+			// counts its own promise.
+			p.sendDurable(id, m)
+		} else {
+			p.send(id, m)
+		}
+	}
+}
+
+func (p *Protocol) question(o *operation) *peerv1.Message {
+	if o.stage == reading {
+		return p.readMessage(o)
+	}
+	m := p.message(o.stage.asks(), o.number, o.key, o.origin, o.timestamp)
+	setBallot(m, o.ballot)
+	if o.stage == speculating || o.ballot.round == 1 {
+		m.Gus.Born = o.born // in later ballots, to hold the tag is no vote
+	}
+	if o.stage == speculating {
+		m.Gus.Ended = o.origin.Timestamp
+		for _, other := range p.keys[string(o.key)].operations {
+			if other.writes() && other.origin.Writer == o.origin.Writer {
+				m.Gus.Ended = min(m.Gus.Ended, other.origin.Timestamp)
+			}
+		}
+	}
+	if o.stage != committing || !p.mistakes.CommitWithoutValue {
+		setValue(m, o.value)
+	}
+	return m
+}
+
+// everyone begins to count answers to a question that all members are asked, and lists them.
+func (p *Protocol) everyone(o *operation) []view.MemberID {
+	o.answered.Restart()
+	o.trips++
+	return o.answered.Ask(&p.config, p.now, len(p.config.Nearest))
+}
+
+// again asks those who have not answered, if it is time; it has a write decided that a read has waited for; and it takes a
+// new ballot after one that was refused.
+func (p *Protocol) again(o *operation) {
+	if p.now < o.after {
+		return
+	}
+	switch {
+	case o.waits:
+		p.config.Took(pathReadRecovers)
+		p.recover(o)
+		return
+	case o.after != 0: // set by a refusal
+		o.after = 0
+		p.propose(o)
+		return
+	}
+	missing := o.answered.Again(&p.config, p.counted, p.now)
+	if len(missing) == 0 {
+		return
+	}
+	p.config.Took(pathRetry)
+	o.retries++
+	if p.relaxed && o.stage == speculating && o.retries >= patience && p.quorum(&o.answered, 0) {
+		p.giveUp(o, fmt.Sprintf("more than %d of %d members are away (faultTolerance)", p.config.Faults, p.config.View.Size()))
+		return
+	}
+	p.ask(o, missing)
+	if o.need != 0 {
+		o.need = 0
+		p.found(o)
+	}
+}
+
+// later puts off what the operation does next, by a time that differs between members: they would duel.
+func (p *Protocol) later(o *operation) {
+	retry := max(uint64(p.config.Retry), 4)
+	o.after = p.now.Add(p.config.Retry/2) + protocol.Instant(p.draw(retry))
+}
+
+// finish completes an operation that a quorum holds. The coordinator may be one of the holders, so it does not tell
+// before its own record is durable.
+func (p *Protocol) finish(o *operation, v register.Versioned) {
+	wait := !p.durable(o.key) && !p.mistakes.CompleteBeforePersist
+	for _, request := range o.requests {
+		r := register.Result{Status: register.OK, Carstamp: v.Carstamp, RoundTrips: o.trips, Fast: o.trips <= 1}
+		if request.Operation.Kind == register.Read {
+			r.Value = v.Value
+		}
+		c := protocol.Completion{Handle: request.Handle, Result: r}
+		if wait {
+			p.completesDurable.Add(c)
+		} else {
+			p.completes.Add(c)
+		}
+	}
+	p.forget(o)
+}
+
+// giveUp ends a write of which nobody can say what its tag is to be. It keeps the one that it has: a later read may have it
+// decided.
+func (p *Protocol) giveUp(o *operation, why string) {
+	p.config.Took(pathUnknown)
+	p.issued = max(p.issued, o.timestamp)
+	p.complete(o.requests[0].Handle, register.Result{
+		Status: register.Unknown, RoundTrips: o.trips, Message: why + ", and it may take effect yet; read the key to find out",
+	})
+	p.forget(o)
+}
+
+func (p *Protocol) late(r protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }
+
+// expire gives up what is too late. A write has left its tag somewhere, and a later read may have it decided.
+func (p *Protocol) expire(o *operation) {
+	if !slices.ContainsFunc(o.requests, p.late) {
+		return
+	}
+	need := fmt.Sprintf("fewer than %d of %d members answered in time", p.config.View.Majority(), p.config.View.Size())
+	switch {
+	case p.config.View.Joint():
+		need = "members are changing, and no majority of those before the change and of those after it answered in time"
+	case p.relaxed && o.stale.Count(p.counted) > 0:
+		need = fmt.Sprintf("fewer than %d of %d members answered in time, which takes a write that others conflict with (faultTolerance %d)",
+			p.config.View.Size()-p.config.Faults, p.config.View.Size(), p.config.Faults)
+	}
+	o.requests = slices.DeleteFunc(slices.Clone(o.requests), func(r protocol.Request) bool {
+		if !p.late(r) {
+			return false
+		}
+		result := register.Result{Status: register.Unavailable, Message: need + "; try again", RoundTrips: o.trips}
+		if r.Operation.Kind == register.Write {
+			p.config.Took(pathUnknown)
+			p.issued = max(p.issued, o.timestamp)
+			result.Status = register.Unknown
+			result.Message = need + "; the write may take effect yet, read the key to find out"
+		} else {
+			p.config.Took(pathUnavailable)
+		}
+		p.complete(r.Handle, result)
+		return true
+	})
+	if len(o.requests) == 0 {
+		p.forget(o)
+	}
+}
+
+func (p *Protocol) forget(o *operation) {
+	o.done, o.stage, o.waits = true, 0, false
+	delete(p.running, o.number)
+	if p.joining[string(o.key)] == o {
+		delete(p.joining, string(o.key))
+	}
+	k := p.keys[string(o.key)]
+	if k == nil {
+		return
+	}
+	k.operations = slices.DeleteFunc(k.operations, func(x *operation) bool { return x == o })
+	switch {
+	case len(k.operations) == 0:
+		delete(p.keys, string(o.key))
+	case !k.reads():
+		k.versions = nil
+	}
+}

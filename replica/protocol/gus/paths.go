@@ -1,0 +1,41 @@
+package gus
+
+// The paths that an operation or an answer can take, as protocol.Config.Count is told.
+const (
+	pathReadFinal     = "read.final"     // the largest tag that a quorum told of is final
+	pathReadHeld      = "read.held"      // with three, and with relaxed quorums: enough hold it
+	pathReadWaits     = "read.waits"     // it is not known to be final
+	pathReadRecovers  = "read.locks"     // its writer did not say in time that it is
+	pathReadRelays    = "read.relays"    // with relaxed quorums: too few held it, and were asked to
+	pathReadOvertaken = "read.overtaken" // there is a larger tag meanwhile
+	pathReadJoined    = "read.joined"    // a read joined one that began in the same turn
+	pathAdopted       = "adopted"        // with three: a member adopted what is not final from a reader, or a reader did
+	pathWriteFast     = "write.fast"     // the tag stayed as it was guessed
+	pathWriteRetags   = "write.retags"   // the write got a larger one
+	pathWriteHeard    = "write.heard"    // a READ, or the answer to one, told the writer that its tag is held
+	pathWriteResumed  = "write.resumed"  // a write went on with the tag that it got in an earlier view
+	pathRefused       = "refused"        // a ballot was refused
+	pathForgotten     = "forgotten"      // a member could not tell what it had said of a write
+	pathRetry         = "retry"          // a question was asked again
+	pathReplyWaits    = "reply.waits"    // an answer waits for the disk
+	pathStale         = "reply.stale"    // an answer that nothing waits for
+	pathUnavailable   = "unavailable"    // given up without effect
+	pathUnknown       = "unknown"        // a write given up
+	pathUnsupported   = "unsupported"    // an rmw
+)
+
+// Paths lists the names that protocol.Config.Count can be told while the view stays what it is. That a member forgets takes
+// more undecided writes of one key than searches make.
+func Paths() []string {
+	return []string{
+		pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadOvertaken, pathReadJoined, pathAdopted,
+		pathWriteFast, pathWriteRetags, pathWriteHeard, pathRefused, pathRetry, pathReplyWaits, pathStale,
+		pathUnavailable, pathUnknown, pathUnsupported,
+	}
+}
+
+// RelaxedPaths lists those that only relaxed quorums lead to.
+func RelaxedPaths() []string { return []string{pathReadRelays} }
+
+// ChangePaths lists those that only a change of the view leads to.
+func ChangePaths() []string { return []string{pathWriteResumed} }

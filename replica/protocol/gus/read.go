@@ -1,0 +1,265 @@
+package gus
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// maxPiggyback bounds the values that READ brings along at first.
+const maxPiggyback = 64 << 10
+
+// read begins a round of reading (line 16), or begins it anew. The coordinator's own register is the first answer.
+func (p *Protocol) read(o *operation) {
+	r := p.load(o.key)
+	v, of := r.newest()
+	o.stage, o.waits, o.relayed, o.after = reading, false, false, 0
+	o.asked = v
+	o.answered.Restart()
+	o.answered.Answer(p.counted, p.config.Self)
+	p.find(o, v, of)
+	if p.quorum(&o.answered, 0) {
+		p.safe(o)
+		return
+	}
+	if o.need != 0 {
+		p.ask(o, p.everyone(o))
+		o.answered.Answer(p.counted, p.config.Self)
+		return
+	}
+	o.trips++
+	if p.relaxed {
+		// Answers of a majority say what the largest tag is; more of them, whether enough hold it.
+		p.ask(o, o.answered.Ask(&p.config, p.now, p.enough-1))
+		return
+	}
+	p.ask(o, o.answered.AskQuorum(&p.config, p.counted, p.now))
+}
+
+// found ends the first part of a read when a quorum has told of its tags, and with it who is known to have a larger one.
+func (p *Protocol) found(o *operation) {
+	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.counted, o.need)) && p.quorum(&o.answered, 0) {
+		o.need = 0
+		p.safe(o)
+	}
+}
+
+// find makes v the largest tag that a read has found, with the undecided write that it is of, nil if it is final.
+func (p *Protocol) find(o *operation, v register.Versioned, of *write) {
+	o.origin, o.timestamp, o.value, o.born, o.final = v.Carstamp, v.Carstamp.Timestamp, v.Value, 0, of == nil
+	if of != nil {
+		o.origin, o.born = of.origin, of.born
+	}
+	o.holders.Restart()
+}
+
+// readMessage brings along what the coordinator has: with three, who has less adopts it, and then two hold it. The
+// paper's piggyback (section 5.2) goes the other way only, and leaves a read to wait if the reader is ahead. With relaxed quorums
+// it brings what is not final, to the same end.
+func (p *Protocol) readMessage(o *operation) *peerv1.Message {
+	r := p.load(o.key)
+	v, of := o.asked, r.about(o.asked.Carstamp)
+	if o.relayed {
+		of = &write{origin: o.origin, born: o.born}
+	}
+	origin := v.Carstamp
+	if of != nil {
+		origin = of.origin
+	}
+	m := p.message(peerv1.GusKind_GUS_READ, o.number, o.key, origin, v.Carstamp.Timestamp)
+	if of != nil {
+		m.Gus.Born = of.born
+	}
+	if p.durable(o.key) || p.mistakes.ExposeVolatile { // the writer may count that, and others may tell it on
+		m.Gus.Final = r.final(v.Carstamp)
+		m.Gus.Held = p.holds(&r, v.Carstamp)
+	}
+	if (p.three || p.relaxed && of != nil) && (o.full || len(v.Value) <= maxPiggyback) {
+		m.Same = true // the value is there
+		setValue(m, v.Value)
+	}
+	return m
+}
+
+// told counts an answer to READ (lines 17 and 18).
+func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
+	v := register.Versioned{Carstamp: tagOf(m), Value: valueOf(m)}
+	if m.Same {
+		if v.Carstamp != o.asked.Carstamp {
+			return // to an earlier round's question
+		}
+		v = o.asked
+	}
+	holds := !p.relaxed || m.Gus.Held
+	if holds {
+		p.heard(o.key, v.Carstamp, from)
+	}
+	p.learn(o.key, v, m)
+	if o.stage != reading {
+		return // it ended with what was learned
+	}
+	o.answered.Answer(p.counted, from)
+	of := &write{origin: originOf(m), born: m.Gus.Born}
+	if m.Gus.Final {
+		of = nil
+	}
+	switch v.Carstamp.Compare(o.tag()) {
+	case +1:
+		p.find(o, v, of)
+	case 0:
+		o.final = o.final || of == nil
+		if of != nil {
+			o.born = max(o.born, of.born) // a relay by LOCK does not tell
+		}
+	case -1:
+		holds = false
+	}
+	if holds {
+		o.holders.Answer(p.counted, from)
+	}
+	p.found(o)
+}
+
+// learn takes over what another member's READ, or its answer to one, says of the key, where that is safe: what is final,
+// and with three, what began in this view and is newer than all that the member has.
+func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
+	if v.Carstamp.IsZero() {
+		return
+	}
+	r := p.load(key)
+	if m.Gus.Final {
+		if w := r.about(v.Carstamp); w != nil {
+			p.final(key, w.origin, v.Carstamp.Timestamp)
+			r = p.load(key)
+		}
+	}
+	if p.enough == 0 || p.relaxed && m.Gus.Final || !m.Gus.Final && !p.votes(m.Gus.Born) {
+		return
+	}
+	if !m.Gus.Final && (p.own(key, originOf(m)) || p.relaxed && !r.mayHold(originOf(m), v.Carstamp)) {
+		return // its writer may change it yet
+	}
+	newest, _ := r.newest()
+	switch {
+	case newest.Carstamp.Less(v.Carstamp) && m.Gus.Final:
+		r.Versioned = v
+	case newest.Carstamp.Less(v.Carstamp):
+		p.config.Took(pathAdopted)
+		r.hold(v, originOf(m), m.Gus.Born)
+	case p.mistakes.AdoptOlder && !m.Gus.Final && !r.has(v.Carstamp) && v.Carstamp == originOf(m):
+		r.add(write{origin: v.Carstamp, born: m.Gus.Born, held: true})
+	default:
+		return
+	}
+	p.store(key, r)
+}
+
+// safe is condition SafeToRead (lines 19 and 20), corrected. A quorum has told of its tags. The largest may be returned if it
+// is final; with three also if it is in the views of a quorum, that is, each of them has said that it holds it.
+func (p *Protocol) safe(o *operation) {
+	r := p.load(o.key)
+	found := register.Versioned{Carstamp: o.tag(), Value: o.value}
+	if p.holds(&r, found.Carstamp) {
+		o.holders.Answer(p.counted, p.config.Self)
+	}
+	switch {
+	case o.final || r.final(found.Carstamp):
+		p.config.Took(pathReadFinal)
+		p.finish(o, found)
+	case p.finishWith(o, &r, found.Carstamp):
+	case p.three && p.votes(o.born) && p.quorum(&o.holders, p.alsoHolds(o)):
+		p.config.Took(pathReadHeld)
+		p.finish(o, found)
+	case p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.counted) >= p.enough:
+		p.config.Took(pathReadHeld)
+		p.finish(o, found)
+	case p.mistakes.ReadSpeculative && p.quorum(&o.holders, 0):
+		p.finish(o, found)
+	case p.three && p.votes(o.born):
+		// This member, or the one that was asked, is past the tag, and won't hold it: what it holds is read instead.
+		p.config.Took(pathReadOvertaken)
+		o.full, o.restarted, o.least = true, true, found.Carstamp
+		p.read(o)
+	default:
+		p.wait(o)
+	}
+}
+
+// wait has a read wait for its tag to be final. With relaxed quorums enough may hold it before that: the rest of those that were
+// asked may say so; and if they don't, all are brought the value, as by its writer.
+func (p *Protocol) wait(o *operation) {
+	if !o.waits {
+		p.config.Took(pathReadWaits)
+		o.waits = true
+		p.later(o)
+		o.after = o.after.Add(p.config.Retry / 2)
+		if !p.relaxed {
+			o.trips++
+		}
+	}
+	if !p.relaxed || o.relayed || o.answered.Count(p.counted) < p.enough {
+		return
+	}
+	o.relayed = true
+	o.trips++
+	if p.votes(o.born) && o.tag() == o.origin {
+		p.config.Took(pathReadRelays)
+		o.full, o.asked = true, register.Versioned{Carstamp: o.tag(), Value: o.value}
+		p.ask(o, p.config.Nearest)
+	}
+}
+
+// alsoHolds is who counts as a holder without having said so: nobody, unless a mistake is put back.
+func (p *Protocol) alsoHolds(o *operation) view.MemberID {
+	if p.mistakes.CountWriter {
+		return view.MemberID(o.origin.Writer.Member())
+	}
+	return 0
+}
+
+// finishWith completes a read with something final whose tag is no less than what a quorum has told of, if there is.
+func (p *Protocol) finishWith(o *operation, r *record, least register.Carstamp) bool {
+	v, ok := r.Versioned, r.final(r.Carstamp) && !r.Carstamp.Less(least)
+	for _, version := range p.keys[string(o.key)].versions {
+		t := register.Carstamp{Timestamp: version.final, Writer: version.origin.Writer}
+		if !ok && version.final != 0 && !t.Less(least) {
+			v, ok = register.Versioned{Carstamp: t, Value: version.value}, true
+		}
+	}
+	if ok {
+		p.config.Took(pathReadFinal)
+		p.finish(o, v)
+	}
+	return ok
+}
+
+// remember keeps the value of a write that has arrived, if reads of its key are under way.
+func (p *Protocol) remember(key []byte, origin register.Carstamp, value register.Value) {
+	k := p.keys[string(key)]
+	if k == nil || !k.reads() || slices.ContainsFunc(k.versions, func(v version) bool { return v.origin == origin }) {
+		return
+	}
+	if len(k.versions) >= maxVersions {
+		k.versions = slices.Delete(k.versions, 0, 1)
+	}
+	k.versions = append(k.versions, version{origin: origin, value: value})
+}
+
+func (k *active) reads() bool {
+	return slices.ContainsFunc(k.operations, func(o *operation) bool { return o.stage == reading })
+}
+
+// wake lets reads go on that wait for what this member has been told by now.
+func (p *Protocol) wake(key []byte) {
+	for _, o := range p.of(key) {
+		switch {
+		case o.waits:
+			p.safe(o)
+		case o.stage == reading && !o.least.IsZero():
+			r := p.load(key)
+			p.finishWith(o, &r, o.least)
+		}
+	}
+}

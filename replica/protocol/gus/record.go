@@ -1,0 +1,331 @@
+package gus
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// recordPrefix begins the journal keys of registers; the register's key follows.
+const recordPrefix = 'u'
+
+// maxWrites bounds the writes of a key that a member keeps because it has not heard that they are final.
+const maxWrites = 64
+
+// ballot orders those who try to decide on a write. The writer's own has round 1.
+type ballot struct {
+	round    uint64
+	proposer register.Writer
+}
+
+func (b ballot) less(c ballot) bool {
+	return cmp.Or(cmp.Compare(b.round, c.round), cmp.Compare(b.proposer, c.proposer)) < 0
+}
+
+// write is what a member knows of a write that it has not heard to be final.
+type write struct {
+	origin   register.Carstamp // the tag that it began with, which names it
+	born     uint64            // the epoch in which it began, of a view where holding its tag is voting for it, or 0
+	held     bool              // the register had the origin as its tag: it is in this member's view
+	unsure   bool              // a lost disk of this member may have said something else about that
+	promised ballot
+	voted    uint64 // timestamp of the tag voted for; 0: none
+	vote     ballot
+	stored   bool // value is that of the write: the tag voted for was larger than the register's
+	value    register.Value
+	decided  uint64 // timestamp of the write's tag for good; 0: not known
+}
+
+// tag is the write's tag with a timestamp.
+func (w *write) tag(timestamp uint64) register.Carstamp {
+	return register.Carstamp{Timestamp: timestamp, Writer: w.origin.Writer}
+}
+
+// record is a key's register with what is undecided about it. A register whose tag is that of no write in the list is
+// final: so at rest a record has nothing but tag and value.
+type record struct {
+	register.Versioned
+	writes    []write           // by origin
+	forgotten register.Carstamp // writes with this origin or a smaller one may have been in the list
+}
+
+// find returns the write that began with a tag, or nil. It is valid until the list changes.
+func (r *record) find(origin register.Carstamp) *write {
+	i, ok := slices.BinarySearchFunc(r.writes, origin, func(w write, c register.Carstamp) int { return w.origin.Compare(c) })
+	if !ok {
+		return nil
+	}
+	return &r.writes[i]
+}
+
+func (r *record) add(w write) *write {
+	i, ok := slices.BinarySearchFunc(r.writes, w.origin, func(w write, c register.Carstamp) int { return w.origin.Compare(c) })
+	if !ok {
+		r.writes = slices.Insert(r.writes, i, w)
+	}
+	return &r.writes[i]
+}
+
+func (r *record) remove(origin register.Carstamp) {
+	r.writes = slices.DeleteFunc(r.writes, func(w write) bool { return w.origin == origin })
+}
+
+// about returns the undecided write that has, or may get, a tag.
+func (r *record) about(tag register.Carstamp) *write {
+	for i := range r.writes {
+		w := &r.writes[i]
+		if w.decided == 0 && w.origin.Writer == tag.Writer && (w.origin == tag || w.voted == tag.Timestamp) {
+			return w
+		}
+	}
+	return nil
+}
+
+// final reports whether the register has a tag, for good.
+func (r *record) final(tag register.Carstamp) bool {
+	return r.Carstamp == tag && r.about(tag) == nil
+}
+
+// newest returns the largest tag that a reader must not miss, with its value, and the undecided write that it is of, or
+// nil if it is final.
+func (r *record) newest() (register.Versioned, *write) {
+	v, of := r.Versioned, r.about(r.Carstamp)
+	for i := range r.writes {
+		if w := &r.writes[i]; w.stored && w.decided == 0 && v.Carstamp.Less(w.tag(w.voted)) {
+			v, of = register.Versioned{Carstamp: w.tag(w.voted), Value: w.value}, w
+		}
+	}
+	return v, of
+}
+
+// has reports whether the member holds a tag as the algorithms mean it: it has had it as the register's, or voted for it.
+func (r *record) has(tag register.Carstamp) bool {
+	if r.Carstamp == tag {
+		return true
+	}
+	w := r.about(tag)
+	return w != nil && (w.origin == tag && w.held || w.voted == tag.Timestamp)
+}
+
+// mayHold reports whether a tag that another member brings is a write's first, and this member has not said that it does not hold
+// it.
+func (r *record) mayHold(origin, tag register.Carstamp) bool {
+	w := r.find(origin)
+	return tag == origin && (w == nil || w.held)
+}
+
+// prune drops what nobody will ask for: a write that began where holding is no vote, and that this member has not voted
+// on, is stale here once the register is past it, whether it was held or not. And it keeps the list bounded.
+func (r *record) prune() {
+	r.writes = slices.DeleteFunc(r.writes, func(w write) bool {
+		return w.born == 0 && w.promised == ballot{} && w.voted == 0 && w.decided == 0 && w.origin.Less(r.Carstamp)
+	})
+	for i := 0; i < len(r.writes) && len(r.writes) > maxWrites; {
+		w := &r.writes[i]
+		if !w.origin.Less(r.Carstamp) || w.stored || r.about(r.Carstamp) == w {
+			i++
+			continue
+		}
+		if r.forgotten.Less(w.origin) {
+			r.forgotten = w.origin
+		}
+		r.writes = slices.Delete(r.writes, i, i+1)
+	}
+}
+
+// end drops writes that their writer has ended, if the register is past them: nobody asks whether they were held, and
+// nobody can read them.
+func (r *record) end(writer register.Writer, before uint64) {
+	r.writes = slices.DeleteFunc(r.writes, func(w write) bool {
+		return w.origin.Writer == writer && w.origin.Timestamp < before && w.decided == 0 &&
+			w.promised.round <= 1 && w.vote.round <= 1 && !w.stored &&
+			w.origin.Less(r.Carstamp) && w.tag(w.voted).Less(r.Carstamp)
+	})
+}
+
+// recordKey is valid until the next call: the journal keeps only what is put.
+func (p *Protocol) recordKey(key []byte) []byte {
+	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)
+	return p.scratch
+}
+
+// load returns a key's record. One that can't be decoded stops the member: going on with an absent value would take back
+// what it has acknowledged.
+func (p *Protocol) load(key []byte) record {
+	encoded, ok := p.journal.Get(p.recordKey(key))
+	if !ok {
+		return record{}
+	}
+	r, err := decode(encoded)
+	if err != nil {
+		p.fault = fmt.Errorf("gus: the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+	}
+	return r
+}
+
+func (p *Protocol) store(key []byte, r record) {
+	r.prune()
+	encoded, err := encode(r)
+	if err != nil {
+		p.fault = fmt.Errorf("gus: encode the register of key %q: %w", key, err)
+		return
+	}
+	if p.fault != nil {
+		return
+	}
+	name := p.bytes.Make(1 + len(key))
+	copy(name, p.recordKey(key))
+	p.journal.Put(name, encoded)
+}
+
+// Adopt merges a record of another member's journal, during a state transfer. A tag that came meanwhile and is larger
+// stays. Of what is undecided, this member takes over all that the other one has said: whoever counted that, or may count
+// it, must find it here too.
+func (p *Protocol) Adopt(key, value []byte) {
+	if len(key) == 0 || key[0] != recordPrefix {
+		p.fault = fmt.Errorf("gus: state transfer brought record %q, which is no register; all members must run one protocol", key)
+		return
+	}
+	theirs, err := decode(value)
+	if err != nil {
+		p.fault = fmt.Errorf("gus: state transfer brought a damaged register of key %q: %w", key[1:], err)
+		return
+	}
+	own := p.load(key[1:])
+	if p.mistakes.AdoptAsFinal {
+		theirs.writes = nil
+	}
+	if p.relaxed && !p.mistakes.RejoinAsHolder {
+		own.doubt(&theirs)
+	}
+	own.merge(&theirs)
+	p.store(key[1:], own)
+	p.wake(key[1:])
+}
+
+// doubt marks the undecided writes of a record that is about to be merged where it says something new of who holds them.
+// Where holders are counted, that of another member counts for no one else. This member's lost disk may have held a tag that those
+// it copies do not, or the other way round; and what it said then may have been counted, so now it says neither.
+func (r *record) doubt(o *record) {
+	for i := range o.writes {
+		w := &o.writes[i]
+		if own := r.find(w.origin); own == nil || own.held != w.held {
+			w.unsure = true
+		}
+	}
+}
+
+func (r *record) merge(o *record) {
+	if r.forgotten.Less(o.forgotten) {
+		r.forgotten = o.forgotten
+	}
+	for _, w := range o.writes {
+		if r.final(w.origin) || w.voted != 0 && r.final(w.tag(w.voted)) {
+			continue // it is known to be final here
+		}
+		own := r.find(w.origin)
+		if own == nil {
+			r.add(w)
+			continue
+		}
+		own.held, own.unsure = own.held || w.held, own.unsure || w.unsure
+		own.born = max(own.born, w.born)
+		if own.decided != 0 || w.decided != 0 {
+			*own = write{origin: own.origin, decided: max(own.decided, w.decided)}
+			continue
+		}
+		if own.promised.less(w.promised) {
+			own.promised = w.promised
+		}
+		if own.vote.less(w.vote) {
+			own.voted, own.vote = w.voted, w.vote
+			own.stored, own.value = w.stored, w.value
+		}
+	}
+	switch r.Carstamp.Compare(o.Carstamp) {
+	case -1:
+		if o.about(o.Carstamp) == nil { // final there
+			if w := r.about(o.Carstamp); w != nil {
+				r.remove(w.origin)
+			}
+		}
+		r.Versioned = o.Versioned
+	case 0:
+		if w := r.about(r.Carstamp); w != nil && o.about(r.Carstamp) == nil && w.decided == 0 {
+			r.remove(w.origin)
+		}
+	}
+	for i := range r.writes { // a vote for what the register is past needs no value
+		if w := &r.writes[i]; w.stored && !r.Carstamp.Less(w.tag(w.voted)) {
+			w.stored, w.value = false, nil
+		}
+	}
+}
+
+func encode(r record) ([]byte, error) {
+	e := peerv1.GusRecord{
+		Timestamp: r.Carstamp.Timestamp, Writer: uint64(r.Carstamp.Writer),
+		Present: r.Value.Present(), Value: r.Value,
+		Forgotten: r.forgotten.Timestamp, ForgottenWriter: uint64(r.forgotten.Writer),
+	}
+	for _, w := range r.writes {
+		e.Writes = append(e.Writes, &peerv1.GusWrite{
+			Origin: w.origin.Timestamp, Writer: uint64(w.origin.Writer), Born: w.born, Held: w.held,
+			PromisedRound: w.promised.round, PromisedProposer: uint64(w.promised.proposer),
+			Voted: w.voted, VotedRound: w.vote.round, VotedProposer: uint64(w.vote.proposer),
+			Stored: w.stored, Present: w.value.Present(), Value: w.value, Decided: w.decided, Unsure: w.unsure,
+		})
+	}
+	return e.MarshalVT()
+}
+
+func decode(encoded []byte) (record, error) {
+	var e peerv1.GusRecord
+	if err := e.UnmarshalVTUnsafe(encoded); err != nil {
+		return record{}, fmt.Errorf("decode a register record: %w", err)
+	}
+	r := record{
+		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: value(e.Present, e.Value)},
+		forgotten: tag(e.Forgotten, e.ForgottenWriter),
+	}
+	for _, w := range e.Writes {
+		r.add(write{
+			origin: tag(w.Origin, w.Writer), born: w.Born, held: w.Held,
+			promised: ballot{w.PromisedRound, register.Writer(w.PromisedProposer)},
+			voted:    w.Voted, vote: ballot{w.VotedRound, register.Writer(w.VotedProposer)},
+			stored: w.Stored, value: value(w.Present, w.Value), decided: w.Decided, unsure: w.Unsure,
+		})
+	}
+	return r, nil
+}
+
+func tag(timestamp, writer uint64) register.Carstamp {
+	return register.Carstamp{Timestamp: timestamp, Writer: register.Writer(writer)}
+}
+
+// value restores the difference between absent and empty, which protobuf does not keep.
+func value(present bool, content []byte) register.Value {
+	if !present {
+		return nil
+	}
+	if content == nil {
+		return register.Value{}
+	}
+	return content
+}
+
+func tagOf(m *peerv1.Message) register.Carstamp    { return tag(m.Timestamp, m.Writer) }
+func originOf(m *peerv1.Message) register.Carstamp { return tag(m.Gus.Origin, m.Writer) }
+func valueOf(m *peerv1.Message) register.Value     { return value(m.Present, m.Value) }
+func ballotOf(m *peerv1.Message) ballot {
+	return ballot{m.Gus.Round, register.Writer(m.Gus.Proposer)}
+}
+
+func setValue(m *peerv1.Message, v register.Value) { m.Present, m.Value = v.Present(), v }
+
+func setBallot(m *peerv1.Message, b ballot) {
+	m.Gus.Round, m.Gus.Proposer = b.round, uint64(b.proposer)
+}

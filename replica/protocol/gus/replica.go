@@ -1,0 +1,249 @@
+package gus
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// hold makes v the register's, of a write that is not final: its first tag, or one that it got later where a vote is for
+// good (born).
+func (r *record) hold(v register.Versioned, origin register.Carstamp, born uint64) {
+	w := r.add(write{origin: origin, born: born})
+	if v.Carstamp == origin {
+		w.held = true
+	} else if w.vote.less(ballot{1, origin.Writer}) {
+		w.voted, w.vote = v.Carstamp.Timestamp, ballot{1, origin.Writer}
+	}
+	r.Versioned = v
+}
+
+// serveRead answers READ with the largest tag here (line 42), its value if the reader has another one, and whether it is
+// final.
+func (p *Protocol) serveRead(from view.MemberID, m *peerv1.Message) {
+	if m.Gus.Held {
+		p.heard(m.Key, tagOf(m), from)
+	}
+	if m.Same {
+		p.learn(m.Key, register.Versioned{Carstamp: tagOf(m), Value: valueOf(m)}, m)
+	}
+	r := p.load(m.Key)
+	v, of := r.newest()
+	origin := v.Carstamp
+	if of != nil {
+		origin = of.origin
+	}
+	a := p.message(peerv1.GusKind_GUS_READ_REPLY, m.Op, m.Key, origin, v.Carstamp.Timestamp)
+	if of != nil {
+		a.Gus.Born = of.born
+	}
+	a.Gus.Final = of == nil
+	a.Gus.Held = p.relaxed && p.holds(&r, v.Carstamp)
+	if v.Carstamp == tagOf(m) {
+		a.Same = true
+	} else {
+		setValue(a, v.Value)
+	}
+	p.reply(from, a)
+}
+
+// serveWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE. Line 29 as
+// published tells the tag after it, which makes every write slow.
+func (p *Protocol) serveWrite(from view.MemberID, m *peerv1.Message) {
+	r := p.load(m.Key)
+	t := tagOf(m)
+	a := p.message(peerv1.GusKind_GUS_WRITE_REPLY, m.Op, m.Key, t, t.Timestamp)
+	newest, _ := r.newest()
+	p.remember(m.Key, t, valueOf(m))
+	r.end(t.Writer, m.Gus.Ended) // goes with what is stored next
+	switch w := r.find(t); {
+	case w != nil && w.decided != 0:
+		a.Gus.Final, a.Timestamp = true, w.decided
+	case w != nil && w.unsure:
+		a.Gus.Forgotten = true
+	case w != nil && p.mistakes.HeldIsStale && r.Carstamp != t:
+	case w != nil:
+		a.Gus.Held = w.held
+	case r.Carstamp == t:
+		a.Gus.Held = true
+	case newest.Carstamp.Less(t):
+		r.hold(register.Versioned{Carstamp: t, Value: valueOf(m)}, t, m.Gus.Born)
+		p.store(m.Key, r)
+		a.Gus.Held = true
+	case !r.forgotten.Less(t):
+		a.Gus.Forgotten = true
+	case p.relaxed && r.Carstamp.Less(t):
+		// The larger tag is one that was voted for, and may lose: what is said of this one stays said.
+		r.add(write{origin: t, born: m.Gus.Born})
+		p.store(m.Key, r)
+	}
+	p.tellNewest(a, &r)
+	p.reply(from, a)
+}
+
+// holds reports whether this member counts as a holder of a tag, for whoever counts holders. With relaxed quorums a vote of a
+// ballot is none: others hold something newer, and vote all the same.
+func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
+	if !p.relaxed || p.mistakes.CountVotes {
+		return r.has(tag)
+	}
+	w := r.find(tag)
+	return r.final(tag) || w != nil && w.held && !w.unsure && p.votes(w.born)
+}
+
+// own reports whether a write that began with a tag is under way here. Its member does not hold the tag meanwhile, where that
+// would be voting for it.
+func (p *Protocol) own(key []byte, origin register.Carstamp) bool {
+	if k := p.keys[string(key)]; k != nil && !p.mistakes.AdoptOwn {
+		return slices.ContainsFunc(k.operations, func(o *operation) bool { return o.writes() && o.origin == origin })
+	}
+	return false
+}
+
+func (p *Protocol) tellNewest(a *peerv1.Message, r *record) {
+	newest, _ := r.newest()
+	a.Gus.Newest, a.Gus.NewestWriter = newest.Carstamp.Timestamp, uint64(newest.Carstamp.Writer)
+}
+
+// barred answers a ballot on a write of which nothing can be promised or voted here: what was known of it is forgotten, or it is
+// decided, or a later ballot was promised. It reports whether that is so. W is the entry of the write, nil if there is none.
+func barred(a *peerv1.Message, r *record, w *write, origin register.Carstamp, b ballot) bool {
+	switch {
+	case w == nil && !r.forgotten.Less(origin):
+		a.Gus.Forgotten = true
+	case w != nil && w.decided != 0:
+		a.Gus.Final, a.Timestamp = true, w.decided
+	case w != nil && b.less(w.promised):
+		a.Gus.Refused = true
+		setBallot(a, w.promised)
+	default:
+		return false
+	}
+	return true
+}
+
+// lock serves LOCK, the first half of a ballot on a write's tag: the member promises to vote in no earlier one, and tells how
+// it has voted. If it holds nothing newer, it holds the write from now on: a LOCK relays the write of one who crashed.
+func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
+	r := p.load(m.Key)
+	origin, b := originOf(m), ballotOf(m)
+	a := p.message(peerv1.GusKind_GUS_LOCK_REPLY, m.Op, m.Key, origin, m.Timestamp)
+	setBallot(a, b)
+	w := r.find(origin)
+	switch {
+	case r.final(tagOf(m)):
+		a.Gus.Final = true
+		return a
+	case r.final(origin):
+		a.Gus.Final, a.Timestamp = true, origin.Timestamp
+		return a
+	case barred(a, &r, w, origin, b):
+		return a
+	case w == nil:
+		if newest, _ := r.newest(); newest.Carstamp.Less(origin) && !(p.relaxed && p.own(m.Key, origin)) {
+			r.hold(register.Versioned{Carstamp: origin, Value: valueOf(m)}, origin, 0)
+		} else {
+			r.add(write{origin: origin})
+		}
+		w = r.find(origin)
+	}
+	w.promised = b
+	a.Gus.Held, a.Gus.Born = w.held, w.born
+	a.Gus.Voted, a.Gus.VotedRound, a.Gus.VotedProposer = w.voted, w.vote.round, uint64(w.vote.proposer)
+	p.tellNewest(a, &r)
+	p.store(m.Key, r)
+	return a
+}
+
+// vote serves COMMIT, the second half of a ballot (lines 30 to 40). The tag is not the register's before it is final: another
+// ballot may decide for the write's first tag, and what the register has must still be there then. With three no other
+// ballot follows in the view in which the write began.
+func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
+	r := p.load(m.Key)
+	origin, t, b := originOf(m), tagOf(m), ballotOf(m)
+	a := p.message(peerv1.GusKind_GUS_COMMIT_REPLY, m.Op, m.Key, origin, m.Timestamp)
+	setBallot(a, b)
+	p.remember(m.Key, origin, valueOf(m))
+	w := r.find(origin)
+	if w != nil && p.mistakes.IgnoreLocks {
+		w.decided, w.promised = 0, ballot{}
+	}
+	switch {
+	case r.final(t):
+		return a
+	case w == nil && t != origin && t.Less(r.Carstamp):
+		return a // whoever has the write decided for its first tag finds that this member is past it
+	case barred(a, &r, w, origin, b):
+		return a
+	case w == nil:
+		w = r.add(write{origin: origin, born: m.Gus.Born})
+	}
+	w.promised = b
+	w.voted, w.vote = t.Timestamp, b
+	w.stored, w.value = false, nil
+	switch {
+	case !r.Carstamp.Less(t):
+	case p.three && p.votes(m.Gus.Born) && b.round == 1:
+		r.Versioned = register.Versioned{Carstamp: t, Value: valueOf(m)}
+	default:
+		w.stored, w.value = true, valueOf(m)
+	}
+	p.store(m.Key, r)
+	return a
+}
+
+// settle makes a tag of a write its last, and reports whether that was news. What was decided in a later ballot than the
+// writer's is remembered where it was voted for: another vote may be under way.
+func (r *record) settle(origin register.Carstamp, timestamp uint64) bool {
+	w := r.find(origin)
+	if w == nil || w.decided != 0 {
+		return false
+	}
+	// A write has one value, whatever its tag: who has it under another one has it.
+	switch t := w.tag(timestamp); {
+	case r.Carstamp == origin:
+		r.Carstamp = t
+	case r.Carstamp.Less(t) && w.stored:
+		r.Versioned = register.Versioned{Carstamp: t, Value: w.value}
+	}
+	if w.vote.round > 1 {
+		*w = write{origin: origin, decided: timestamp}
+	} else {
+		r.remove(origin)
+	}
+	return true
+}
+
+// final takes note that a write has a tag for good, and that a quorum holds it or a larger one.
+func (p *Protocol) final(key []byte, origin register.Carstamp, timestamp uint64) {
+	if r := p.load(key); r.settle(origin, timestamp) {
+		p.store(key, r)
+	}
+	p.settled(key, origin, timestamp)
+}
+
+// settled tells what runs here that a write has a tag for good.
+func (p *Protocol) settled(key []byte, origin register.Carstamp, timestamp uint64) {
+	if k := p.keys[string(key)]; k != nil {
+		for i := range k.versions {
+			if v := &k.versions[i]; v.origin == origin {
+				v.final = timestamp
+			}
+		}
+	}
+	for _, o := range p.of(key) {
+		switch {
+		case o.stage == 0 || o.origin != origin:
+		case o.stage != reading:
+			p.decided(o, timestamp)
+		case o.timestamp <= timestamp:
+			o.timestamp, o.final = timestamp, true
+		case o.waits: // what was found is no tag of the write's any more
+			o.restarted = true
+			p.read(o)
+		}
+	}
+	p.wake(key)
+}

@@ -1,0 +1,188 @@
+// Package instance orders the commands of each key by instances of consensus that name each other as dependencies: the
+// core of EPaxos (SOSP '13), on which EPaxos and Gryff's rmws are built.
+//
+// A coordinator proposes commands in an instance (coordinator.go), replicas vote and add what they know of (replica.go),
+// everyone executes what is committed in the order of the dependencies (execute.go), and whoever waits too long for an
+// instance brings it to its end (recover.go). Comments cite Gryff's algorithms 3 to 6, which are EPaxos' with a base added;
+// docs/protocols.md explains what differs.
+package instance
+
+import (
+	"container/list"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/outbox"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/slab"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Options are what the protocols that are built on instances differ in.
+type Options struct {
+	// Commands is what the paths, as Config.Count is told, call commands.
+	Commands string
+	// Registers is where reads and writes go that are no commands. An rmw is then based on what its coordinator finds there,
+	// and it is answered when a quorum has executed it, lest a read that asks a quorum misses it. Nil: whatever is done to a
+	// key is a command; it is answered when its coordinator knows what came of it.
+	Registers *Registers
+	// Lanes is how many instances of a key a coordinator may have in progress, at most 256; 0 stands for 1. Each lane has a
+	// writer of its own, whose instances follow each other.
+	Lanes int
+}
+
+// Registers are a member's copies of the registers, with the values that writes have left there.
+type Registers struct {
+	Load  func(key []byte) register.Versioned
+	Apply func(key []byte, v register.Versioned) // the larger carstamp stays
+}
+
+// Core is one member's part, for one shard.
+type Core struct {
+	*outbox.Outbox
+	config   protocol.Config
+	roster   *phase.Roster
+	journal  *protocol.Journal
+	options  Options
+	mistakes Mistakes
+	author   register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
+	before   view.View       // of the members before a change; in a plain view, all
+	now      protocol.Instant
+	ticked   bool // now is known
+	draws    uint64
+
+	objects map[string]*object // keys with instances in progress, and those that rest
+	resting []rest             // by when they came to rest
+	rested  int                // their bytes
+	live    *list.List         // instances, oldest first
+
+	keys  slab.Keys // of records
+	parts slab.Of[peerv1.Instance]
+	ids   slab.Of[peerv1.InstanceID]
+	named slab.List[*peerv1.InstanceID]
+}
+
+// New goes on with what the journal holds. The outbox is the protocol's, which hands it over.
+func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, out *outbox.Outbox, options Options, mistakes Mistakes) *Core {
+	options.Lanes = max(options.Lanes, 1)
+	p := &Core{
+		Outbox:   out,
+		config:   config,
+		roster:   roster,
+		journal:  journal,
+		options:  options,
+		mistakes: mistakes,
+		author:   register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0),
+		before:   config.View.Before(),
+		draws:    config.Seed,
+		objects:  map[string]*object{},
+		live:     list.New(),
+	}
+	p.loadInstances()
+	return p
+}
+
+// Submit starts an operation, as a command. Its kind and its function are known.
+func (p *Core) Submit(r protocol.Request) {
+	if r.Resume.Instance != 0 && !p.mistakes.ResumeAsNew {
+		p.resume(r)
+		return
+	}
+	o := p.object([]byte(r.Operation.Key))
+	o.queue = append(o.queue, &request{Request: r})
+	p.propose(o)
+	p.release(o)
+}
+
+// Receive handles a message that concerns an instance, and nothing else.
+func (p *Core) Receive(from view.MemberID, m *peerv1.Message) {
+	if m.GetInstance().GetId() == nil {
+		return
+	}
+	o := p.object(m.Key)
+	switch m.Kind {
+	case peerv1.Kind_PRE_ACCEPT:
+		p.onPreAccept(o, from, m)
+	case peerv1.Kind_PRE_ACCEPT_OK:
+		p.onPreAcceptOK(o, from, m)
+	case peerv1.Kind_ACCEPT:
+		p.onAccept(o, from, m)
+	case peerv1.Kind_ACCEPT_OK:
+		p.onAcceptOK(o, from, m)
+	case peerv1.Kind_COMMIT:
+		p.onCommit(o, from, m)
+	case peerv1.Kind_EXECUTED:
+		p.onExecuted(o, from, m)
+	case peerv1.Kind_PREPARE:
+		p.onPrepare(o, from, m)
+	case peerv1.Kind_PREPARE_OK:
+		p.onPrepareOK(o, from, m)
+	case peerv1.Kind_NACK:
+		p.onNack(o, m)
+	}
+	p.release(o)
+}
+
+// Tick tells the time: what was not answered is asked again, what is past its deadline is given up, and what others left
+// unfinished is recovered.
+func (p *Core) Tick(now protocol.Instant) {
+	p.now = now
+	if !p.ticked {
+		p.ticked = true
+		p.takeUp()
+	}
+	for e := p.live.Front(); e != nil; {
+		i := e.Value.(*instance)
+		e = e.Next()
+		p.tickInstance(i)
+		p.release(i.object)
+	}
+}
+
+// Pace replaces Config.Retry and Config.Suspect.
+func (p *Core) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
+}
+
+// Pending is how many instances are unfinished here.
+func (p *Core) Pending() int { return p.live.Len() }
+
+// load is the register that commands are based on, if there is one beside them.
+func (p *Core) load(key []byte) (base register.Versioned) {
+	if p.options.Registers != nil {
+		base = p.options.Registers.Load(key)
+	}
+	return base
+}
+
+func (p *Core) apply(key []byte, v register.Versioned) {
+	if p.options.Registers != nil {
+		p.options.Registers.Apply(key, v)
+	}
+}
+
+// lane is the writer of this member's instances in a lane, from 0.
+func (p *Core) lane(k int) register.Writer { return p.author + register.Writer(k) }
+
+// isMine reports whether this disk of this member proposed an instance.
+func (p *Core) isMine(id instanceID) bool {
+	return id.writer >= p.author && id.writer < p.lane(p.options.Lanes)
+}
+
+// took counts a path of commands.
+func (p *Core) took(path string) {
+	if p.config.Count != nil {
+		p.config.Took(p.options.Commands + "." + path)
+	}
+}
+
+// draw is a number below n, from the seed that the world lent (splitmix64).
+func (p *Core) draw(n uint64) uint64 {
+	p.draws += 0x9e3779b97f4a7c15
+	z := p.draws
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return (z ^ (z >> 31)) % max(n, 1)
+}

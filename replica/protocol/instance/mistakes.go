@@ -1,0 +1,20 @@
+package instance
+
+// Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value has none.
+// Protocols list those that are theirs too; docs/protocols.md says what each one breaks.
+type Mistakes struct {
+	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	CommitBeforePersist bool // a fast commit is told before the coordinator can't forget it
+	AnswerOnCommit      bool // a command answers before it was executed
+	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
+	BaseNotRecovered    bool // recovery carries deps, but not base
+	ForgetPrevious      bool // execution ignores prev
+	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
+	ForgetSessions      bool // duplicates are not recognised where they are executed
+	OrderBySelf         bool // each member executes a component beginning with its own instance
+	OrderByNumber       bool // a component is executed without regard to seq
+	AnswerNamed         bool // a write is answered on commit although execution may refuse it as too old
+	ResumeAsNew         bool // a command that goes on in another view gets a new instance there
+	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
+	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
+}

@@ -1,0 +1,103 @@
+// Package outbox collects what a step of a protocol asks of the world, and numbers its questions.
+package outbox
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/slab"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Outbox is what a step has asked for and Ready has not handed over yet. The parts of a protocol share one.
+type Outbox struct {
+	// AckBeforePersist is a known bug, for tests: nothing that is sent waits for the disk.
+	AckBeforePersist bool
+
+	name                      string
+	journal                   *protocol.Journal
+	last                      uint64 // question
+	send, sendDurably         slab.List[protocol.Envelope]
+	complete, completeDurably slab.List[protocol.Completion]
+	fault                     error
+	messages                  slab.Of[peerv1.Message]
+}
+
+// New returns an empty outbox of the protocol of that name. Questions are numbered from first (phase.FirstOp) on.
+func New(name string, first uint64, journal *protocol.Journal) *Outbox {
+	return &Outbox{name: name, last: first, journal: journal}
+}
+
+// Op is the number of the next question, which its answers repeat.
+func (b *Outbox) Op() uint64 {
+	b.last++
+	return b.last
+}
+
+// Message begins a message, which never changes once it is sent.
+func (b *Outbox) Message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
+	m := b.messages.New()
+	m.Kind, m.Op, m.Key = kind, op, key
+	return m
+}
+
+// Send sends at once.
+func (b *Outbox) Send(to view.MemberID, m *peerv1.Message) {
+	b.send.Add(protocol.Envelope{To: to, Message: m})
+}
+
+// SendAll sends one message to several members.
+func (b *Outbox) SendAll(to []view.MemberID, m *peerv1.Message) {
+	for _, id := range to {
+		b.Send(id, m)
+	}
+}
+
+// SendDurably sends once everything that the step puts into the journal is durable, and all before it.
+func (b *Outbox) SendDurably(to view.MemberID, m *peerv1.Message) {
+	if b.AckBeforePersist {
+		b.Send(to, m)
+		return
+	}
+	b.sendDurably.Add(protocol.Envelope{To: to, Message: m})
+}
+
+// SendAllDurably is SendDurably to several members.
+func (b *Outbox) SendAllDurably(to []view.MemberID, m *peerv1.Message) {
+	for _, id := range to {
+		b.SendDurably(id, m)
+	}
+}
+
+// Complete ends an operation at once.
+func (b *Outbox) Complete(handle uint64, r register.Result) {
+	b.complete.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+// CompleteDurably ends an operation when what the step puts into the journal is durable, and all before it.
+func (b *Outbox) CompleteDurably(handle uint64, r register.Result) {
+	b.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+// Fault says that the member can't go on; the first reason counts.
+func (b *Outbox) Fault(format string, args ...any) {
+	if b.fault == nil {
+		b.fault = fmt.Errorf(b.name+": "+format, args...)
+	}
+}
+
+// Err is the fault that Ready has not handed over yet, or nil.
+func (b *Outbox) Err() error { return b.fault }
+
+// Ready hands over what was collected, with the journal's batch.
+func (b *Outbox) Ready() protocol.Effects {
+	e := protocol.Effects{
+		Send: b.send.Take(), Complete: b.complete.Take(), Persist: b.journal.Take(),
+		SendAfterPersist: b.sendDurably.Take(), CompleteAfterPersist: b.completeDurably.Take(),
+		Fault: b.fault,
+	}
+	b.fault = nil
+	return e
+}

@@ -1,0 +1,210 @@
+package rmwpaxos
+
+import (
+	"cmp"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Bounds on the answers that a state keeps of a member's last batch, in bytes: of one answer, and of all.
+const (
+	keptAnswer  = 16 << 10
+	keptAnswers = 64 << 10
+)
+
+// application is one proposal being computed: cmd(v) of algorithm 3, line 12, for batches.
+type application struct {
+	protocol *Protocol
+	next     state
+	table    *peerv1.KeyState // nil until it is needed
+	changed  bool
+	rmws     []*peerv1.Answer // that were executed now
+	reads    []*peerv1.Answer
+}
+
+// apply returns the state after the batches, what each command answers, and whether it has to be agreed on. A batch that
+// the state already has in it is not applied again, which is what makes proposals safe to repeat. The base does not change.
+func (a *application) apply(batches []*batch) (state, [][]*peerv1.Answer, bool) {
+	answers := make([][]*peerv1.Answer, len(batches))
+	for i, b := range batches {
+		answers[i] = a.batch(b)
+	}
+	if !a.changed {
+		return a.next, answers, false
+	}
+	if a.table != nil {
+		table, err := a.table.MarshalVT()
+		if err != nil {
+			a.protocol.fail("encode a table: %w", err)
+		}
+		a.next.table = table
+	}
+	return a.next, answers, true
+}
+
+// confirm is apply for batches that follow a state which is known to be the last one that is chosen. If nothing has to be
+// agreed on, the carstamps that were counted are given to nobody.
+func (p *Protocol) confirm(base state, batches []*batch) (state, [][]*peerv1.Answer, bool) {
+	a := &application{protocol: p, next: base}
+	next, answers, changed := a.apply(batches)
+	if !changed {
+		for _, answer := range a.rmws {
+			answer.Timestamp, answer.Writer = 0, 0
+		}
+		for _, answer := range a.reads {
+			answer.Timestamp, answer.Writer = base.carstamp.Timestamp, uint64(base.carstamp.Writer)
+		}
+	}
+	return next, answers, changed
+}
+
+// open decodes the table, to be changed.
+func (a *application) open() *peerv1.KeyState {
+	if a.table == nil {
+		a.table = &peerv1.KeyState{}
+		if err := a.table.UnmarshalVT(a.next.table); err != nil {
+			a.protocol.fail("the table of a register is damaged: %w", err)
+		}
+	}
+	return a.table
+}
+
+func (a *application) batch(b *batch) []*peerv1.Answer {
+	if done := a.done(b); done != nil {
+		a.protocol.config.Took(pathAlreadyIn)
+		return done
+	}
+	answers := make([]*peerv1.Answer, len(b.commands))
+	changed := false
+	for k, c := range b.commands {
+		var changes bool
+		answers[k], changes = a.command(c)
+		changed = changed || changes
+	}
+	// What others may know of is noted also if it changes nothing: a copy of the batch, or an earlier proposal with it that a
+	// few have voted for, could be taken up later, when it would change something.
+	switch {
+	case a.protocol.options.AtLeastOnce: // what changes nothing never will
+		a.changed = a.changed || changed
+	case changed || (b.left || b.from != 0) && !a.protocol.mistakes.DenyAtOnce:
+		a.changed = true
+		a.note(b, answers)
+	}
+	return answers
+}
+
+// done returns what a batch has answered, if it is in the state. A batch that is older than its author's last one is not
+// applied: its author has given it up.
+func (a *application) done(b *batch) []*peerv1.Answer {
+	if a.protocol.options.AtLeastOnce || a.protocol.mistakes.ForgetBatches || len(a.next.table) == 0 && a.table == nil {
+		return nil
+	}
+	at, found := a.entry(b.author)
+	if !found {
+		return nil
+	}
+	last := a.open().Executed[at]
+	author := register.Writer(last.GetId().GetWriter())
+	switch later := cmp.Or(cmp.Compare(author.Incarnation(), b.author.Incarnation()), cmp.Compare(last.GetId().GetNumber(), b.number)); {
+	case later < 0:
+		return nil
+	case later > 0:
+		return slices.Repeat([]*peerv1.Answer{{Expired: true}}, len(b.commands))
+	}
+	// After a change of the view a batch may be shorter: it ends with the last command that somebody still waits for.
+	answers := slices.Clone(last.Answers[:min(len(last.Answers), len(b.commands))])
+	for len(answers) < len(b.commands) {
+		answers = append(answers, &peerv1.Answer{Expired: true})
+	}
+	return answers
+}
+
+// entry finds the last batch of a member: there is one for each, of its last disk.
+func (a *application) entry(author register.Writer) (int, bool) {
+	return slices.BinarySearchFunc(a.open().Executed, author.Member(), func(e *peerv1.Executed, member uint32) int {
+		return cmp.Compare(register.Writer(e.GetId().GetWriter()).Member(), member)
+	})
+}
+
+// note makes a batch its author's last one in the state, and forgets those of members that are no more: nobody asks for
+// them, since batches are not handed over from one epoch to the next.
+func (a *application) note(b *batch, answers []*peerv1.Answer) {
+	e := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}}
+	size := 0
+	for k, answer := range answers {
+		if b.commands[k].Function == readCommand || len(answer.Value) > keptAnswer || size+len(answer.Value) > keptAnswers {
+			answer = &peerv1.Answer{Expired: true, Timestamp: answer.Timestamp, Writer: answer.Writer}
+		}
+		size += len(answer.Value)
+		e.Answers = append(e.Answers, answer)
+	}
+	t := a.open()
+	at, found := a.entry(b.author)
+	if found {
+		t.Executed[at] = e
+	} else {
+		t.Executed = slices.Insert(t.Executed, at, e)
+	}
+	members := a.protocol.config.View
+	t.Executed = slices.DeleteFunc(t.Executed, func(e *peerv1.Executed) bool {
+		return members.Index(view.MemberID(register.Writer(e.GetId().GetWriter()).Member())) < 0
+	})
+}
+
+// command applies one command, and reports whether the state is another one then.
+func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
+	switch c.Function {
+	case noCommand:
+		return a.answer(nil), false
+	case readCommand:
+		answer := a.answer(a.next.value)
+		a.reads = append(a.reads, answer)
+		return answer, false
+	case writeCommand:
+		a.next.value = nil
+		if len(c.Args) > 0 {
+			a.next.value = value(true, c.Args[0])
+		}
+		a.count()
+		return a.answer(nil), true
+	}
+	p := a.protocol
+	if c.Session != 0 && !p.mistakes.ForgetSessions { // at least once, commands have none
+		if answer := session.Recall(a.open(), c); answer != nil {
+			p.config.Took(pathDuplicate)
+			return answer, false
+		}
+	}
+	out, err := p.config.Functions.Apply(a.next.value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	if err != nil {
+		out.Refused = err.Error() // another member knows the function, and this one proposes for it: it says that it can't
+	}
+	changes := out.Refused == "" && out.Changed
+	if changes {
+		a.next.value = out.Next
+	}
+	a.count()
+	answer := a.answer(out.Reply)
+	answer.Refused = out.Refused
+	a.rmws = append(a.rmws, answer)
+	if c.Session != 0 {
+		// Also what changes nothing: a duplicate that comes later may find another value.
+		session.Remember(a.open(), c, answer)
+	}
+	return answer, changes || c.Session != 0
+}
+
+// count begins the next carstamp.
+func (a *application) count() {
+	a.next.carstamp = register.Carstamp{Timestamp: a.next.carstamp.Timestamp + 1, Writer: a.protocol.author}
+}
+
+func (a *application) answer(v register.Value) *peerv1.Answer {
+	return &peerv1.Answer{
+		Present: v.Present(), Value: v, Timestamp: a.next.carstamp.Timestamp, Writer: uint64(a.next.carstamp.Writer),
+	}
+}

@@ -1,0 +1,204 @@
+package rmwpaxos
+
+import (
+	"slices"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Duelling proposers (section 5.1) are kept apart in two ways. A member that loses a round hands its batches to the one
+// proposer of the key, for a while: the first member, in an order that the key gives, which is not silent (the leader of
+// sections 5.7 and 7.4, for hot keys alone). While that one is alive it has the right of way: it asks for rounds that are
+// well above all that it has heard of, and does not wait. Who else proposes all the same waits for a random time after each round
+// that it lost.
+
+// patience is what the times below are counted in: the suspect time, unless that is too short for anybody to answer.
+func (p *Protocol) patience() time.Duration { return max(p.config.Suspect, 3*p.config.Retry) }
+
+// hotFor is how long a key stays hot. Then a member tries again on its own: the others may have gone.
+const hotFor = 8
+
+// silentFor is how long a proposer that did not answer is passed over, unless it is heard.
+const silentFor = 4
+
+// stride is how far above all rounds that it knows of the key's proposer asks for one: each vote of another one takes the next.
+const stride = 8
+
+// rightOfWay is how many rounds in a row the key's proposer may lose before it waits, too.
+const rightOfWay = 8
+
+// handedFor is how long a batch stays with a proposer that is alive: it may be cut off from the others.
+const handedFor = 4
+
+// guestFor is how long another member's batch is kept after it was last sent.
+const guestFor = 4
+
+// lose goes on after a round that was lost. Acceptors that disagree may only have missed something; then a higher round
+// is asked for at once (algorithm 3, lines 21 to 24).
+func (p *Protocol) lose(o *object, d *drive) {
+	for i := range d.replies {
+		d.highest = max(d.highest, d.replies[i].ack.n)
+	}
+	d.lost++
+	if o.mine != nil {
+		o.mine.lost = d.lost
+	}
+	o.lead = lead{}
+	if d.lost == 1 && d.stage == preparing && (p.options.Insist || !d.replies.contended()) {
+		p.prepare(o, d, d.highest+1)
+		return
+	}
+	p.config.Took(pathContention)
+	o.hot = p.now.Add(hotFor * p.patience())
+	to := p.proposerOf(o)
+	if b := o.mine; to != p.config.Self && len(d.batches) == 1 && d.batches[0] == b {
+		o.drive = nil
+		b.trips += d.trips
+		p.hand(o, b, to)
+		return
+	}
+	most := uint64(1) << min(d.lost, 5)
+	if to == p.config.Self {
+		if d.lost <= rightOfWay {
+			if !p.options.Insist {
+				most = stride
+			}
+			p.prepare(o, d, d.highest+most)
+			return
+		}
+		most = 8 // two may take themselves for the key's proposer
+	}
+	p.config.Took(pathBackOff)
+	d.stage = backingOff
+	d.op = p.op() // nothing is waited for
+	d.until = p.later(1 + p.draw(most))
+}
+
+// heed notes that the key's proposer proposes for all: who is faster than it would never lose a round to it, and would
+// not learn of those who do.
+func (p *Protocol) heed(from view.MemberID, m *peerv1.Message) {
+	if !m.RmwPaxos.Hot {
+		return
+	}
+	known := p.objects[string(m.Key)] != nil
+	o := p.object(m.Key)
+	if p.proposerOf(o) == from {
+		if o.hot <= p.now {
+			p.config.Took(pathHeeded)
+		}
+		o.hot = p.now.Add(hotFor * p.patience())
+	}
+	if !known {
+		p.release(o)
+	}
+}
+
+// proposerOf is the one that hot keys are proposed by.
+func (p *Protocol) proposerOf(o *object) view.MemberID {
+	members := p.config.View.Members
+	first := int(register.Hash(o.key) % uint64(len(members)))
+	for i := range members {
+		id := members[(first+i)%len(members)].ID
+		if until, silent := p.silent[id]; id == p.config.Self || !silent || p.now >= until {
+			return id
+		}
+	}
+	return p.config.Self
+}
+
+// hand gives a batch of this member to the key's proposer. It is known by its number, so that it does no harm if both of
+// them propose it.
+func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
+	p.config.Took(pathHand)
+	b.to, b.op, b.left, b.stays = to, p.op(), true, false
+	b.again, b.giveUp = p.now.Add(p.config.Retry), p.now.Add(min(p.config.Suspect<<min(b.vain, 5), p.patience()))
+	b.latest = p.now.Add(handedFor * p.patience())
+	b.trips++
+	p.send(to, p.handed(o, b))
+}
+
+func (p *Protocol) handed(o *object, b *batch) *peerv1.Message {
+	m := p.message(peerv1.RMWPaxosKind_PAXOS_HAND, b.op, o.key)
+	m.Instance = &peerv1.Instance{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}, Commands: b.commands}
+	return m
+}
+
+// tickHanded sends a batch again, or takes it back from a proposer that is silent.
+func (p *Protocol) tickHanded(o *object, b *batch) {
+	switch {
+	case p.now >= b.giveUp:
+		p.config.Took(pathTakenBack)
+		p.silent[b.to] = p.now.Add(silentFor * p.patience())
+		b.to, b.stays = 0, true
+		b.vain++ // it is given more time when it gets the batch again
+	case p.now >= b.again:
+		b.again = p.now.Add(p.config.Retry)
+		p.send(b.to, p.handed(o, b))
+	}
+}
+
+// onHand takes a batch of another member.
+func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
+	author := register.Writer(m.GetInstance().GetId().GetWriter())
+	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.roster.Of(from))&0xffff || len(m.Instance.Commands) == 0 {
+		return
+	}
+	o := p.object(m.Key)
+	o.hot = p.now.Add(hotFor * p.patience())
+	number := m.Instance.Id.Number
+	driven := func(b *batch) bool { return o.drive != nil && slices.Contains(o.drive.batches, b) }
+	for _, b := range o.guests {
+		if b.author == author && b.number == number {
+			b.op, b.until = m.Op, p.now.Add(guestFor*p.patience())
+			p.send(from, p.message(peerv1.RMWPaxosKind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
+			return
+		}
+	}
+	o.guests = slices.DeleteFunc(o.guests, func(b *batch) bool { return b.from == from && !driven(b) })
+	o.guests = append(o.guests, &batch{
+		author: author, number: number, commands: m.Instance.Commands, from: from, op: m.Op,
+		until: p.now.Add(guestFor * p.patience()),
+	})
+	p.advanceLater(o)
+}
+
+// handBack answers a batch of another member.
+func (p *Protocol) handBack(o *object, b *batch, answers []*peerv1.Answer) {
+	o.guests = slices.DeleteFunc(o.guests, func(g *batch) bool { return g == b })
+	m := p.message(peerv1.RMWPaxosKind_PAXOS_HANDED, b.op, o.key)
+	m.RmwPaxos.Trips = uint32(b.trips)
+	m.Instance = &peerv1.Instance{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}, Answers: answers}
+	p.reply(b.from, m)
+}
+
+// onHanded ends a batch that another member has proposed, or leaves it there for longer.
+func (p *Protocol) onHanded(m *peerv1.Message) {
+	o := p.objects[string(m.Key)]
+	if o == nil || o.mine == nil || o.mine.to == 0 || o.mine.op != m.Op {
+		p.config.Took(pathStale)
+		return
+	}
+	b := o.mine
+	switch {
+	case m.Instance == nil:
+		p.config.Took(pathStillHanded)
+		b.giveUp = min(max(b.giveUp, p.now.Add(p.patience())), b.latest)
+		return
+	case len(m.Instance.Answers) != len(b.commands):
+		p.config.Took(pathStale)
+		return
+	}
+	o.mine = nil
+	b.trips += int(m.RmwPaxos.Trips)
+	p.answer(o, b, b.recall(m.Instance.Answers))
+	p.advanceLater(o)
+}
+
+// later is the instant after so many eighths of the retry time.
+func (p *Protocol) later(eighths uint64) protocol.Instant {
+	return p.now.Add(p.config.Retry / 8 * time.Duration(eighths))
+}

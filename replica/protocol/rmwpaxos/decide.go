@@ -1,0 +1,210 @@
+package rmwpaxos
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// decidePrepared is phase 2 of algorithm 3, lines 5 to 24, for an update.
+func (p *Protocol) decidePrepared(o *object, d *drive) {
+	granted, ok := p.grantedBy(d)
+	if !ok {
+		if p.answeredBy(d.replies) {
+			p.config.Took(pathInconsistentAck)
+			p.lose(o, d)
+		}
+		return
+	}
+	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool { return r.ack != granted || !r.granted && !p.mistakes.NotGranted })
+	highest := rs.highest()
+	base, _ := rs.state(highest)
+	d.round = granted
+	if p.chosen(rs, highest) { // lines 8 to 16
+		next, answers, changed := p.confirm(base, d.batches)
+		if !changed {
+			p.config.Took(pathUnchanged)
+			o.lead = lead{granted, highest}
+			p.learn(o.key, highest, base)
+			p.finish(o, d, answers)
+			return
+		}
+		p.config.Took(pathSuccessor)
+		p.vote2(o, d, next, answers)
+		return
+	}
+	p.config.Took(pathWriteThrough) // lines 17 to 20
+	if p.options.JoinWriteThrough {
+		d.round = granted
+		p.propose(o, d, base)
+		return
+	}
+	if p.mistakes.IgnoreHighest {
+		base = p.load(o.key).state
+	}
+	p.ask(o, d, finishing, base)
+}
+
+// grantedBy returns the round that a quorum has granted to this attempt (cons_Q(r_ack) ∧ inc).
+func (p *Protocol) grantedBy(d *drive) (round, bool) {
+	for i := range d.replies {
+		r := &d.replies[i]
+		if (r.granted || p.mistakes.NotGranted) && p.quorum(d.replies, func(x *reply) bool {
+			return (x.granted || p.mistakes.NotGranted) && x.ack == r.ack
+		}) {
+			return r.ack, true
+		}
+	}
+	return round{}, false
+}
+
+// propose computes the state after one that is chosen, and has it voted for in a round that a quorum has granted. Nobody
+// has confirmed by now that it is still the last one, so also what changes nothing is voted for.
+func (p *Protocol) propose(o *object, d *drive, base state) {
+	next, answers, _ := (&application{protocol: p, next: base}).apply(d.batches)
+	p.vote2(o, d, next, answers)
+}
+
+// vote2 begins phase 2 with the next state (algorithm 3, line 14).
+func (p *Protocol) vote2(o *object, d *drive, next state, answers [][]*peerv1.Answer) {
+	d.answers = answers
+	for i, b := range d.batches {
+		b.left = true
+		b.remember(answers[i])
+	}
+	p.ask(o, d, voting, next)
+}
+
+// ask has everyone vote for a proposal.
+func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
+	d.stage, d.op = s, p.op()
+	d.proposal, d.refused = proposal, nil
+	d.trips++
+	o.lead = lead{}
+	d.asked.Restart()
+	p.sendVote(o, d, d.asked.Ask(&p.config, p.now, len(p.config.Nearest)))
+	if own, voted := p.vote(o.key, d.round, proposal); voted {
+		d.asked.Answer(p.roster, p.config.Self)
+		p.decideVoted(o, d)
+	} else {
+		d.highest = max(d.highest, own.ack.n)
+		d.refused = append(d.refused, p.config.Self)
+		p.decideRefused(o, d)
+	}
+}
+
+// decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with the
+// votes is there for the next state.
+func (p *Protocol) decideVoted(o *object, d *drive) {
+	if !d.asked.Quorum(p.roster, 0) {
+		return
+	}
+	o.lead = lead{d.round.next(), d.round}
+	p.endReads(o, d)
+	if d.stage == voting {
+		p.finish(o, d, d.answers)
+		return
+	}
+	next, answers, changed := p.confirm(d.proposal, d.batches)
+	if !changed {
+		p.config.Took(pathHelped)
+		p.finish(o, d, answers)
+		return
+	}
+	d.round = o.lead.round
+	p.vote2(o, d, next, answers)
+}
+
+// decideRefused falls back to phase 1 once a quorum can't vote for the proposal any more. Others may finish it.
+func (p *Protocol) decideRefused(o *object, d *drive) {
+	if p.possible(d.refused) {
+		return
+	}
+	p.config.Took(pathLostVote)
+	if p.mistakes.FastBlindly {
+		d.round = d.round.numbered(d.highest + 1)
+		p.ask(o, d, d.stage, d.proposal)
+		return
+	}
+	p.lose(o, d)
+}
+
+// finish tells what came of the batches, and makes room for the next ones.
+func (p *Protocol) finish(o *object, d *drive, answers [][]*peerv1.Answer) {
+	o.drive = nil
+	for i, b := range d.batches {
+		b.trips += d.trips
+		told := b.recall(answers[i])
+		switch {
+		case b.dropped:
+		case b == o.mine:
+			o.mine = nil
+			p.answer(o, b, told)
+		default:
+			p.handBack(o, b, told)
+		}
+	}
+	p.advanceLater(o)
+}
+
+// answer tells the clients of a batch.
+func (p *Protocol) answer(o *object, b *batch, answers []*peerv1.Answer) {
+	for k, r := range b.requests {
+		if r == nil || r.answered {
+			continue
+		}
+		r.answered = true
+		if answers[k].Expired && r.Operation.Kind == register.Read {
+			p.joinRead(o, r.Request) // it was in a batch whose answers nobody has
+			continue
+		}
+		result := register.Result{RoundTrips: p.wide(b.trips), Fast: b.trips <= 1}
+		p.completeAbout(o.key, r.Handle, resultOf(answers[k], result))
+	}
+}
+
+// wide is how many of the round trips were between members.
+func (p *Protocol) wide(trips int) int {
+	if p.config.View.Size() == 1 {
+		return 0
+	}
+	return trips
+}
+
+func resultOf(a *peerv1.Answer, r register.Result) register.Result {
+	r.Carstamp = register.Carstamp{Timestamp: a.Timestamp, Writer: register.Writer(a.Writer)}
+	switch {
+	case a.Expired:
+		r.Status, r.Message = register.Unknown, "the outcome is not kept any more, or the request is too old to be told from a duplicate; it may have taken effect"
+	case a.Refused != "":
+		r.Status, r.Message = register.Failed, a.Refused
+	default:
+		r.Status, r.Value = register.OK, value(a.Present, a.Value)
+	}
+	return r
+}
+
+// attemptsKept bounds how many proposals of a batch have their answers remembered.
+const attemptsKept = 16
+
+// remember keeps what a proposal answers: of that, the state keeps a bounded part.
+func (b *batch) remember(answers []*peerv1.Answer) {
+	if len(b.tried) == attemptsKept {
+		b.tried = b.tried[1:]
+	}
+	b.tried = append(b.tried, answers)
+}
+
+// recall completes the answers that a state has kept of the batch: the proposal that took effect gave the same carstamps.
+func (b *batch) recall(kept []*peerv1.Answer) []*peerv1.Answer {
+	if !slices.ContainsFunc(kept, (*peerv1.Answer).GetExpired) {
+		return kept
+	}
+	for _, t := range b.tried {
+		if slices.EqualFunc(t, kept, func(x, y *peerv1.Answer) bool { return x.Timestamp == y.Timestamp && x.Writer == y.Writer }) {
+			return t
+		}
+	}
+	return kept
+}

@@ -1,0 +1,271 @@
+package rmwpaxos
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// One batch carries the operations that wait for a key, within these bounds.
+const (
+	batchCommands = 64
+	batchBytes    = 1 << 20
+)
+
+// maxResting bounds how many keys without work a member remembers the lead or the heat of. Both only save round trips.
+const maxResting = 4096
+
+// request is an operation of a client of this member.
+type request struct {
+	protocol.Request
+	answered bool // given up at its deadline
+}
+
+// object is a key that this member proposes for.
+type object struct {
+	key    []byte
+	queue  []*request // updates, and reads that help, that are in no batch yet
+	mine   *batch     // this member's batch in progress; at most one, so that its number is enough to recognise it
+	guests []*batch   // of others, that have handed them over and wait
+	drive  *drive     // the proposal in progress
+	lead   lead
+	hot    protocol.Instant // until then, own batches are handed to the key's one proposer
+	reads  int              // in progress
+	read   *read            // that nothing was sent for yet
+
+	due    bool // is in Protocol.due
+	listed bool // is in Protocol.busy
+	rests  int  // counts how often it came to rest
+}
+
+// lead is what lets a proposer skip phase 1: a quorum has voted in one round and granted the next one with that, or has
+// granted a round for which nothing was proposed yet.
+type lead struct {
+	round round // granted; zero: none
+	voted round // of the chosen state below it
+}
+
+// batch is operations of one member on a key that take effect together, in their order. Its author and number are in the
+// state that they led to, which is how everyone sees that they have.
+type batch struct {
+	author   register.Writer
+	number   uint64
+	commands []*peerv1.Command
+	requests []*request // of this member's: one for each command; nil where nobody waits
+	left     bool       // others may know of it: it may take effect, whatever its clients are told
+	trips    int
+	resuming bool // its requests are still coming
+	dropped  bool // nobody waits for it any more
+	tried    [][]*peerv1.Answer
+
+	// Of this member's, while another one has it.
+	to     view.MemberID
+	op     uint64
+	again  protocol.Instant
+	giveUp protocol.Instant
+	latest protocol.Instant // of giveUp
+	stays  bool             // it was handed over in vain
+	vain   int              // how often
+	lost   int              // rounds, in a row
+
+	// Of another member's.
+	from  view.MemberID
+	until protocol.Instant
+}
+
+// rest is an object that came to rest.
+type rest struct {
+	object *object
+	rests  int
+}
+
+func (p *Protocol) object(key []byte) *object {
+	o := p.objects[string(key)]
+	if o == nil {
+		o = &object{key: slices.Clone(key)}
+		p.objects[string(key)] = o
+	}
+	return o
+}
+
+// advanceLater has Ready look at an object.
+func (p *Protocol) advanceLater(o *object) {
+	if !o.due {
+		o.due = true
+		p.due = append(p.due, o)
+	}
+}
+
+func (o *object) pending() int {
+	n := len(o.queue) + len(o.guests)
+	if o.mine != nil {
+		n++
+	}
+	if o.drive != nil {
+		n++
+	}
+	return n
+}
+
+// release forgets an object that has nothing to do, or remembers it as one that rests.
+func (p *Protocol) release(o *object) {
+	if o.pending() > 0 || o.reads > 0 || o.due || o.listed {
+		return
+	}
+	if o.lead == (lead{}) && o.hot <= p.now {
+		delete(p.objects, string(o.key))
+		return
+	}
+	o.rests++
+	p.resting = append(p.resting, rest{o, o.rests})
+	for len(p.resting) > maxResting {
+		r := p.resting[0]
+		p.resting = p.resting[1:]
+		if x := r.object; x.rests == r.rests && x.pending() == 0 && x.reads == 0 && !x.due && !x.listed {
+			delete(p.objects, string(x.key))
+		}
+	}
+}
+
+// tickObjects goes through what is proposed.
+func (p *Protocol) tickObjects() {
+	busy := p.busy
+	p.busy = nil
+	for _, o := range busy {
+		o.listed = false
+		p.tickObject(o)
+		if o.pending() > 0 {
+			p.list(o)
+		}
+		p.release(o)
+	}
+}
+
+// list has ticks look at an object.
+func (p *Protocol) list(o *object) {
+	if !o.listed {
+		o.listed = true
+		p.busy = append(p.busy, o)
+	}
+}
+
+func (p *Protocol) tickObject(o *object) {
+	o.queue = slices.DeleteFunc(o.queue, func(r *request) bool { return p.expired(r, false) })
+	if b := o.mine; b != nil {
+		b.resuming = false
+		waits := false
+		for k, r := range b.requests {
+			switch {
+			case r == nil:
+			case !p.expired(r, b.left):
+				waits = true
+			case !b.left:
+				b.commands[k] = &peerv1.Command{Function: noCommand} // its client was told that it takes no effect
+			}
+		}
+		if !waits {
+			p.drop(o, b)
+		}
+	}
+	for _, b := range slices.Clone(o.guests) {
+		if p.now >= b.until {
+			p.drop(o, b)
+		}
+	}
+	if b := o.mine; b != nil && b.to != 0 {
+		p.tickHanded(o, b)
+	}
+	if d := o.drive; d != nil {
+		p.tickDrive(o, d)
+	}
+	p.advanceLater(o)
+}
+
+// drop forgets a batch for which nobody waits. What it led to may still be agreed on.
+func (p *Protocol) drop(o *object, b *batch) {
+	if o.mine == b {
+		o.mine = nil
+	}
+	o.guests = slices.DeleteFunc(o.guests, func(g *batch) bool { return g == b })
+	b.dropped = true
+	d := o.drive
+	if d == nil {
+		return
+	}
+	gone := func(b *batch) bool { return b.dropped }
+	if d.stage != voting { // in a proposal, it has its place
+		d.batches = slices.DeleteFunc(d.batches, gone)
+	}
+	if !slices.ContainsFunc(d.batches, func(b *batch) bool { return !gone(b) }) {
+		o.drive, o.lead = nil, lead{}
+	}
+}
+
+// expired ends a request whose deadline has passed, and reports whether it has ended. What has left this member may take
+// effect yet.
+func (p *Protocol) expired(r *request, left bool) bool {
+	if r.answered || r.Deadline == 0 || p.now < r.Deadline {
+		return r.answered
+	}
+	r.answered = true
+	if left && r.Operation.Kind != register.Read {
+		p.config.Took(pathUnknown)
+		p.complete(r.Handle, register.Result{
+			Status: register.Unknown, Message: "no quorum of members answered in time; the " + r.Operation.Kind.String() + " may take effect yet, read the key to find out",
+		})
+		return true
+	}
+	p.config.Took(pathUnavailable)
+	p.complete(r.Handle, register.Result{
+		Status: register.Unavailable, Message: "no quorum of members answered in time; the " + r.Operation.Kind.String() + " did not take effect, try again",
+	})
+	return true
+}
+
+// takeBatch makes a batch of what waits.
+func (p *Protocol) takeBatch(o *object) *batch {
+	size, n := 0, 0
+	for n < len(o.queue) && n < batchCommands && size < batchBytes {
+		size += len(o.queue[n].Operation.Value)
+		for _, a := range o.queue[n].Operation.Call.Args {
+			size += len(a)
+		}
+		n++
+	}
+	p.nextHand++
+	b := &batch{author: p.author, number: p.nextHand, requests: o.queue[:n:n]}
+	for _, r := range b.requests {
+		op := r.Operation
+		if p.options.AtLeastOnce {
+			op.ID = register.ID{} // nobody looks for duplicates
+		}
+		b.commands = append(b.commands, command(op))
+	}
+	o.queue = o.queue[n:]
+	return b
+}
+
+// Names of commands that are no rmws: those have a version.
+const (
+	readCommand  = "read"
+	writeCommand = "write" // its argument is the value; without one, it deletes
+	noCommand    = "none"  // its request has ended
+)
+
+func command(op register.Operation) *peerv1.Command {
+	switch {
+	case op.Kind == register.Read:
+		return &peerv1.Command{Function: readCommand}
+	case op.Kind == register.Write && op.Value.Present():
+		return &peerv1.Command{Function: writeCommand, Args: [][]byte{op.Value}}
+	case op.Kind == register.Write:
+		return &peerv1.Command{Function: writeCommand}
+	}
+	return &peerv1.Command{
+		Function: op.Call.Function, Args: op.Call.Args, MaxValueBytes: uint64(op.Call.MaxValueBytes),
+		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
+	}
+}

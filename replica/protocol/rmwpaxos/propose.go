@@ -1,0 +1,192 @@
+package rmwpaxos
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/view"
+)
+
+type stage uint8
+
+const (
+	preparing  stage = iota + 1
+	voting           // for the next state
+	finishing        // a vote for a state that somebody left unfinished: a write-through
+	backingOff       // after a round that was lost
+)
+
+// drive is what brings batches into the state: phases 1 and 2 of algorithm 3, until they are in.
+type drive struct {
+	batches []*batch
+	stage   stage
+	op      uint64
+	asked   phase.Phase
+	round   round
+	had     acceptor // this member's, of which others need not send the state
+	replies replies
+	highest uint64 // n that anyone has promised
+
+	proposal state
+	answers  [][]*peerv1.Answer // by batch, of the proposal
+	refused  []view.MemberID
+
+	lost  int              // rounds, in a row
+	until protocol.Instant // of backingOff
+	trips int
+}
+
+// advance begins what waits for a key, unless something is in progress.
+func (p *Protocol) advance(o *object) {
+	defer p.release(o)
+	if o.mine == nil && len(o.queue) > 0 {
+		o.mine = p.takeBatch(o)
+	}
+	if o.pending() == 0 {
+		return
+	}
+	p.list(o)
+	if b := o.mine; b != nil && b.to == 0 && !b.resuming && o.drive == nil {
+		if to := p.proposerOf(o); to != p.config.Self && p.now < o.hot && !b.stays {
+			p.hand(o, b, to)
+		}
+	}
+	if o.drive != nil {
+		return
+	}
+	d := &drive{}
+	if b := o.mine; b != nil && b.to == 0 && !b.resuming {
+		d.batches = append(d.batches, b)
+		d.lost = b.lost
+	}
+	d.batches = append(d.batches, o.guests...)
+	if len(d.batches) == 0 {
+		return
+	}
+	o.drive = d
+	p.begin(o, d)
+}
+
+// begin takes the fast path if the last proposal granted the next round and nobody has interfered, as far as this member's
+// own acceptor knows (section 5.8).
+func (p *Protocol) begin(o *object, d *drive) {
+	if own := p.load(o.key); o.lead.round.n != 0 && own.ack == o.lead.round && own.voted == o.lead.voted {
+		p.config.Took(pathFast)
+		d.round = o.lead.round
+		p.propose(o, d, own.state)
+		return
+	}
+	p.prepare(o, d, 0)
+}
+
+// prepare begins phase 1 (algorithm 3, lines 3, 4 and 21 to 24): with n = 0 acceptors choose the round. It promises
+// nothing, and leaves at once.
+func (p *Protocol) prepare(o *object, d *drive, n uint64) {
+	d.stage, d.op = preparing, p.op()
+	d.round = round{n, p.me, d.op}
+	d.replies = nil
+	d.trips++
+	d.had = p.load(o.key)
+	for _, b := range o.guests { // what came meanwhile; the answers to this question will be younger than it
+		if !slices.Contains(d.batches, b) {
+			d.batches = append(d.batches, b)
+		}
+	}
+	o.lead = lead{}
+	own, granted := p.grant(o.key, d.round)
+	d.replies.add(p.own(own, granted))
+	d.asked.Restart()
+	d.asked.Answer(p.roster, p.config.Self)
+	p.sendAll(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(o, d))
+	p.decidePrepared(o, d)
+}
+
+// question is the message of the present stage.
+func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
+	if d.stage == preparing {
+		m := p.message(peerv1.RMWPaxosKind_PAXOS_PREPARE, d.op, o.key)
+		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.wire(), d.had.voted.wire()
+		m.RmwPaxos.Hot = p.now < o.hot
+		return m
+	}
+	m := p.message(peerv1.RMWPaxosKind_PAXOS_VOTE, d.op, o.key)
+	m.RmwPaxos.Round = d.round.wire()
+	m.RmwPaxos.Hot = p.now < o.hot
+	setState(m, d.proposal)
+	return m
+}
+
+// onAnswer counts ACK, VOTED and NACK, if they name the attempt and the round that this member waits for.
+func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
+	o := p.objects[string(m.Key)]
+	if o == nil || o.drive == nil || o.drive.op != m.Op && !p.mistakes.AnyAttempt {
+		p.config.Took(pathStale)
+		return
+	}
+	d := o.drive
+	r := roundOf(m.RmwPaxos.Round)
+	kind := m.RmwPaxos.Kind
+	switch {
+	case d.stage == preparing && kind != peerv1.RMWPaxosKind_PAXOS_VOTED:
+		answer, ok := p.receive(from, m, replies{{acceptor: d.had}})
+		if !ok || answer.granted && !r.sameID(d.round) {
+			return
+		}
+		d.highest = max(d.highest, r.n)
+		d.replies.add(answer)
+		d.asked.Answer(p.roster, from)
+		p.decidePrepared(o, d)
+	case d.stage != voting && d.stage != finishing:
+	case kind == peerv1.RMWPaxosKind_PAXOS_VOTED && (r == d.round || p.mistakes.AnyAttempt):
+		d.asked.Answer(p.roster, from)
+		p.decideVoted(o, d)
+	case kind == peerv1.RMWPaxosKind_PAXOS_NACK:
+		d.highest = max(d.highest, r.n)
+		if !slices.Contains(d.refused, from) {
+			d.refused = append(d.refused, from)
+		}
+		p.decideRefused(o, d)
+	}
+}
+
+// tickDrive asks again those who have not answered, and goes on after a back-off.
+func (p *Protocol) tickDrive(o *object, d *drive) {
+	if d.stage == backingOff {
+		if p.now >= d.until {
+			p.prepare(o, d, d.highest+1)
+		}
+		return
+	}
+	missing := d.asked.Again(&p.config, p.roster, p.now)
+	if len(missing) == 0 {
+		return
+	}
+	if len(d.refused) > 0 { // and the others may be down
+		p.config.Took(pathLostVote)
+		p.lose(o, d)
+		return
+	}
+	if d.stage == preparing {
+		p.config.Took(pathRetryPrepare)
+		p.sendAll(missing, p.question(o, d))
+		return
+	}
+	p.config.Took(pathRetryVote)
+	p.sendVote(o, d, missing)
+}
+
+// sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that the
+// proposal rests on.
+func (p *Protocol) sendVote(o *object, d *drive, to []view.MemberID) {
+	durable := p.durable(o.key) || p.mistakes.VoteBeforePersist
+	m := p.question(o, d)
+	for _, id := range to {
+		if durable {
+			p.send(id, m)
+		} else {
+			p.sendDurably(id, m)
+		}
+	}
+}

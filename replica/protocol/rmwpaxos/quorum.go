@@ -1,0 +1,141 @@
+package rmwpaxos
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// reply is what an acceptor said of its state: ⟨ACK, inc, r_ack, r_voted, v, req⟩ of the paper.
+type reply struct {
+	from        view.MemberID
+	incarnation view.Incarnation
+	granted     bool // inc: ack was granted to this very attempt
+	acceptor
+}
+
+// replies holds the newest one of each member.
+type replies []reply
+
+// add replaces what the member said before, unless that was of a later vote: messages overtake each other.
+func (rs *replies) add(r reply) {
+	i := slices.IndexFunc(*rs, func(x reply) bool { return x.from == r.from })
+	switch {
+	case i < 0:
+		*rs = append(*rs, r)
+	case (*rs)[i].incarnation != r.incarnation || !(*rs)[i].voted.above(r.voted):
+		(*rs)[i] = r
+	}
+}
+
+// contended reports whether a member had promised a round to somebody who has not had its vote in it: another proposer is
+// at work, or has given up.
+func (rs replies) contended() bool {
+	for i := range rs {
+		before := rs[i].ack.n // the last promise, as far as it is known
+		if rs[i].granted {
+			before--
+		}
+		if v := rs[i].voted; before > v.n+1 || v.n == 0 && before > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// state returns the state that somebody voted for in a round.
+func (rs replies) state(voted round) (state, bool) {
+	for i := range rs {
+		if rs[i].voted == voted {
+			return rs[i].state, true
+		}
+	}
+	return state{}, voted == round{}
+}
+
+// highest is max_Q(r_voted).
+func (rs replies) highest() round {
+	var highest round
+	for i := range rs {
+		if rs[i].voted.above(highest) {
+			highest = rs[i].voted
+		}
+	}
+	return highest
+}
+
+// receive makes a reply of a message. It reports false if the state that was left out, since the asker had it, is not
+// among what is known: then the message answers an earlier question.
+func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies) (reply, bool) {
+	r := reply{from: from, incarnation: p.roster.Of(from)}
+	r.granted = m.RmwPaxos.Kind == peerv1.RMWPaxosKind_PAXOS_ACK
+	r.ack, r.voted, r.votedIn = roundOf(m.RmwPaxos.Round), roundOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
+	if !m.Same {
+		r.state = stateOf(m)
+		return r, true
+	}
+	s, ok := known.state(r.voted)
+	r.state = s
+	return r, ok
+}
+
+// own is the reply of this member's acceptor.
+func (p *Protocol) own(a acceptor, granted bool) reply {
+	return reply{from: p.config.Self, incarnation: p.roster.Of(p.config.Self), granted: granted, acceptor: a}
+}
+
+// quorum reports whether the members of the replies that has accepts, with the disks that they have now, are a quorum.
+func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
+	p.counting.Restart()
+	for i := range rs {
+		if r := &rs[i]; r.incarnation == p.roster.Of(r.from) && has(r) {
+			p.counting.Answer(p.roster, r.from)
+		}
+	}
+	return p.counting.Quorum(p.roster, 0)
+}
+
+// chosen reports whether the state of a round is known to be chosen, and was the last that was when the replies were
+// given: a quorum has it (cons_Q(r_voted)).
+//
+// Votes of one round were cast in one epoch, and count by the quorums of that one. Those before the present change count
+// by the members before it, also in the joint view: these are a part of each of its quorums. Those of members before an
+// earlier change don't count: that a majority of the members of today has it says nothing of those of then.
+func (p *Protocol) chosen(rs replies, voted round) bool {
+	since := max(p.config.View.Since, 1)
+	if p.mistakes.CountOldVotes {
+		since = 1
+	}
+	counts := func(r *reply) bool { return r.voted == voted && (voted == round{} || r.votedIn >= since) }
+	if p.quorum(rs, counts) {
+		return true
+	}
+	if !p.config.View.Joint() {
+		return false
+	}
+	old, n := false, 0
+	for i := range rs {
+		if r := &rs[i]; counts(r) && r.incarnation == p.roster.Of(r.from) && p.before.Index(r.from) >= 0 {
+			old = old || r.votedIn < p.config.View.Epoch
+			n++
+		}
+	}
+	return old && n >= p.before.Majority()
+}
+
+// possible reports whether those that have not refused could still be a quorum.
+func (p *Protocol) possible(refused []view.MemberID) bool {
+	p.counting.Restart()
+	for i := range p.config.View.Members {
+		if id := p.config.View.Members[i].ID; !slices.Contains(refused, id) {
+			p.counting.Answer(p.roster, id)
+		}
+	}
+	return p.counting.Quorum(p.roster, 0)
+}
+
+// answeredBy reports whether a quorum has answered at all.
+func (p *Protocol) answeredBy(rs replies) bool {
+	return p.quorum(rs, func(*reply) bool { return true })
+}

@@ -1,0 +1,186 @@
+package rmwpaxos
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// read is a read of a key, for those clients of this member that asked before anything was sent for it.
+type read struct {
+	object   *object
+	requests []*request
+	op       uint64
+	asked    phase.Phase // in this try
+	replies  replies     // of all tries: late ones may make a quorum consistent (section 5.8)
+	had      []acceptor  // this member's at each try, of which others need not send the state
+	highest  round       // after the last try
+	retries  int
+	trips    int
+	ended    bool
+}
+
+// joinRead adds a client to the key's read that has not begun yet.
+func (p *Protocol) joinRead(o *object, r protocol.Request) {
+	if o.read == nil {
+		o.read = &read{object: o}
+		o.reads++
+		p.reads = append(p.reads, o.read)
+	}
+	o.read.requests = append(o.read.requests, &request{Request: r})
+	p.advanceLater(o)
+}
+
+// beginRead is algorithm 3, lines 1 to 4, for reads.
+func (p *Protocol) beginRead(o *object) {
+	r := o.read
+	if r == nil {
+		return
+	}
+	o.read = nil
+	r.op = p.op()
+	p.asking[r.op] = r
+	p.askRead(r, r.asked.AskQuorum(&p.config, p.roster, p.now))
+}
+
+// askRead begins a try.
+func (p *Protocol) askRead(r *read, to []view.MemberID) {
+	own := p.load(r.object.key)
+	r.had = append(r.had, own)
+	r.trips++
+	r.replies.add(p.own(own, false))
+	r.asked.Answer(p.roster, p.config.Self)
+	p.sendAll(to, p.readMessage(r))
+	p.decideRead(r)
+}
+
+func (p *Protocol) readMessage(r *read) *peerv1.Message {
+	m := p.message(peerv1.RMWPaxosKind_PAXOS_READ, r.op, r.object.key)
+	m.RmwPaxos.Voted = r.had[len(r.had)-1].voted.wire()
+	m.RmwPaxos.Try = uint32(len(r.had))
+	return m
+}
+
+// onState counts an answer to a read, of its present try or an earlier one.
+func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
+	r := p.asking[m.Op]
+	if r == nil || m.RmwPaxos.Try == 0 || int(m.RmwPaxos.Try) > len(r.had) {
+		p.config.Took(pathStale)
+		return
+	}
+	had := r.had[m.RmwPaxos.Try-1]
+	answer, ok := p.receive(from, m, replies{{acceptor: had}})
+	if !ok {
+		return
+	}
+	r.replies.add(answer)
+	if int(m.RmwPaxos.Try) == len(r.had) {
+		r.asked.Answer(p.roster, from)
+	}
+	p.decideRead(r)
+}
+
+// decideRead is algorithm 3, lines 5 to 7, with the retries of section 5.8.
+func (p *Protocol) decideRead(r *read) {
+	if r.ended {
+		return
+	}
+	highest := r.replies.highest()
+	for i := range r.replies {
+		voted := r.replies[i].voted
+		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.roster, 0) {
+			p.config.Took(pathRead)
+			s := r.replies[i].state
+			p.learn(r.object.key, voted, s) // if this member has missed it, so that it is asked for once
+			p.endRead(r, s)
+			return
+		}
+	}
+	if !r.asked.Quorum(p.roster, 0) {
+		return
+	}
+	// A write is under way, or was left unfinished. If nothing has moved since the last try, its proposer may be dead.
+	if still := r.retries > 0 && highest == r.highest; still || r.retries >= p.options.readRetries() {
+		p.help(r)
+		return
+	}
+	p.config.Took(pathReadRetry)
+	r.highest = highest
+	r.retries++
+	r.asked.Restart()
+	p.askRead(r, r.asked.Ask(&p.config, p.now, len(p.config.Nearest)))
+}
+
+// help has a read finish what is unfinished: it is proposed like an update that changes nothing, after a write-through.
+func (p *Protocol) help(r *read) {
+	p.config.Took(pathReadHelps)
+	o := r.object
+	for _, q := range r.requests {
+		if !q.answered {
+			o.queue = append(o.queue, q)
+		}
+	}
+	p.forgetRead(r)
+	p.advanceLater(o)
+}
+
+// endReads ends the reads of a key that began before a proposal that is chosen now was sent: it was the last state at some
+// time since then.
+func (p *Protocol) endReads(o *object, d *drive) {
+	if o.reads == 0 {
+		return
+	}
+	for _, r := range p.reads {
+		if r.object == o && !r.ended && r.op != 0 && r.op < d.op {
+			p.config.Took(pathReadJoined)
+			p.endRead(r, d.proposal)
+		}
+	}
+}
+
+func (p *Protocol) endRead(r *read, s state) {
+	result := register.Result{
+		Status: register.OK, Value: s.value, Carstamp: s.carstamp, RoundTrips: p.wide(r.trips), Fast: r.trips <= 1,
+	}
+	for _, q := range r.requests {
+		if !q.answered {
+			p.completeAbout(r.object.key, q.Handle, result)
+		}
+	}
+	p.forgetRead(r)
+}
+
+func (p *Protocol) forgetRead(r *read) {
+	r.ended = true
+	r.object.reads--
+	delete(p.asking, r.op)
+	p.release(r.object)
+}
+
+// tickReads gives up what is past its deadline, and asks again.
+func (p *Protocol) tickReads() {
+	p.reads = slices.DeleteFunc(p.reads, func(r *read) bool { return r.ended })
+	for _, r := range p.reads {
+		waits := false
+		for _, q := range r.requests {
+			waits = !p.expired(q, false) || waits
+		}
+		switch {
+		case r.ended: // meanwhile
+		case !waits:
+			if r.object.read == r {
+				r.object.read = nil
+			}
+			p.forgetRead(r)
+		case r.op != 0:
+			if missing := r.asked.Again(&p.config, p.roster, p.now); len(missing) > 0 {
+				p.config.Took(pathRetryRead)
+				p.sendAll(missing, p.readMessage(r))
+			}
+		}
+	}
+}

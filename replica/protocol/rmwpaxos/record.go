@@ -1,0 +1,142 @@
+package rmwpaxos
+
+import (
+	"bytes"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// recordPrefix begins the journal keys of acceptors' states; the register's key follows.
+const recordPrefix = 'p'
+
+// state is what the members agree on, one after the other: the value of the paper. The table makes it exactly-once: it
+// holds the last batch of each member and what is remembered of clients' sessions, agreed together with the value.
+type state struct {
+	carstamp register.Carstamp // the timestamp counts the updates of the key
+	value    register.Value
+	table    []byte // an encoded KeyState, or empty
+}
+
+// acceptor is the state of one (algorithm 3, line 34): r_ack, r_voted, val and req, which is in the state's table.
+type acceptor struct {
+	ack   round
+	voted round
+	// votedIn is the epoch of the vote; 0: the state was copied from another disk, and this member has not voted for it.
+	votedIn uint64
+	state
+}
+
+// recordKey is valid until the next call: the journal keeps only what is put.
+func (p *Protocol) recordKey(key []byte) []byte {
+	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)
+	return p.scratch
+}
+
+// durable reports whether what this member's acceptor holds of a key survives a crash now.
+func (p *Protocol) durable(key []byte) bool { return p.journal.Durable(p.recordKey(key)) }
+
+// load is the acceptor of a key. A record that can't be decoded stops the member: to go on as if it had promised nothing
+// would break promises.
+func (p *Protocol) load(key []byte) acceptor {
+	encoded, ok := p.journal.Get(p.recordKey(key))
+	if !ok {
+		return acceptor{}
+	}
+	a, err := decode(encoded)
+	if err != nil {
+		p.fail("the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+	}
+	return a
+}
+
+// save puts the acceptor of a key; what depends on it leaves when it is durable.
+func (p *Protocol) save(key []byte, a acceptor) {
+	if p.effects.fault != nil {
+		return
+	}
+	encoded, err := encode(a)
+	if err != nil {
+		p.fail("encode the register of key %q: %w", key, err)
+		return
+	}
+	p.journal.Put(bytes.Clone(p.recordKey(key)), encoded)
+}
+
+func encode(a acceptor) ([]byte, error) {
+	r := peerv1.RMWPaxosRecord{
+		Ack: a.ack.wire(), Voted: a.voted.wire(), VotedIn: a.votedIn, Present: a.value.Present(), Value: a.value,
+		Timestamp: a.carstamp.Timestamp, Writer: uint64(a.carstamp.Writer), Table: a.table,
+	}
+	return r.MarshalVT()
+}
+
+func decode(encoded []byte) (acceptor, error) {
+	var r peerv1.RMWPaxosRecord
+	if err := r.UnmarshalVTUnsafe(encoded); err != nil { // records never change, so a state may alias one
+		return acceptor{}, fmt.Errorf("decode an acceptor's record: %w", err)
+	}
+	return acceptor{
+		ack: roundOf(r.Ack), voted: roundOf(r.Voted), votedIn: r.VotedIn,
+		state: state{
+			carstamp: register.Carstamp{Timestamp: r.Timestamp, Writer: register.Writer(r.Writer)},
+			value:    value(r.Present, r.Value), table: r.Table,
+		},
+	}, nil
+}
+
+// Adopt implements member.Inner: it merges the acceptor of another member into this one's. Its promises are kept from
+// now on. Its state is a proposal to be heeded, and no vote of this member: a minority may have voted for it, and with
+// copies that count it would seem to be chosen (docs/protocols.md, RMWPaxos).
+func (p *Protocol) Adopt(key, encoded []byte) {
+	if len(key) == 0 || key[0] != recordPrefix {
+		p.fail("state transfer brought record %q, which is no register; all members must run one protocol", key)
+		return
+	}
+	theirs, err := decode(encoded)
+	if err != nil {
+		p.fail("state transfer brought a damaged register of key %q: %w", key[1:], err)
+		return
+	}
+	if p.mistakes.AdoptBlindly {
+		p.save(key[1:], theirs)
+		return
+	}
+	ours := p.load(key[1:])
+	merged := ours
+	merged.ack = ours.ack.join(theirs.ack)
+	if theirs.voted.above(ours.voted) {
+		merged.voted, merged.votedIn, merged.state = theirs.voted, 0, theirs.state
+		if p.mistakes.CopyVotes {
+			merged.votedIn = theirs.votedIn
+		}
+	}
+	if merged.ack != ours.ack || merged.voted != ours.voted {
+		p.save(key[1:], merged)
+	}
+}
+
+// value restores the difference between absent and empty, which protobuf does not keep.
+func value(present bool, content []byte) register.Value {
+	switch {
+	case !present:
+		return nil
+	case content == nil:
+		return register.Value{}
+	}
+	return content
+}
+
+func setState(m *peerv1.Message, s state) {
+	m.Timestamp, m.Writer = s.carstamp.Timestamp, uint64(s.carstamp.Writer)
+	m.Present, m.Value = s.value.Present(), s.value
+	m.RmwPaxos.Table = s.table
+}
+
+func stateOf(m *peerv1.Message) state {
+	return state{
+		carstamp: register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer)},
+		value:    value(m.Present, m.Value), table: m.GetRmwPaxos().GetTable(),
+	}
+}

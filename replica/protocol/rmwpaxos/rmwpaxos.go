@@ -1,0 +1,289 @@
+// Package rmwpaxos is RMWPaxos (Skrzypczak, Schintke and Schütt): for each key an atomic read-modify-write register, agreed
+// on in place: a sequence of consensus decisions on one set of state, without a log.
+//
+// An acceptor (acceptor.go) holds, per key, the round that it has promised, and the last state that it voted for with the
+// round of that vote. A proposer (propose.go, decide.go) has a quorum promise a round, computes the next state from the
+// chosen one, and has a quorum vote for it: algorithm 3. Consistent quorums tell what is chosen: a read (read.go) of a
+// register at rest takes one round trip and changes nothing.
+//
+// docs/protocols.md, section RMWPaxos, says what differs from the paper, and why.
+package rmwpaxos
+
+import (
+	"fmt"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/slab"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Options are choices. All members must agree on AtLeastOnce, which is a protocol of its own for whoever runs it.
+type Options struct {
+	// AtLeastOnce makes it the consensus sequence register of section 5.4: a state has no table, and an update may be applied
+	// again by whoever does not know whether it was. So it takes no updates but calls of idempotent functions
+	// (register.Function), for which that can't be seen, and refuses writes: one that is applied again takes back what came after it.
+	AtLeastOnce bool
+	// ReadRetries bounds how often a read that finds an unfinished write asks again before it helps to finish it: X of
+	// section 5.8. Zero stands for 2, beyond which the paper sees little gain (section 7.2); negative: it helps at once.
+	ReadRetries int
+	// JoinWriteThrough has a proposer that finds an unfinished value vote for the next one at once: that has the unfinished one's
+	// updates in it, and its table says so. It saves the round trip of a write-through before an update.
+	JoinWriteThrough bool
+	// Insist has a proposer that lost a round ask for the next one at once, as published (algorithm 3, lines 21 to 24), whoever
+	// else is at work. Without it, it hands its updates to the key's proposer if there is another one in its way.
+	Insist bool
+}
+
+const defaultReadRetries = 2
+
+func (o Options) readRetries() int {
+	if o.ReadRetries == 0 {
+		return defaultReadRetries
+	}
+	return max(0, o.ReadRetries)
+}
+
+// Protocol is one member's part of RMWPaxos, for one shard: acceptor, proposer and learner.
+type Protocol struct {
+	config   protocol.Config
+	options  Options
+	roster   *phase.Roster
+	journal  *protocol.Journal
+	mistakes Mistakes
+	me       register.Writer // names rounds: no two processes have the same
+	author   register.Writer // names batches: their numbers go on over restarts
+	before   view.View       // of the members before a change; in a plain view, all
+	now      protocol.Instant
+	draws    uint64
+	nextOp   uint64
+	nextHand uint64 // number of the last batch
+
+	objects map[string]*object // keys that something is done for, and those that rest
+	due     []*object          // to be advanced by Ready
+	reads   []*read            // in progress, oldest first, and ended ones until the next Tick
+	asking  map[uint64]*read   // by op
+	busy    []*object          // with proposals in progress, in the order of their first, until the Tick after the last
+	resting []rest
+	silent  map[view.MemberID]protocol.Instant // until when a proposer is taken for dead; never ranged over
+
+	effects  effects
+	scratch  []byte
+	counting phase.Phase
+	messages slab.Of[peerv1.Message]
+	says     slab.Of[peerv1.RMWPaxos]
+}
+
+// effects is what Ready hands over, but for the journal's batch.
+type effects struct {
+	send, sendDurably         slab.List[protocol.Envelope]
+	complete, completeDurably slab.List[protocol.Completion]
+	fault                     error
+}
+
+var _ member.Inner = (*Protocol)(nil)
+
+// Factory makes a correct RMWPaxos.
+func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return newProtocol(config, journal, roster, Options{}, Mistakes{})
+}
+
+// AtLeastOnce makes a correct one with Options.AtLeastOnce.
+func AtLeastOnce(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return newProtocol(config, journal, roster, Options{AtLeastOnce: true}, Mistakes{})
+}
+
+// FactoryWith makes one with options, and with known bugs put back, for tests.
+func FactoryWith(options Options, mistakes Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		return newProtocol(config, journal, roster, options, mistakes)
+	}
+}
+
+func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, options Options, mistakes Mistakes) *Protocol {
+	incarnation := uint32(roster.Of(config.Self))
+	p := &Protocol{
+		config: config, options: options, roster: roster, journal: journal, mistakes: mistakes,
+		me:       register.NewWriter(uint32(config.Self), incarnation, config.Boot),
+		author:   register.NewWriter(uint32(config.Self), incarnation, 0),
+		before:   config.View.Before(),
+		draws:    config.Seed,
+		nextHand: uint64(config.Boot) << 32,
+		objects:  map[string]*object{},
+		asking:   map[uint64]*read{},
+		silent:   map[view.MemberID]protocol.Instant{},
+	}
+	p.nextOp = phase.FirstOp(&p.config, roster)
+	if mistakes.RoundWithoutBoot {
+		p.me, p.nextOp = p.author, 0
+	}
+	return p
+}
+
+// Submit implements protocol.Protocol. What is submitted begins in Ready, so that what comes together is batched.
+func (p *Protocol) Submit(r protocol.Request) {
+	switch op := r.Operation; op.Kind {
+	case register.Read:
+		p.joinRead(p.object([]byte(op.Key)), r)
+	case register.RMW, register.Write:
+		if op.Kind == register.RMW {
+			if err := p.config.Functions.Check(op.Call); err != nil {
+				p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+				return
+			}
+		}
+		if p.refused(r) {
+			return
+		}
+		o := p.object([]byte(op.Key))
+		if r.Resume.Instance != 0 && !p.mistakes.ResumeAsNew && !p.options.AtLeastOnce {
+			p.resume(o, r)
+		} else {
+			o.queue = append(o.queue, &request{Request: r})
+		}
+		p.advanceLater(o)
+	default:
+		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+	}
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.config.Self || p.config.View.Index(from) < 0 {
+		return
+	}
+	delete(p.silent, from)
+	p.heed(from, m)
+	switch m.RmwPaxos.Kind {
+	case peerv1.RMWPaxosKind_PAXOS_READ:
+		p.onRead(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
+		p.onPrepare(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_VOTE:
+		p.onVote(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_STATE:
+		p.onState(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_ACK, peerv1.RMWPaxosKind_PAXOS_VOTED, peerv1.RMWPaxosKind_PAXOS_NACK:
+		p.onAnswer(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_HAND:
+		p.onHand(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_HANDED:
+		p.onHanded(m)
+	}
+}
+
+// Tick implements protocol.Protocol: it repeats what was not answered, gives up what is past its deadline, goes on with
+// what has backed off, and takes back what a proposer that is silent was given.
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now = now
+	p.tickReads()
+	p.tickObjects()
+}
+
+// Ready implements protocol.Protocol.
+func (p *Protocol) Ready() protocol.Effects {
+	for len(p.due) > 0 && p.effects.fault == nil {
+		due := p.due
+		p.due = nil
+		for _, o := range due {
+			o.due = false
+			p.beginRead(o)
+			p.advance(o)
+		}
+	}
+	if p.effects.fault != nil {
+		return protocol.Effects{Fault: p.effects.fault}
+	}
+	return protocol.Effects{
+		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
+		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
+	}
+}
+
+// Pace implements member.Inner.
+func (p *Protocol) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
+}
+
+// Pending is how many reads, and batches of own or of others, this member has in progress.
+func (p *Protocol) Pending() int {
+	n := len(p.asking)
+	for _, o := range p.busy {
+		n += o.pending()
+	}
+	for _, o := range p.due {
+		if !o.listed {
+			n += o.pending()
+		}
+	}
+	return n
+}
+
+// Settle implements member.Inner. Nothing is left that only some disks may vote on: what a lost disk promised and voted
+// on with a quorum, an adopter did too, and its state was adopted.
+func (p *Protocol) Settle(protocol.Instant) bool { return true }
+
+// Unsettled implements member.Inner. Votes of members before a change don't count after it; what was chosen by them is
+// found, and written through when its key is used.
+func (p *Protocol) Unsettled() int { return 0 }
+
+// message begins a message, which never changes once it is sent.
+func (p *Protocol) message(kind peerv1.RMWPaxosKind, op uint64, key []byte) *peerv1.Message {
+	m := p.messages.New()
+	m.Kind, m.Op, m.Key = peerv1.Kind_RMW_PAXOS, op, key
+	m.RmwPaxos = p.says.New()
+	m.RmwPaxos.Kind = kind
+	return m
+}
+
+func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
+	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
+}
+
+func (p *Protocol) sendAll(to []view.MemberID, m *peerv1.Message) {
+	for _, id := range to {
+		p.send(id, m)
+	}
+}
+
+// sendDurably sends once everything that was put into the journal so far is durable.
+func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
+	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
+}
+
+func (p *Protocol) complete(handle uint64, r register.Result) {
+	p.effects.complete.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+// completeAbout completes once what this member's acceptor holds of the key is durable: it was counted.
+func (p *Protocol) completeAbout(key []byte, handle uint64, r register.Result) {
+	if p.durable(key) || p.mistakes.CompleteBeforePersist {
+		p.complete(handle, r)
+		return
+	}
+	p.effects.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+func (p *Protocol) op() uint64 {
+	p.nextOp++
+	return p.nextOp
+}
+
+func (p *Protocol) fail(format string, args ...any) {
+	if p.effects.fault == nil {
+		p.effects.fault = fmt.Errorf("rmwpaxos: "+format, args...)
+	}
+}
+
+// draw is a number below n, from the seed that the world lent (splitmix64).
+func (p *Protocol) draw(n uint64) uint64 {
+	p.draws += 0x9e3779b97f4a7c15
+	z := p.draws
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return (z ^ (z >> 31)) % max(n, 1)
+}

@@ -1,0 +1,55 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// remember keeps what an operation returned, for those that come after it.
+func (w *world) remember(c protocol.Completion) {
+	if c.Result.Status != register.OK {
+		return
+	}
+	if w.returned == nil {
+		w.returned = map[uint64]register.Dependency{}
+	}
+	w.returned[c.Handle] = register.Dependency{
+		Key:       w.operations[c.Handle-1].Key,
+		Versioned: register.Versioned{Carstamp: c.Result.Carstamp, Value: c.Result.Value},
+	}
+}
+
+// after is what the operations that a command names returned.
+func (w *world) after(d *datadriven.TestData) (after []register.Dependency, err error) {
+	for _, a := range d.CmdArgs {
+		if a.Key != "after" {
+			continue
+		}
+		for _, text := range a.Vals {
+			var handle uint64
+			if _, err := fmt.Sscan(text, &handle); err != nil {
+				return nil, fmt.Errorf("after %q: %w", text, err)
+			}
+			dependency, ok := w.returned[handle]
+			if !ok {
+				return nil, fmt.Errorf("operation %d has returned nothing yet", handle)
+			}
+			after = append(after, dependency)
+		}
+	}
+	return after, nil
+}
+
+func describeAfter(after []*peerv1.Dependency) string {
+	var parts []string
+	for _, d := range after {
+		parts = append(parts, fmt.Sprintf("%s = %s at %s", d.Key, valueName(d.Present, d.Value), tagName(d.Timestamp, d.Writer, d.Rmws)))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,65 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// paxosKind is the kind of a message of RMWPaxos, nearly as its paper says it.
+func paxosKind(m *peerv1.RMWPaxos) string { return strings.TrimPrefix(m.Kind.String(), "PAXOS_") }
+
+// roundName is n/proposer of the attempt; 0 for the initial round.
+func roundName(r *peerv1.RMWPaxosRound) string {
+	switch {
+	case r == nil:
+		return "0"
+	case r.Proposer == 0:
+		return fmt.Sprintf("%d of nobody", r.N)
+	}
+	return fmt.Sprintf("%d/%s%s", r.N, writerName(register.Writer(r.Proposer)), operationName(r.Attempt&(1<<40-1)))
+}
+
+// describePaxos shows what a message says of rounds.
+func describePaxos(m *peerv1.RMWPaxos) string {
+	var parts []string
+	switch m.Kind {
+	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
+		if m.Round.GetN() != 0 {
+			parts = append(parts, "round "+roundName(m.Round))
+		}
+	case peerv1.RMWPaxosKind_PAXOS_ACK:
+		parts = append(parts, "grants "+roundName(m.Round))
+	case peerv1.RMWPaxosKind_PAXOS_STATE, peerv1.RMWPaxosKind_PAXOS_NACK:
+		parts = append(parts, "promised "+roundName(m.Round))
+	case peerv1.RMWPaxosKind_PAXOS_VOTE, peerv1.RMWPaxosKind_PAXOS_VOTED:
+		parts = append(parts, "in round "+roundName(m.Round))
+	}
+	switch {
+	case m.Kind == peerv1.RMWPaxosKind_PAXOS_ACK, m.Kind == peerv1.RMWPaxosKind_PAXOS_STATE:
+		parts = append(parts, votedName(m.Voted, m.VotedIn))
+	case m.Voted != nil:
+		parts = append(parts, "has "+roundName(m.Voted))
+	}
+	if m.Try > 1 {
+		parts = append(parts, fmt.Sprintf("try %d", m.Try))
+	}
+	if m.Hot {
+		parts = append(parts, "hot")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func votedName(r *peerv1.RMWPaxosRound, in uint64) string {
+	if r != nil && in == 0 {
+		return "a copy of " + roundName(r)
+	}
+	return "voted " + roundName(r)
+}
+
+// describePaxosRecord shows an acceptor.
+func describePaxosRecord(r *peerv1.RMWPaxosRecord) string {
+	return fmt.Sprintf("%s at %d, promised %s, %s", valueName(r.Present, r.Value), r.Timestamp, roundName(r.Ack), votedName(r.Voted, r.VotedIn))
+}
