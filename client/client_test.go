@@ -31,6 +31,8 @@ func TestOperations(t *testing.T) {
 	check("set", nil, c.Set(ctx, "k", []byte("v")), nil)
 	value, err = c.Get(ctx, "k")
 	check("get", value, err, register.Value("v"))
+	value, err = c.Get(ctx, "k", Stale())
+	check("get of what may be stale", value, err, register.Value("v"))
 	check("set to nothing", nil, c.Set(ctx, "k", nil), nil)
 	value, err = c.Get(ctx, "k")
 	check("get of an empty value", value, err, register.Value(""))
@@ -53,6 +55,22 @@ func TestOperations(t *testing.T) {
 	check("append", length, err, int64(3))
 	was, err = c.Delete(ctx, "s")
 	check("delete", was, err, true)
+}
+
+// A read says itself whether it may be stale. Any other may be regular, where the protocol is, since its session carries what it finds.
+func TestStaleReads(t *testing.T) {
+	store := &servertest.Memory{}
+	c := dial(t, serve(t, store))
+	ctx := within(t, bound)
+	for _, options := range [][]ReadOption{nil, {Stale()}} {
+		if _, err := c.Get(ctx, "k", options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []register.Operation{{Kind: register.Read, Key: "k", Regular: true}, {Kind: register.Read, Key: "k", Stale: true}}
+	if got := store.Submitted(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the store was asked for %+v, want %+v", got, want)
+	}
 }
 
 func TestErrors(t *testing.T) {

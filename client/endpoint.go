@@ -33,6 +33,15 @@ type endpoint struct {
 	until   time.Time        // the trouble lasts at least until then, whatever pings say
 }
 
+const (
+	// silence is for how long nobody may answer before a connection counts as lost: above what TCP takes to send a lost
+	// packet three times over any distance. Clients of a replica that comes back with another address wait for it once or
+	// twice, for the connection that they had and for one to the address that the name still had.
+	silence = 3 * time.Second
+	// reconnect bounds the pause between two attempts to connect.
+	reconnect = time.Second
+)
+
 // target has a name resolved anew whenever it is dialled, unless the user chose a resolver: gRPC's own asks again
 // after half a minute only, and a pod that starts again has another address at once.
 func target(address string) string {
@@ -48,11 +57,12 @@ func newEndpoint(e Endpoint, options []grpc.DialOption) (*endpoint, error) {
 		grpc.WithInitialWindowSize(1 << 20),
 		grpc.WithInitialConnWindowSize(4 << 20),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
-			MinConnectTimeout: 5 * time.Second,
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnect},
+			MinConnectTimeout: silence,
 		}),
-		// A connection through a partition is silent, not closed.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		// A connection through a partition, or to a pod that is gone with its address, is silent, not closed. What waits
+		// to be acknowledged ends it sooner than the ping, whose pause can't be shorter: gRPC has the kernel see to that.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: silence}),
 	}, options...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", e.Address, err)

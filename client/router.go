@@ -126,8 +126,8 @@ func (r *router) close() error {
 // check refuses what no replica would take.
 func (r *router) check(op register.Operation) error {
 	limits := r.limits.Load()
-	if limits == nil {
-		return nil // nobody has answered yet; the replica will say so
+	if limits == nil || op.Kind == register.Fence {
+		return nil // nobody has answered yet, so the replica will say it; a fence is of no key
 	}
 	size := len(op.Value)
 	for _, argument := range op.Call.Args {

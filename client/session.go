@@ -11,27 +11,46 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Session owns the ids that make rmws exactly-once: each is sent under the session's random number and a
-// number of its own, which it keeps however often and to whichever replica it is sent. A session may be
-// used by many goroutines.
+// Session owns what belongs together in time: the ids that make rmws exactly-once, and what the session depends on.
+//
+// Each rmw is sent under the session's random number and a number of its own, which it keeps however often and to whichever
+// replica it is sent. With a regular protocol the session also keeps what its reads found that a quorum may not hold yet, and has every
+// later operation carry it (see the package's text and Fence). A session may be used by many goroutines, which then all come after what one of them
+// has read.
 type Session struct {
 	id     uint64
 	router *router
 
 	mu         sync.Mutex
 	next       uint64
-	incomplete []uint64 // numbers of rmws under way, ascending
+	incomplete []uint64      // numbers of rmws under way, ascending
+	past       register.Past // what operations from now on come after
+	member     membership
 }
 
 // Do carries out one operation. An rmw without an id gets the session's next one; one that has an id
 // keeps it. A result is given only without an error: a result whose status is not OK becomes the error
-// that stands for it.
+// that stands for it. The operation comes after all that the session depends on, whatever its After says; a register.Fence is Fence.
 func (s *Session) Do(ctx context.Context, op register.Operation) (register.Result, error) {
+	if op.Kind == register.Fence {
+		if err := s.Fence(ctx); err != nil {
+			return register.Result{}, err
+		}
+		return register.Result{Status: register.OK}, nil
+	}
+	end, err := s.attach(ctx, &op)
+	if err != nil {
+		return register.Result{}, fmt.Errorf("%s of %.64q: before it: %w", op.Kind, op.Key, err)
+	}
+	if end != nil {
+		defer end()
+	}
 	if op.Kind == register.RMW && op.ID == (register.ID{}) {
 		op.ID = s.begin()
 		defer s.end(op.ID.Number)
 	}
 	result, err := s.router.do(ctx, op)
+	s.learn(&op, result, err)
 	if err != nil {
 		return register.Result{}, fmt.Errorf("%s of %.64q: %w", op.Kind, op.Key, err)
 	}
@@ -57,9 +76,21 @@ func (s *Session) end(number uint64) {
 	}
 }
 
+// ReadOption changes what a read asks for.
+type ReadOption func(*register.Operation)
+
+// Stale has a read wait for less: it may be answered with a value that was the register's a little before, and that can't be
+// lost any more. Under CURP that is within the lease, two seconds unless the cluster is configured otherwise, and reads of
+// one session need not agree on what is newer; under the other protocols it is a read as any other.
+func Stale() ReadOption { return func(op *register.Operation) { op.Stale = true } }
+
 // Get returns the value of a key, nil if it is absent.
-func (s *Session) Get(ctx context.Context, key string) (register.Value, error) {
-	result, err := s.Do(ctx, register.Operation{Kind: register.Read, Key: key})
+func (s *Session) Get(ctx context.Context, key string, options ...ReadOption) (register.Value, error) {
+	op := register.Operation{Kind: register.Read, Key: key}
+	for _, o := range options {
+		o(&op)
+	}
+	result, err := s.Do(ctx, op)
 	return result.Value, err
 }
 

@@ -21,10 +21,10 @@ type task struct {
 
 // request makes the message of an attempt; messages are not reused, a lost stream may still hold them.
 func (t *task) request(timeout time.Duration) *registerv1.Request {
-	r := &registerv1.Request{Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1))}
+	r := &registerv1.Request{Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1)), After: dependencies(t.op.After)}
 	switch t.op.Kind {
 	case register.Read:
-		r.Kind = registerv1.Kind_READ
+		r.Kind, r.Stale, r.Regular = registerv1.Kind_READ, t.op.Stale, t.op.Regular
 	case register.Write:
 		r.Kind, r.Present, r.Value = registerv1.Kind_WRITE, t.op.Value.Present(), t.op.Value
 	case register.RMW:
@@ -32,13 +32,37 @@ func (t *task) request(timeout time.Duration) *registerv1.Request {
 		if id := t.op.ID; id.Session != 0 {
 			r.Id = &registerv1.RmwID{Session: id.Session, Number: id.Number, FirstIncomplete: id.FirstIncomplete, IssuedAt: id.IssuedAt}
 		}
+	case register.Fence:
+		r.Kind = registerv1.Kind_FENCE
 	}
 	return r
 }
 
+// dependencies makes the messages of what an operation comes after; nil, without an allocation, if that is nothing.
+func dependencies(after []register.Dependency) []*registerv1.Dependency {
+	if len(after) == 0 {
+		return nil
+	}
+	type message struct {
+		registerv1.Dependency
+		carstamp registerv1.Carstamp
+	}
+	messages, all := make([]message, len(after)), make([]*registerv1.Dependency, len(after))
+	for i, d := range after {
+		m := &messages[i]
+		m.Key, m.Present, m.Value = []byte(d.Key), d.Value.Present(), d.Value
+		m.carstamp.Timestamp, m.carstamp.Writer, m.carstamp.Rmws = d.Carstamp.Timestamp, uint64(d.Carstamp.Writer), d.Carstamp.RMWs
+		m.Carstamp, all[i] = &m.carstamp, &m.Dependency
+	}
+	return all
+}
+
+// changes reports whether the operation has an effect of its own. That of a fence is what its session has seen already.
+func (t *task) changes() bool { return t.op.Kind != register.Read && t.op.Kind != register.Fence }
+
 // repeatable reports whether an attempt may follow one that may have taken effect.
 func (t *task) repeatable() bool {
-	return t.op.Kind == register.Read || t.op.Kind == register.RMW && t.op.ID.Session != 0
+	return !t.changes() || t.op.Kind == register.RMW && t.op.ID.Session != 0
 }
 
 // judge decides what an attempt's end means. If it is not final, another attempt is safe.
@@ -85,7 +109,7 @@ func (t *task) judge(r *registerv1.Response, err error) (result register.Result,
 // unclear is the end of an attempt that may have taken effect.
 func (t *task) unclear(cause error) (result register.Result, final bool, _ error) {
 	t.trouble = cause
-	if t.op.Kind != register.Read {
+	if t.changes() {
 		t.uncertain = true
 	}
 	if t.repeatable() {
@@ -96,7 +120,7 @@ func (t *task) unclear(cause error) (result register.Result, final bool, _ error
 
 // maybe is the error of a task that ends without its outcome.
 func (t *task) maybe(cause error) error {
-	if t.op.Kind == register.Read {
+	if !t.changes() {
 		return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause)
@@ -118,7 +142,7 @@ func (t *task) giveUp(ctx context.Context) error {
 }
 
 func resultOf(r *registerv1.Response) register.Result {
-	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Carstamp: register.Carstamp{
+	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Carstamp: register.Carstamp{
 		Timestamp: r.GetCarstamp().GetTimestamp(), Writer: register.Writer(r.GetCarstamp().GetWriter()), RMWs: r.GetCarstamp().GetRmws(),
 	}}
 	if r.Present {

@@ -10,6 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
+// members is how many different ones are added, so that lists stay short.
+const members = 200
+
 // maxClients bounds client numbers, so that the integers that clients write are apart.
 const maxClients = 100_000
 
@@ -40,7 +43,7 @@ func (g *generator) Next(rng *rand.Rand) register.Operation {
 	key := g.keys(rng)
 	switch {
 	case draw < mix.Read:
-		return register.Operation{Kind: register.Read, Key: key}
+		return register.Operation{Kind: register.Read, Key: key, Stale: g.spec.Stale}
 	case draw < mix.Read+mix.Write || mix.RMW == 0:
 		return register.Operation{Kind: register.Write, Key: key, Value: g.value(rng)}
 	}
@@ -95,6 +98,12 @@ func (g *generator) call(key string, rng *rand.Rand) register.Call {
 	}
 	call := register.Call{MaxValueBytes: register.DefaultLimits().ValueBytes}
 	switch choice {
+	case RMWIdempotent:
+		if register.Hash([]byte(key))%2 == 0 {
+			call.Function, call.Args = register.SetNewest, [][]byte{[]byte(strconv.Itoa(g.made + 1)), []byte(g.token())}
+		} else {
+			call.Function, call.Args = register.AddMember, [][]byte{[]byte(strconv.Itoa(rng.IntN(members)))}
+		}
 	case RMWAdd:
 		call.Function, call.Args = register.Add, [][]byte{[]byte("1")}
 	case RMWAppend:

@@ -40,6 +40,9 @@ type Loop struct {
 	Duration   time.Duration
 	// Every is the least time between the beginnings of two operations of a client; 0 is none.
 	Every time.Duration
+	// FenceEvery has every client fence after as many operations, and once at its end; 0 is never. What a fence is of
+	// its Doer knows, whom it is given as an operation. The history has those that ended, the report none.
+	FenceEvery int
 	// Warmup leaves operations that begin earlier after the start out of the report; the history has them.
 	Warmup time.Duration
 	// Recorder takes the history; nil keeps none.
@@ -141,7 +144,13 @@ func (r *loopRun) client(ctx context.Context, c loopClient) {
 	observer, _ := c.generator.(Observer)
 	pace := time.NewTimer(0)
 	defer pace.Stop()
-	for ctx.Err() == nil {
+	if r.FenceEvery > 0 {
+		defer r.fence(ctx, c)
+	}
+	for done := 0; ctx.Err() == nil; done++ {
+		if r.FenceEvery > 0 && done > 0 && done%r.FenceEvery == 0 {
+			r.fence(ctx, c)
+		}
 		if r.Every > 0 {
 			select {
 			case <-pace.C:
@@ -170,5 +179,13 @@ func (r *loopRun) client(ctx context.Context, c loopClient) {
 		if ended := r.ended.Add(1); r.Progress != nil {
 			r.Progress(ended)
 		}
+	}
+}
+
+// fence has a client fence.
+func (r *loopRun) fence(ctx context.Context, c loopClient) {
+	end := r.recorder.Fence(c.name)
+	if c.doer.Do(ctx, register.Operation{Kind: register.Fence}).Status == register.OK {
+		end()
 	}
 }

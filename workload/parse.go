@@ -69,9 +69,9 @@ func ParseKeys(text string) (Keys, error) {
 	return parseName("keys", text, []Keys{Conflict, Zipf, Uniform})
 }
 
-// ParseRMWs understands which rmws are made: "add", "append", "cas", "get-and-set" or "mixed".
+// ParseRMWs understands which rmws are made: "add", "append", "cas", "get-and-set", "idempotent" or "mixed".
 func ParseRMWs(text string) (RMWs, error) {
-	return parseName("rmws", text, []RMWs{RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, RMWMixed})
+	return parseName("rmws", text, []RMWs{RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, RMWIdempotent, RMWMixed})
 }
 
 func parseName[T ~string](what, text string, known []T) (T, error) {

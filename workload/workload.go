@@ -39,11 +39,12 @@ type RMWs string
 
 // The choices of read-modify-writes.
 const (
-	RMWAdd       RMWs = "add"         // adds 1; written values are then unique integers
-	RMWAppend    RMWs = "append"      // appends unique tokens
-	RMWCAS       RMWs = "cas"         // compare-and-swap, expecting what the client saw last
-	RMWGetAndSet RMWs = "get-and-set" // swaps in unique values
-	RMWMixed     RMWs = "mixed"       // all of these and more, as tests with faults want it
+	RMWAdd        RMWs = "add"         // adds 1; written values are then unique integers
+	RMWAppend     RMWs = "append"      // appends unique tokens
+	RMWCAS        RMWs = "cas"         // compare-and-swap, expecting what the client saw last
+	RMWGetAndSet  RMWs = "get-and-set" // swaps in unique values
+	RMWIdempotent RMWs = "idempotent"  // set-newest or add-member, as the key says: what may be applied more than once
+	RMWMixed      RMWs = "mixed"       // all of these and more, as tests with faults want it
 )
 
 // Spec describes a workload.
@@ -55,4 +56,5 @@ type Spec struct {
 	Theta      float64 // Keys Zipf: the skew, at least 0; YCSB's is 0.99
 	ValueBytes int     // how long written values are; a unique value that needs more is longer
 	RMWs       RMWs
+	Stale      bool // reads may be stale
 }

@@ -130,7 +130,7 @@ func TestWrittenValuesAreUniqueAndLongEnough(t *testing.T) {
 
 func TestRMWsAreCallsThatTheRegistryTakes(t *testing.T) {
 	registry := register.NewRegistry()
-	for _, rmws := range []RMWs{RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, RMWMixed} {
+	for _, rmws := range []RMWs{RMWAdd, RMWAppend, RMWCAS, RMWGetAndSet, RMWIdempotent, RMWMixed} {
 		s := Default()
 		s.Mix, s.RMWs, s.Conflict = Mix{Write: 1, RMW: 3}, rmws, 1
 		functions := map[string]bool{}
@@ -230,5 +230,29 @@ func TestGeneratorRefusesClientsOutOfRange(t *testing.T) {
 		if _, err := Default().Generator(client); err == nil {
 			t.Errorf("client %d has a generator", client)
 		}
+	}
+}
+
+// Of each key one idempotent function is called, which refuses nothing, and both are called of some.
+func TestIdempotentCallsSuitTheirKeys(t *testing.T) {
+	s := Default()
+	s.Mix, s.RMWs, s.Keys, s.KeyCount = Mix{RMW: 1}, RMWIdempotent, Uniform, 10
+	registry := register.NewRegistry()
+	values, functions := map[string]register.Value{}, map[string]int{}
+	for _, o := range draw(t, s, 3, 1000) {
+		if !registry.Idempotent(o.Call.Function) {
+			t.Fatalf("%s may be applied once alone", o.Call.Function)
+		}
+		out, err := registry.Apply(values[o.Key], o.Call)
+		if err != nil || out.Refused != "" {
+			t.Fatalf("%s(%q) of %q: %v, %s", o.Call.Function, o.Call.Args, values[o.Key], err, out.Refused)
+		}
+		if out.Changed {
+			values[o.Key] = out.Next
+			functions[o.Call.Function]++
+		}
+	}
+	if len(functions) != 2 {
+		t.Errorf("functions that changed something: %v", functions)
 	}
 }

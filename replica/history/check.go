@@ -15,7 +15,8 @@ import (
 // register of its own, absent at first. What certainly had no effect and says nothing about a value
 // (Invalid, Unsupported, Unavailable, reads of unknown outcome) is left out; a refusal by an rmw function
 // (Failed) is an observation; an operation of unknown outcome may take effect at any time after its
-// invocation, or never. All records of one rmw ID, which retries share, are one operation.
+// invocation, or never. All records of one rmw ID, which retries share, are one operation. Reads that may be stale are left
+// to CheckStale.
 //
 // For each key an order is proposed from the carstamps, where there are any, and proved or rejected by the
 // values and times alone; what is not proved so is searched by porcupine. The search keeps one bit for each

@@ -3,10 +3,8 @@ package history
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"unicode/utf8"
 
@@ -20,6 +18,7 @@ type line struct {
 	Site          string `json:"site,omitempty"`
 	Kind          string `json:"kind"` // read, write, rmw
 	Key           text   `json:"key"`
+	Stale         bool   `json:"stale,omitempty"`           // read: it may be stale
 	Value         text   `json:"value,omitzero"`            // write: what was written; absent deletes
 	Function      string `json:"function,omitempty"`        // rmw: name.vN
 	Args          []text `json:"args,omitempty"`            // rmw
@@ -66,10 +65,12 @@ func NewWriter(w io.Writer) *Writer {
 }
 
 // Write appends one operation. An error of the underlying writer may come later, at the latest from Flush.
-func (w *Writer) Write(o Operation) error {
+func (w *Writer) Write(o Operation) error { return w.write(newLine(o)) }
+
+func (w *Writer) write(line any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.encoder.Encode(newLine(o)); err != nil {
+	if err := w.encoder.Encode(line); err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
 	return nil
@@ -85,33 +86,20 @@ func (w *Writer) Flush() error {
 	return nil
 }
 
-// WriteAll writes a whole history.
+// WriteAll writes a history without messages and fences.
 func WriteAll(w io.Writer, operations []Operation) error {
-	writer := NewWriter(w)
-	for _, o := range operations {
-		if err := writer.Write(o); err != nil {
-			return err
-		}
-	}
-	return writer.Flush()
+	return WriteRecord(w, Record{Operations: operations})
 }
 
 // WriteFile writes operations to a file, in place of what it held.
 func WriteFile(path string, operations []Operation) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write the history: %w", err)
-	}
-	if err := errors.Join(WriteAll(file, operations), file.Close()); err != nil {
-		return fmt.Errorf("write the history to %s: %w", path, err)
-	}
-	return nil
+	return WriteRecordFile(path, Record{Operations: operations})
 }
 
 func newLine(o Operation) line {
 	l := line{
 		Client: o.Client, Site: o.Site,
-		Kind: o.Request.Kind.String(), Key: text(append([]byte{}, o.Request.Key...)),
+		Kind: o.Request.Kind.String(), Key: text(append([]byte{}, o.Request.Key...)), Stale: o.Request.Stale,
 		Value:    text(o.Request.Value),
 		Function: o.Request.Call.Function, MaxValueBytes: o.Request.Call.MaxValueBytes,
 		Session: o.Request.ID.Session, Number: o.Request.ID.Number,

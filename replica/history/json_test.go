@@ -49,7 +49,7 @@ func TestReadNamesLineAndField(t *testing.T) {
 		{"not an object", "\n\n[1]\n", "line 3: not a JSON object"},
 		{"unknown field", strings.Replace(good, "client", "cleint", 1), `line 1: field "client" is missing`},
 		{"another unknown field", strings.Replace(good, "{", `{"extra":1,`, 1), `line 1: field "extra" is unknown`},
-		{"kind", strings.Replace(good, "write", "wrote", 1), `line 1: field "kind": "wrote" is not one of [read write rmw]`},
+		{"kind", strings.Replace(good, "write", "wrote", 1), `line 1: field "kind": "wrote" is not one of [read write rmw], nor message or fence`},
 		{"status", strings.Replace(good, `"ok"`, "1", 1), `line 1: field "status": 1 is not one of [ok `},
 		{"time", strings.Replace(good, `:1,`, `:"x",`, 1), `line 1: field "invoked_ns": "x" is not an integer`},
 		{"no return", strings.Replace(good, `"returned_ns":2,`, ``, 1), `line 1: field "returned_ns" is missing`},
@@ -135,31 +135,96 @@ func TestRecorderOrdersWhatTheClockDoesNot(t *testing.T) {
 	}
 }
 
+const (
+	goodMessage = `{"kind":"message","from":"a","sent_ns":3,"to":7,"received_ns":4}`
+	goodFence   = `{"kind":"fence","client":"a","invoked_ns":5,"returned_ns":5}`
+)
+
+// Messages and fences stand between operations; who reads operations alone does not see them.
+func TestMessagesAndFencesAreRead(t *testing.T) {
+	want := Record{
+		Messages: []Message{{From: "a", Sent: 3, To: "7", Received: 4}},
+		Fences:   []Fence{{Client: "a", Invoked: 5, Returned: 5}},
+	}
+	text := goodFence + "\n" + good + "\n" + goodMessage + "\n"
+	var err error
+	if want.Operations, err = Read(strings.NewReader(text)); err != nil || len(want.Operations) != 1 {
+		t.Fatal(want.Operations, err)
+	}
+	for range 2 {
+		got, err := ReadRecord(strings.NewReader(text), false)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, %v, want %+v", got, err, want)
+		}
+		var file bytes.Buffer
+		if err := WriteRecord(&file, got); err != nil {
+			t.Fatal(err)
+		}
+		text = file.String()
+	}
+	if got, err := ReadRecord(strings.NewReader(text+goodFence[:20]), true); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("with a torn line: %+v, %v", got, err)
+	}
+	for _, test := range []struct{ text, want string }{
+		{strings.Replace(goodMessage, "from", "form", 1), `line 1: field "from" is missing`},
+		{strings.Replace(goodMessage, `:4`, `:3`, 1), `line 1: field "received_ns" is not after "sent_ns"`},
+		{strings.Replace(goodMessage, `{`, `{"key":"k",`, 1), `line 1: field "key" is unknown`},
+		{strings.Replace(goodFence, `:5}`, `:4}`, 1), `line 1: field "returned_ns" is before "invoked_ns"`},
+		{strings.Replace(goodFence, `"a"`, `[]`, 1), `line 1: field "client": [] is not a string or a number`},
+	} {
+		if _, err := Read(strings.NewReader(test.text)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
+		}
+	}
+}
+
+// A recorded fence is what makes a later read that misses what was fenced wrong.
+func TestRecordedFencesCount(t *testing.T) {
+	for _, fenced := range []bool{false, true} {
+		r := NewRecorder(nil)
+		r.Invoke("writer", "", register.Operation{Kind: register.Write, Key: "k", Value: register.Value("x")})
+		read := func(client string, value register.Value) {
+			r.Invoke(client, "", register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK, Value: value})
+		}
+		read("a", register.Value("x"))
+		end := r.Fence("a")
+		if fenced {
+			end()
+		}
+		read("b", nil)
+		v, err := r.Record().CheckRSC(RSCOptions{})
+		if err != nil || v.OK() == fenced {
+			t.Errorf("fenced is %t: %s, %v", fenced, v.Outcome, err)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"k"`, `""`, 1)))
 	f.Add([]byte(`{"client":"a","kind":"rmw","key":{"base64":"/w=="},"function":"add.v1","args":["1"],"session":"12","number":1,"invoked_ns":1,"status":"unknown"}`))
 	f.Add([]byte(`{"client":"a","kind":"read","key":"k","invoked_ns":1,"returned_ns":3,"status":"ok","reply":"","carstamp":"1/2.3.4/5","round_trips":1,"fast":true}`))
+	f.Add([]byte(goodMessage + "\n" + good + "\n" + goodFence))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		history, err := Read(bytes.NewReader(text))
+		record, err := ReadRecord(bytes.NewReader(text), false)
 		if err != nil {
 			return
 		}
 		var file bytes.Buffer
-		if err := WriteAll(&file, history); err != nil {
+		if err := WriteRecord(&file, record); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Read(&file)
+		again, err := ReadRecord(&file, false)
 		if err != nil {
 			t.Fatalf("what was read can't be read again: %v", err)
 		}
-		for i := range history {
-			if !history[i].Known() {
-				history[i].Result = register.Result{Status: register.Unknown, Message: history[i].Result.Message}
+		for i := range record.Operations {
+			if o := &record.Operations[i]; !o.Known() {
+				o.Result = register.Result{Status: register.Unknown, Message: o.Result.Message}
 			}
 		}
-		if !reflect.DeepEqual(history, again) {
-			t.Fatalf("read %+v, then %+v", history, again)
+		if !reflect.DeepEqual(record, again) {
+			t.Fatalf("read %+v, then %+v", record, again)
 		}
 	})
 }

@@ -29,6 +29,8 @@ func partition(operations []Operation) map[string][]step {
 		s := step{Operation: o, known: o.Known()}
 		kind := o.Request.Kind
 		switch {
+		case stale(o):
+			continue
 		case !s.known && kind != register.Read:
 			s.Returned = never
 		case o.Result.Status == register.OK:

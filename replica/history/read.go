@@ -15,62 +15,81 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Read reads what a Writer wrote. Its errors name the line, from 1, and the field. Blank lines are skipped.
-func Read(r io.Reader) ([]Operation, error) { return read(r, false) }
+// Read reads the operations that a Writer wrote; messages and fences it leaves out. Its errors name the line, from 1, and the
+// field. Blank lines are skipped.
+func Read(r io.Reader) ([]Operation, error) {
+	record, err := ReadRecord(r, false)
+	return record.Operations, err
+}
 
 // ReadTorn is Read for the history of a process that was killed: a last line that has no end is left out.
 // A check then doesn't know of that operation, and may miss it.
-func ReadTorn(r io.Reader) ([]Operation, error) { return read(r, true) }
+func ReadTorn(r io.Reader) ([]Operation, error) {
+	record, err := ReadRecord(r, true)
+	return record.Operations, err
+}
 
-func read(r io.Reader, torn bool) ([]Operation, error) {
-	var operations []Operation
-	lines, table := bufio.NewReaderSize(r, 64<<10), fields()
+// eachLine hands on every line that is not blank.
+func eachLine(lines *bufio.Reader, torn bool, take func(text []byte) error) error {
 	for number := 1; ; number++ {
 		text, err := lines.ReadBytes('\n')
 		end := errors.Is(err, io.EOF)
 		if err != nil && !end {
-			return nil, fmt.Errorf("read the history: line %d: %w", number, err)
+			return fmt.Errorf("read the history: line %d: %w", number, err)
 		}
 		if blank := len(bytes.TrimSpace(text)) == 0; !blank && !(end && torn) {
-			operation, err := parse(text, table)
-			if err != nil {
-				return nil, fmt.Errorf("line %d: %w", number, err)
+			if err := take(text); err != nil {
+				return fmt.Errorf("line %d: %w", number, err)
 			}
-			operations = append(operations, operation)
 		}
 		if end {
-			return operations, nil
+			return nil
 		}
 	}
 }
 
-// parse reads one line field by field, as encoding/json would not name the field of every error.
-func parse(text []byte, table []field) (Operation, error) {
+// object takes a line apart, and finds its kind if that is a string.
+func object(text []byte) (raw map[string]json.RawMessage, kind string, err error) {
 	if !utf8.Valid(text) {
-		return Operation{}, errors.New("not UTF-8; write other bytes as {\"base64\": \"...\"}")
+		return nil, "", errors.New("not UTF-8; write other bytes as {\"base64\": \"...\"}")
 	}
-	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return Operation{}, fmt.Errorf("not a JSON object: %w", err)
+		return nil, "", fmt.Errorf("not a JSON object: %w", err)
 	}
-	_, hasReturned := raw["returned_ns"]
-	o := Operation{}
+	if json.Unmarshal(raw["kind"], &kind) != nil {
+		kind = "" // whoever reads the field says what is wrong
+	}
+	return raw, kind, nil
+}
+
+// setFields reads a line field by field, as encoding/json would not name the field of every error.
+func setFields[T any](into *T, raw map[string]json.RawMessage, table []field[T]) error {
 	for _, field := range table {
 		value, ok := raw[field.name]
 		delete(raw, field.name)
 		if !ok || string(value) == "null" {
 			if field.required {
-				return Operation{}, fmt.Errorf("field %q is missing", field.name)
+				return fmt.Errorf("field %q is missing", field.name)
 			}
 			continue
 		}
-		if err := field.set(&o, value); err != nil {
-			return Operation{}, fmt.Errorf("field %q: %w", field.name, err)
+		if err := field.set(into, value); err != nil {
+			return fmt.Errorf("field %q: %w", field.name, err)
 		}
 	}
 	for name := range raw {
 		// Any one will do for a message; a file with several gets another at the next attempt.
-		return Operation{}, fmt.Errorf("field %q is unknown", name)
+		return fmt.Errorf("field %q is unknown", name)
+	}
+	return nil
+}
+
+// parse reads an operation.
+func parse(raw map[string]json.RawMessage, table []field[Operation]) (Operation, error) {
+	_, hasReturned := raw["returned_ns"]
+	o := Operation{}
+	if err := setFields(&o, raw, table); err != nil {
+		return Operation{}, err
 	}
 	switch {
 	case !o.Known():
@@ -87,30 +106,38 @@ func parse(text []byte, table []field) (Operation, error) {
 }
 
 // field is how one field of a line is read.
-type field struct {
+type field[T any] struct {
 	name     string
 	required bool
-	set      func(*Operation, json.RawMessage) error
+	set      func(*T, json.RawMessage) error
 }
 
-func fields() []field {
-	return []field{
-		{"client", true, func(o *Operation, raw json.RawMessage) error {
-			if number := json.Number(""); json.Unmarshal(raw, &number) == nil && raw[0] != '"' {
-				o.Client = number.String() // other tools may number their clients
-				return nil
-			}
-			return unmarshal(raw, &o.Client, "a string or a number")
-		}},
+// setClient reads who did something.
+func setClient(raw json.RawMessage, into *string) error {
+	if number := json.Number(""); json.Unmarshal(raw, &number) == nil && raw[0] != '"' {
+		*into = number.String() // other tools may number their clients
+		return nil
+	}
+	return unmarshal(raw, into, "a string or a number")
+}
+
+func fields() []field[Operation] {
+	return []field[Operation]{
+		{"client", true, func(o *Operation, raw json.RawMessage) error { return setClient(raw, &o.Client) }},
 		{"site", false, func(o *Operation, raw json.RawMessage) error { return unmarshal(raw, &o.Site, "a string") }},
 		{"kind", true, func(o *Operation, raw json.RawMessage) (err error) {
-			o.Request.Kind, err = spelled(raw, []register.Kind{register.Read, register.Write, register.RMW})
+			if o.Request.Kind, err = spelled(raw, []register.Kind{register.Read, register.Write, register.RMW}); err != nil {
+				err = fmt.Errorf("%w, nor message or fence", err)
+			}
 			return err
 		}},
 		{"key", true, func(o *Operation, raw json.RawMessage) error {
 			key, err := bytesOf(raw)
 			o.Request.Key = string(key)
 			return err
+		}},
+		{"stale", false, func(o *Operation, raw json.RawMessage) error {
+			return unmarshal(raw, &o.Request.Stale, "true or false")
 		}},
 		{"value", false, func(o *Operation, raw json.RawMessage) (err error) {
 			o.Request.Value, err = bytesOf(raw)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ type Recorder struct {
 	clock      func() time.Duration
 	last       time.Duration
 	operations []*Operation // nil if the recorder only stamps
+	fences     []Fence
 	keep       bool
 }
 
@@ -59,6 +61,34 @@ func (i Invocation) Return(result register.Result) Operation {
 	i.operation.Returned = i.recorder.stamp()
 	i.operation.Result = result
 	return *i.operation
+}
+
+// Stamp is a reading for what is no operation, such as a message between clients: after everything that was noted before.
+func (r *Recorder) Stamp() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stamp()
+}
+
+// Fence notes that a client is about to fence. Call end once the fence has ended without an error, and never after one.
+func (r *Recorder) Fence(client string) (end func()) {
+	f := Fence{Client: client, Invoked: r.Stamp()}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if f.Returned = r.stamp(); r.keep {
+			r.fences = append(r.fences, f)
+		}
+	}
+}
+
+// Record copies out all operations, as Operations does, and the fences that have ended.
+func (r *Recorder) Record() Record {
+	record := Record{Operations: r.Operations()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	record.Fences = slices.Clone(r.fences)
+	return record
 }
 
 // Operations copies out all operations in the order of their invocation. Those that have not returned have

@@ -18,17 +18,24 @@ const (
 // that had returned when it was invoked. A wrong carstamp can only make the proof fail. False says nothing
 // about the history.
 //
-// Reads and writes are taken in the order of their carstamps. Rmws without one, as protocols need not tell
-// it, and unknown steps are put between them where they fit.
+// Reads and writes are taken in the order of their carstamps. A write that was answered before its place was known has that
+// of the operations that found it. Writes and rmws without one, as protocols need not tell it, and unknown steps are put between them
+// where they fit.
 func proved(registry *register.Registry, steps []step) bool {
 	r := replay{registry: registry}
+	seen := stamps(registry, steps)
 	for i := range steps {
 		s := &steps[i]
+		if c, ok := seen[string(s.Request.Value)]; ok && lacksStamp(s) {
+			placed := *s
+			placed.Result.Carstamp = c
+			s = &placed
+		}
 		hinted := !s.Result.Carstamp.IsZero()
 		switch {
-		case !s.known || !hinted && s.Request.Kind == register.RMW:
+		case !s.known || !hinted && s.Request.Kind != register.Read:
 			r.loose = append(r.loose, s)
-		case !hinted && (s.Request.Kind == register.Write || s.Result.Value.Present()):
+		case !hinted && s.Result.Value.Present():
 			return false
 		default:
 			r.order = append(r.order, s)
@@ -49,6 +56,54 @@ func proved(registry *register.Registry, steps []step) bool {
 	r.placed, r.used = make([]bool, len(r.loose)), make([]int, len(r.loose))
 	r.budget = tries + 20*len(steps)
 	return r.at(0, nil, deepen)
+}
+
+func lacksStamp(s *step) bool {
+	return s.known && s.Request.Kind == register.Write && s.Result.Carstamp.IsZero() && s.Request.Value.Present()
+}
+
+// stamps are, by value, the carstamps of writes that were answered without: reads returned the value with it, or the first rmw
+// on the write was answered with the next one.
+func stamps(registry *register.Registry, steps []step) map[string]register.Carstamp {
+	var lacking []*step
+	for i := range steps {
+		if lacksStamp(&steps[i]) {
+			lacking = append(lacking, &steps[i])
+		}
+	}
+	if lacking == nil {
+		return nil // as with most protocols
+	}
+	told := map[register.Carstamp]bool{}
+	seen := map[string]register.Carstamp{}
+	for i := range steps {
+		s := &steps[i]
+		told[s.Result.Carstamp] = true
+		if s.Request.Kind == register.Read && s.Result.Value.Present() && s.Result.Carstamp.RMWs == 0 {
+			seen[string(s.Result.Value)] = s.Result.Carstamp
+		}
+	}
+	for i := range steps {
+		s := &steps[i]
+		base := register.Carstamp{Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer}
+		if !s.known || s.Request.Kind != register.RMW || s.Result.Carstamp.RMWs != 1 || base.IsZero() || told[base] {
+			continue
+		}
+		var found *step
+		several := false // such as for a comparison that failed: it agrees with nearly all
+		for _, w := range lacking {
+			if _, agrees := answer(registry, w.Request.Value, s); agrees && w.from <= s.Returned && seen[string(w.Request.Value)].IsZero() {
+				several, found = found != nil, w
+			}
+			if several {
+				break
+			}
+		}
+		if found != nil && !several {
+			seen[string(found.Request.Value)], told[base] = base, true
+		}
+	}
+	return seen
 }
 
 // observes is 1 for steps that take the carstamp of what they found, and so come after it.

@@ -30,9 +30,28 @@ const (
 	readBackPause = 200 * time.Millisecond
 )
 
-// ErrViolation is in the error of a history that is not linearizable, and of no other: whatever else fails decides
+// ErrViolation is in the error of a history that is not what the store promises, and of no other: whatever else fails decides
 // nothing about the store.
-var ErrViolation = errors.New("the history is not linearizable")
+var ErrViolation = errors.New("the history is not what the store's protocol promises")
+
+// fenceEvery is after how many operations a client of a regular store fences: so seldom that most reads are passed on by what
+// their session does next.
+const fenceEvery = 50
+
+// Regular reports whether a protocol is regular sequentially consistent, so that its histories are judged as that. An
+// unknown one is not.
+func Regular(protocol string) bool {
+	p, err := capability.Find(protocol)
+	return err == nil && p.Consistency != "linearizable"
+}
+
+// FenceEvery is after how many operations the clients of a Loop should fence: never, unless the protocol is regular.
+func FenceEvery(protocol string) int {
+	if Regular(protocol) {
+		return fenceEvery
+	}
+	return 0
+}
 
 // Spec is the workload of a check: few keys, so that clients of different sites meet, and all kinds of operations
 // that the protocol has.
@@ -44,7 +63,10 @@ func Spec(protocol string) (workload.Spec, error) {
 	spec := workload.Default()
 	spec.Keys, spec.KeyCount, spec.RMWs = workload.Zipf, 200, workload.RMWMixed
 	spec.Mix = workload.Mix{Read: 50, Write: 50}
-	if p.CheckOperation(register.RMW) == nil {
+	switch {
+	case p.CheckOperation(register.Write) != nil: // it may apply an update more than once
+		spec.Mix, spec.RMWs = workload.Mix{Read: 50, RMW: 50}, workload.RMWIdempotent
+	case p.CheckOperation(register.RMW) == nil:
 		spec.Mix = workload.Mix{Read: 45, Write: 45, RMW: 10}
 	}
 	return spec, nil
@@ -117,18 +139,35 @@ func (r reader) read(ctx context.Context, key string) error {
 	}
 }
 
-// Judge decides whether a history is linearizable, and notes the verdict in the report. It returns an error unless
-// it is.
-func Judge(operations []history.Operation, report *workload.Report) error {
-	verdict := history.Check(operations, history.Options{Timeout: judgeWithin})
-	report.Verdict = verdict.Outcome
-	switch {
-	case verdict.OK():
-		return nil
-	case verdict.Outcome == history.Violation:
-		return fmt.Errorf("verdict %s, key %q: %s: %w", verdict.Outcome, verdict.Key, verdict.Explanation, ErrViolation)
+// Judge decides whether a history is what a protocol promises: regular sequentially consistent, with the fences of the record, or
+// linearizable. It notes the verdict in the report, and returns an error unless the history is that.
+func Judge(protocol string, record history.Record, report *workload.Report) error {
+	if Regular(protocol) {
+		return judgeRSC(record, report)
 	}
-	return fmt.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
+	verdict := history.Check(record.Operations, history.Options{Timeout: judgeWithin})
+	report.Verdict = verdict.Outcome
+	return wrong(verdict.Outcome, fmt.Sprintf(", key %q", verdict.Key), verdict.Explanation)
+}
+
+func judgeRSC(record history.Record, report *workload.Report) error {
+	verdict, err := record.CheckRSC(history.RSCOptions{})
+	if err != nil {
+		return err
+	}
+	report.Verdict = verdict.Outcome
+	return wrong(verdict.Outcome, "", verdict.Explanation)
+}
+
+// wrong makes the error of a verdict.
+func wrong(outcome history.Outcome, where, explanation string) error {
+	switch outcome {
+	case history.Linearizable, history.RegularSequential:
+		return nil
+	case history.Violation:
+		return fmt.Errorf("verdict %s%s: %s: %w", outcome, where, explanation, ErrViolation)
+	}
+	return fmt.Errorf("verdict %s%s: %s", outcome, where, explanation)
 }
 
 // Doer does a workload's operations in a session.

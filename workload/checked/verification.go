@@ -34,8 +34,8 @@ type Verification struct {
 	Progress time.Duration // between two lines of progress
 }
 
-// Run carries the verification out and returns an error unless the history is linearizable; the error is an
-// ErrViolation if it is not, and any other if that could not be decided. It uses keys of a prefix of its own, which it
+// Run carries the verification out and returns an error unless the history is what the protocol promises, linearizable or regular
+// sequentially consistent; the error is an ErrViolation if it is not, and any other if that could not be decided. It uses keys of a prefix of its own, which it
 // leaves in the store: whoever doubts the verdict can look. A Summary, in one line of JSON, is the last that it prints.
 func (v Verification) Run(ctx context.Context, out io.Writer) error {
 	summary := &Summary{}
@@ -69,6 +69,7 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 	report, err := v.load(ctx, out, counts, workload.Loop{
 		Spec: spec, Sites: sites, Clients: v.Clients, Seed: v.Seed,
 		Duration: v.Duration, Every: v.Every, Operations: MaxOperations, Recorder: recorder,
+		FenceEvery: FenceEvery(v.Protocol),
 	})
 	if err != nil {
 		return err
@@ -76,13 +77,14 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 	begun := counts.total()
 	fmt.Fprintln(out, "the load is over: reading every key back at every site")
 	read := ReadBack(context.WithoutCancel(ctx), sites, recorder)
-	operations := recorder.Operations()
+	record := recorder.Record()
+	operations := record.Operations
 	if v.History != "" {
-		if err := history.WriteFile(v.History, operations); err != nil {
+		if err := history.WriteRecordFile(v.History, record); err != nil {
 			return err
 		}
 	}
-	verdict := Judge(operations, report)
+	verdict := Judge(v.Protocol, record, report)
 	gaps := history.LongestGaps(operations)
 	for _, site := range slices.Sorted(maps.Keys(gaps)) {
 		fmt.Fprintf(out, "longest time without a success at site %s: %s, from %s on\n", site,

@@ -13,15 +13,28 @@ import (
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
-// session numbers the rmws of one connection, as a client that retries them must.
+// session is one connection's: it numbers the rmws, as a client that retries them must, and keeps what the reads of a regular
+// protocol depend on, without which they would be no such reads.
 type session struct {
 	id     uint64
 	number uint64
+	past   register.Past
 }
 
 func newSession() session { return session{id: rand.Uint64()} }
 
-func (s *session) fill(r *registerv1.Request, op register.Operation) {
+// fill makes the request of an operation, which comes after the session's past from then on.
+func (s *session) fill(r *registerv1.Request, op *register.Operation) {
+	if op.Kind != register.Fence {
+		s.past.Attach(op)
+	}
+	r.Regular, r.After = op.Regular, nil
+	for _, d := range op.After {
+		r.After = append(r.After, &registerv1.Dependency{
+			Key: []byte(d.Key), Present: d.Value.Present(), Value: d.Value,
+			Carstamp: &registerv1.Carstamp{Timestamp: d.Carstamp.Timestamp, Writer: uint64(d.Carstamp.Writer), Rmws: d.Carstamp.RMWs},
+		})
+	}
 	r.Kind = registerv1.Kind(op.Kind)
 	r.Key = append(r.Key[:0], op.Key...)
 	r.Present, r.Value = op.Value.Present(), op.Value
@@ -32,6 +45,19 @@ func (s *session) fill(r *registerv1.Request, op register.Operation) {
 			Session: s.id, Number: s.number, FirstIncomplete: s.number, IssuedAt: time.Now().UnixMilli(),
 		}
 	}
+}
+
+// learn takes the answer to an operation that was filled in.
+func (s *session) learn(op *register.Operation, r *registerv1.Response) {
+	result := register.Result{Status: register.OK, Depends: r.GetDepends()}
+	if result.Depends {
+		if r.GetPresent() {
+			result.Value = append(register.Value{}, r.GetValue()...)
+		}
+		c := r.GetCarstamp()
+		result.Carstamp = register.Carstamp{Timestamp: c.GetTimestamp(), Writer: register.Writer(c.GetWriter()), RMWs: c.GetRmws()}
+	}
+	s.past.Learn(op, result)
 }
 
 func check(r *registerv1.Response) error {
@@ -64,12 +90,16 @@ func (c *unaryConn) Do(ctx context.Context, ops []register.Operation) error {
 	if err != nil {
 		return err
 	}
-	c.session.fill(&c.request, op)
+	c.session.fill(&c.request, &op)
 	response, err := c.client.Do(ctx, &c.request)
 	if err != nil {
 		return err
 	}
-	return check(response)
+	if err := check(response); err != nil {
+		return err
+	}
+	c.session.learn(&op, response)
+	return nil
 }
 
 func (c *unaryConn) Close() error { return c.conn.Close() }
@@ -83,6 +113,7 @@ type streamConn struct {
 	end      context.CancelFunc
 	session  session
 	requests registerv1.Requests
+	sent     []register.Operation // by tag
 }
 
 func (streamDoor) Dial(ctx context.Context, address string) (Conn, error) {
@@ -101,12 +132,22 @@ func (streamDoor) Dial(ctx context.Context, address string) (Conn, error) {
 }
 
 func (c *streamConn) Do(_ context.Context, ops []register.Operation) error {
+	for c.session.past.Full() { // reads that were sent together have found more than one operation carries
+		if err := c.send([]register.Operation{c.session.past.Fence()}); err != nil {
+			return err
+		}
+	}
+	return c.send(ops)
+}
+
+func (c *streamConn) send(ops []register.Operation) error {
 	for len(c.requests.Requests) < len(ops) {
 		c.requests.Requests = append(c.requests.Requests, &registerv1.Request{Tag: uint64(len(c.requests.Requests))})
 	}
 	c.requests.Requests = c.requests.Requests[:len(ops)]
-	for i, op := range ops {
-		c.session.fill(c.requests.Requests[i], op)
+	c.sent = append(c.sent[:0], ops...)
+	for i := range c.sent {
+		c.session.fill(c.requests.Requests[i], &c.sent[i])
 	}
 	if err := c.stream.Send(&c.requests); err != nil {
 		return fmt.Errorf("send: %w", err)
@@ -120,6 +161,10 @@ func (c *streamConn) Do(_ context.Context, ops []register.Operation) error {
 			if err := check(r); err != nil {
 				return err
 			}
+			if r.GetTag() >= uint64(len(c.sent)) {
+				return fmt.Errorf("the store answered tag %d of %d", r.GetTag(), len(c.sent))
+			}
+			c.session.learn(&c.sent[r.GetTag()], r)
 			answered++
 		}
 	}

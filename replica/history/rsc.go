@@ -1,0 +1,253 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// The outcomes that only CheckRSC has, beside Violation. Only RegularSequential is success.
+const (
+	RegularSequential Outcome = "regular-sequential"
+	// Undecided: the carstamps prove nothing, and the answers alone would take too long. It counts as a failure.
+	Undecided Outcome = "undecided"
+)
+
+// Message is what a process told another one outside of the store: an answer to a user who asks the next server, a context that
+// is handed on, a session that moves. What its sender knew when it was sent, its receiver knows from then on.
+type Message struct {
+	From     string        // the client that sent it
+	Sent     time.Duration // on the history's clock; operations that had returned before are told of
+	To       string        // the client that received it
+	Received time.Duration // after Sent; operations that are invoked after it know what was told
+}
+
+// Fence is a real-time fence that ended without an error: whatever came before it in causal order comes before every operation
+// of any client that was invoked after its end (Regular Sequential Consistency, section 4.1). It fences all keys of the history, so
+// check the history of a fenced service by itself.
+type Fence struct {
+	Client   string
+	Invoked  time.Duration
+	Returned time.Duration
+}
+
+// RSCOptions say how CheckRSC checks, and what it is told beside the operations.
+type RSCOptions struct {
+	Messages []Message
+	Fences   []Fence
+	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes seconds for hundreds
+	// of operations and tens of seconds for many thousands.
+	MaxStates int
+	// Registry holds the rmw functions of the history; nil is the built-in ones.
+	Registry *register.Registry
+}
+
+// RSCEdge is a reason why one operation comes before another.
+type RSCEdge struct {
+	From, To Operation
+	Why      string // for people
+}
+
+// RSCVerdict is the outcome of CheckRSC and what there is to say about it.
+type RSCVerdict struct {
+	Outcome    Outcome
+	Operations int  // how many were in the history
+	Checked    int  // how many of them say something about a value or may have changed one; retries count as one
+	Unknown    int  // how many of the checked ones have an unknown outcome
+	Keys       int  // of the checked ones
+	Searched   bool // whether the order that the carstamps propose was no proof, so that others were searched
+
+	// Cycle is the shortest that was found in the order that carstamps, processes and real time give. A Violation may have none,
+	// where the carstamps give no order; with Undecided, one of the carstamps may be wrong instead.
+	Cycle       []RSCEdge
+	Failing     []Operation // Violation: some operations that no order explains
+	Explanation string      // for people; empty if the history is regular sequential
+}
+
+// OK reports whether the history was proved to be regular sequentially consistent.
+func (v RSCVerdict) OK() bool { return v.Outcome == RegularSequential }
+
+// CheckRSC decides whether a regular sequentially consistent store can have given these answers (Helt et al., Regular Sequential
+// Serializability and Regular Sequential Consistency, section 3.4): whether there is one order of all operations, over all keys,
+//
+//   - that is legal: every answer is the one that a single copy gives in this order;
+//   - that keeps causal order: what a process did one after the other, what a message tells of, and what was read; and
+//   - in which a write or rmw that had returned comes before each write or rmw of any key, and each read of its own key, that was
+//     invoked later.
+//
+// A read that has returned is no reason for others to see what it saw, unless they know of it: that is what makes the model weaker than
+// linearizability. An rmw counts as a write whatever it did. What certainly had no effect and says nothing is left out, as are
+// reads that may be stale, as in Check. An operation of unknown outcome comes after what its process did before and after
+// every write that had returned when it was invoked; nothing comes after it but what it is read by, or it never took effect.
+// The definition has nothing against a read that returned before the write that it found was invoked, and so it is accepted.
+// Operations of one client that overlap are not ordered by their process.
+//
+// Carstamps propose for every key an order of its writes. With it the question is one for a cycle in a graph, which takes time
+// nearly linear in the history, and an order without a cycle is then replayed: values decide, and a wrong carstamp can't
+// make a history pass. Where there is a cycle, or carstamps are missing, the answers alone are searched for another order, first
+// for a few operations that can't be explained by themselves, and then for all; each search ends at MaxStates. Values that
+// were written twice make that harder, since it is open then which of the writes was read.
+//
+// An error names a message or a fence that can't have been.
+func CheckRSC(operations []Operation, options RSCOptions) (RSCVerdict, error) {
+	if err := options.validate(); err != nil {
+		return RSCVerdict{}, err
+	}
+	if options.Registry == nil {
+		options.Registry = register.NewRegistry()
+	}
+	if options.MaxStates <= 0 {
+		options.MaxStates = 200_000
+	}
+	v := RSCVerdict{Outcome: RegularSequential, Operations: len(operations)}
+	ops, keys, conflict := collectRSC(operations)
+	if conflict != nil {
+		v.Outcome, v.Failing = Violation, conflict
+		v.Explanation = fmt.Sprintf("one rmw, retried with its id, got two different answers:\n%s", list(conflict))
+		return v, nil
+	}
+	v.Checked, v.Keys = len(ops), len(keys)
+	for i := range ops {
+		if !ops[i].known {
+			v.Unknown++
+		}
+	}
+	c := rscChecker{RSCOptions: options, ops: ops, keys: keys}
+	c.decide(&v)
+	return v, nil
+}
+
+func (o RSCOptions) validate() error {
+	for i, m := range o.Messages {
+		if m.Received <= m.Sent {
+			return fmt.Errorf("check regular sequential consistency: Messages[%d] was received at %v and sent at %v; "+
+				"give readings of the history's clock, Received after Sent", i, m.Received, m.Sent)
+		}
+	}
+	for i, f := range o.Fences {
+		if f.Returned < f.Invoked {
+			return fmt.Errorf("check regular sequential consistency: Fences[%d] returned at %v and was invoked at %v; "+
+				"give readings of the history's clock, Returned not before Invoked", i, f.Returned, f.Invoked)
+		}
+	}
+	return nil
+}
+
+// rscChecker is one check.
+type rscChecker struct {
+	RSCOptions
+	ops  []rscOp
+	keys [][]int // the operations of each key
+}
+
+func (c *rscChecker) decide(v *RSCVerdict) {
+	if i, found := c.unwritten(); found {
+		o := c.ops[i].Operation
+		v.Outcome, v.Failing = Violation, []Operation{o}
+		v.Explanation = fmt.Sprintf("no write of the history has left this value:\n%s", list(v.Failing))
+		return
+	}
+	g := newRSCGraph(c.ops, c.RSCOptions)
+	ordered, effects := true, make([]bool, len(c.ops))
+	for _, key := range c.keys {
+		groups, ok := orderKey(c.Registry, c.ops, key)
+		if !ok {
+			ordered = false
+			continue
+		}
+		g.addVersions(groups)
+		for _, group := range groups[1:] {
+			effects[group.changer] = true
+		}
+	}
+	order, acyclic := g.sort()
+	if acyclic && ordered && c.replays(order, effects) {
+		return
+	}
+	v.Searched = true
+	var cycles []rscCycle
+	if !acyclic {
+		cycles = g.cycles()
+		v.Cycle = g.edgesOf(cycles[0])
+	}
+	for _, cycle := range cycles {
+		if c.impossible(cycle.operations()) {
+			v.Outcome, v.Cycle = Violation, g.edgesOf(cycle)
+			v.Failing, v.Explanation = failing(v.Cycle), explainCycle(v.Cycle, "")
+			return
+		}
+	}
+	switch found, done := searchRSC(c.ops, c.RSCOptions, c.MaxStates); {
+	case found:
+		v.Cycle = nil
+	case done && len(v.Cycle) > 0:
+		v.Outcome, v.Failing = Violation, failing(v.Cycle)
+		v.Explanation = explainCycle(v.Cycle, "other orders of the writes don't explain all answers of the history either")
+	case done:
+		v.Outcome, v.Failing = Violation, c.shrink()
+		v.Explanation = fmt.Sprintf("no order of these operations explains all their answers:\n%s", list(v.Failing))
+	case len(v.Cycle) > 0:
+		v.Outcome = Undecided
+		v.Explanation = explainCycle(v.Cycle, fmt.Sprintf(
+			"the order of the writes is that of the carstamps; whether the answers allow another one was not found within %d states",
+			c.MaxStates))
+	default:
+		v.Outcome = Undecided
+		v.Explanation = fmt.Sprintf("the carstamps give no order of the writes that explains the answers, and the search for one "+
+			"by values alone did not end within %d states; allow more, or record fewer operations", c.MaxStates)
+	}
+}
+
+// unwritten finds an operation that found a value that nobody can have written.
+func (c *rscChecker) unwritten() (int, bool) {
+	for _, key := range c.keys {
+		written, anything := map[string]bool{"": true}, false
+		for _, i := range key {
+			value, kind := leaves(&c.ops[i])
+			anything = anything || kind == leavesAnything
+			if kind == leavesValue {
+				written[valueKey(value)] = true
+			}
+		}
+		for _, i := range key {
+			o := &c.ops[i]
+			if value, ok := finds(o); ok && o.known && !anything && !written[valueKey(value)] {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// replays applies the operations in an order, and reports whether all answers are those that were given. Operations of unknown
+// outcome are applied if they have an effect.
+func (c *rscChecker) replays(order []int32, effects []bool) bool {
+	values := map[string]register.Value{}
+	for _, i := range order {
+		o := &c.ops[i]
+		key := o.Request.Key
+		if !o.known {
+			if effects[i] {
+				values[key], _ = effect(c.Registry, values[key], &o.step)
+			}
+			continue
+		}
+		next, agrees := answer(c.Registry, values[key], &o.step)
+		if !agrees {
+			return false
+		}
+		values[key] = next
+	}
+	return true
+}
+
+// failing lists the operations of a cycle.
+func failing(edges []RSCEdge) []Operation {
+	var operations []Operation
+	for _, e := range edges {
+		operations = append(operations, e.From)
+	}
+	return slices.Clip(operations)
+}

@@ -1,0 +1,224 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+const (
+	confirmMax    = 200    // operations with which a cycle is confirmed
+	confirmStates = 20_000 // states of such a search
+	shrinkMax     = 40     // operations of a history that an explanation is made smaller for
+)
+
+// effectKind is what is known of what an operation leaves, whatever it finds.
+type effectKind uint8
+
+const (
+	leavesNothing  effectKind = iota // the value stays as it is
+	leavesValue                      // this value, or, of unknown outcome, perhaps
+	leavesAnything                   // it depends on what it finds
+)
+
+// leaves tells what an operation leaves on its key in every order in which its answer is right.
+func leaves(o *rscOp) (register.Value, effectKind) {
+	call, reply := o.Request.Call, o.Result.Value
+	arg := func(i int) (register.Value, effectKind) {
+		if i >= len(call.Args) {
+			return nil, leavesAnything
+		}
+		return append(register.Value{}, call.Args[i]...), leavesValue
+	}
+	if o.Request.Kind == register.Read || o.known && o.Result.Status == register.Failed {
+		return nil, leavesNothing
+	}
+	if o.Request.Kind == register.Write {
+		return o.Request.Value, leavesValue
+	}
+	refused := false // it says that it changed nothing
+	switch call.Function {
+	case register.CompareAndSwap, register.SetIfAbsent, register.SetIfPresent:
+		refused = string(reply) != "1"
+	case register.GetAndSetIfAbsent:
+		refused = reply.Present()
+	case register.GetAndSetPresent:
+		refused = !reply.Present()
+	}
+	switch call.Function {
+	case register.CompareAndSwap, register.SetIfAbsent, register.SetIfPresent, register.GetAndSetIfAbsent, register.GetAndSetPresent:
+		if o.known && refused {
+			return nil, leavesNothing
+		}
+		return arg(len(call.Args) - 1)
+	case register.GetAndSet:
+		return arg(0)
+	case register.Delete, register.GetAndDelete:
+		return nil, leavesValue
+	case register.Add, register.AddFloat:
+		if o.known {
+			return reply, leavesValue
+		}
+	}
+	return nil, leavesAnything
+}
+
+// finds tells what a known operation has found, if its answer says so.
+func finds(o *rscOp) (register.Value, bool) {
+	switch {
+	case o.Request.Kind == register.Read:
+		return o.Result.Value, true
+	case o.Request.Kind != register.RMW || o.Result.Status == register.Failed:
+		return nil, false
+	}
+	switch o.Request.Call.Function {
+	case register.GetAndSet, register.GetAndDelete, register.GetAndSetIfAbsent, register.GetAndSetPresent:
+		return o.Result.Value, true
+	case register.CompareAndSwap:
+		if string(o.Result.Value) == "1" && len(o.Request.Call.Args) > 0 {
+			return append(register.Value{}, o.Request.Call.Args[0]...), true
+		}
+	}
+	return nil, false
+}
+
+// impossible reports whether some operations can't be explained by themselves, by values alone: first together with those that may
+// have left what they found, then with all of their keys. What is left out or made weaker could only have made it harder to explain
+// them.
+func (c *rscChecker) impossible(core []int) bool {
+	for _, part := range [][]rscOp{c.weakest(core), c.whole(core)} {
+		if len(part) == 0 || len(part) > confirmMax || len(part) == len(c.ops) {
+			continue
+		}
+		if found, done := searchRSC(part, c.RSCOptions, min(confirmStates, c.MaxStates)); done && !found {
+			return true
+		}
+	}
+	return false
+}
+
+// whole lists the operations of the keys of some operations.
+func (c *rscChecker) whole(core []int) []rscOp {
+	wanted := map[string]bool{}
+	for _, i := range core {
+		wanted[c.ops[i].Request.Key] = true
+	}
+	var part []rscOp
+	for i := range c.ops {
+		if wanted[c.ops[i].Request.Key] {
+			if len(part) > confirmMax {
+				return nil
+			}
+			part = append(part, c.ops[i])
+		}
+	}
+	return part
+}
+
+// weakest lists some operations and those that may have left what they found, which become plain writes. It is nil where that
+// can't be told from the answers.
+func (c *rscChecker) weakest(core []int) []rscOp {
+	part, taken := map[int]rscOp{}, map[int]bool{}
+	type need struct {
+		key   string
+		value string
+	}
+	needs := map[need]bool{}
+	keys := map[string]bool{}
+	for _, i := range core {
+		o := &c.ops[i]
+		keys[o.Request.Key] = true
+		taken[i] = true
+		value, ok := finds(o)
+		switch _, kind := leaves(o); {
+		case o.known && ok:
+			part[i] = *o
+			needs[need{o.Request.Key, valueKey(value)}] = true
+		case kind == leavesValue:
+			part[i] = plainWrite(o)
+		case kind == leavesAnything:
+			return nil
+		}
+	}
+	for i := range c.ops {
+		o := &c.ops[i]
+		if !keys[o.Request.Key] {
+			continue
+		}
+		value, kind := leaves(o)
+		if kind == leavesAnything {
+			return nil
+		}
+		if kind == leavesValue && !taken[i] && needs[need{o.Request.Key, valueKey(value)}] {
+			part[i] = plainWrite(o)
+		}
+	}
+	var list []rscOp
+	for i := range c.ops {
+		if o, ok := part[i]; ok {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// plainWrite is a write of what an operation leaves.
+func plainWrite(o *rscOp) rscOp {
+	w := *o
+	value, _ := leaves(o)
+	w.Request.Kind, w.Request.Value = register.Write, value
+	return w
+}
+
+// shrink leaves out and opens what a history without any order can do without, if it is small.
+func (c *rscChecker) shrink() []Operation {
+	ops := slices.Clone(c.ops)
+	fails := func(part []rscOp) bool {
+		found, done := searchRSC(part, c.RSCOptions, min(confirmStates, c.MaxStates))
+		return done && !found
+	}
+	for i := 0; i < len(ops) && len(c.ops) <= shrinkMax; {
+		if o := &ops[i]; o.Request.Kind == register.Read {
+			if part := slices.Delete(slices.Clone(ops), i, i+1); fails(part) {
+				ops = part
+				continue
+			}
+		} else if o.known {
+			part := slices.Clone(ops)
+			part[i].step, _ = open(o.step)
+			part[i].learned = nil
+			if fails(part) {
+				ops = part
+			}
+		}
+		// One that is open may not be needed at all.
+		if !ops[i].known {
+			if part := slices.Delete(slices.Clone(ops), i, i+1); fails(part) && !c.seenBy(ops, i) {
+				ops = part
+				continue
+			}
+		}
+		i++
+	}
+	operations := make([]Operation, len(ops))
+	for i := range ops {
+		operations[i] = ops[i].Operation
+	}
+	return operations
+}
+
+// seenBy reports whether somebody may have seen what an operation left.
+func (c *rscChecker) seenBy(ops []rscOp, i int) bool {
+	value, kind := leaves(&ops[i])
+	for j := range ops {
+		o := &ops[j]
+		if j == i || o.Request.Key != ops[i].Request.Key || !o.known || o.Request.Kind == register.Write {
+			continue
+		}
+		found, ok := finds(o)
+		if kind != leavesValue || !ok || found.Equal(value) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,327 @@
+package history
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// rscSearch looks for an order of all operations by values alone.
+type rscSearch struct {
+	registry *register.Registry
+	graph    *rscGraph
+	ops      []rscSearchOp
+	keys     []rscSearchKey
+	numbers  map[string]int32 // of values
+	values   []register.Value // by number; 0 is absent
+	before   []int32          // edges into each node from what is not taken
+	ready    []int32          // operations that nothing has to come before any more
+	left     int              // known operations that are not taken
+	mark     [2]uint64        // stands for what was taken and the values that it left
+	seen     map[[2]uint64]bool
+	states   int
+	max      int
+}
+
+type rscSearchOp struct {
+	key   int
+	kind  effectKind
+	value int32 // Read: what it found; leavesValue: what it leaves
+	taken bool
+}
+
+// rscSearchKey is a key as it is after what was taken.
+type rscSearchKey struct {
+	value int32
+	// What is not taken:
+	rmws    int
+	free    int           // operations that may leave anything
+	readers map[int32]int // reads of a value
+	writers map[int32]int // operations that leave a value
+}
+
+// searchRSC reports whether it has found an order, and else whether there is none: done is false if it gave up. What is known of the
+// past is 128 bits of a hash for each state, so that the chance of a wrong answer is negligible.
+func searchRSC(ops []rscOp, options RSCOptions, maxStates int) (found, done bool) {
+	s := rscSearch{
+		registry: options.Registry, graph: newRSCGraph(ops, options), ops: make([]rscSearchOp, len(ops)),
+		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
+	}
+	keys := keysOf(ops)
+	s.keys = make([]rscSearchKey, len(keys))
+	for k, key := range keys {
+		s.keys[k] = rscSearchKey{readers: map[int32]int{}, writers: map[int32]int{}}
+		for _, i := range key {
+			o, mine := &ops[i], &s.ops[i]
+			mine.key = k
+			value, kind := leaves(o)
+			if mine.kind = kind; o.Request.Kind == register.Read {
+				value = o.Result.Value
+			}
+			mine.value = s.number(value)
+			s.count(int32(i), 1)
+		}
+	}
+	for i := range ops {
+		if ops[i].known {
+			s.left++
+		}
+	}
+	s.before = s.graph.indegrees()
+	var first []int32
+	for n, count := range s.before {
+		if count == 0 {
+			first = append(first, int32(n))
+		}
+	}
+	for _, n := range first {
+		s.before[n] = 1
+		s.release(n)
+	}
+	found = s.search()
+	return found, found || s.states <= s.max
+}
+
+// count notes that an operation is left (1) or not any more (-1).
+func (s *rscSearch) count(i int32, change int) {
+	o, mine := &s.graph.ops[i], &s.ops[i]
+	key := &s.keys[mine.key]
+	switch {
+	case o.Request.Kind == register.Read:
+		key.readers[mine.value] += change
+	case mine.kind == leavesValue:
+		key.writers[mine.value] += change
+	case mine.kind == leavesAnything:
+		key.free += change
+	}
+	if o.Request.Kind == register.RMW {
+		key.rmws += change
+	}
+}
+
+func (s *rscSearch) number(v register.Value) int32 {
+	name := valueKey(v)
+	n, ok := s.numbers[name]
+	if !ok {
+		n = int32(len(s.values))
+		s.numbers[name] = n
+		s.values = append(s.values, v)
+	}
+	return n
+}
+
+// release takes back one edge into a node. Points that nothing has to come before are passed at once.
+func (s *rscSearch) release(n int32) {
+	if s.before[n]--; s.before[n] > 0 {
+		return
+	}
+	if int(n) < len(s.ops) {
+		s.ready = append(s.ready, n)
+		return
+	}
+	for _, e := range s.graph.edges[n] {
+		s.release(e.to)
+	}
+}
+
+// retain undoes release.
+func (s *rscSearch) retain(n int32) {
+	if s.before[n] == 0 && int(n) >= len(s.ops) {
+		for _, e := range s.graph.edges[n] {
+			s.retain(e.to)
+		}
+	}
+	s.before[n]++
+}
+
+// move is an operation that can come next, and what its key holds after it.
+type move struct {
+	op    int32
+	value int32
+}
+
+// take puts an operation next, and returns the value that was there before.
+func (s *rscSearch) take(m move) int32 {
+	old := s.set(m.op, m.value)
+	s.ready = slices.DeleteFunc(slices.Clone(s.ready), func(n int32) bool { return n == m.op })
+	for _, e := range s.graph.edges[m.op] {
+		s.release(e.to)
+	}
+	s.count(m.op, -1)
+	return old
+}
+
+// set marks an operation as taken, or not, and gives its key a value.
+func (s *rscSearch) set(op, value int32) int32 {
+	o := &s.ops[op]
+	key := &s.keys[o.key]
+	old := key.value
+	o.taken = !o.taken
+	if s.graph.ops[op].known {
+		if o.taken {
+			s.left--
+		} else {
+			s.left++
+		}
+	}
+	s.flip(uint64(op) << 33)
+	s.flip(uint64(o.key)<<33 | uint64(old)<<1 | 1)
+	s.flip(uint64(o.key)<<33 | uint64(value)<<1 | 1)
+	key.value = value
+	return old
+}
+
+// flip changes one fact in the mark.
+func (s *rscSearch) flip(fact uint64) {
+	s.mark[0] ^= scramble(fact)
+	s.mark[1] ^= scramble(fact ^ 0x6a09e667f3bcc909)
+}
+
+// scramble is a permutation of 64 bits that leaves no pattern (the finalizer of splitmix64).
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// undo is an operation that was taken, and what there was before.
+type undo struct {
+	move
+	ready []int32
+}
+
+func (s *rscSearch) apply(m move, done []undo) []undo {
+	ready := s.ready
+	return append(done, undo{move{m.op, s.take(m)}, ready})
+}
+
+func (s *rscSearch) revert(done []undo) {
+	for _, u := range slices.Backward(done) {
+		s.count(u.op, 1)
+		for _, e := range slices.Backward(s.graph.edges[u.op]) {
+			s.retain(e.to)
+		}
+		s.set(u.op, u.value)
+		s.ready = u.ready
+	}
+}
+
+// search reports whether what is left can follow.
+func (s *rscSearch) search() bool {
+	var done []undo
+	// What can't change anything may come as soon as it fits, and a write that nobody reads as soon as nobody needs what it covers:
+	// nothing is lost by that.
+	for progress := true; progress; {
+		progress = false
+		for _, n := range s.ready {
+			if s.ops[n].kind != leavesNothing && !s.unread(n) {
+				continue
+			}
+			if value, fits := s.try(n); fits {
+				done, progress = s.apply(move{n, value}, done), true
+				break
+			}
+		}
+	}
+	if s.left == 0 {
+		return true
+	}
+	if s.seen[s.mark] || s.states > s.max {
+		s.revert(done)
+		return false
+	}
+	s.states++
+	s.seen[s.mark] = true
+	for _, m := range s.moves() {
+		one := s.apply(m, nil)
+		if s.search() {
+			return true
+		}
+		s.revert(one)
+	}
+	s.revert(done)
+	return false
+}
+
+// try gives the value that a key has after an operation, and whether that can come next.
+func (s *rscSearch) try(n int32) (int32, bool) {
+	o, mine := &s.graph.ops[n], &s.ops[n]
+	current := s.keys[mine.key].value
+	switch o.Request.Kind {
+	case register.Read:
+		return current, current == mine.value
+	case register.Write:
+		return mine.value, true
+	}
+	var next register.Value
+	var fits bool
+	if o.known {
+		next, fits = answer(s.registry, s.values[current], &o.step)
+	} else {
+		next, fits = effect(s.registry, s.values[current], &o.step)
+	}
+	if !fits {
+		return 0, false
+	}
+	return s.number(next), true
+}
+
+// covers reports whether an operation, by leaving a value, would cover one for good that is still to be read.
+func (s *rscSearch) covers(n, value int32) bool {
+	key := &s.keys[s.ops[n].key]
+	return value != key.value && key.free == 0 && key.readers[key.value] > 0 && key.writers[key.value] == 0
+}
+
+// unread reports whether an operation is a write that only covers a value, and neither value is of use to what is left.
+func (s *rscSearch) unread(n int32) bool {
+	o, key := &s.graph.ops[n], &s.keys[s.ops[n].key]
+	return o.known && o.Request.Kind == register.Write && key.rmws == 0 && key.readers[s.ops[n].value] == 0 && key.readers[key.value] == 0
+}
+
+// moves lists what may come next, what is most likely first: writes in the order of their return, and those of unknown outcome
+// only where somebody may have seen them.
+func (s *rscSearch) moves() []move {
+	type candidate struct {
+		move
+		rank int64
+	}
+	waiting := map[[2]int32]bool{} // key and value that a read waits for
+	for _, n := range s.ready {
+		if s.graph.ops[n].Request.Kind == register.Read {
+			waiting[[2]int32{int32(s.ops[n].key), s.ops[n].value}] = true
+		}
+	}
+	type change struct{ key, value int32 }
+	tried := map[change]bool{}
+	var list []candidate
+	for _, n := range s.ready {
+		o, mine := &s.graph.ops[n], &s.ops[n]
+		value, fits := s.try(n)
+		if !fits || mine.kind == leavesNothing || s.covers(n, value) {
+			continue
+		}
+		c := candidate{move{n, value}, int64(o.Returned)}
+		if !o.known {
+			key := &s.keys[mine.key]
+			this := change{int32(mine.key), value}
+			if value == key.value || key.rmws == 0 && key.readers[value] == 0 || o.Request.Kind == register.Write && tried[this] {
+				continue
+			}
+			tried[this] = tried[this] || o.Request.Kind == register.Write
+			c.rank = math.MaxInt64
+			if waiting[[2]int32{int32(mine.key), value}] {
+				c.rank = math.MaxInt64 - 1
+			}
+		}
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
+	moves := make([]move, len(list))
+	for i, c := range list {
+		moves[i] = c.move
+	}
+	return moves
+}
