@@ -51,6 +51,10 @@ type Config struct {
 	Limits Limits `json:"limits"`
 	Listen Listen `json:"listen"`
 
+	// FaultTolerance is how many members may be lost at once, with a protocol that has quorums of its own for less than any
+	// minority; the same for all members. Absent: any minority.
+	FaultTolerance int `json:"faultTolerance,omitempty"`
+
 	// Distances emulate the network between this member and those at other sites, of whichever view; a site that is
 	// not among them is near.
 	Distances []Distance `json:"distances,omitempty"`
@@ -216,6 +220,11 @@ func (c Config) validateView() error {
 	}
 	if err := can.CheckMembers(len(c.Members)); err != nil {
 		return fmt.Errorf("members: %w", err)
+	}
+	if c.FaultTolerance != 0 {
+		if err := can.CheckFaults(len(c.Members), c.FaultTolerance); err != nil {
+			return fmt.Errorf("faultTolerance: %w", err)
+		}
 	}
 	return usable(c.View())
 }

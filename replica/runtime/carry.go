@@ -14,6 +14,7 @@ type Carried struct {
 	operation register.Operation
 	resume    protocol.Resume
 	begun     time.Time
+	waited    int       // flight's
 	deadline  time.Time // zero: there is none
 	done      func(register.Result)
 	timer     *time.Timer // ends it at the deadline; nil: there is none
@@ -69,13 +70,14 @@ func (r *Replica) Carry() ([]*Carried, error) {
 		s.carried = nil
 		s.mutex.Unlock()
 	}
-	return all, r.closed
+	return append(all, r.carryBarriers()...), r.closed
 }
 
 // Resume goes on with operations from before. What comes from another replica has to come before anything is submitted:
 // protocols ask for that.
 func (r *Replica) Resume(operations []*Carried) {
 	requests := make([][]request, len(r.shards))
+	var barriers []request
 	for _, c := range operations {
 		if !c.claim() {
 			continue
@@ -86,20 +88,28 @@ func (r *Replica) Resume(operations []*Carried) {
 		}
 		q := request{
 			operation: c.operation, resume: c.resume,
-			flight: flight{done: c.done, begun: r.instant(c.begun), kind: c.operation.Kind},
+			flight: flight{done: c.done, begun: r.instant(c.begun), kind: c.operation.Kind, waited: c.waited},
 		}
 		if !c.deadline.IsZero() {
 			// Zero is no deadline, and whatever is not above it is over since this replica began.
 			q.flight.deadline = max(r.instant(c.deadline), 1)
 		}
-		at := Shard(c.operation.Key, len(r.shards))
-		requests[at] = append(requests[at], q)
+		if home := r.home(&q.operation); home != nil && !r.spans(&q.operation) {
+			requests[home.number] = append(requests[home.number], q)
+		} else { // nobody has heard of it
+			barriers = append(barriers, q)
+		}
 	}
 	for i, all := range requests { // at once: a batch of rmws that comes in parts could be decided between them
 		if _, stopped := r.shards[i].queue(false, all...); stopped {
 			for _, q := range all {
-				q.flight.done(unserved(q.resume, "this member is stopping; ask another one"))
+				q.flight.done(unserved(q.resume, stopping.Message))
 			}
+		}
+	}
+	for _, q := range barriers {
+		if !r.submitAfter(q) {
+			q.flight.done(stopping)
 		}
 	}
 }
@@ -134,13 +144,11 @@ func (s *shard) carry() {
 }
 
 func (s *shard) keep(q request) {
-	at := func(t protocol.Instant) time.Time { return s.replica.start.Add(time.Duration(t)) }
-	c := &Carried{operation: q.operation, resume: q.resume, begun: at(q.flight.begun), done: q.flight.done}
-	if q.flight.deadline != 0 {
-		c.deadline = at(q.flight.deadline)
-	}
 	s.state.flying.Add(-1)
+	if q.flight.part { // the whole goes over
+		return
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.carried = append(s.carried, c.watched())
+	s.carried = append(s.carried, s.replica.carried(q))
 }

@@ -18,12 +18,13 @@ type metrics struct {
 	collectors []prometheus.Collector
 
 	latency    *prometheus.HistogramVec
-	byKind     [register.RMW + 1][2]prometheus.Observer // by kind and path, so that none is looked up
+	byKind     [register.Fence + 1][2]prometheus.Observer // by kind and path, so that none is looked up
 	outcomes   *prometheus.CounterVec
-	byOutcome  [register.RMW + 1][register.Unknown + 1]prometheus.Counter
+	byOutcome  [register.Fence + 1][register.Unknown + 1]prometheus.Counter
 	roundTrips *prometheus.HistogramVec
-	tripsBy    [register.RMW + 1]prometheus.Observer
+	tripsBy    [register.Fence + 1]prometheus.Observer
 	taken      *prometheus.CounterVec
+	barriers   prometheus.Counter
 	turn       prometheus.Histogram
 	group      prometheus.Histogram
 	groupBytes prometheus.Histogram
@@ -70,7 +71,8 @@ func newMetrics() *metrics {
 			Name: "georegister_messages_overflow_total", Help: "Messages received and dropped because a shard's queue was full.",
 		}),
 	}
-	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+	m.barriers = m.taken.WithLabelValues("barrier") // the runtime's own
+	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW, register.Fence} {
 		m.byKind[kind] = [2]prometheus.Observer{
 			m.latency.WithLabelValues(kind.String(), "fast"), m.latency.WithLabelValues(kind.String(), "slow"),
 		}

@@ -68,6 +68,8 @@ type Options struct {
 	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost
 	// something does not, whatever this says. A disk that the view names was founded, and votes in any case.
 	Bootstrap bool
+	// Faults is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFaults). Zero: any minority.
+	Faults int
 	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
 	Retry, Suspect time.Duration
 	// TransferRate bounds what this member fetches of others' state, in bytes a second; each shard has the same part
@@ -82,6 +84,7 @@ type Options struct {
 	measured bool
 	paced    bool // and nothing is said of how long to wait for answers
 	parted   bool // the protocol has masters (catalog.Entry.Parted)
+	regular  bool // reads may be answered before a quorum holds what they read (catalog.Entry.Regular)
 
 	// Tests replace these.
 	start      func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
@@ -112,7 +115,7 @@ func (o *Options) complete() error {
 		if err != nil {
 			return err
 		}
-		o.parted = entry.Parted
+		o.parted, o.regular = entry.Parted, entry.Regular
 		if err := CheckPartitions(o.View, o.Protocol, o.Shards); err != nil {
 			return err
 		}

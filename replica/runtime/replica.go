@@ -34,6 +34,7 @@ type Replica struct {
 	metrics   *metrics
 	start     time.Time
 
+	waiting  waiting     // operations for fences
 	refusing atomic.Bool // no more operations
 	carrying atomic.Bool // operations go over to another replica
 	stopping chan struct{}
@@ -87,7 +88,7 @@ func (r *Replica) open() (err error) {
 		r.shards = append(r.shards, s)
 	}
 	r.transport, err = transport.Start(transport.Options{
-		View: o.View, Self: o.Self, Protocol: o.Protocol, Shards: o.Shards, Listener: o.Listener,
+		View: o.View, Self: o.Self, Protocol: o.spoken(), Shards: o.Shards, Listener: o.Listener,
 		Handler: r.receive, Distances: o.Distances, Newer: o.Newer, Dial: o.Dial, OneWayDelay: o.OneWayDelay, Jitter: o.Jitter, Logger: o.Logger,
 	})
 	if err != nil {
@@ -134,12 +135,20 @@ func (r *Replica) founded() bool {
 	return self.Disk != "" && self.Disk == r.store.Disk() || o.Bootstrap && !r.store.Lost()
 }
 
+// spoken names what members must agree on to talk: with another number of faults, others count other quorums.
+func (o *Options) spoken() string {
+	if o.Faults == 0 {
+		return o.Protocol
+	}
+	return fmt.Sprintf("%s with faultTolerance %d", o.Protocol, o.Faults)
+}
+
 // config is what the protocol of a shard is told.
 func (r *Replica) config(shard int) protocol.Config {
 	o := &r.options
 	return protocol.Config{
 		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.first(),
-		Functions: o.Functions, Limits: o.Limits, Retry: o.Retry, Suspect: o.Suspect,
+		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),
 		Bootstrap: r.founded(),
@@ -201,7 +210,8 @@ func (r *Replica) Err() error {
 // the disks depend on it.
 func Shard(key string, shards int) int { return int(xxhash.Sum64String(key) % uint64(shards)) }
 
-// Submit starts an operation and returns at once. Done is called exactly once, from another goroutine, soon
+// Submit starts an operation and returns at once. What it comes after (register.Operation.After) is at quorums before it has any
+// effect, and before it is answered. Done is called exactly once, from another goroutine, soon
 // after timeout at the latest (0: there is no limit); it must not block. What it is given must not be changed.
 //
 // It is false, and nothing happens, if the replica has stopped to carry its operations over (Carry): the next one is
@@ -212,15 +222,38 @@ func (r *Replica) Submit(op register.Operation, timeout time.Duration, done func
 		return true
 	}
 	if r.refusing.Load() {
-		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
+		go done(stopping)
 		return true
 	}
-	return r.shards[Shard(op.Key, len(r.shards))].submit(op, timeout, done)
+	now := r.clock()
+	q := request{operation: op, flight: flight{done: done, begun: now, kind: op.Kind}}
+	if timeout > 0 {
+		q.flight.deadline = now.Add(timeout)
+	}
+	if op.Kind == register.Fence || len(op.After) > 0 {
+		return r.submitAfter(q)
+	}
+	return r.home(&op).submit(q)
 }
+
+// What is refused was not begun.
+var (
+	stopping = register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"}
+	tooMany  = register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"}
+)
 
 // check refuses what no protocol can serve.
 func (r *Replica) check(op *register.Operation) error {
 	limits := r.options.Limits
+	if err := r.checkAfter(op); err != nil {
+		return err
+	}
+	if op.Kind == register.Fence {
+		if op.Key != "" {
+			return fmt.Errorf("a fence has no key, and this one has %.64q; name in After what it fences", op.Key)
+		}
+		return nil
+	}
 	if err := limits.CheckKey(op.Key); err != nil {
 		return err
 	}
@@ -242,7 +275,32 @@ func (r *Replica) check(op *register.Operation) error {
 		}
 		return r.options.Functions.Check(op.Call)
 	}
-	return fmt.Errorf("operation kind %d is unknown; use read, write or rmw", op.Kind)
+	return fmt.Errorf("operation kind %d is unknown; use read, write, rmw or fence", op.Kind)
+}
+
+// checkAfter refuses what no session of this cluster depends on. It can't tell all of it: whoever may write may also make up what
+// was written.
+func (r *Replica) checkAfter(op *register.Operation) error {
+	switch n := len(op.After); {
+	case n == 0:
+		return nil
+	case !r.options.regular:
+		return fmt.Errorf("the operation comes after what was read of another cluster: protocol %s of this one answers with nothing to depend on; "+
+			"fence there first, and leave After out", r.options.Protocol)
+	case n > register.MaxDependencies:
+		return fmt.Errorf("the operation comes after %d others, and carries %d at most; fence first", n, register.MaxDependencies)
+	}
+	for i := range op.After {
+		d := &op.After[i]
+		if err := d.Check(r.options.Limits); err != nil {
+			return err
+		}
+		// An rmw of what was never written has no writer.
+		if written := d.Carstamp.Timestamp > 0; written != (d.Carstamp.Writer.Member() > 0) {
+			return fmt.Errorf("dependency on %.64q: no member writes under carstamp %v; send what an answer had", d.Key, d.Carstamp)
+		}
+	}
+	return nil
 }
 
 // receive sorts what a peer sent by shard.

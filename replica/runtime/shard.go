@@ -38,6 +38,7 @@ type shard struct {
 	inputs   inputs
 	draining bool
 	stopped  bool
+	awaited  int        // operations that wait for other shards
 	carried  []*Carried // at the loop's end
 
 	persisted atomic.Uint64 // the latest durable batch, as the committer told
@@ -79,6 +80,8 @@ type flight struct {
 	begun    protocol.Instant
 	deadline protocol.Instant // zero: there is none
 	kind     register.Kind
+	part     bool // a fence of a barrier, which counts as one operation with what waits for it
+	waited   int  // round trips before it came to the shard
 }
 
 type received struct {
@@ -139,22 +142,61 @@ func (s *shard) signal() {
 
 // submit queues an operation, or refuses it. It is false, and nothing is done, if the operations go over to another
 // replica.
-func (s *shard) submit(op register.Operation, timeout time.Duration, done func(register.Result)) bool {
-	now := s.replica.clock()
-	q := request{operation: op, flight: flight{done: done, begun: now, kind: op.Kind}}
-	if timeout > 0 {
-		q.flight.deadline = now.Add(timeout)
+func (s *shard) submit(q request) bool {
+	if full, stopped := s.queue(true, q); full || stopped {
+		return s.refuse(&q.flight, stopped)
 	}
-	full, stopped := s.queue(true, q)
+	return true
+}
+
+// refuse ends an operation that was not taken, because the shard has stopped or has too many. It is false, and does nothing, if the
+// operations go over to another replica.
+func (s *shard) refuse(f *flight, stopped bool) bool {
 	switch {
 	case stopped && s.replica.carrying.Load() && !s.replica.failed():
 		return false
 	case stopped:
-		go done(register.Result{Status: register.Unavailable, Message: "this member is stopping; ask another one"})
-	case full:
-		go done(register.Result{Status: register.Unavailable, Message: "too many operations are under way at this member; slow down or ask another one"})
+		go f.done(stopping)
+	default:
+		go f.done(tooMany)
 	}
 	return true
+}
+
+// reserve makes room for an operation that will come once other shards let it: redeem and giveBack end that.
+func (s *shard) reserve() (full, stopped bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	full = s.state.flying.Load() >= maxOperations
+	if !full && !s.stopped {
+		s.state.flying.Add(1)
+		s.awaited++
+	}
+	return full, s.stopped
+}
+
+// redeem hands an operation to the loop for which there is room. It is false, and the room is kept, if the loop has stopped.
+func (s *shard) redeem(q request) bool {
+	s.mutex.Lock()
+	if !s.stopped {
+		s.awaited--
+		s.inputs.requests = append(s.inputs.requests, q)
+	}
+	stopped := s.stopped
+	s.mutex.Unlock()
+	s.signal()
+	return !stopped
+}
+
+// giveBack gives back the room for one operation, which will not come.
+func (s *shard) giveBack() {
+	s.mutex.Lock()
+	if !s.stopped { // else nobody counts any more
+		s.awaited--
+		s.state.flying.Add(-1)
+	}
+	s.mutex.Unlock()
+	s.signal()
 }
 
 // queue hands requests to the loop, unless it has stopped, or, if that counts, it has too many.
@@ -271,7 +313,7 @@ func (s *shard) sayDrained() {
 	default:
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
-		if len(s.inputs.requests) == 0 {
+		if len(s.inputs.requests)+s.awaited == 0 {
 			close(s.drained)
 		}
 	}
@@ -386,7 +428,10 @@ func (s *shard) finish(completions []protocol.Completion) {
 		}
 		delete(s.flying, c.Handle)
 		s.state.flying.Add(-1)
-		s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
+		c.Result.RoundTrips += f.waited
+		if !f.part {
+			s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
+		}
 		f.done(c.Result)
 	}
 	clear(completions)

@@ -52,14 +52,20 @@ func (c *call) prepare(n int) []step {
 	return c.steps
 }
 
-// start submits the step's operation. It may block as long as Store.Submit does.
+// start submits the step's operation, once what it has to come after can be carried. It may block as long as Store.Submit does.
 func (s *step) start() {
 	c := s.call
+	if !c.conn.admit(s) {
+		return
+	}
 	left := time.Until(c.deadline)
 	if left <= 0 {
 		s.answered(register.Result{Status: register.Unavailable,
 			Message: "the time was up while it waited for earlier commands of the connection on the same key"})
 		return
+	}
+	if n := len(s.op.After); n > 0 {
+		c.conn.server.carried.Add(float64(n))
 	}
 	c.conn.server.options.Store.Submit(s.op, left, s.answer)
 }
@@ -67,6 +73,7 @@ func (s *step) start() {
 // answered ends the step, or goes on with its next operation. It is called from the store's goroutines,
 // so what may block goes to a goroutine of its own.
 func (s *step) answered(r register.Result) {
+	s.call.conn.learn(&s.op, r) // before anybody is told
 	if s.then != nil && s.then(s, r) {
 		go s.start()
 		return

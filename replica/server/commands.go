@@ -70,6 +70,10 @@ func table() []command {
 		plain("ping", -1, false, groupConnection, "Returns PONG, or its argument.", runPing),
 		plain("echo", 2, false, groupConnection, "Returns its argument.", runEcho),
 		plain("select", 2, false, groupConnection, "Chooses database 0, the only one.", runSelect),
+		plain("readonly", 1, false, groupConnection, "Lets the reads of the connection be slightly stale, and wait for less.", runReadOnly),
+		plain("readwrite", 1, false, groupConnection, "Makes the reads of the connection linearizable again.", runReadWrite),
+		plain("fence", -1, false, groupConnection, "Has all that the connection has read be seen by everyone from now on. "+
+			"EXPORT returns a token instead, and IMPORT has the connection come after one.", runFence),
 		plain("client", -2, false, groupConnection, "SETNAME, GETNAME, ID, SETINFO, INFO.", runClient),
 		plain("quit", -1, true, groupConnection, "Closes the connection behind the replies.", runQuit),
 		plain("reset", 1, true, groupConnection, "Forgets what the connection has chosen.", runReset),
@@ -95,7 +99,7 @@ func refusedReason(name string) string {
 	case "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "publish",
 		"spublish", "pubsub", "monitor":
 		return "this store has no publish and subscribe"
-	case "wait", "waitaof", "replicaof", "slaveof", "psync", "sync", "cluster", "readonly", "readwrite", "asking",
+	case "wait", "waitaof", "replicaof", "slaveof", "psync", "sync", "cluster", "asking",
 		"failover", "role":
 		return "this store replicates by quorums and every site takes reads and writes; there is nothing to choose"
 	case "setbit", "getbit", "bitcount", "bitpos", "bitfield", "bitfield_ro", "pfadd", "pfcount", "pfmerge", "substr":

@@ -104,9 +104,16 @@ func TestConformance(t *testing.T) {
 				"Are you sure your configuration is correct?")},
 			{"HELLO 4", failed("NOPROTO unsupported protocol version")}, {"HELLO x", failed("ERR Protocol version is not an integer or out of range")},
 			{"HELLO 3 FOO", failed("ERR Syntax error in HELLO option 'FOO'")},
-			{"COMMAND COUNT", int64(len(table()))},
+			{"COMMAND COUNT", int64(len(table()))}, {"READONLY", "OK"}, {"SET k v", "OK"}, {"GET k", "v"}, {"READWRITE", "OK"}, {"GET k", "v"},
+			{"READONLY x", failed("ERR wrong number of arguments for 'readonly' command")},
 			{"CONFIG SET save x", failed("ERR CONFIG SET is not supported: the cluster is configured by its manifest; CONFIG GET is served")},
-			{"RESET", "RESET"}, {"CLIENT GETNAME", nil},
+			{"RESET", "RESET"}, {"CLIENT GETNAME", nil}, {"FENCE", "OK"}, {"fence", "OK"},
+			{"FENCE x", failed("ERR unknown subcommand 'x'. Known are EXPORT and IMPORT; without one, FENCE waits.")},
+			{"FENCE EXPORT x", failed("ERR wrong number of arguments for 'fence|export' command")},
+			{"FENCE IMPORT", failed("ERR wrong number of arguments for 'fence|import' command")},
+			{"FENCE EXPORT", "\x01\x00"}, {"FENCE IMPORT \x01\x00", "OK"},
+			{"FENCE IMPORT x", failed("ERR not the past of a session: it does not begin with 1; use the same release everywhere; " +
+				"give what FENCE EXPORT replied")},
 		},
 		"refusals": {
 			{"KEYS *", failed("ERR unknown command 'keys': this store can't enumerate its keys, every key is a register of its own")},
@@ -120,10 +127,14 @@ func TestConformance(t *testing.T) {
 			{"EXEC", failed("EXECABORT not executed, since MULTI was refused")}, {"GET k", nil}, {"SET k v", "OK"},
 		},
 	}
-	for _, version := range []int{2, 3} {
+	for i, version := range []int{2, 3, 2} {
 		for name, lines := range groups {
-			t.Run(fmt.Sprintf("RESP%d/%s", version, name), func(t *testing.T) {
-				_, address := serveRedis(t, RedisOptions{Options: Options{Identity: identity}})
+			mine, store := identity, &servertest.Memory{}
+			if i == 2 {
+				mine.Protocol, store.Regular = "GryffRSC", true
+			}
+			t.Run(fmt.Sprintf("%s/RESP%d/%s", mine.Protocol, version, name), func(t *testing.T) {
+				_, address := serveRedis(t, RedisOptions{Options: Options{Identity: mine, Store: store}})
 				conn := dialRedis(t, address, version).Conn() // one connection: the script has state
 				defer conn.Close()
 				for _, line := range lines {

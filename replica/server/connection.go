@@ -33,8 +33,9 @@ type connection struct {
 	pending    int              // steps of the calls in the list that are not answered
 	unsent     int              // bytes that complete calls hold
 	last       map[string]*step // the last step of each key that has one unanswered
-	closing    bool             // no more calls will come
-	broken     bool             // no more replies can be sent
+	session    session
+	closing    bool // no more calls will come
+	broken     bool // no more replies can be sent
 }
 
 // clientState is what a client has chosen for its connection.
@@ -45,6 +46,7 @@ type clientState struct {
 	library       string
 	libraryVer    string
 	refusing      bool // MULTI was refused: so is everything up to EXEC
+	readOnly      bool // READONLY: reads may be stale
 }
 
 func newConnection(server *Redis, conn net.Conn, id int64) *connection {

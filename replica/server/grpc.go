@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
@@ -26,6 +27,7 @@ type GRPC struct {
 	server   *grpc.Server
 	counters map[register.Kind]counters
 	invalid  counters
+	carried  prometheus.Counter
 	answers  sync.Pool     // of *answer
 	stopping chan struct{} // closed by Shutdown
 	stop     sync.Once
@@ -39,8 +41,9 @@ func NewGRPC(options Options, extra ...grpc.ServerOption) (*GRPC, error) {
 		return nil, err
 	}
 	g := &GRPC{options: options, counters: map[register.Kind]counters{}, stopping: make(chan struct{}),
-		invalid: options.Metrics.command("grpc", "other"), answers: sync.Pool{New: func() any { return new(answer) }}}
-	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+		invalid: options.Metrics.command("grpc", "other"), carried: options.Metrics.carried.WithLabelValues("grpc"),
+		answers: sync.Pool{New: func() any { return new(answer) }}}
+	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW, register.Fence} {
 		g.counters[kind] = options.Metrics.command("grpc", kind.String())
 	}
 	g.server = grpc.NewServer(append([]grpc.ServerOption{
@@ -108,10 +111,11 @@ func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Respo
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))
 	}
-	done := make(chan register.Result, 1)
+	g.carry(op.After)
+	kind, done := op.Kind, make(chan register.Result, 1)
 	g.options.Store.Submit(op, timeout, func(result register.Result) {
 		gate.leave()
-		g.count(op.Kind, result)
+		g.count(kind, result)
 		done <- result
 	})
 	select {
@@ -141,6 +145,13 @@ func (g *GRPC) refuse(a *answer, tag uint64, err error) {
 }
 
 func (g *GRPC) count(kind register.Kind, r register.Result) { g.counters[kind][outcomeOf(r)].Inc() }
+
+// carry counts what an operation comes after.
+func (g *GRPC) carry(after []register.Dependency) {
+	if len(after) > 0 {
+		g.carried.Add(float64(len(after)))
+	}
+}
 
 // gate bounds the operations in flight of one connection, over all of its calls.
 type gate chan struct{}

@@ -68,8 +68,8 @@ var validation = map[string]struct {
 	message  string
 	tooLarge bool
 }{
-	"no kind":      {&registerv1.Request{Key: []byte("k")}, "kind 0 is unknown; known are READ (1), WRITE (2) and RMW (3)", false},
-	"unknown kind": {&registerv1.Request{Key: []byte("k"), Kind: 9}, "kind 9 is unknown; known are READ (1), WRITE (2) and RMW (3)", false},
+	"no kind":      {&registerv1.Request{Key: []byte("k")}, "kind 0 is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", false},
+	"unknown kind": {&registerv1.Request{Key: []byte("k"), Kind: 9}, "kind 9 is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", false},
 	"no key":       {&registerv1.Request{Kind: registerv1.Kind_READ}, "the key is empty; give at least one byte", false},
 	"long key": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: make([]byte, 4097)},
 		"key of 4097 bytes is too large: the limit is 4096 bytes", true},
@@ -81,6 +81,30 @@ var validation = map[string]struct {
 		"present is false and value has 1 bytes; set present to write, or leave value out to delete", false},
 	"arguments": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Add},
 		"rmw function add.v1 takes 1 arguments, not 0", false},
+	"stale write": {&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Stale: true},
+		"stale is set, and kind is WRITE; leave it out, only a READ may be stale", false},
+	"regular write": {&registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Regular: true},
+		"regular is set, and kind is WRITE; leave it out, only a READ may be regular", false},
+	"regular fence": {&registerv1.Request{Kind: registerv1.Kind_FENCE, Regular: true},
+		"regular is set, and kind is FENCE; leave it out, only a READ may be regular", false},
+	"stale and regular": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"), Stale: true, Regular: true},
+		"stale and regular are both set; leave out regular for an older value, or stale for one that may not be held yet", false},
+	"fence of a key": {&registerv1.Request{Kind: registerv1.Kind_FENCE, Key: []byte("k")},
+		"key is set, and kind is FENCE; leave it out, a fence is of all that after names", false},
+	"too many dependencies": {&registerv1.Request{Kind: registerv1.Kind_FENCE, After: make([]*registerv1.Dependency, register.MaxDependencies+1)},
+		"after has 17 dependencies; fence some of them first, a request carries at most 16", false},
+	"dependency on nothing": {&registerv1.Request{Kind: registerv1.Kind_FENCE, After: make([]*registerv1.Dependency, 1)},
+		"after[0]: dependency: the key is empty; give at least one byte", false},
+	"dependency without carstamp": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
+		After: []*registerv1.Dependency{wireDependency("x"), {Key: []byte("k")}}},
+		`after[1]: dependency on "k": it has no carstamp; leave it out, nobody wrote that`, false},
+	"dependency without present": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
+		After: []*registerv1.Dependency{{Key: []byte("x"), Value: []byte("v")}}},
+		"after[0]: present is false and value has 1 bytes; send present and value as the answer had them", false},
+	"large dependency": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
+		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: make([]byte, register.MaxDependencyBytes+1),
+			Carstamp: &registerv1.Carstamp{Timestamp: 1}}}},
+		`after[0]: dependency on "x": value of 65537 bytes is too large: the limit is 65536 bytes`, true},
 	"no session": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
 		Id: &registerv1.RmwID{Number: 1}}, "id.session is 0; draw one at random, or leave id out", false},
 	"no number": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
@@ -91,6 +115,12 @@ var validation = map[string]struct {
 	"no time of issue": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
 		Id: &registerv1.RmwID{Session: 1, Number: 1}},
 		"id.issued_at is 0; give the time of the first attempt, in Unix milliseconds", false},
+}
+
+// wireDependency is one on a key's first value.
+func wireDependency(key string) *registerv1.Dependency {
+	return &registerv1.Dependency{Key: []byte(key), Present: true, Value: []byte("v"),
+		Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7}}
 }
 
 func TestValidation(t *testing.T) {
@@ -295,6 +325,8 @@ func FuzzRequest(f *testing.F) {
 		{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: []byte("v")},
 		{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.SetRange, Arguments: [][]byte{[]byte("3"), []byte("x")},
 			Id: &registerv1.RmwID{Session: 1, Number: 2, FirstIncomplete: 1}, TimeoutMs: 5},
+		{Kind: registerv1.Kind_READ, Key: []byte("k"), Regular: true, After: []*registerv1.Dependency{wireDependency("x"), wireDependency("y")}},
+		{Kind: registerv1.Kind_FENCE, After: []*registerv1.Dependency{wireDependency("x"), {Key: []byte("y"), Carstamp: &registerv1.Carstamp{Rmws: 1}}}},
 	} {
 		data, err := r.MarshalVT()
 		if err != nil {
@@ -321,11 +353,17 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		if op.Key == "" || len(op.Key) > 8 || len(op.Value) > 16 {
+		if (op.Key == "") != (op.Kind == register.Fence) || len(op.Key) > 8 || len(op.Value) > 16 ||
+			op.Regular && (op.Kind != register.Read || op.Stale) || len(op.After) != len(r.After) || len(op.After) > register.MaxDependencies {
 			t.Fatalf("let through %+v", op)
 		}
+		for i, d := range op.After {
+			if err := d.Check(options.Limits); err != nil || d.Value.Present() != r.After[i].Present {
+				t.Fatalf("let through %+v: %v", d, err)
+			}
+		}
 		switch op.Kind {
-		case register.Read:
+		case register.Read, register.Fence:
 		case register.Write:
 			if op.Value.Present() != r.Present {
 				t.Fatalf("present is %t in %+v", r.Present, op)

@@ -8,6 +8,8 @@ type Metrics struct {
 	accepted    *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	commands    *prometheus.CounterVec
+	carried     *prometheus.CounterVec
+	fences      prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them, unless registerer is nil.
@@ -26,9 +28,17 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "georegister_server_commands_total",
 			Help: "Commands answered, by name (unknown ones together as \"other\") and outcome: ok, or the kind of error.",
 		}, []string{"door", "command", "outcome"}),
+		carried: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "georegister_server_dependencies_total",
+			Help: "Earlier reads that operations were submitted after, since a quorum may not have held what was read.",
+		}, []string{"door"}),
+		fences: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "georegister_server_session_fences_total",
+			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
+		}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands)
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences)
 	}
 	return m
 }

@@ -95,8 +95,10 @@ func (p *pipeline) submit(request *registerv1.Request) {
 		p.done(a)
 		return
 	}
+	p.door.carry(op.After)
+	kind := op.Kind
 	p.door.options.Store.Submit(op, p.door.options.timeout(request), func(r register.Result) {
-		p.door.count(op.Kind, r)
+		p.door.count(kind, r)
 		a.TooLarge = false
 		a.fill(tag, r)
 		p.done(a)

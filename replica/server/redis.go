@@ -41,7 +41,10 @@ type Redis struct {
 	commands map[string]*command
 	other    counters
 	started  time.Time
+	regular  bool // connections are sessions, see session
 
+	carried   prometheus.Counter
+	fences    prometheus.Counter
 	open      prometheus.Gauge
 	served    atomic.Int64 // commands
 	connected atomic.Int64 // connections, ever
@@ -73,6 +76,9 @@ func NewRedis(options RedisOptions) (*Redis, error) {
 		other:       options.Metrics.command("redis", "other"),
 		open:        options.Metrics.connections.WithLabelValues("redis"),
 		started:     time.Now(),
+		regular:     options.regular(),
+		carried:     options.Metrics.carried.WithLabelValues("redis"),
+		fences:      options.Metrics.fences,
 		listeners:   map[net.Listener]struct{}{},
 		connections: map[*connection]struct{}{},
 	}

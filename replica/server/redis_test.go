@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/server/servertest"
 )
 
@@ -92,6 +94,42 @@ func waitUntil(t *testing.T, what string, condition func() bool) {
 	for end := time.Now().Add(bound); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// READONLY is about reads, not about what a DEL reads, and of one connection until READWRITE or RESET.
+func TestReadOnlyReadsMayBeStale(t *testing.T) {
+	store := &servertest.Memory{NoRMW: true}
+	_, address := serveRedis(t, RedisOptions{Options: Options{Store: store}})
+	w := dialWire(t, address)
+	other := dialWire(t, address)
+	for _, c := range []struct {
+		from    *wire
+		command string
+		want    []bool // of each read that it leads to, whether it may be stale
+	}{
+		{w, "GET k", []bool{false}}, {w, "READONLY", nil}, {w, "GET k", []bool{true}}, {w, "STRLEN k", []bool{true}},
+		{w, "TYPE k", []bool{true}}, {w, "MGET k l", []bool{true, true}}, {w, "GETRANGE k 0 1", []bool{true}},
+		{w, "EXISTS k", []bool{true}}, {other, "GET k", []bool{false}}, {w, "DEL k", []bool{false}}, {w, "READWRITE", nil},
+		{w, "GET k", []bool{false}}, {w, "READONLY", nil}, {w, "RESET", nil}, {w, "GET k", []bool{false}},
+	} {
+		before := len(store.Submitted())
+		c.from.send(c.command + "\r\n" + "PING\r\n")
+		for line := ""; line != "+PONG\r\n"; {
+			var err error
+			if line, err = c.from.in.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []bool
+		for _, op := range store.Submitted()[before:] {
+			if op.Kind == register.Read {
+				got = append(got, op.Stale)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s leads to reads that may be stale: %t, want %t", c.command, got, c.want)
 		}
 	}
 }

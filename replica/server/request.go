@@ -12,12 +12,29 @@ import (
 // client; it wraps register.ErrTooLarge if a limit is exceeded.
 func (o *Options) operation(r *registerv1.Request) (register.Operation, error) {
 	op := register.Operation{Key: string(r.GetKey())}
-	if err := o.Limits.CheckKey(op.Key); err != nil {
+	if r.GetKind() == registerv1.Kind_FENCE {
+		if op.Key != "" {
+			return op, fmt.Errorf("key is set, and kind is FENCE; leave it out, a fence is of all that after names")
+		}
+	} else if err := o.Limits.CheckKey(op.Key); err != nil {
+		return op, err
+	}
+	switch read := r.GetKind() == registerv1.Kind_READ; {
+	case r.GetStale() && !read:
+		return op, fmt.Errorf("stale is set, and kind is %v; leave it out, only a READ may be stale", r.GetKind())
+	case r.GetRegular() && !read:
+		return op, fmt.Errorf("regular is set, and kind is %v; leave it out, only a READ may be regular", r.GetKind())
+	case r.GetStale() && r.GetRegular():
+		return op, fmt.Errorf("stale and regular are both set; leave out regular for an older value, or stale for one that may not be held yet")
+	}
+	if err := o.after(&op, r.GetAfter()); err != nil {
 		return op, err
 	}
 	switch r.GetKind() {
 	case registerv1.Kind_READ:
-		op.Kind = register.Read
+		op.Kind, op.Stale, op.Regular = register.Read, r.Stale, r.Regular
+	case registerv1.Kind_FENCE:
+		op.Kind = register.Fence
 	case registerv1.Kind_WRITE:
 		op.Kind = register.Write
 		if err := o.Limits.CheckValue(len(r.Value)); err != nil {
@@ -46,9 +63,39 @@ func (o *Options) operation(r *registerv1.Request) (register.Operation, error) {
 		}
 		return o.withID(op, r.Id)
 	default:
-		return op, fmt.Errorf("kind %d is unknown; known are READ (1), WRITE (2) and RMW (3)", r.GetKind())
+		return op, fmt.Errorf("kind %d is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", r.GetKind())
 	}
 	return op, nil
+}
+
+// after has an operation come after what its session depends on.
+func (o *Options) after(op *register.Operation, dependencies []*registerv1.Dependency) error {
+	switch n := len(dependencies); {
+	case n == 0:
+		return nil
+	case n > register.MaxDependencies:
+		return fmt.Errorf("after has %d dependencies; fence some of them first, a request carries at most %d", n, register.MaxDependencies)
+	}
+	op.After = make([]register.Dependency, len(dependencies))
+	for i, from := range dependencies {
+		d := &op.After[i]
+		d.Key = string(from.GetKey())
+		if stamp := from.GetCarstamp(); stamp != nil {
+			d.Carstamp = register.Carstamp{Timestamp: stamp.Timestamp, Writer: register.Writer(stamp.Writer), RMWs: stamp.Rmws}
+		}
+		switch value := from.GetValue(); {
+		case from.GetPresent() && value == nil:
+			d.Value = register.Value{}
+		case from.GetPresent():
+			d.Value = value
+		case len(value) > 0:
+			return fmt.Errorf("after[%d]: present is false and value has %d bytes; send present and value as the answer had them", i, len(value))
+		}
+		if err := d.Check(o.Limits); err != nil {
+			return fmt.Errorf("after[%d]: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // maxAhead is how far ahead a client's clock may be. What a key remembers of sessions is bounded by their issue
@@ -103,7 +150,7 @@ func (a *answer) fill(tag uint64, r register.Result) {
 		a.carstamp.Timestamp, a.carstamp.Writer, a.carstamp.Rmws = r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs
 		a.Carstamp = &a.carstamp
 	}
-	a.RoundTrips, a.Fast = uint32(max(r.RoundTrips, 0)), r.Fast
+	a.RoundTrips, a.Fast, a.Depends = uint32(max(r.RoundTrips, 0)), r.Fast, r.Depends
 }
 
 // wireStatus keeps the wire's numbers apart from the package's.

@@ -40,12 +40,26 @@ func runSelect(c *connection, k *call, args [][]byte) bool {
 	return c.ok(k)
 }
 
+// runReadOnly has the connection's reads be those that may be stale, as clients of Redis Cluster ask for at replicas. Writes are
+// served all the same.
+func runReadOnly(c *connection, k *call, _ [][]byte) bool {
+	c.client.readOnly = true
+	return c.ok(k)
+}
+
+func runReadWrite(c *connection, k *call, _ [][]byte) bool {
+	c.client.readOnly = false
+	return c.ok(k)
+}
+
 func runQuit(c *connection, k *call, _ [][]byte) bool {
 	k.hangUp = true
 	c.ok(k)
 	return false
 }
 
+// runReset leaves what the connection has read: whoever uses it next comes after that, which harms nobody, while the user before may
+// be the same one.
 func runReset(c *connection, k *call, _ [][]byte) bool {
 	c.resetClient()
 	k.version = c.client.version

@@ -18,8 +18,9 @@ func (c *connection) single(k *call, op register.Operation, render func([]byte, 
 	return c.enqueue(k)
 }
 
-func read(key []byte) register.Operation {
-	return register.Operation{Kind: register.Read, Key: string(key)}
+// get is a read as the connection wants it.
+func (c *connection) get(key []byte) register.Operation {
+	return register.Operation{Kind: register.Read, Key: string(key), Stale: c.client.readOnly}
 }
 
 func write(key, value []byte) register.Operation {
@@ -102,15 +103,15 @@ func renderRange(b []byte, k *call) []byte {
 }
 
 func runGet(c *connection, k *call, args [][]byte) bool {
-	return c.single(k, read(args[1]), renderValue)
+	return c.single(k, c.get(args[1]), renderValue)
 }
 
 func runStrLen(c *connection, k *call, args [][]byte) bool {
-	return c.single(k, read(args[1]), renderLength)
+	return c.single(k, c.get(args[1]), renderLength)
 }
 
 func runType(c *connection, k *call, args [][]byte) bool {
-	return c.single(k, read(args[1]), renderType)
+	return c.single(k, c.get(args[1]), renderType)
 }
 
 // runSet is a blind write, which takes fewer round trips than an rmw, unless an option asks for the old value
@@ -220,13 +221,13 @@ func runGetRange(c *connection, k *call, args [][]byte) bool {
 		return c.fail(k, "ERR "+register.RefusedNotInteger)
 	}
 	k.start, k.end = start, end
-	return c.single(k, read(args[1]), renderRange)
+	return c.single(k, c.get(args[1]), renderRange)
 }
 
 func runMGet(c *connection, k *call, args [][]byte) bool {
 	steps := k.prepare(len(args) - 1)
 	for i := range steps {
-		steps[i].op = read(args[i+1])
+		steps[i].op = c.get(args[i+1])
 	}
 	k.render = renderValues
 	return c.enqueue(k)
@@ -247,7 +248,7 @@ func runMSet(c *connection, k *call, args [][]byte) bool {
 func runExists(c *connection, k *call, args [][]byte) bool {
 	steps := k.prepare(len(args) - 1)
 	for i := range steps {
-		steps[i].op = read(args[i+1])
+		steps[i].op = c.get(args[i+1])
 	}
 	k.render = func(b []byte, k *call) []byte {
 		count := int64(0)

@@ -132,12 +132,27 @@ func TestWithoutRMW(t *testing.T) {
 type held struct {
 	mu      sync.Mutex
 	waiting []func()
+	opened  bool
 	inner   servertest.Memory
+}
+
+// open has it answer by itself what comes from now on, and shut no more.
+func (h *held) open() { h.set(true) }
+func (h *held) shut() { h.set(false) }
+
+func (h *held) set(opened bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opened = opened
 }
 
 func (h *held) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.opened {
+		h.inner.Submit(op, timeout, done)
+		return
+	}
 	h.waiting = append(h.waiting, func() { h.inner.Submit(op, timeout, done) })
 }
 

@@ -12,7 +12,7 @@ type instanceName struct {
 }
 
 // agree holds every commit of an instance against the first one: who commits it, in whatever ballot, the
-// commands, dependencies and base are the same. Clients would notice a difference only sometimes: a value that
+// commands, dependencies, base and seq are the same. Clients would notice a difference only sometimes: a value that
 // spreads as a base may hide that a member took the instance for a no-op.
 func (w *world) agree(m *peerv1.Message) {
 	if m.Kind != peerv1.Kind_COMMIT {
@@ -20,7 +20,9 @@ func (w *world) agree(m *peerv1.Message) {
 	}
 	decision := &peerv1.Message{
 		Key: m.Key, Timestamp: m.Timestamp, Writer: m.Writer, Rmws: m.Rmws, Present: m.Present, Value: m.Value,
-		Instance: &peerv1.Instance{Id: m.Instance.GetId(), Deps: m.Instance.GetDeps(), Commands: m.Instance.GetCommands()},
+		Instance: &peerv1.Instance{
+			Id: m.Instance.GetId(), Deps: m.Instance.GetDeps(), Seq: m.Instance.GetSeq(), Commands: m.Instance.GetCommands(),
+		},
 	}
 	encoded, err := decision.MarshalVT()
 	if err != nil {

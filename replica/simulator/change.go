@@ -139,7 +139,8 @@ func (m *manager) begin(f *fault, v view.View) {
 	}
 }
 
-// leavers orders the members by who leaves first: those that are gone, then the one at the fault's site.
+// leavers orders the members by who leaves first: those that are gone, or have lost the disk that the view names, then those at the
+// fault's site.
 func (m *manager) leavers(f *fault, v view.View) []*node {
 	var order []*node
 	for _, member := range v.Members {
@@ -148,7 +149,7 @@ func (m *manager) leavers(f *fault, v view.View) []*node {
 	}
 	rank := func(nd *node) int {
 		switch {
-		case nd.gone:
+		case nd.gone, nd.disk() != v.Members[v.Index(nd.config.Self)].Disk && m.world.env.parted != nil:
 			return 0
 		case nd.site == f.Node:
 			return 1
@@ -192,6 +193,9 @@ func (m *manager) propose(c *change, v view.View) {
 		nd.lost = founders[i].Disk != nd.disk()
 	}
 	if !m.world.bearable(joint, nil) {
+		if m.world.env.parted != nil && len(c.newcomers) == 0 {
+			m.change = nil // who is lost is replaced first, and too few would be left without the others
+		}
 		return
 	}
 	c.joint = joint.Epoch
@@ -273,7 +277,7 @@ func (m *manager) end(c *change) {
 // resume is where a change stands once the record was rebuilt. If none of those that were asked had heard of its joint
 // view, that is proposed again.
 func (c *change) resume(record view.View) {
-	if record.Epoch < c.joint {
+	if record.Epoch < c.joint || record.Epoch == c.joint && !record.Joint() { // it never took hold: the change begins again
 		c.joint = 0
 	}
 	c.concluded = c.joint > 0 && !record.Joint()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
@@ -176,7 +177,7 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}, managerMistakes{anyEpoch: true}},
 		{"what another change fetched counts", drawTwice, member.Mistakes{KeepFetched: true}, managerMistakes{}},
 	} {
-		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
+		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "EPaxos": epaxos.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				if f := find(c.draw, Member(inner), managerMistakes{}); f != nil {
 					t.Errorf("%v\n%s", f, Explain(f))

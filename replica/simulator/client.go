@@ -42,6 +42,8 @@ type client struct {
 	target     *node
 	arrived    bool // the attempt reached the target's process
 	stopped    bool
+
+	causal // of a regular protocol
 }
 
 // answer is a response on its way to a client.
@@ -71,9 +73,22 @@ func (c *client) issue() {
 		return
 	}
 	w := c.world
+	if d, ok := c.source.(*delayed); ok && d.done {
+		c.source = d.then
+	}
 	op, at, ok := c.source.next(w.now)
-	if !ok {
+	switch {
+	case c.aside(at, ok):
+		if ok {
+			c.source = &delayed{op: op, at: at, then: c.source}
+		}
+		return
+	case !ok:
 		c.stopped = true
+		return
+	case c.past.Full():
+		c.source = &delayed{op: op, at: at, then: c.source}
+		c.fence(Aside{})
 		return
 	}
 	if at > w.now {
@@ -84,17 +99,20 @@ func (c *client) issue() {
 	c.working, c.since = true, w.now
 	c.operation = op
 	w.busy++
-	if op.Kind == register.RMW {
-		if !c.anonymous() {
-			c.rmws++
-			c.operation.ID = register.ID{
-				Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
-				IssuedAt: epochStart + w.now.Milliseconds(),
-			}
+	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && w.env.named) {
+		c.rmws++
+		c.operation.ID = register.ID{
+			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
+			IssuedAt: epochStart + w.now.Milliseconds(),
 		}
+	}
+	if op.Kind == register.RMW {
 		if c.operation.Call.MaxValueBytes == 0 {
 			c.operation.Call.MaxValueBytes = maxRMWArgument
 		}
+	}
+	if w.env.regular {
+		c.attach(&c.operation)
 	}
 	c.invocation = w.recorder.Invoke(c.name, w.env.network.Sites[c.home], c.operation)
 	w.trace.invoked(c)
@@ -205,17 +223,21 @@ func (c *client) timedOut(attempt uint32) {
 
 // learn handles the outcome of an attempt.
 func (c *client) learn(r register.Result) {
+	if c.fencing {
+		c.fenceAnswered(r)
+		return
+	}
 	kind := c.operation.Kind
 	switch r.Status {
 	case register.Unavailable:
 		c.retry()
 	case register.Unknown:
 		switch {
-		case kind == register.Write || kind == register.RMW && c.anonymous():
+		case kind != register.Read && c.operation.ID.Session == 0:
 			c.finish(r)
-		case kind == register.RMW && c.draw.chance(c.abandon):
-			c.session, c.rmws = c.draw.pcg.Uint64()|1, 0
+		case kind != register.Read && c.draw.chance(c.abandon):
 			c.finish(r)
+			c.reborn()
 		default:
 			c.retry()
 		}
@@ -231,6 +253,9 @@ func (c *client) anonymous() bool { return c.session>>56%3 == 0 }
 
 // retry asks the next node.
 func (c *client) retry() {
+	if c.world.env.careless.dropAtFailover {
+		c.operation.After = nil
+	}
 	next := c.target.index
 	for {
 		next = (next + 1) % len(c.world.nodes)
@@ -248,6 +273,7 @@ func (c *client) finish(r register.Result) {
 	w.busy--
 	done := c.invocation.Return(r)
 	w.trace.returned(c, r)
+	c.learned(r)
 	if c.finished != nil {
 		c.finished(done)
 	}

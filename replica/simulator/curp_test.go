@@ -19,15 +19,17 @@ func curpOptions(wrong curp.Mistakes, kinds ...FaultKind) Options {
 // curpPaths are those that as many schedules lead to as seedsFor says.
 func curpPaths(t *testing.T) []string {
 	t.Helper()
-	paths := slices.Concat(curp.Paths(), curp.ChangePaths(), governPaths(), memberPaths())
+	paths := slices.Concat(curp.Paths(), curp.ChangePaths(), governPaths(), memberPaths(), movePaths(), ruinPaths())
 	return slices.DeleteFunc(paths, func(path string) bool {
-		return seedsFor(t) < searchSeeds && slices.Contains([]string{"curp.torn", "change.shrink", "change.rebuilt"}, path)
+		return seedsFor(t) < searchSeeds && slices.Contains([]string{"curp.torn", "change.shrink", "change.rebuilt", "curp.moved.meanwhile", "curp.moved-back", "curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.empty", "curp.rescued.shortened"}, path)
 	})
 }
 
 func TestCURPSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{Options: curpOptions(curp.Mistakes{}), First: 1, Seeds: seedsFor(t)}, curpPaths(t))
+	options := curpOptions(curp.Mistakes{})
+	options.Stale = SomeStale
+	survives(t, Search{Options: options, First: 1, Seeds: seedsFor(t)}, curpPaths(t))
 }
 
 // Masters that are lost with much that is not synced.
@@ -35,7 +37,9 @@ func TestCURPSurvivesBursts(t *testing.T) {
 	t.Parallel()
 	failovers := 0
 	for seed := range uint64(seedsFor(t) / 4) {
-		o := drawBurst(seed+1, curp.Mistakes{}).Run(nil, func(path string) {
+		s := drawBurst(seed+1, curp.Mistakes{})
+		s.drawStale(SomeStale)
+		o := s.Run(nil, func(path string) {
 			if path == "curp.failover" {
 				failovers++
 			}
@@ -62,36 +66,47 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		seeds int
 		class Class // empty: what clients notice
 	}{
-		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, true, 0, 500, ""},
+		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, true, 60, 500, ""},
 		{"QuorumOfBackups", mistakes{QuorumOfBackups: true}, false, 80, 300, ""},
 		{"AnswerDuplicateSynced", mistakes{AnswerDuplicateSynced: true}, false, 0, 300, ""},
 		{"ReadUnsynced", mistakes{ReadUnsynced: true}, true, 0, 300, ""},
 		{"UpdateUnsynced", mistakes{UpdateUnsynced: true}, true, 810, 1500, ""},
 		{"HonourAcks", mistakes{HonourAcks: true}, true, 90, 500, ""},
-		{"ForgetWatermark", mistakes{ForgetWatermark: true}, false, 0, 300, ""},
+		{"ForgetWatermark", mistakes{ForgetWatermark: true}, false, 20, 300, ""},
 		{"ForgetDuplicates", mistakes{ForgetDuplicates: true}, false, 0, 100, ""},
-		{"KeepSuffix", mistakes{KeepSuffix: true}, false, 160, 500, ""},
+		{"KeepSuffix", mistakes{KeepSuffix: true}, false, 180, 500, ""},
 		{"DropPending", mistakes{DropPending: true}, false, 0, 300, ""},
 		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, false, 0, 200, Stuck}, // it recovers what is not frozen, and nobody can ask again
 		{"SkipReplay", mistakes{SkipReplay: true}, true, 0, 200, ""},
-		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, false, 60, 500, ""},
+		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, false, 80, 500, ""},
 		{"IgnoreLeases", mistakes{IgnoreLeases: true}, true, 40, 1000, ""},
 		{"ReadWithoutLease", mistakes{ReadWithoutLease: true}, true, 0, 200, ""},
-		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, true, 590, 1000, ""},
-		{"DropByHash", mistakes{DropByHash: true}, true, 320, 500, ""},
+		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, true, 610, 1000, ""},
+		{"DropByHash", mistakes{DropByHash: true}, true, 530, 500, ""},
 		{"NewID", mistakes{NewID: true}, false, 0, 100, ""},
 		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, false, 90, 500, ""},
-		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, true, 440, 1000, ""},
+		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, true, 780, 1000, ""},
 		{"GCBeforeSync", mistakes{GCBeforeSync: true}, true, 0, 200, ""},
-		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 815, 1500, ""},
+		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 1150, 1500, ""},
+		{"StaleUnsynced", mistakes{StaleUnsynced: true}, true, 60, 500, Stale},
+		{"StaleWithoutLease", mistakes{StaleWithoutLease: true}, true, 0, 500, Stale},
+		{"StaleSyncs", mistakes{StaleSyncs: true}, true, 690, 1000, Stale},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if raceEnabled {
 				t.Skip("the search takes minutes under the race detector, and is single-threaded")
 			}
-			draw := func(seed uint64) Schedule { return Draw(seed, curpOptions(c.wrong)) }
+			options := curpOptions(c.wrong)
+			if c.class == Stale {
+				options.Stale = 1000
+			}
+			draw := func(seed uint64) Schedule { return Draw(seed, options) }
 			if c.burst {
-				draw = func(seed uint64) Schedule { return drawBurst(seed, c.wrong) }
+				draw = func(seed uint64) Schedule {
+					s := drawBurst(seed, c.wrong)
+					s.drawStale(options.Stale)
+					return s
+				}
 			}
 			mustFind(t, draw, c.after, c.seeds, c.class)
 		})

@@ -26,6 +26,7 @@ const (
 	configured                      // node a's answer aux - 1 arrives at the manager
 	learned                         // view aux of a peer arrives at node a
 	order                           // the manager's message arrives at the witness a
+	told                            // message aux of another client arrives at client b
 )
 
 // event is something that happens at a time. Events of one time happen in the order in which they were made.
@@ -43,43 +44,46 @@ type event struct {
 // eventQueue is a binary heap by (at, sequence), typed because it is the simulator's hottest loop.
 type eventQueue []event
 
-func (q eventQueue) before(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].sequence < q[j].sequence
+func (e *event) before(other *event) bool {
+	return e.at < other.at || e.at == other.at && e.sequence < other.sequence
 }
 
+// push moves what comes later down to make room, and copies no event twice.
 func (q *eventQueue) push(e event) {
-	*q = append(*q, e)
+	*q = append(*q, event{})
 	h := *q
-	for i := len(h) - 1; i > 0; {
+	i := len(h) - 1
+	for i > 0 {
 		parent := (i - 1) / 2
-		if !h.before(i, parent) {
-			return
+		if !e.before(&h[parent]) {
+			break
 		}
-		h[i], h[parent] = h[parent], h[i]
+		h[i] = h[parent]
 		i = parent
 	}
+	h[i] = e
 }
 
 func (q *eventQueue) pop() event {
 	h := *q
-	top := h[0]
-	last := len(h) - 1
-	h[0] = h[last]
-	h[last] = event{} // lets go of the message
-	h = h[:last]
+	top, last := h[0], h[len(h)-1]
+	h[len(h)-1] = event{} // lets go of the message
+	h = h[:len(h)-1]
 	*q = h
-	for i := 0; ; {
+	if len(h) == 0 {
+		return top
+	}
+	i := 0
+	for {
 		child := 2*i + 1
-		if child >= last {
-			return top
-		}
-		if child+1 < last && h.before(child+1, child) {
+		if child+1 < len(h) && h[child+1].before(&h[child]) {
 			child++
 		}
-		if !h.before(child, i) {
+		if child >= len(h) || !h[child].before(&last) {
+			h[i] = last
 			return top
 		}
-		h[i], h[child] = h[child], h[i]
+		h[i] = h[child]
 		i = child
 	}
 }

@@ -66,13 +66,13 @@ type Fault struct {
 	Kind FaultKind
 	At   time.Duration
 	For  time.Duration // until it is undone: the process starts again, the partition heals, ...; Change: between rounds of calls
-	Node int           // the position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links
+	Node int           // the position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links, of Move for the default
 	Side uint64        // Partition: a bit per node on the one side; Change: per node that the manager does not reach
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
 	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
 	// with a process that stops or by a Partition; of the manager's calls, by Change. Of Skew, how many
-	// millionths the clock is fast.
+	// millionths the clock is fast. Of Move, the partition.
 	Rate   int
 	Size   time.Duration // Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps
 	Intact int           // Torn: how many batches of the fsync in flight reach the disk
@@ -96,6 +96,13 @@ func (f Fault) String() string {
 		}
 	case Loss, Duplicate, Reorder:
 		text += fmt.Sprintf(", %d of 1000 messages", f.Rate)
+	case Move:
+		text = fmt.Sprintf("move at %v: partition %d, to site %d", f.At, f.Rate, f.Node+1)
+		if f.Node < 0 {
+			text = fmt.Sprintf("move at %v: partition %d, to where it is by default", f.At, f.Rate)
+		}
+	case Ruin:
+		text = fmt.Sprintf("ruin at %v: a quorum is lost for good", f.At)
 	case Slow, Skew:
 		text += fmt.Sprintf(", by %v", f.Size)
 	case Change:
@@ -169,7 +176,7 @@ func (f *fault) begin(w *world) {
 	var nd *node
 	if f.Node >= 0 {
 		nd = w.at(f.Node)
-		if nd == nil && f.Kind != Change && f.Kind != Lose {
+		if nd == nil && f.Kind != Change && f.Kind != Lose && f.Kind != Move && f.Kind != Ruin {
 			return // nobody is left there
 		}
 	}
@@ -181,7 +188,13 @@ func (f *fault) begin(w *world) {
 	case Lose:
 		f.loseDisk(w)
 	case Forget:
-		w.manager.forget = f
+		if !w.manager.ruined { // with the record and a quorum lost, nobody could tell what the last view was
+			w.manager.forget = f
+		}
+	case Move:
+		w.manager.rehome(f)
+	case Ruin:
+		f.ruin(w)
 	case Pause:
 		if nd.down || nd.paused {
 			return

@@ -18,6 +18,7 @@ type governorMistakes struct {
 	endsEarly  bool // lives are ended that a master has to recover from still
 	alone      bool // who does not answer the manager is suspected
 	forgets    bool // a master is followed by one that does not know what it has to recover from
+	noReplay   bool // a lost quorum is given up without what witnesses saved
 	eager      bool // a recovery is taken for done before the master says so
 }
 
@@ -35,7 +36,7 @@ const staleRounds = 8
 func governPaths() []string {
 	return []string{
 		"curp.failover", "curp.failover.meanwhile", "curp.recovering-failover", "curp.recovered", "curp.backup-replaced", "curp.learner",
-		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.start", "curp.end", "curp.alone", "change.crash",
+		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.cut-off", "curp.start", "curp.end", "curp.alone", "change.crash",
 	}
 }
 
@@ -61,7 +62,11 @@ func (m *manager) govern() {
 		}
 	}
 	s := m.snapshot()
-	if m.moveMembers(&s) || m.replaceWitness() {
+	if m.ruined && !m.rescued {
+		m.rescue(s)
+		return
+	}
+	if m.moveMembers(&s) || m.replaceWitness() || m.succeed(&s) {
 		return
 	}
 	d := decide.Partitions(s)
@@ -87,7 +92,9 @@ func (m *manager) govern() {
 func (m *manager) snapshot() decide.Snapshot {
 	w := m.world
 	s := decide.Snapshot{View: m.views[m.record].View}
-	s.Placement = w.env.parted.placed(s.View)
+	s.Placement, s.Retiring = w.env.parted.placed(s.View), m.retiring(s.View)
+	s.Placement.Domains = w.env.parted.domains(s.View, w.env.network.Sites)
+	s.Placement.Homes = slices.Clone(m.homes)
 	for i := range m.told {
 		r := &m.told[i]
 		nd := w.nodes[i]
@@ -172,6 +179,10 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 	lost := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
 	})
+	if !s.Suspected(before.Master) && !lost && slices.Contains(before.Backups, after.Master) && cutOff(s, before, after.Master) {
+		w.took("curp.cut-off")
+		return
+	}
 	if !s.Suspected(before.Master) && !lost {
 		if len(before.Formers) > 0 || !slices.Contains(before.Backups, after.Master) {
 			w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
@@ -180,7 +191,9 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 		if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
 			return
 		}
-		if home := homeOf(s.View, i); s.Placement.Homes == nil && s.View.Members[s.View.Index(after.Master)].Site != home {
+		if home := m.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
+			m.noteMove(s.View, i)
+		} else {
 			w.fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
 		}
 		return
@@ -207,15 +220,23 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 	}
 }
 
-// homeOf is the site where the master of a partition belongs, if nothing else is said.
-func homeOf(v view.View, partition int) string {
-	var sites []string
-	for _, m := range v.After().Members {
-		if !slices.Contains(sites, m.Site) {
-			sites = append(sites, m.Site)
+// cutOff reports whether a master is linked to none of its backups that live, and to fewer members than its successor is.
+func cutOff(s *decide.Snapshot, before *view.Partition, successor view.MemberID) bool {
+	deaf := func(id, other view.MemberID) bool { // it says that it does not hear the other
+		return slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == id && !slices.Contains(r.Hears, other) })
+	}
+	linked := func(id, other view.MemberID) bool { return id == other || !deaf(id, other) || !deaf(other, id) }
+	links := map[view.MemberID]int{}
+	for _, member := range s.View.Members {
+		for _, id := range []view.MemberID{before.Master, successor} {
+			if s.Alive(member.ID) && linked(id, member.ID) {
+				links[id]++
+			}
 		}
 	}
-	return sites[partition%len(sites)]
+	return links[before.Master] < links[successor] && !slices.ContainsFunc(before.Backups, func(id view.MemberID) bool {
+		return !s.Suspected(id) && linked(before.Master, id)
+	})
 }
 
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
@@ -234,24 +255,51 @@ func (m *manager) replaceWitness() bool {
 	v := &m.views[m.record]
 	for _, entry := range v.Witnesses {
 		nd := w.nodes[entry.ID-1]
-		replaced := slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool {
-			return o.ID > entry.ID && o.Beside == entry.Beside && o.Site == entry.Site
-		})
+		replaced := succeeded(v.View, entry)
 		if nd.disk() == entry.Disk || nd.gone || replaced || !v.held || v.Joint() || m.change != nil || entry.Beside != 0 && w.nodes[entry.Beside-1].lost {
 			continue
 		}
-		spare := m.recruit()
-		if spare == nil {
-			return false
-		}
-		w.employ(spare, nd.site, entry.Beside)
-		next, err := decide.ChangeWitnesses(v.View, []view.Witness{spare.witness.entry()}, nil)
-		if err != nil {
-			w.fail("%w", err)
-			return true
-		}
-		m.write(next)
+		return m.enlist(nd.site, entry.Beside, entry.ID)
+	}
+	return m.restoreWitness()
+}
+
+// enlist has a witness come to a site, beside a member or alone, in the place of one that it follows or of nobody, and reports
+// whether there was one to come.
+func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
+	w := m.world
+	spare := m.recruit()
+	if spare == nil {
+		return false
+	}
+	w.employ(spare, site, beside)
+	spare.witness.follows = follows
+	next, err := decide.ChangeWitnesses(m.views[m.record].View, []view.Witness{spare.witness.entry()}, nil)
+	if err != nil {
+		w.fail("%w", err)
 		return true
+	}
+	m.write(next)
+	return true
+}
+
+// restoreWitness has a witness come to a member or, if they are dedicated, a site that has lost its own with a quorum, and reports
+// whether it did.
+func (m *manager) restoreWitness() bool {
+	w := m.world
+	v := &m.views[m.record]
+	if !m.rescued || !v.held || v.Joint() || m.change != nil {
+		return false
+	}
+	for _, member := range v.Members {
+		beside := member.ID
+		if w.env.parted.placement.Dedicated {
+			beside = 0
+		}
+		if slices.ContainsFunc(v.Witnesses, func(x view.Witness) bool { return x.Beside == beside && x.Site == member.Site }) {
+			continue
+		}
+		return m.enlist(w.nodes[member.ID-1].site, beside, 0)
 	}
 	return false
 }

@@ -43,34 +43,35 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 		mistakes mistakes
 		member   member.Mistakes
 		options  Options
+		after    uint64
 		seeds    int
 	}{
-		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 500},
-		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, member.Mistakes{}, crashes, 3000},
-		{"ReplyVolatile", mistakes{ReplyVolatile: true}, member.Mistakes{}, crashes, 4000},
-		{"SpreadVolatile", mistakes{SpreadVolatile: true}, member.Mistakes{}, crash, 2000},
-		{"SkipWriteBack", mistakes{SkipWriteBack: true}, member.Mistakes{}, few, 2000},
-		{"SameTag", mistakes{SameTag: true}, member.Mistakes{}, few, 2000},
-		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 2000},
-		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 3000},
-		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 200},
-		{"BaseNotRecovered", mistakes{BaseNotRecovered: true}, member.Mistakes{}, crashed, 500},
-		{"ForgetPrevious", mistakes{ForgetPrevious: true}, member.Mistakes{}, many, 200},
-		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 200},
-		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 200},
-		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 200},
-		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 500},
-		{"TransferFromOne", mistakes{}, member.Mistakes{TransferFromOne: true}, wipes, 2000},
-		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 4000},
+		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 0, 500},
+		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, member.Mistakes{}, crashes, 400, 3000},
+		{"ReplyVolatile", mistakes{ReplyVolatile: true}, member.Mistakes{}, crashes, 1900, 4000},
+		{"SpreadVolatile", mistakes{SpreadVolatile: true}, member.Mistakes{}, crash, 1000, 2000},
+		{"SkipWriteBack", mistakes{SkipWriteBack: true}, member.Mistakes{}, few, 510, 2000},
+		{"SameTag", mistakes{SameTag: true}, member.Mistakes{}, few, 120, 2000},
+		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 0, 2000},
+		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 70, 3000},
+		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
+		{"BaseNotRecovered", mistakes{BaseNotRecovered: true}, member.Mistakes{}, crashed, 0, 500},
+		{"ForgetPrevious", mistakes{ForgetPrevious: true}, member.Mistakes{}, many, 0, 200},
+		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
+		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 200},
+		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 0, 200},
+		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
+		{"TransferFromOne", mistakes{}, member.Mistakes{TransferFromOne: true}, wipes, 50, 2000},
+		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 90, 4000},
 		// OneBallot and TagWithoutBoot: see below. KeepIncarnation: see TestLostDisksAreFenced.
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if raceEnabled {
 				t.Skip("the search takes minutes under the race detector, and is single-threaded")
 			}
-			f := Find(MemberWith(gryff.FactoryWith(c.mistakes), c.member), c.options, c.seeds)
+			f := findAfter(MemberWith(gryff.FactoryWith(c.mistakes), c.member), c.options, c.after, c.seeds)
 			if f == nil {
-				t.Fatalf("not found within %d seeds", c.seeds)
+				t.Fatalf("not found in %d seeds after %d", c.seeds, c.after)
 			}
 			t.Logf("%v", f)
 		})

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/view"
@@ -43,7 +44,11 @@ type manager struct {
 	waits     []string       // what it can't decide yet
 	cut       uint64         // a bit per node that it does not reach until cutUntil
 	cutUntil  time.Duration
-	slandered int // the node that nobody says to hear in this round, or none
+	homes     []string     // of masters, as an administrator wants them: they survive everything
+	ruined    bool         // a quorum was lost for good
+	rescued   bool         // and given up since
+	spoilt    map[int]bool // partitions that something was lost of; never ranged over
+	slandered int          // the node that nobody says to hear in this round, or none
 }
 
 // made is a view that was made.
@@ -93,6 +98,7 @@ func newManager(w *world, first view.View, nodes int) *manager {
 	if w.env.parted != nil {
 		m.spare = 2 * nodes
 		m.begun, m.pace = true, &fault{Fault: w.env.parted.calls}
+		m.homes = slices.Clone(w.env.parted.placement.Homes)
 		w.schedule(0, event{kind: manage})
 	}
 	return m
@@ -309,6 +315,11 @@ func (m *manager) rebuild() {
 	v := &m.views[highest]
 	// Whoever holds it is a witness, also one that is not in it.
 	reports := []decide.Report{{View: v.View}}
+	for _, nd := range w.nodes { // of another view of this epoch, which may have taken hold
+		if r, ok := m.reports[nd.config.Self]; ok && r.voter && v.Index(nd.config.Self) < 0 && r.held != none {
+			reports = append(reports, decide.Report{Member: nd.config.Self, View: m.views[r.held].View})
+		}
+	}
 	for _, member := range v.Members {
 		r, ok := m.reports[member.ID]
 		switch {

@@ -25,6 +25,7 @@ type Experiment struct {
 	Seed     uint64
 	Faults   []FaultKind // injected all the time, except in the end; none for figures
 	CURP     *CURP       // nil: the protocol is what Start says
+	Regular  bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
 }
 
 // CURP has an experiment be one of masters and witnesses.
@@ -32,6 +33,7 @@ type CURP struct {
 	Options curp.Options
 	Backups int      // f: of a partition; the default is as many as a majority can lose
 	Homes   []string // sites of masters, by partition; by default they go round
+	Moves   []Moved  // of masters
 }
 
 // Measured is what came of an experiment.
@@ -44,8 +46,10 @@ type Measured struct {
 	Faults     int                 // injected
 }
 
-// OK reports whether the history was linearizable and nothing got stuck.
-func (m Measured) OK() bool { return m.Report.Verdict == history.Linearizable }
+// OK reports whether the history was linearizable, or regular sequential where the protocol promises no more, and nothing got stuck.
+func (m Measured) OK() bool {
+	return m.Report.Verdict == history.Linearizable || m.Report.Verdict == history.RegularSequential
+}
 
 // The parts of the world that papers don't state: a disk with power-loss protection, and links that vary little.
 const (
@@ -75,6 +79,7 @@ func Measure(x Experiment) (Measured, error) {
 			generator: generator,
 			rng:       rand.New(rand.NewPCG(x.Seed, uint64(i))),
 			end:       x.Duration,
+			regular:   x.Regular,
 		}
 		loop.begin = time.Duration(loop.rng.Uint64() % uint64(100*time.Millisecond))
 		observer, _ := generator.(workload.Observer)
@@ -87,15 +92,21 @@ func Measure(x Experiment) (Measured, error) {
 			}
 		}
 	}
+	if x.CURP != nil {
+		faults = append(faults, x.CURP.moves(x.Network.Sites)...)
+	}
 	w.inject(faults)
 	class, reason := w.live(x.Duration)
 	operations := w.recorder.Operations()
 	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.events, len(faults)
 	if class == "" {
-		class, reason = judge(operations, measureCheck)
+		class, reason = w.judge(operations, measureCheck)
 	}
 	m.Report.Verdict, m.Reason = history.Linearizable, reason
+	if x.Regular {
+		m.Report.Verdict = history.RegularSequential
+	}
 	if class != "" {
 		m.Report.Verdict = history.Outcome(class)
 	}
@@ -124,6 +135,7 @@ func (x Experiment) environment() environment {
 		disks:     slices.Repeat([]window{{fastSync, slowSync}}, len(x.Network.Sites)),
 		retry:     2 * x.Network.Largest(),
 		clientRTT: profile.Local,
+		regular:   x.Regular,
 	}
 	env.suspect = 3 * env.retry
 	if x.CURP != nil {
@@ -147,7 +159,7 @@ func (x Experiment) faults(env environment) []Fault {
 	if env.parted != nil {
 		x.Faults = anywhere(x.Faults)
 	}
-	if kinds := without(without(x.Faults, Change), Lose); len(kinds) > 0 {
+	if kinds := ofParts(without(x.Faults, Change)); len(kinds) > 0 {
 		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
 	}
 	if slices.Contains(x.Faults, Change) {
@@ -155,6 +167,7 @@ func (x Experiment) faults(env environment) []Fault {
 	}
 	if env.parted != nil {
 		s.drawForParts(newStream(x.Seed, forPartitions, 0), n, Options{Faults: x.Faults})
+		s.drawMoves(x.Seed, n, Options{Faults: x.Faults})
 	}
 	return s.Faults
 }
@@ -164,11 +177,14 @@ type closedLoop struct {
 	generator  workload.Generator
 	rng        *rand.Rand
 	begin, end time.Duration
+	regular    bool
 }
 
 func (l *closedLoop) next(now time.Duration) (register.Operation, time.Duration, bool) {
 	if now >= l.end {
 		return register.Operation{}, 0, false
 	}
-	return l.generator.Next(l.rng), max(now, l.begin), true
+	op := l.generator.Next(l.rng)
+	op.Regular = l.regular && op.Kind == register.Read
+	return op, max(now, l.begin), true
 }

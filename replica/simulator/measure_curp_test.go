@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
@@ -83,5 +84,63 @@ func TestCURPReplaysWithFaults(t *testing.T) {
 	first, second := measure(t, x), measure(t, x)
 	if first.Faults == 0 || first.Events != second.Events || string(bytesOf(t, first.History)) != string(bytesOf(t, second.History)) {
 		t.Errorf("two runs with %d faults differ: %d and %d events", first.Faults, first.Events, second.Events)
+	}
+}
+
+// How long updates of a partition wait while its master moves from California to Virginia: for the round trips of a view that is
+// told, held and recovered, and for nothing else. Its state is fetched before, while clients work.
+func TestCURPMoveStopsBriefly(t *testing.T) {
+	t.Parallel()
+	x := curpExperiment(t, "1:9:0", "CA", "VA", "IR")
+	x.Clients, x.Workload.KeyCount = 4, 1000
+	const at = 10 * time.Second
+	x.CURP.Moves = []Moved{{At: at, Partition: 0, To: "VA"}}
+	m := measure(t, x)
+	longest, before := map[string]time.Duration{}, map[string]time.Duration{}
+	for _, o := range m.History {
+		if o.Request.Kind != register.Write || o.Returned < 2*time.Second || o.Invoked > x.Duration {
+			continue
+		}
+		if took := o.Returned - o.Invoked; o.Returned < at {
+			before[o.Site] = max(before[o.Site], took)
+		} else {
+			longest[o.Site] = max(longest[o.Site], took)
+		}
+	}
+	for i, site := range x.Network.Sites {
+		t.Logf("at %s: an update took %v at most before the move, and %v with it", site, before[site].Round(time.Millisecond), longest[site].Round(time.Millisecond))
+		if longest[site] > before[site]+8*x.Network.Largest() || longest[site] < x.Network.RTT[i][1] {
+			t.Errorf("at %s the longest update took %v", site, longest[site])
+		}
+	}
+	if last := m.History[len(m.History)-1]; m.Report.Verdict != history.Linearizable || last.Result.Status != register.OK {
+		t.Errorf("%s: %s; %+v", m.Report.Verdict, m.Reason, last)
+	}
+}
+
+// Of hot keys, reads that may be stale (appendix A.3) wait for no sync: at the sites of the master and of backups they take no
+// round trip, elsewhere the one to the master, also where reads that are linearizable take two and three.
+func TestCURPStaleReadsWaitForLess(t *testing.T) {
+	t.Parallel()
+	for _, sites := range [][]string{{"CA", "VA", "IR"}, {"CA", "VA", "IR", "OR", "JP"}} {
+		x := curpExperiment(t, "ycsb-a", sites...)
+		x.Clients, x.Duration = 24/len(sites), 20*time.Second
+		x.Workload.Keys, x.Workload.Theta, x.Workload.KeyCount = workload.Zipf, 0.99, 1_000_000
+		linearizable := measure(t, x).Report.Figures()[register.Read]
+		x.Workload.Stale = true
+		stale := measure(t, x).Report.Figures()[register.Read]
+		for at, site := range sites {
+			was, is := linearizable.Sites[site], stale.Sites[site]
+			t.Logf("%d sites, at %s: linearizable p50 %.1f ms, p90 %.1f, p99 %.1f, max %.1f; stale p50 %.1f, p90 %.1f, p99 %.1f, max %.1f",
+				len(sites), site, was.P50, was.P90, was.P99, was.Max, is.P50, is.P90, is.P99, is.Max)
+			trip := ms(x.Network.RTT[at][0])
+			if at <= (len(sites)-1)/2 {
+				trip = 0
+			}
+			within(t, fmt.Sprintf("%d sites, at %s: stale read p99", len(sites), site), is.P99, trip)
+			if was.P99 < is.P99+10 {
+				t.Errorf("%d sites, at %s: reads take %.1f ms at p99, and %.1f where they may be stale", len(sites), site, was.P99, is.P99)
+			}
+		}
 	}
 }

@@ -114,6 +114,7 @@ func TestMeasureReplaysWithFaults(t *testing.T) {
 }
 
 func TestMeasureTellsViolations(t *testing.T) {
+	t.Parallel()
 	x := experiment(t, startToy(toyMistakes{readLocally: true}), "ycsb-a", "CA", "VA", "IR")
 	x.Clients, x.Duration, x.Workload.Conflict = 2, 2*time.Second, 0.5
 	m, err := Measure(x)

@@ -126,7 +126,7 @@ func (m *manager) moveMembers(s *decide.Snapshot) bool {
 		return true
 	}
 	lost := func(x view.Witness) bool { return w.nodes[x.ID-1].disk() != x.Disk }
-	if m.waits = nil; !v.Joint() && len(s.Named) == 0 && !slices.ContainsFunc(v.Witnesses, lost) {
+	if m.waits = nil; !v.Joint() && len(s.Named)+len(s.Retiring) == 0 && !slices.ContainsFunc(v.Witnesses, lost) {
 		return false
 	}
 	d := decide.Members(*s)
@@ -152,6 +152,9 @@ func (m *manager) beginMove(s *decide.Snapshot, v view.View) {
 		if (told || nd.gone) && room > 0 {
 			w.took("curp.member-lost")
 			m.begin(&fault{Fault: Fault{Kind: Change, Node: nd.site, Join: 1, Leave: 1, Alive: true}}, v)
+			if m.change != nil && room == 1 {
+				m.change.patience = 0 // there is nobody left to try again with
+			}
 			return
 		}
 	}
@@ -231,6 +234,9 @@ func (w *world) expendable(nd *node) bool {
 // decisions are, they can only wait.
 func (m *manager) hopeless() bool {
 	w := m.world
+	if m.ruined && !m.rescued {
+		return false
+	}
 	gone := func(id view.MemberID) bool { return w.nodes[id-1].lost || w.nodes[id-1].gone }
 	return slices.ContainsFunc(m.views[m.record].Partitions, func(p view.Partition) bool {
 		return gone(p.Master) && !slices.ContainsFunc(p.Backups, func(id view.MemberID) bool { return !gone(id) })
@@ -314,13 +320,20 @@ func (m *manager) forgetAfter(f *fault, position int) {
 	m.loseRecord()
 }
 
-// intervene is what a person does who reads that members hold two views of one epoch, and all were asked: neither is held
-// by a quorum, and none can be any more. Those that hold the one are stopped, and forget it.
+// intervene is what a person does who reads that members hold two views of one epoch, and all were asked: stops them and
+// looks at what they hold now, since one that is passed on between members may have taken hold after they answered. If
+// neither has, those that hold the one forget it.
 func (m *manager) intervene(keep int) {
 	w := m.world
 	for _, member := range m.views[keep].Members {
 		if _, ok := m.reports[member.ID]; !ok {
 			return
+		}
+	}
+	for i := range m.views {
+		v := &m.views[i]
+		if v.Epoch == m.views[keep].Epoch && v.Quorum(func(id view.MemberID) bool { return w.nodes[id-1].held == i }) {
+			return // which the next answers tell
 		}
 	}
 	w.took("curp.intervened")

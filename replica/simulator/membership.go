@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
@@ -19,7 +20,9 @@ const none = -1
 // disk names the node's present disk.
 func (nd *node) disk() string { return diskName(nd.config.Self, nd.disks) }
 
-func diskName(id view.MemberID, number int) string { return fmt.Sprintf("disk-%d-%d", id, number) }
+func diskName(id view.MemberID, number int) string {
+	return "disk-" + strconv.Itoa(int(id)) + "-" + strconv.Itoa(number)
+}
 
 // founded reports that an empty disk of the node votes: the view names it.
 func (nd *node) founded() bool {

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -115,12 +116,23 @@ func (w *world) seal(m *peerv1.Message) (*peerv1.Message, *sealed) {
 	return decoded, &sealed{origin: m, wire: wire}
 }
 
+// unchanged reports whether a message is what it was when it was sent.
+func (w *world) unchanged(s *sealed) bool {
+	size := s.origin.SizeVT()
+	if size != len(s.wire) {
+		return false
+	}
+	w.scratch = slices.Grow(w.scratch[:0], size)[:size]
+	_, err := s.origin.MarshalToSizedBufferVT(w.scratch)
+	return err == nil && bytes.Equal(w.scratch, s.wire)
+}
+
 func (w *world) arrive(e *event) {
 	from, to := int(e.b), int(e.a)
 	l := &w.links[from*len(w.nodes)+to]
 	l.flying--
 	if e.sealed != nil {
-		if again, err := e.sealed.origin.MarshalVT(); err != nil || !bytes.Equal(again, e.sealed.wire) {
+		if !w.unchanged(e.sealed) {
 			w.fail("member %d changed a %s that it had sent to member %d", from+1, e.message.Kind, to+1)
 			return
 		}

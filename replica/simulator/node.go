@@ -377,6 +377,10 @@ func (nd *node) synced(life uint32) {
 	done := nd.persist(nd.log.syncing)
 	nd.sync()
 	nd.release(done)
+	if len(nd.log.entries) == 0 { // then its memory is free for the next ones
+		clear(done)
+		nd.log.entries = done[:0]
+	}
 }
 
 // persist makes the first entries of the log durable.

@@ -15,6 +15,7 @@ import (
 type parted struct {
 	options   curp.Options
 	placement decide.Placement
+	zones     []int         // of the sites, where dedicated witnesses are kept apart by them; nil: each site is one
 	slots     int           // of a witness's life
 	spares    int           // nodes that may become members or witnesses
 	suspect   time.Duration // for how long who is not heard is taken for one that is
@@ -28,14 +29,14 @@ const Lose FaultKind = "lose" // a witness loses its disk; another one takes its
 
 // CURPFaultKinds lists the kinds of faults of worlds with masters and witnesses. Who is master, backup or witness changes by
 // what they lead to; clocks only drift, within the bound of leases.
-func CURPFaultKinds() []FaultKind { return append(FaultKinds(), Lose, Forget) }
+func CURPFaultKinds() []FaultKind { return append(FaultKinds(), Lose, Forget, Move, Ruin) }
 
 // CURPExperimentFaultKinds lists those of them that experiments have: members stay.
 func CURPExperimentFaultKinds() []FaultKind { return anywhere(CURPFaultKinds()) }
 
 // anywhere are the kinds that fit any world as they are drawn: the others need members that come and go.
 func anywhere(kinds []FaultKind) []FaultKind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return k == Change || k == Wipe || k == Forget })
+	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return k == Change || k == Wipe || k == Forget || k == Ruin })
 }
 
 // drawParted makes a schedule one of CURP. It draws from a stream of its own.
@@ -47,12 +48,16 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	p.options.SyncDelay = draw.between(time.Millisecond, retry)
 	p.options.Lease = draw.between(retry, 4*retry)
 	s.env.shards = max(s.env.shards, 1+draw.below(3))
-	p.placement = decide.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300)}
+	s.drawSites(seed, n, options)
+	p.placement = decide.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300) || options.dedicated}
 	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
 	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
 	s.env.parted = p
 	s.drawMembers(seed, n, options)
 	s.drawForParts(draw, n, options)
+	s.drawMoves(seed, n, options)
+	s.drawDedicated(seed, n, options)
+	s.drawRuin(seed, n, options)
 }
 
 // drawForParts has the faults of a schedule fit a world with witnesses, and adds those that only such a world has.
@@ -123,7 +128,9 @@ func (w *world) addWitnesses(v view.View) view.View {
 	if p.placement.Faults == 0 && p.placement.Alone > 0 {
 		w.took("curp.alone-by-choice")
 	}
-	v, err := decide.Place(v, founded, p.placed(v))
+	placement := p.placed(v)
+	placement.Domains = p.domains(view.View{Members: v.Members, Witnesses: founded}, w.env.network.Sites)
+	v, err := decide.Place(v, founded, placement)
 	if err != nil {
 		w.fail("%w", err)
 	}
@@ -199,6 +206,9 @@ const unsyncedSlack = 8
 // missingParts says which partition is not as it should be though the faults are over, or nothing.
 func (m *manager) missingParts() string {
 	record := &m.views[m.record]
+	if m.ruined && !m.rescued {
+		return "a lost quorum is not given up" + m.waiting()
+	}
 	if m.lost || m.change != nil || record.Joint() {
 		return "a change of members is still in progress" + m.waiting()
 	}
@@ -209,6 +219,9 @@ func (m *manager) missingParts() string {
 		case nd.held != m.record:
 			return nd.name() + " does not hold the last view"
 		}
+	}
+	if why := m.crowded(record.View); why != "" {
+		return why
 	}
 	placement := m.world.env.parted.placed(record.View)
 	faults := placement.Faults
@@ -227,6 +240,9 @@ func (m *manager) missingParts() string {
 		}
 		if len(p.Backups) != faults || len(p.Witnesses) < witnesses || len(p.Learners) > 0 {
 			return fmt.Sprintf("partition %d has backups %v, learners %v and witnesses %v, and should have %d and %d", i, p.Backups, p.Learners, p.Witnesses, faults, witnesses)
+		}
+		if home := m.astray(record.View, i); home != "" {
+			return fmt.Sprintf("the master %d of partition %d is not at %s, its home", p.Master, i, home)
 		}
 		for _, id := range p.Witnesses {
 			if !m.world.nodes[id-1].witness.serves(i, p.Term) {

@@ -21,6 +21,8 @@ const (
 	forChanges
 	forManager
 	forPartitions
+	forStale
+	forSessions
 )
 
 func newStream(seed, purpose, index uint64) stream {

@@ -23,7 +23,8 @@ const (
 	Broken    Class = "broken"    // the protocol did what the contract forbids, or stopped with a fault
 	Stuck     Class = "stuck"     // an operation did not finish though the faults were over
 	Unbounded Class = "unbounded" // operations are over, but the protocol never let go of its own work
-	Violation Class = "violation" // the history is not linearizable
+	Violation Class = "violation" // the history is not linearizable; of a regular protocol, not regular sequentially consistent
+	Stale     Class = "stale"     // a read that may be stale was older than its bound, or told of what was lost
 	Undecided Class = "undecided" // the check of the history took too long
 	Miscount  Class = "miscount"  // a counter or log does not hold each acknowledged rmw exactly once
 )
@@ -50,6 +51,8 @@ type Outcome struct {
 	Events     uint64
 	Elapsed    time.Duration // virtual
 	History    []history.Operation
+	Messages   []history.Message // that clients of a regular protocol sent each other
+	Fences     []history.Fence   // of theirs
 }
 
 // checkTimeout bounds the check of one schedule's history, in real time. It is far above what one takes, so
@@ -66,11 +69,11 @@ func (s Schedule) Run(start Start, count func(path string)) Outcome {
 func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, string) {
 	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
 	for _, plan := range s.Clients {
-		w.addClient(plan.Home, &list{plan.Operations}, s.abandon)
+		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
 	}
 	w.inject(s.Faults)
 	class, reason := w.live(s.Settle)
-	o := Outcome{Events: w.events, Elapsed: w.now, History: w.recorder.Operations()}
+	o := Outcome{Events: w.events, Elapsed: w.now, History: w.recorder.Operations(), Messages: w.messages, Fences: w.fences}
 	o.Operations = len(o.History)
 	for _, f := range w.faults {
 		if f.hit {
@@ -81,7 +84,7 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 		w.took("curp.hopeless")
 	}
 	if class == "" || class == Unbounded { // what clients saw tells more
-		if seen, why := judge(o.History, cmp.Or(s.check, checkTimeout)); seen != "" && !(w.hopeless && seen == Miscount) {
+		if seen, why := w.judge(w.manager.unspoilt(o.History), cmp.Or(s.check, checkTimeout)); seen != "" && !(w.hopeless && seen == Miscount) {
 			class, reason = seen, why
 		}
 	}
@@ -125,8 +128,9 @@ func (w *world) live(settle time.Duration) (Class, string) {
 	keys := w.keys()
 	for site := range w.serving {
 		var reads []Planned
-		for _, key := range append(keys, keys...) {
-			reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})
+		for i, key := range append(keys, keys...) {
+			op := register.Operation{Kind: register.Read, Key: key, Regular: w.env.regular && i < len(keys)}
+			reads = append(reads, Planned{w.now, op})
 		}
 		w.addClient(site, &list{reads}, 0)
 	}
@@ -193,20 +197,48 @@ func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
 	return p.Operation, p.At, true
 }
 
-// judge checks a history whose last reads follow everything else; patience bounds the check, in real time.
-func judge(operations []history.Operation, patience time.Duration) (Class, string) {
-	verdict := history.Check(withoutUnseen(operations), history.Options{Timeout: patience})
-	switch verdict.Outcome {
-	case history.Linearizable:
-	case history.Violation:
-		return Violation, verdict.Explanation
-	default:
-		return Undecided, fmt.Sprintf("the check ended with %q: %s", verdict.Outcome, verdict.Explanation)
+// judge checks what clients saw.
+func (w *world) judge(operations []history.Operation, patience time.Duration) (Class, string) {
+	if w.env.regular {
+		return judgeRegular(operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
+	}
+	return judge(operations, w.env.staleBound(), patience)
+}
+
+// judge checks a history whose last reads follow everything else; patience bounds each check, in real time.
+func judge(operations []history.Operation, bound, patience time.Duration) (Class, string) {
+	seen, options := withoutUnseen(operations), history.Options{Timeout: patience}
+	if class, why := judged(history.Check(seen, options), Violation); class != "" {
+		return class, why
+	}
+	if history.AnyStale(operations) {
+		if class, why := judged(history.CheckStale(seen, bound, options), Stale); class != "" {
+			return class, why
+		}
 	}
 	if wrong := recount(operations); wrong != "" {
 		return Miscount, wrong
 	}
 	return "", ""
+}
+
+// judged is what a verdict says, if a violation is one of that class.
+func judged(verdict history.Verdict, violation Class) (Class, string) {
+	switch verdict.Outcome {
+	case history.Linearizable:
+		return "", ""
+	case history.Violation:
+		return violation, verdict.Explanation
+	}
+	return Undecided, fmt.Sprintf("the check ended with %q: %s", verdict.Outcome, verdict.Explanation)
+}
+
+// staleBound is how old a read that may be stale can be.
+func (e *environment) staleBound() time.Duration {
+	if e.parted == nil {
+		return 0 // only masters have more than one answer
+	}
+	return e.parted.options.StaleBound()
 }
 
 // withoutUnseen leaves out the appends to logs whose outcome nobody knows and that no read shows. Had one taken effect
@@ -230,7 +262,7 @@ func withoutUnseen(operations []history.Operation) []history.Operation {
 func recount(operations []history.Operation) string {
 	last := map[string]register.Value{}
 	for _, o := range operations {
-		if o.Request.Kind == register.Read && o.Result.Status == register.OK {
+		if o.Request.Kind == register.Read && !o.Request.Stale && o.Result.Status == register.OK {
 			last[o.Request.Key] = o.Result.Value
 		}
 	}

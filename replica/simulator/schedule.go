@@ -28,6 +28,7 @@ type Schedule struct {
 type Plan struct {
 	Home       int // the position of its site
 	Operations []Planned
+	Asides     []Aside // of a regular protocol, by time
 }
 
 // Planned is an operation and the time before which it does not start.
@@ -42,19 +43,29 @@ type Options struct {
 	Faults  []FaultKind // kinds to draw from
 	// RMWs is how many of 1000 operations are read-modify-writes.
 	RMWs int
+	// Idempotent has updates be those that may be applied more than once, and no writes.
+	Idempotent bool
 	// Operations is the least number of operations of a schedule; the default is 100.
 	Operations int
+	// Stale is how many of 1000 reads may be stale. They are drawn from a stream of their own, and everything else is as without.
+	Stale int
 	// Shards per member; the default is 1.
 	Shards int
 	// Impatient members suspect a coordinator long before it could have answered: recoveries duel with it and
 	// with each other.
 	Impatient bool
 
+	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry what they
+	// depend on, fence, and tell each other things, and histories are checked for that. There is one shard: the barrier between shards is
+	// the runtime's.
+	Regular bool
 	// CURP has the world be one of masters and witnesses, with these options; a search's Start counts for nothing then.
 	CURP *curp.Options
 
-	wrong    managerMistakes
-	governor governorMistakes
+	wrong     managerMistakes
+	governor  governorMistakes
+	careless  sessionMistakes
+	dedicated bool // every world's witnesses have pods of their own, not only some worlds'
 }
 
 // Shares of read-modify-writes for Options.RMWs: of a protocol that has them, and of one that refuses them.
@@ -62,6 +73,9 @@ const (
 	ManyRMWs = 350
 	FewRMWs  = 20
 )
+
+// SomeStale is what Options.Stale is where reads that may be stale differ from others.
+const SomeStale = 250
 
 func (o Options) withDefaults() Options {
 	if len(o.Members) == 0 {
@@ -109,8 +123,13 @@ func Draw(seed uint64, options Options) Schedule {
 		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
 	}
 	script := newScript(draw, options.RMWs)
+	script.idempotent = options.Idempotent
 	if options.CURP != nil {
 		script.keys = 1 + newStream(seed, forPartitions, 1).below(8)
+	}
+	if options.Regular {
+		pace = script.contend(newStream(seed, forSessions, 1), pace)
+		s.Settle = time.Duration(each) * pace
 	}
 	for round := range each {
 		for i := range clients {
@@ -121,9 +140,9 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}
-	kinds := without(without(options.Faults, Change), Lose)
+	kinds := ofParts(without(options.Faults, Change))
 	if options.CURP != nil {
-		kinds = without(anywhere(kinds), Lose)
+		kinds = anywhere(kinds)
 	}
 	if len(kinds) > 0 {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
@@ -135,7 +154,23 @@ func Draw(seed uint64, options Options) Schedule {
 	if options.CURP != nil {
 		s.drawParted(seed, n, options)
 	}
+	s.drawStale(options.Stale)
+	if options.Regular {
+		s.drawSessions(options)
+	}
 	return s
+}
+
+// drawStale lets some of the reads be stale.
+func (s *Schedule) drawStale(perMille int) {
+	draw := newStream(s.Seed, forStale, 0)
+	for _, plan := range s.Clients {
+		for i := range plan.Operations {
+			if op := &plan.Operations[i].Operation; op.Kind == register.Read && draw.chance(perMille) {
+				op.Stale = true
+			}
+		}
+	}
 }
 
 // drawKinds picks a few kinds of faults, or all.
@@ -301,6 +336,8 @@ type script struct {
 	keys  int
 	count int
 	last  map[string]register.Value // of each key; never ranged over
+
+	idempotent bool // updates are those that may be applied more than once
 }
 
 func newScript(draw stream, rmws int) *script {
@@ -317,6 +354,9 @@ const (
 
 func (s *script) operation() register.Operation {
 	s.count++
+	if s.idempotent {
+		return s.repeatable()
+	}
 	prefix := mixedPrefix
 	if s.rmws >= 100 {
 		prefix = []string{mixedPrefix, mixedPrefix, mixedPrefix, counterPrefix, logPrefix}[s.draw.below(5)]

@@ -16,6 +16,7 @@ func Shrink(f *Failure) *Failure {
 	for {
 		before := s.size()
 		s.operations() // first: the check of a shorter history is faster
+		s.asides()
 		s.faults()
 		if s.size() == before || s.runs >= maxShrinkRuns {
 			return s.best
@@ -31,7 +32,7 @@ type shrinker struct {
 func (s *shrinker) size() int {
 	size := len(s.best.Schedule.Faults)
 	for _, p := range s.best.Schedule.Clients {
-		size += len(p.Operations)
+		size += len(p.Operations) + len(p.Asides)
 	}
 	return size
 }
@@ -65,6 +66,18 @@ func (s *shrinker) operations() {
 			candidate.Clients = slices.Clone(candidate.Clients)
 			c := &candidate.Clients[i]
 			c.Operations = slices.Delete(slices.Clone(c.Operations), from, to)
+			return s.try(candidate)
+		})
+	}
+}
+
+func (s *shrinker) asides() {
+	for i := range s.best.Schedule.Clients {
+		reduce(func() int { return len(s.best.Schedule.Clients[i].Asides) }, func(from, to int) bool {
+			candidate := s.best.Schedule
+			candidate.Clients = slices.Clone(candidate.Clients)
+			c := &candidate.Clients[i]
+			c.Asides = slices.Delete(slices.Clone(c.Asides), from, to)
 			return s.try(candidate)
 		})
 	}

@@ -20,6 +20,7 @@ func toyFaults() []FaultKind {
 func toyOptions() Options { return Options{Faults: toyFaults(), RMWs: ManyRMWs} }
 
 func TestToySurvives(t *testing.T) {
+	t.Parallel()
 	seeds := 300
 	if testing.Short() {
 		seeds = 50
@@ -37,6 +38,7 @@ func TestToySurvives(t *testing.T) {
 }
 
 func TestMistakesOfToyAreFound(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		wrong toyMistakes
@@ -81,6 +83,7 @@ func bytesOf(t *testing.T, operations []history.Operation) []byte {
 }
 
 func TestSeedReplays(t *testing.T) {
+	t.Parallel()
 	const golden = "721f3ad616045170143d2d1ad5d8757b6bbc41842f17ff8a77dc9ec1ae3eb5d0"
 	hash := sha256.New()
 	for seed := range uint64(10) {
@@ -100,6 +103,7 @@ func TestSeedReplays(t *testing.T) {
 }
 
 func TestShrinkAndExplain(t *testing.T) {
+	t.Parallel()
 	f := Find(startToy(toyMistakes{answerEarly: true}), toyOptions(), 100)
 	if f == nil {
 		t.Fatal("no failure to shrink")

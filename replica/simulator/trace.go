@@ -97,7 +97,11 @@ func (t *trace) dropped(from, to int, m *peerv1.Message, why string) {
 
 func (t *trace) invoked(c *client) {
 	if t != nil {
-		t.line(-1, -1, "%s at %d: %s", c.name, c.home+1, operationText(c.operation))
+		after := ""
+		if c.operation.Kind != register.Fence {
+			after = afterText(c.operation.After)
+		}
+		t.line(-1, -1, "%s at %d: %s%s", c.name, c.home+1, operationText(c.operation), after)
 	}
 }
 
@@ -116,6 +120,9 @@ func (t *trace) returned(c *client, r register.Result) {
 // brief is a message in a few words: kind, operation, key, carstamp, value, instance.
 func brief(m *peerv1.Message) string {
 	words := []string{m.Kind.String()}
+	if m.Gus != nil {
+		words[0] = m.Gus.Kind.String()
+	}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if m.Op != 0 {
 		add("op %d", m.Op&0xffff_ffff)
@@ -131,6 +138,12 @@ func brief(m *peerv1.Message) string {
 	}
 	if m.Same {
 		add("same")
+	}
+	if g := m.Gus; g != nil && g.Origin != m.Timestamp {
+		add("once %d", g.Origin)
+	}
+	if g := m.Gus; g != nil && g.Round > 1 {
+		add("round %d", g.Round)
 	}
 	if in := m.Instance; in != nil {
 		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(), in.Ballot, in.Status)
@@ -166,12 +179,37 @@ func operationText(o register.Operation) string {
 		}
 		return fmt.Sprintf("%s %q (%s)", o.Call.Function, o.Key, strings.Join(args, ", "))
 	}
+	if o.Kind == register.Fence {
+		return "fence" + afterText(o.After)
+	}
+	if o.Stale {
+		return fmt.Sprintf("stale read %q", o.Key)
+	}
+	if o.Regular {
+		return fmt.Sprintf("regular read %q", o.Key)
+	}
 	return fmt.Sprintf("%s %q", o.Kind, o.Key)
+}
+
+// afterText is what an operation comes after.
+func afterText(after []register.Dependency) string {
+	var texts []string
+	for _, d := range after {
+		texts = append(texts, fmt.Sprintf("%q at %v", d.Key, d.Carstamp))
+	}
+	if texts == nil {
+		return ""
+	}
+	return " after " + strings.Join(texts, ", ")
 }
 
 func resultText(r register.Result) string {
 	if r.Status == register.OK {
-		return fmt.Sprintf("%s at %v", valueText(r.Value), r.Carstamp)
+		depends := ""
+		if r.Depends {
+			depends = ", depends"
+		}
+		return fmt.Sprintf("%s at %v%s", valueText(r.Value), r.Carstamp, depends)
 	}
 	return fmt.Sprintf("%s (%s)", r.Status, r.Message)
 }

@@ -41,7 +41,7 @@ func briefCURP(m *peerv1.Message, add func(format string, args ...any)) {
 	for _, flag := range []struct {
 		name string
 		set  bool
-	}{{"sync", c.Sync}, {"synced", c.Synced}, {"waited", c.Waited}, {"refused", c.Refused}, {"lacking", c.Lacking}, {"done", c.Done}} {
+	}{{"sync", c.Sync}, {"synced", c.Synced}, {"waited", c.Waited}, {"refused", c.Refused}, {"lacking", c.Lacking}, {"done", c.Done}, {"may be stale", c.Stale}} {
 		if flag.set {
 			add(flag.name)
 		}
@@ -53,7 +53,7 @@ func briefCURP(m *peerv1.Message, add func(format string, args ...any)) {
 		add("last %d commit %d", c.Last, c.Commit)
 	}
 	if c.Asked+c.Granted+c.Wanted+c.Delegated != 0 {
-		add("lease asked %d granted %d wanted %d delegated %d", c.Asked, c.Granted, c.Wanted, c.Delegated)
+		add("lease asked %d granted %d wanted %d delegated %d behind %d", c.Asked, c.Granted, c.Wanted, c.Delegated, c.Behind)
 	}
 	if n := len(c.Records); n > 0 {
 		add("%d records", n)

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"slices"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
@@ -17,8 +18,10 @@ type witness struct {
 	core    *core.Witness
 	log     [][]byte // what is durable
 	waiting []answers
-	syncing int // how many of waiting, from the first, the fsync in flight covers
-	held    int // the most requests that a life held
+	syncing int           // how many of waiting, from the first, the fsync in flight covers
+	held    int           // the most requests that a life held
+	away    time.Duration // until when, if a fault took it away for long
+	follows view.MemberID // the one in whose place it came since that was away or lost, or 0
 }
 
 // answers are records of a witness's log, and what leaves once they are durable.
@@ -45,6 +48,7 @@ func (x *witness) start() {
 		return
 	}
 	x.core = made
+	x.returns()
 	if x.node.draw.chance(300) { // its log is written anew
 		x.log = nil
 		for record := range made.Snapshot() {
@@ -155,9 +159,23 @@ func (x *witness) spareable() bool {
 	if slices.ContainsFunc(v.Members, func(m view.Member) bool { return w.nodes[m.ID-1].lost }) {
 		return false // it may be a master's last witness
 	}
+	if !x.spareableIn(v) {
+		return false
+	}
+	return !slices.ContainsFunc(w.nodes, func(nd *node) bool { // a view that the record does not know, and may yet be rebuilt as
+		if nd.held == none || nd.held == w.manager.record {
+			return false
+		}
+		later := &w.manager.views[nd.held]
+		return later.Epoch >= v.Epoch && !x.spareableIn(later)
+	})
+}
+
+// spareableIn reports whether every partition of a view can do without what a witness has on disk.
+func (x *witness) spareableIn(v *made) bool {
 	others := func(all []view.MemberID) bool {
 		return slices.ContainsFunc(all, func(id view.MemberID) bool {
-			return id != x.node.config.Self && w.nodes[id-1].witness.intact(v)
+			return id != x.node.config.Self && x.node.world.nodes[id-1].witness.intact(v)
 		})
 	}
 	for _, p := range v.Partitions {
@@ -196,6 +214,13 @@ func (f *fault) stopBeside(w *world, nd *node) {
 func (f *fault) loseDisk(w *world) {
 	for _, nd := range w.nodes {
 		if nd.witness == nil || nd.site != f.Node || !nd.born || !nd.witness.spareable() {
+			continue
+		}
+		if f.Alive {
+			if !nd.down && nd.witness.beside == 0 {
+				f.leave(w, nd)
+				return
+			}
 			continue
 		}
 		f.hit = f.hit || w.busy > 0

@@ -47,6 +47,9 @@ type environment struct {
 	deadline  time.Duration // what clients give the protocol; 0: none
 	shuffled  bool          // each process has a random opinion of which members are near
 	skewed    bool          // clocks of nodes start at different readings and drift
+	named     bool          // clients give their writes IDs too, and repeat them as they do rmws
+	regular   bool          // clients are sessions of a regular protocol
+	careless  sessionMistakes
 	wrong     managerMistakes
 	parted    *parted // what there is in a world with masters; nil: there are none
 }
@@ -82,10 +85,14 @@ type world struct {
 	answers  []answer
 	free     []uint32 // of answers
 	recorder *history.Recorder
+	tellings []telling // that were sent
+	messages []history.Message
+	fences   []history.Fence
 	trace    *trace                  // nil: no diagram wanted
 	decided  map[instanceName]string // never ranged over; what each instance was first committed with
 	hopeless bool                    // a part of the keys was lost, by more losses than there may be at once: nothing is read at the end
 	err      error                   // the first thing that must not happen
+	scratch  []byte                  // of unchanged
 }
 
 // newWorld makes a world and starts its members; spares are how many members may join.
@@ -215,6 +222,8 @@ func (w *world) handle(e *event) {
 		}
 	case order:
 		w.obey(e)
+	case told:
+		w.clients[e.b].told(w.tellings[e.aux])
 	}
 }
 

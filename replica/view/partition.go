@@ -29,6 +29,9 @@ type Partition struct {
 	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
 	// and those of masters that may have crashed while they recovered. The last has the highest term.
 	Formers []Former `json:",omitempty"`
+	// Empty says that the partition begins again without anything in this term: what it held was lost and given up. Whatever
+	// disks of its members have of earlier terms counts for nothing.
+	Empty bool `json:",omitempty"`
 }
 
 // Former is an earlier configuration of a partition.
@@ -118,6 +121,9 @@ func (v View) validatePartition(p Partition) error {
 		case w.Beside == p.Master:
 			return fmt.Errorf("witness %d is beside the master %d and would be lost with it", id, p.Master)
 		}
+	}
+	if p.Empty && len(p.Formers) > 0 {
+		return fmt.Errorf("it begins empty, and recovers from %d terms", len(p.Formers))
 	}
 	last := uint64(0)
 	for _, f := range p.Formers {

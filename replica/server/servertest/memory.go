@@ -2,6 +2,8 @@
 package servertest
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -17,6 +19,9 @@ type Memory struct {
 	Shuffle bool
 	// NoRMW makes rmws Unsupported, as under ABD.
 	NoRMW bool
+	// Regular makes it one whose regular reads all say that a quorum may not hold what they read, and which takes operations that come
+	// after such reads, as under GryffRSC. They get no older values for that: a test looks at what is submitted.
+	Regular bool
 	// Intercept, if set, sees each operation first and may answer it instead: take effect says whether
 	// the operation takes effect all the same. It must be safe for concurrent use.
 	Intercept func(op register.Operation) (result register.Result, effect, intercepted bool)
@@ -88,10 +93,16 @@ func (m *Memory) execute(op register.Operation) register.Result {
 	if m.Limits == (register.Limits{}) {
 		m.Limits = register.DefaultLimits()
 	}
+	if err := m.checkAfter(op.After); err != nil {
+		return register.Result{Status: register.Invalid, Message: err.Error()}
+	}
 	now := m.values[op.Key]
 	switch op.Kind {
+	case register.Fence:
+		return register.Result{Status: register.OK, RoundTrips: min(len(op.After), 1)}
 	case register.Read:
-		return register.Result{Status: register.OK, Value: now.Value, Carstamp: now.Carstamp, RoundTrips: 1, Fast: true}
+		return register.Result{Status: register.OK, Value: now.Value, Carstamp: now.Carstamp, RoundTrips: 1, Fast: true,
+			Depends: m.Regular && op.Regular && !now.Carstamp.IsZero()}
 	case register.Write:
 		next := register.Carstamp{Timestamp: now.Carstamp.Timestamp + 1, Writer: 1}
 		m.values[op.Key] = register.Versioned{Carstamp: next, Value: op.Value}
@@ -126,6 +137,22 @@ func (m *Memory) execute(op register.Operation) register.Result {
 		m.executed[id] = result
 	}
 	return result
+}
+
+// checkAfter refuses what a replica refuses of what an operation comes after.
+func (m *Memory) checkAfter(after []register.Dependency) error {
+	switch n := len(after); {
+	case n > 0 && !m.Regular:
+		return errors.New("after is set, and this store is linearizable")
+	case n > register.MaxDependencies:
+		return fmt.Errorf("after has %d dependencies, over %d", n, register.MaxDependencies)
+	}
+	for i := range after {
+		if err := after[i].Check(m.Limits); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // LoseWrites is an Intercept of a store that acknowledges every write, and carries out none.

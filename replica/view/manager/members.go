@@ -81,11 +81,14 @@ func (s *Snapshot) coming() (come []view.Witness) {
 	return come
 }
 
-// going are the witnesses that are lost, that nobody needs, and in whose place there is another one. One that is paired with a
+// going are the witnesses that nobody needs, and that retire, or are lost with another one in their place. One that is paired with a
 // member goes with that.
 func (s *Snapshot) going() []view.MemberID {
 	return slices.DeleteFunc(Idle(s.View), func(id view.MemberID) bool {
 		w, _ := s.View.Witness(id)
+		if w.Beside == 0 && slices.Contains(s.Retiring, id) {
+			return false
+		}
 		return !s.lost(id) || w.ID == WitnessOf(w.Beside) || !slices.ContainsFunc(s.View.Witnesses, func(o view.Witness) bool {
 			return o.ID > id && o.Beside == w.Beside && o.Site == w.Site
 		})

@@ -72,6 +72,9 @@ type Snapshot struct {
 	// Drained are members that are about to be stopped: what they are master of is handed over, and they get nothing
 	// new. Members that leave a joint view are drained, without being named here.
 	Drained []view.MemberID
+	// Retiring are witnesses with pods of their own that are to leave: others take their places, and they go once no partition
+	// needs them.
+	Retiring []view.MemberID
 	// Named are witnesses that wait on empty disks, beside members that the view has or that join, as they would be entered:
 	// with ID, site, address, disk and the member. Those that the view has already count for nothing.
 	Named []view.Witness
@@ -134,7 +137,7 @@ func (s *Snapshot) drained(id view.MemberID) bool {
 	if w, known := s.View.Witness(id); known {
 		i = s.View.Index(w.Beside)
 	}
-	return slices.Contains(s.Drained, id) || i >= 0 && s.departs(s.View.Members[i])
+	return slices.Contains(s.Drained, id) || slices.Contains(s.Retiring, id) || i >= 0 && s.departs(s.View.Members[i])
 }
 
 // departs reports whether a member of a joint view will not be in the plain one that follows.

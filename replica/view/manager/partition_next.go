@@ -117,18 +117,9 @@ func (m *mover) step() {
 	}
 }
 
-// failOver has a backup take the place of the master: one that was a backup, or the master, in all terms that are not
-// recovered, since it has all that was synced in them. Of several, the one with the longest log.
+// failOver has a backup take the place of the master.
 func (m *mover) failOver() {
-	var best view.MemberID
-	for _, id := range m.p.Backups {
-		if m.gone(id) || !m.s.Alive(id) || !m.knewAll(id) {
-			continue
-		}
-		if best == 0 || cmp.Or(leaving(m.s, id)-leaving(m.s, best), cmp.Compare(m.s.part(best, m.i).Length, m.s.part(id, m.i).Length)) < 0 {
-			best = id
-		}
-	}
+	best := m.heir()
 	lost := "is not heard by a quorum of members"
 	if m.s.lost(m.p.Master) || m.s.part(m.p.Master, m.i).Lost {
 		lost = "has lost its disk"
@@ -139,6 +130,42 @@ func (m *mover) failOver() {
 		return
 	}
 	m.reform(best, m.p.Backups, "its master %d %s; member %d takes its place", m.p.Master, lost, best)
+}
+
+// heir is the backup that can take the place of the master: one that was a backup, or the master, in all terms that are not
+// recovered, since it has all that was synced in them. Of several, the one with the longest log. Zero: none.
+func (m *mover) heir() (best view.MemberID) {
+	for _, id := range m.p.Backups {
+		if m.gone(id) || !m.s.Alive(id) || !m.knewAll(id) {
+			continue
+		}
+		if best == 0 || cmp.Or(leaving(m.s, id)-leaving(m.s, best), cmp.Compare(m.s.part(best, m.i).Length, m.s.part(id, m.i).Length)) < 0 {
+			best = id
+		}
+	}
+	return best
+}
+
+// yield has a backup take the place of a master that is heard, but cut off from all of its backups, if the backup hears more
+// members: the master would have to go on alone, and links that break one after the other would leave nobody else to recover from.
+func (m *mover) yield() {
+	if slices.ContainsFunc(m.p.Backups, func(id view.MemberID) bool { return !m.gone(id) && !m.cut(m.p.Master, id) }) {
+		return
+	}
+	if best := m.heir(); best != 0 && m.reach(best) > m.reach(m.p.Master) {
+		m.reform(best, m.p.Backups, "its master %d is cut off from its backups %v; member %d, which hears more members, takes its place",
+			m.p.Master, m.p.Backups, best)
+	}
+}
+
+// reach is how many members could be backups of a master.
+func (m *mover) reach(master view.MemberID) (count int) {
+	for _, member := range m.view.Members {
+		if m.s.Alive(member.ID) && !m.cut(master, member.ID) {
+			count++
+		}
+	}
+	return count
 }
 
 // oldest is the first term that is not recovered.
@@ -185,6 +212,9 @@ func (m *mover) recover() {
 		m.move(next, "its master %d has recovered term %d", next.Master, next.Term)
 		return
 	}
+	if m.yield(); m.moved {
+		return
+	}
 	if i := slices.IndexFunc(m.p.Backups, func(id view.MemberID) bool { return m.gone(id) || m.cut(m.p.Master, id) }); i >= 0 {
 		m.reform(m.p.Master, m.p.Backups, "its backup %d was lost, or is cut off from it, while member %d recovers it", m.p.Backups[i], m.p.Master)
 		return
@@ -196,6 +226,9 @@ func (m *mover) recover() {
 // have caught up become backups, and then the master is changed if another one is wanted. The master goes on in its
 // new term, once it has synced all that it had.
 func (m *mover) tend() {
+	if m.yield(); m.moved {
+		return
+	}
 	faults := m.s.Placement.Faults
 	want, target := faults, m.target()
 	if target != 0 {
@@ -243,6 +276,9 @@ func (m *mover) tend() {
 		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners))...)
 	}
 	next.Witnesses = m.keepWitnesses(next, m.placement.witnesses(len(next.Backups)))
+	if slices.Contains(next.Backups, target) {
+		next.Witnesses = nil // it hands over next: what completes until then is to be held by all backups
+	}
 	switch {
 	case !slices.Equal(next.Backups, m.p.Backups):
 		m.move(next, "its backups %v become %v, learners %v", m.p.Backups, next.Backups, next.Learners)
@@ -250,7 +286,7 @@ func (m *mover) tend() {
 		m.move(next, "its learners %v become %v", m.p.Learners, next.Learners)
 	case !slices.Equal(next.Witnesses, m.p.Witnesses):
 		m.move(next, "its witnesses %v become %v", m.p.Witnesses, next.Witnesses)
-	case target != 0 && slices.Contains(m.p.Backups, target):
+	case slices.Contains(m.p.Backups, target):
 		m.handOver(target)
 	case len(m.p.Learners) > 0:
 		m.wait("members %v are fetching its state", m.p.Learners)
@@ -265,7 +301,7 @@ func (m *mover) tend() {
 func (m *mover) keepWitnesses(next view.Partition, wanted int) []view.MemberID {
 	kept := slices.DeleteFunc(slices.Clone(m.p.Witnesses), m.gone)
 	if len(kept) == wanted && !slices.ContainsFunc(kept, m.s.drained) {
-		return kept
+		return m.spread(next, kept)
 	}
 	next.Witnesses = kept // whom to prefer
 	if picked := m.witnesses(next, wanted); len(picked) >= min(wanted, len(kept)) {
@@ -311,8 +347,9 @@ func (m *mover) target() view.MemberID {
 	return best
 }
 
-// handOver makes a backup the master. It recovers as after a crash, since the master may complete operations until it
-// hears of it. The former master executed some that its backups don't have, so it is no backup of the new term.
+// handOver makes a backup the master. The term has no witnesses, so all that completes until the master hears of it is held by all
+// backups: the new one replays nothing, and one loss at this time is no more than at any other. The former master executed some that its
+// backups don't have, so it is no backup of the new term.
 func (m *mover) handOver(target view.MemberID) {
 	backups := slices.Clone(m.p.Backups)
 	slices.SortStableFunc(backups, func(a, b view.MemberID) int { // rather one that leaves soon than one too few

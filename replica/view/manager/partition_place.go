@@ -118,6 +118,28 @@ func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 	})
 }
 
+// spread are as many witnesses as a partition has, of which fewer would be lost with its master, with each other or with its
+// backups, where witnesses are dedicated; those that it has if there are none. They clash after others had to stand in for who was
+// lost, and is there again.
+func (c *chooser) spread(p view.Partition, has []view.MemberID) []view.MemberID {
+	if !c.placement.Dedicated {
+		return has
+	}
+	p.Witnesses = has // whom to prefer
+	if better := c.witnesses(p, len(has)); len(better) == len(has) && c.shared(p, better) < c.shared(p, has) {
+		return better
+	}
+	return has
+}
+
+// shared counts the clashes of a partition's witnesses.
+func (c *chooser) shared(p view.Partition, witnesses []view.MemberID) (count int) {
+	for i, id := range witnesses {
+		count += 2*c.clashes(id, p.Master, witnesses[:i]) + min(1, c.clashes(id, 0, p.Backups))
+	}
+	return count
+}
+
 // clashes counts who would be lost together with a member or a witness; the master counts more than all others.
 func (c *chooser) clashes(id, master view.MemberID, others []view.MemberID) (count int) {
 	domain := c.placement.domain(c.view, id)

@@ -72,6 +72,13 @@ func (s *Snapshot) told(id view.MemberID, change func(*MemberReport)) {
 	}
 }
 
+// deafen has a member say that it does not hear another one.
+func (s *Snapshot) deafen(member, other view.MemberID) {
+	s.told(member, func(r *MemberReport) {
+		r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == other })
+	})
+}
+
 func recovered(partition int) func(*MemberReport) {
 	return func(r *MemberReport) { r.Partitions[partition].Recovered = true }
 }
@@ -256,7 +263,7 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 		{"one of three does not hear the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.Members[1].Hears = s.Members[1].Hears[1:]
 		}, ""},
-		{"a member is drained", 3, 1, []string{"2: 1 [2] +[3] w[5] <1", "2: 1 [2] +[3] w[5]", "4: 1 [2 3] w[5] <2", "4: 1 [2 3] w[5]", "6: 2 [3] w[6] <4", "6: 2 [3] w[6]", ""},
+		{"a member is drained", 3, 1, []string{"2: 1 [2] +[3] w[] <1", "2: 1 [2] +[3] w[]", "4: 1 [2 3] w[] <2", "4: 1 [2 3] w[]", "6: 2 [3] w[6] <4", "6: 2 [3] w[6]", ""},
 			func(step int, s *Snapshot, dead *[]view.MemberID) {
 				s.Drained = []view.MemberID{1}
 				s.told(1, recovered(0))
@@ -268,17 +275,28 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 		{"the master and its backup do not hear each other", 3, 1, []string{"2: 1 [] +[3] w[] <1", "2: 1 [] +[3] w[]", "4: 1 [3] w[6] <2", "4: 1 [3] w[6]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.told(1, recovered(0))
 			s.told(1, caughtUp(0, 3))
-			s.told(1, func(r *MemberReport) {
-				r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == 2 })
-			})
-			s.told(2, func(r *MemberReport) {
-				r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == 1 })
-			})
+			s.deafen(1, 2)
+			s.deafen(2, 1)
+		}, ""},
+		{"a master is being cut off, its backups first", 5, 2, []string{"2: 2 [3] +[4] w[8] <1", "2: 2 [3] +[4] w[8]", "4: 2 [3 4] w[8 9] <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			for _, backup := range []view.MemberID{2, 3} {
+				s.deafen(1, backup)
+				s.deafen(backup, 1)
+			}
+			s.told(2, recovered(0))
+			s.told(2, caughtUp(0, 4))
+		}, ""},
+		{"a master that recovers is being cut off", 5, 2, []string{"2: 2 [3] +[4] w[8] <1", "3: 3 [] +[4 5] w[] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = []view.MemberID{1}
+			if step == 1 {
+				s.deafen(2, 3)
+				s.deafen(2, 4)
+				s.deafen(3, 2)
+				s.deafen(4, 2)
+			}
 		}, ""},
 		{"only the master says that it does not hear its backup", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.told(1, func(r *MemberReport) {
-				r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(id view.MemberID) bool { return id == 2 })
-			})
+			s.deafen(1, 2)
 		}, ""},
 		{"the view is not held", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1}
@@ -337,7 +355,7 @@ func TestAPartitionGoesHome(t *testing.T) {
 			got = append(got, text(v.Partitions[0]))
 		}
 	}
-	want := []string{"2: 2 [3] +[1] w[6] <1", "2: 2 [3] +[1] w[6]", "4: 2 [3 1] w[6] <2", "4: 2 [3 1] w[6]", "6: 1 [3] w[6] <4", "6: 1 [3] w[6]"}
+	want := []string{"2: 2 [3] +[1] w[6] <1", "2: 2 [3] +[1] w[6]", "4: 2 [3 1] w[] <2", "4: 2 [3 1] w[]", "6: 1 [3] w[6] <4", "6: 1 [3] w[6]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

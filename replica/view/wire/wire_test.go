@@ -26,6 +26,10 @@ func TestRoundTrip(t *testing.T) {
 	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v became %+v", want, got)
 	}
+	want.Partitions = append(want.Partitions, view.Partition{Term: 3, Master: 4, Empty: true})
+	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v became %+v", want, got)
+	}
 	want.Issued = 0 // stands for the highest
 	if got := FromProto(ToProto(want)); got.Digest() != want.Digest() {
 		t.Errorf("%+v became %+v", want, got)

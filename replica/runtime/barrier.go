@@ -1,0 +1,232 @@
+package runtime
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// barrier is an operation that waits until other shards than its own have what its session read there: each shard is a service of its own,
+// which orders its operations for itself, so there is a fence between them (Helt et al., Regular Sequential Serializability and Regular
+// Sequential Consistency, section 4.1). A fence of a client is one that ends then. What waits has had no effect.
+type barrier struct {
+	replica *Replica
+	request request // as submitted
+	home    *shard  // which has room for it; nil: it is a fence
+
+	mutex   sync.Mutex
+	waiting int  // for fences
+	over    bool // it went on, or ended, or another replica has it
+	trips   int  // round trips of the longest fence
+}
+
+// dependencies are those of one shard.
+type dependencies struct {
+	shard int
+	after []register.Dependency
+}
+
+// byShard sorts what an operation comes after by shard, in the order in which it names them.
+func byShard(after []register.Dependency, shards int) (all []dependencies) {
+next:
+	for _, d := range after {
+		at := Shard(d.Key, shards)
+		for i := range all {
+			if all[i].shard == at {
+				all[i].after = append(all[i].after, d)
+				continue next
+			}
+		}
+		all = append(all, dependencies{at, []register.Dependency{d}})
+	}
+	return all
+}
+
+// submitAfter is Submit of a fence, or of an operation that comes after others.
+func (r *Replica) submitAfter(q request) bool {
+	home := r.home(&q.operation)
+	switch {
+	case home == nil && len(q.operation.After) == 0:
+		go r.answer(&q.flight, register.Result{Status: register.OK, Fast: true})
+		return true
+	case home != nil && !r.spans(&q.operation):
+		return home.submit(q)
+	}
+	all := byShard(q.operation.After, len(r.shards))
+	b := &barrier{replica: r, request: q, home: home}
+	for _, d := range all {
+		if home == nil || d.shard != home.number {
+			b.waiting++
+		}
+	}
+	if home != nil {
+		if full, stopped := home.reserve(); full || stopped {
+			return home.refuse(&q.flight, stopped)
+		}
+	}
+	if !r.keepBarrier(b) {
+		b.giveBack()
+		failed := r.failed()
+		if failed {
+			go q.flight.done(stopping)
+		}
+		return failed
+	}
+	r.metrics.barriers.Inc()
+	for _, d := range all {
+		if home != nil && d.shard == home.number {
+			continue
+		}
+		s := r.shards[d.shard]
+		fence := request{
+			operation: register.Operation{Kind: register.Fence, After: d.after},
+			flight: flight{
+				begun: q.flight.begun, deadline: q.flight.deadline, kind: register.Fence, part: true,
+				done: func(result register.Result) { b.fenced(s.number, result) },
+			},
+		}
+		full, stopped := s.queue(true, fence)
+		switch {
+		case stopped && r.carrying.Load(): // the barrier as a whole goes over
+		case stopped:
+			go b.fenced(s.number, stopping)
+		case full:
+			go b.fenced(s.number, tooMany)
+		}
+	}
+	return true
+}
+
+// spans reports whether an operation has to wait for other shards.
+func (r *Replica) spans(op *register.Operation) bool {
+	for i := range op.After {
+		if Shard(op.After[i].Key, len(r.shards)) != Shard(op.Key, len(r.shards)) {
+			return true
+		}
+	}
+	return false
+}
+
+// home is the shard of an operation; a fence has none.
+func (r *Replica) home(op *register.Operation) *shard {
+	if op.Kind == register.Fence {
+		return nil
+	}
+	return r.shards[Shard(op.Key, len(r.shards))]
+}
+
+// fenced goes on when the last fence is done, and ends the operation with the first that fails.
+func (b *barrier) fenced(at int, result register.Result) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.waiting--
+	b.trips = max(b.trips, result.RoundTrips)
+	switch {
+	case b.over:
+	case result.Status != register.OK:
+		b.end(register.Result{Status: register.Unavailable, Message: fmt.Sprintf(
+			"what the session read before could not be fenced in shard %d, and it was not begun: %s", at, result.Message)})
+	case b.waiting > 0:
+	case b.home == nil:
+		b.end(register.Result{Status: register.OK, RoundTrips: b.trips})
+	default:
+		b.goOn()
+	}
+}
+
+// end answers the operation, of which no shard has heard.
+func (b *barrier) end(result register.Result) {
+	b.over = true
+	b.giveBack()
+	b.replica.forgetBarrier(b)
+	b.replica.answer(&b.request.flight, result)
+}
+
+// goOn hands the operation to its shard, with what is left of the dependencies.
+func (b *barrier) goOn() {
+	q := b.request
+	q.operation.After = nil
+	for _, d := range byShard(b.request.operation.After, len(b.replica.shards)) {
+		if d.shard == b.home.number {
+			q.operation.After = d.after
+		}
+	}
+	q.flight.waited += b.trips
+	switch {
+	case b.home.redeem(q):
+		b.over = true
+		b.replica.forgetBarrier(b)
+	case b.replica.carrying.Load(): // the barrier as a whole goes over
+	default:
+		b.end(stopping)
+	}
+}
+
+func (b *barrier) giveBack() {
+	if b.home != nil {
+		b.home.giveBack()
+	}
+}
+
+// keepBarrier notes what goes over to the next replica. It is false if that was done already.
+func (r *Replica) keepBarrier(b *barrier) bool {
+	r.waiting.mutex.Lock()
+	defer r.waiting.mutex.Unlock()
+	if r.waiting.taken {
+		return false
+	}
+	if r.waiting.barriers == nil {
+		r.waiting.barriers = map[*barrier]bool{}
+	}
+	r.waiting.barriers[b] = true
+	return true
+}
+
+func (r *Replica) forgetBarrier(b *barrier) {
+	r.waiting.mutex.Lock()
+	defer r.waiting.mutex.Unlock()
+	delete(r.waiting.barriers, b)
+}
+
+// waiting are the barriers of a replica.
+type waiting struct {
+	mutex    sync.Mutex
+	barriers map[*barrier]bool
+	taken    bool // by Carry: there are no more
+}
+
+// carryBarriers takes what waits for fences. It begins again at the next replica.
+func (r *Replica) carryBarriers() (all []*Carried) {
+	r.waiting.mutex.Lock()
+	barriers := r.waiting.barriers
+	r.waiting.barriers, r.waiting.taken = nil, true
+	r.waiting.mutex.Unlock()
+	for b := range barriers {
+		b.mutex.Lock()
+		if !b.over {
+			b.over = true
+			all = append(all, r.carried(b.request))
+		}
+		b.mutex.Unlock()
+	}
+	return all
+}
+
+// answer ends an operation that is in no shard.
+func (r *Replica) answer(f *flight, result register.Result) {
+	r.metrics.finished(f.kind, &result, r.clock().Sub(f.begun))
+	f.done(result)
+}
+
+// carried is an operation on its way to the next replica.
+func (r *Replica) carried(q request) *Carried {
+	at := func(t protocol.Instant) time.Time { return r.start.Add(time.Duration(t)) }
+	c := &Carried{operation: q.operation, resume: q.resume, begun: at(q.flight.begun), waited: q.flight.waited, done: q.flight.done}
+	if q.flight.deadline != 0 {
+		c.deadline = at(q.flight.deadline)
+	}
+	return c.watched()
+}

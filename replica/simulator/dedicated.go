@@ -1,0 +1,171 @@
+package simulator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// dedicatedPaths are what happens to witnesses that have pods of their own.
+func dedicatedPaths() []string {
+	return []string{"curp.away", "curp.succeeded", "curp.succeeded.meanwhile", "curp.returned", "curp.zones"}
+}
+
+// drawDedicated adds to a schedule of a world with dedicated witnesses what only they have: witnesses that are away for so long that
+// others take their places, and are there again then, with what they saved; and zones with more than one site. It draws from a stream of
+// its own.
+func (s *Schedule) drawDedicated(seed uint64, n int, options Options) {
+	p := s.env.parted
+	if !p.placement.Dedicated {
+		return
+	}
+	draw, retry := newStream(seed, forPartitions, 6), s.env.retry
+	if draw.chance(250) {
+		for range n {
+			p.zones = append(p.zones, draw.below(n))
+		}
+	}
+	if !slices.Contains(options.Faults, Lose) {
+		return
+	}
+	for range draw.below(4) {
+		s.Faults = append(s.Faults, Fault{
+			Kind: Lose, Alive: true, Node: draw.below(n), At: draw.between(s.Settle/20, s.Settle*8/10), For: draw.between(2*retry, 24*retry),
+		})
+		p.spares++
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// domains are what is lost as one where sites share zones, by the members and witnesses of a view; nil where sites are lost alone.
+func (p *parted) domains(v view.View, sites []string) map[view.MemberID]string {
+	if p.zones == nil {
+		return nil
+	}
+	all := map[view.MemberID]string{}
+	zone := func(site string) string { return fmt.Sprint("zone ", p.zones[slices.Index(sites, site)]) }
+	for _, m := range v.Members {
+		all[m.ID] = zone(m.Site)
+	}
+	for _, w := range v.Witnesses {
+		all[w.ID] = zone(w.Site)
+	}
+	return all
+}
+
+// leave is the fault Lose of a witness whose disk stays: it is away for some time.
+func (f *fault) leave(w *world, nd *node) {
+	f.hit = f.hit || w.busy > 0
+	w.took("curp.away")
+	if w.env.parted.zones != nil {
+		w.took("curp.zones")
+	}
+	nd.crash(0, f.Rate)
+	nd.witness.away = w.now + f.For
+	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// returns notes that a witness starts whose place another one took while it was away.
+func (x *witness) returns() {
+	m := x.node.world.manager
+	if x.away == 0 || m == nil {
+		return
+	}
+	x.away = 0
+	if _, known := m.views[m.record].Witness(x.node.config.Self); !known {
+		x.node.world.took("curp.returned")
+	}
+}
+
+// succeed has another witness come for a dedicated one that is away, once a quorum of members say that they don't hear it,
+// and reports whether it did.
+func (m *manager) succeed(s *decide.Snapshot) bool {
+	w := m.world
+	v := &m.views[m.record]
+	if !w.env.parted.placement.Dedicated || !v.held || v.Joint() || m.change != nil {
+		return false
+	}
+	for _, entry := range v.Witnesses {
+		nd := w.nodes[entry.ID-1]
+		if nd.gone || nd.disk() != entry.Disk || nd.witness.away <= w.now || slices.Contains(s.Retiring, entry.ID) || !s.Suspected(entry.ID) {
+			continue
+		}
+		if !m.enlist(nd.site, 0, entry.ID) {
+			return false
+		}
+		w.took("curp.succeeded")
+		if !w.settled {
+			w.took("curp.succeeded.meanwhile")
+		}
+		return true
+	}
+	return false
+}
+
+// succeeded reports whether a view has a later witness in the place of one.
+func succeeded(v view.View, entry view.Witness) bool {
+	return slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool {
+		return o.ID > entry.ID && o.Beside == entry.Beside && o.Site == entry.Site
+	})
+}
+
+// retiring are the dedicated witnesses that are to go: those that have a successor, and those of sites that no member is at, as long as
+// there are enough without them. It survives a crash of the manager, as it follows from the view.
+func (m *manager) retiring(v view.View) (ids []view.MemberID) {
+	p := m.world.env.parted
+	if !p.placement.Dedicated || v.Joint() {
+		return nil
+	}
+	followed := func(entry view.Witness) bool {
+		return slices.ContainsFunc(v.Witnesses, func(o view.Witness) bool { return m.world.nodes[o.ID-1].witness.follows == entry.ID })
+	}
+	for _, entry := range v.Witnesses {
+		if followed(entry) {
+			ids = append(ids, entry.ID)
+		}
+	}
+	for _, entry := range v.Witnesses {
+		there := slices.ContainsFunc(v.Members, func(o view.Member) bool { return o.Site == entry.Site })
+		if !there && !followed(entry) && len(v.Witnesses)-len(ids) > max(p.placed(v).Faults, p.placement.Alone) {
+			ids = append(ids, entry.ID)
+		}
+	}
+	return ids
+}
+
+// crowded names a partition of which two keepers are at one site at rest, though there are sites enough with members and
+// witnesses for all of them; or it is empty.
+func (m *manager) crowded(v view.View) string {
+	p := m.world.env.parted
+	placement := p.placed(v)
+	if !placement.Dedicated || p.zones != nil || placement.Faults == 0 {
+		return ""
+	}
+	var sites []string
+	for _, member := range v.Members {
+		witnessed := slices.ContainsFunc(v.Witnesses, func(w view.Witness) bool {
+			nd := m.world.nodes[w.ID-1]
+			return w.Site == member.Site && !nd.gone && !nd.down && nd.disk() == w.Disk && !slices.Contains(m.retiring(v), w.ID)
+		})
+		if !witnessed || slices.Contains(sites, member.Site) {
+			return ""
+		}
+		sites = append(sites, member.Site)
+	}
+	for i, part := range v.Partitions {
+		var at []string
+		for _, id := range slices.Concat([]view.MemberID{part.Master}, part.Backups) {
+			at = append(at, v.Members[v.Index(id)].Site)
+		}
+		for _, id := range part.Witnesses {
+			entry, _ := v.Witness(id)
+			if slices.Contains(at, entry.Site) {
+				return fmt.Sprintf("partition %d is kept at %v, and by witness %d at %s too", i, at, id, entry.Site)
+			}
+			at = append(at, entry.Site)
+		}
+	}
+	return ""
+}

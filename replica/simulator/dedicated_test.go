@@ -1,0 +1,40 @@
+package simulator
+
+import (
+	"context"
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol/curp"
+)
+
+// apart has every world be one with dedicated witnesses.
+func apart(wrong curp.Mistakes) Options {
+	options := curpOptions(wrong)
+	options.dedicated = true
+	return options
+}
+
+// Witnesses with pods of their own are lost apart from members, stay away until others have taken their places, and come back with what
+// nobody asks for any more.
+func TestCURPSurvivesWithDedicatedWitnesses(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{Options: apart(curp.Mistakes{}), First: 1, Seeds: seedsFor(t) / 8}, dedicatedPaths())
+}
+
+// With dedicated witnesses too a master that asks none of them loses what clients were told of.
+func TestMistakesAreFoundWithDedicatedWitnesses(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]curp.Mistakes{
+		"SkipReplay": {SkipReplay: true}, "AnswerDuplicateSynced": {AnswerDuplicateSynced: true},
+	} { // order is irrelevant: each is a test
+		t.Run(name, func(t *testing.T) {
+			options := apart(wrong)
+			options.Faults = []FaultKind{Crash, Torn, Partition, Loss, Lose}
+			report := Search{Options: options, First: 1, Seeds: 600}.Run(context.Background())
+			if len(report.Failures) == 0 {
+				t.Fatal("not found within 600 seeds")
+			}
+			t.Log(report.Failures[0])
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package simulator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// sessions are schedules of Gryff-RSC. With three members all reads of Gryff take one round trip, and no session depends on
+// anything.
+func sessions(faults []FaultKind) Options {
+	return Options{Faults: faults, RMWs: ManyRMWs, Members: []int{3, 5, 5, 5}, Regular: true}
+}
+
+func TestGryffRSCSurvives(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t), Options: sessions(sameMembers()),
+	}, append(gryff.PathsRSC(), sessionPaths()...))
+}
+
+func TestGryffRSCSurvivesChanges(t *testing.T) {
+	t.Parallel()
+	options := sessions(FaultKinds())
+	options.Members = nil
+	survives(t, Search{
+		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t) / 2, Options: options,
+	}, append(gryff.ChangePaths(), sessionPaths()...))
+}
+
+// drawHalf makes a schedule in which a write gets no further than its coordinator, for as long as that waits before it asks again.
+// Two of five members are near each other, among them the coordinator, and the other three too: what a session reads at the one side, a
+// quorum on the other does not know of, unless the session says so. It goes on with other operations, tells others, moves, and
+// fences; its coordinator stops now and then. Random schedules come to this seldom, as reads spread what they read.
+func drawHalf(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := pentagon(seed)
+	s.env.regular, s.env.retry, s.env.suspect, s.env.shuffled, s.env.patience = true, 300*ms, 900*ms, draw.chance(200), 80*ms
+	s.abandon = 300
+	for a := range 5 {
+		for b := range 5 {
+			switch {
+			case a == b:
+			case (a < 2) == (b < 2):
+				s.env.network.RTT[a][b] = 10 * ms
+			default:
+				s.env.network.RTT[a][b] = 40 * ms
+			}
+		}
+	}
+	const x, y = mixedPrefix + "0", mixedPrefix + "1"
+	count := 0
+	value := func() register.Value { count++; return register.Value{byte('0' + count)} }
+	plan := func(home int, at time.Duration, key string, op register.Operation) *Plan {
+		op.Key = key
+		s.Clients = append(s.Clients, Plan{Home: home, Operations: []Planned{{at, op}}})
+		return &s.Clients[len(s.Clients)-1]
+	}
+	any := func(key string) register.Operation {
+		op := register.Operation{Kind: register.Read, Key: key, Regular: true}
+		switch {
+		case draw.chance(150):
+			op = register.Operation{Kind: register.Write, Key: key, Value: value()}
+		case draw.chance(150):
+			op = call(key, register.GetAndSet, string(value()))
+		}
+		return op
+	}
+	key := func() string { return []string{x, y}[draw.below(2)] }
+	plan(0, 20*ms, x, register.Operation{Kind: register.Write, Value: value()})
+	plan(3, 20*ms, y, register.Operation{Kind: register.Write, Value: value()})
+	plan(0, 200*ms, x, register.Operation{Kind: register.Write, Value: value()})
+	cut := 235*ms + draw.between(0, 5*ms)
+	s.Faults = []Fault{{Kind: Loss, Node: 0, At: cut, For: draw.between(5*ms, 15*ms), Rate: 1000}}
+	reader := plan(1, cut+draw.between(10*ms, 40*ms), x, register.Operation{Kind: register.Read, Regular: true})
+	at := reader.Operations[0].At
+	const others = 4
+	for range 1 + draw.below(4) {
+		at += draw.between(0, 50*ms)
+		if draw.chance(700) {
+			kinds := []AsideKind{AsideMove, AsideDie, AsideFence, AsideTell, AsideFenceAndTell}
+			a := Aside{At: at, Kind: kinds[draw.below(len(kinds))], Whom: 4 + draw.below(others), Delay: draw.between(0, 5*ms)}
+			if a.Kind == AsideMove {
+				a.Whom = 2 + draw.below(3)
+			}
+			reader.Asides = append(reader.Asides, a)
+		}
+		op := any(key())
+		reader.Operations = append(reader.Operations, Planned{at, op})
+	}
+	for range others {
+		at := cut + draw.between(30*ms, 200*ms)
+		c := plan(2+draw.below(3), at, key(), any(""))
+		for range draw.below(4) {
+			at += draw.between(0, 20*ms)
+			c.Operations = append(c.Operations, Planned{at, any(key())})
+		}
+	}
+	if draw.chance(400) {
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1, At: cut + draw.between(50*ms, 200*ms), For: draw.between(ms, 300*ms), Rate: 500})
+	}
+	s.Settle = 1500 * ms
+	return s
+}
+
+// The model is weaker than linearizability, and schedules come to that: else the others would say nothing of sessions.
+func TestGryffRSCIsNotLinearizable(t *testing.T) {
+	t.Parallel()
+	const seeds = 300
+	weaker := 0
+	for seed := range uint64(seeds) {
+		o := drawHalf(seed).Run(Member(gryff.FactoryRSC), nil)
+		if o.Failure != nil {
+			t.Fatalf("%v\n%s", o.Failure, Explain(Shrink(o.Failure)))
+		}
+		if class, _ := judged(history.Check(withoutUnseen(o.History), history.Options{Timeout: checkTimeout}), Violation); class == Violation {
+			weaker++
+		}
+	}
+	t.Logf("%d of %d histories are regular sequential, and not linearizable", weaker, seeds)
+	if weaker < seeds/20 {
+		t.Error("too few")
+	}
+}
+
+func TestMistakesOfGryffRSCAreFound(t *testing.T) {
+	t.Parallel()
+	type mistakes = gryff.Mistakes
+	for _, c := range []struct {
+		name     string
+		wrong    mistakes
+		careless sessionMistakes
+		from     int // the seed before the first
+	}{
+		{"DropDependency", mistakes{DropDependency: true}, sessionMistakes{}, 40},
+		{"RMWWithoutWriteBack", mistakes{RMWWithoutWriteBack: true}, sessionMistakes{}, 1190},
+		{"a failed operation takes the past along", mistakes{}, sessionMistakes{dropAtFailure: true}, 790},
+		{"another coordinator hears nothing of the past", mistakes{}, sessionMistakes{dropAtFailover: true}, 460},
+		{"who moves leaves the past behind", mistakes{}, sessionMistakes{dropAtMove: true}, 1280},
+		{"what is told comes without the past", mistakes{}, sessionMistakes{tellBare: true}, 540},
+		{"a fence is not waited for", mistakes{}, sessionMistakes{fenceUnawaited: true}, 720},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const seeds = 3000
+			for seed := range uint64(seeds) {
+				s := drawHalf(uint64(c.from) + seed + 1)
+				s.env.careless = c.careless
+				if f := s.Run(Member(gryff.FactoryRSCWith(c.wrong)), nil).Failure; f != nil {
+					if f.Class != Violation {
+						t.Errorf("found as %s", f.Class)
+					}
+					t.Logf("%v", f)
+					return
+				}
+			}
+			t.Fatalf("not found within %d seeds from %d on", seeds, c.from+1)
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package simulator
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/gus"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+)
+
+// relaxed is Gus of which two members may be lost, so that seven and nine have relaxed quorums.
+func relaxed(m gus.Mistakes) Start {
+	return Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+		c.Faults = 2
+		return gus.New(c, j, r, m)
+	})
+}
+
+// relaxedPathsFor lists the paths that a search must take; a short one does not come to a refusal.
+func relaxedPathsFor(t *testing.T) []string {
+	t.Helper()
+	paths := append(gus.Paths(), gus.RelaxedPaths()...)
+	return slices.DeleteFunc(paths, func(path string) bool { return seedsFor(t) < searchSeeds && path == "refused" })
+}
+
+func TestRelaxedGusSurvives(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: relaxed(gus.Mistakes{}), Options: Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{7, 9}}, First: 1, Seeds: seedsFor(t) / 8,
+	}, relaxedPathsFor(t))
+}
+
+// Members change from and to numbers for which there are relaxed quorums.
+func TestRelaxedGusSurvivesChanges(t *testing.T) {
+	t.Parallel()
+	report := Search{
+		Start: relaxed(gus.Mistakes{}), Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{5, 7, 9}}, First: 1, Seeds: seedsFor(t) / 16,
+	}.Run(t.Context())
+	for _, f := range report.Failures {
+		t.Errorf("%v\n%s", f, Explain(f))
+	}
+	t.Logf("%d schedules, paths %v", report.Schedules, report.Paths)
+}
+
+func TestMistakesOfRelaxedGusAreFound(t *testing.T) {
+	t.Parallel()
+	all := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{7, 9}}
+	for _, c := range []struct {
+		name    string
+		wrong   gus.Mistakes
+		options Options
+		from    int // the seed before the first, where the search is long
+		seeds   int
+	}{
+		{"SmallWriteQuorum", gus.Mistakes{SmallWriteQuorum: true}, all, 1890, 1000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if raceEnabled {
+				t.Skip("the search takes minutes under the race detector, and is single-threaded")
+			}
+			for seed := range uint64(c.seeds) {
+				if f := Draw(uint64(c.from)+seed+1, c.options).Run(relaxed(c.wrong), nil).Failure; f != nil {
+					t.Logf("%v", f)
+					return
+				}
+			}
+			t.Fatalf("not found within %d seeds from %d on", c.seeds, c.from+1)
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package simulator
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// Ruin is a fault of worlds with masters: so many members are lost for good, with the witnesses beside them, that no quorum is
+// left. An administrator gives the others up, and partitions go on from who is left.
+const Ruin FaultKind = "ruin"
+
+// ruinPaths are what happens then.
+func ruinPaths() []string {
+	return []string{"curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.empty"}
+}
+
+// drawRuin adds the loss of a quorum to a few schedules, from a stream of its own, and later newcomers, so that there are backups
+// again.
+func (s *Schedule) drawRuin(seed uint64, n int, options Options) {
+	draw := newStream(seed, forPartitions, 5)
+	if slices.Contains(options.Faults, Ruin) && draw.chance(50) {
+		s.addRuin(draw, n)
+	}
+}
+
+func (s *Schedule) addRuin(draw stream, n int) {
+	at := draw.between(s.Settle/10, s.Settle*6/10)
+	s.Faults = append(s.Faults, Fault{Kind: Ruin, Node: -1, At: at})
+	s.env.parted.spares += 6 + n // who is lost after it is replaced, and witnesses
+	if draw.chance(600) {
+		s.Faults = append(s.Faults, Fault{Kind: Change, At: at + draw.between(0, 10*s.env.retry), Node: draw.below(n), Join: 2})
+		s.env.parted.spares += 4
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// ruin is the fault Ruin. It comes when nothing else is the matter with the members: what two such losses leave is nobody's guess.
+func (f *fault) ruin(w *world) {
+	m := w.manager
+	v := &m.views[m.record]
+	bad := slices.ContainsFunc(v.Members, func(member view.Member) bool { return w.nodes[member.ID-1].lost })
+	if m.lost || v.Joint() || m.change != nil || v.Size() < 3 || bad || m.forget != nil || w.ahead() {
+		f.postpone(w)
+		return
+	}
+	f.hit = w.busy > 0
+	w.took("curp.ruin")
+	m.ruined, m.spoilt = true, map[int]bool{}
+	left := 1 + m.draw.below(v.Majority()-1)
+	order := slices.Clone(v.Members)
+	for i := range order {
+		j := i + m.draw.below(len(order)-i)
+		order[i], order[j] = order[j], order[i]
+	}
+	for _, member := range order[left:] {
+		w.nodes[member.ID-1].giveUp()
+	}
+	for _, x := range v.Witnesses {
+		if nd := w.nodes[x.ID-1]; x.Beside == 0 && !nd.gone && m.draw.chance(500) {
+			if !nd.down {
+				nd.crash(0, 500)
+			}
+			nd.witness.lose()
+			nd.gone = true
+		}
+	}
+	w.trace.remark("a quorum is lost for good: %d of %d members are left", left, v.Size())
+	m.forgetAnswers() // what was said before counts no more
+}
+
+// ahead reports whether somebody holds a later view than the recorded one.
+func (w *world) ahead() bool {
+	m := w.manager
+	return slices.ContainsFunc(w.nodes, func(nd *node) bool {
+		return nd.held != none && nd.held != m.record && m.views[nd.held].Epoch >= m.views[m.record].Epoch
+	})
+}
+
+// rescue is what an administrator does about a lost quorum, once all members that are left and the witnesses that are have said how
+// they are.
+func (m *manager) rescue(s decide.Snapshot) {
+	w := m.world
+	v := &m.views[m.record]
+	m.waits = nil
+	for _, member := range v.Members {
+		nd := w.nodes[member.ID-1]
+		told := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == member.ID && r.Digest == v.digest })
+		if !nd.gone && !told {
+			m.waits = append(m.waits, nd.name()+" is to say how it is")
+		}
+	}
+	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r decide.WitnessReport) bool { return w.nodes[r.Witness-1].gone })
+	for _, x := range v.Witnesses {
+		nd := w.nodes[x.ID-1]
+		told := slices.ContainsFunc(s.Witnesses, func(r decide.WitnessReport) bool { return r.Witness == x.ID })
+		if !nd.gone && !told {
+			m.waits = append(m.waits, nd.name()+" is to say how it is")
+		}
+	}
+	if len(m.waits) > 0 {
+		return
+	}
+	s.Members = slices.DeleteFunc(s.Members, func(r decide.MemberReport) bool { return w.nodes[r.Member-1].gone })
+	d, err := decide.RecoverPartitions(s, nil)
+	if err == nil && len(d.Lost) > 0 {
+		d, err = decide.RecoverPartitions(s, d.Lost)
+	}
+	if err != nil {
+		w.fail("%w", err)
+		return
+	}
+	m.account(&d)
+	if w.env.parted.wrong.noReplay {
+		for i := range d.View.Partitions {
+			d.View.Partitions[i].Formers = nil
+		}
+	}
+	m.rescued = true
+	w.took("curp.rescued")
+	w.trace.remark("the lost quorum is given up: partitions %v are empty, of %v something is lost", d.Emptied, d.Shortened)
+	m.write(d.View)
+}
+
+// account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its master is left, or
+// one of its backups and a witness of each term that is not recovered.
+func (m *manager) account(d *decide.Rescue) {
+	w := m.world
+	v := &m.views[m.record]
+	left := func(id view.MemberID) bool { return !w.nodes[id-1].gone }
+	tells := func(id view.MemberID) bool { return left(id) && w.nodes[id-1].witness.intact(v) }
+	for i, p := range v.Partitions {
+		empty, shortened := slices.Contains(d.Emptied, i), slices.Contains(d.Shortened, i)
+		m.spoilt[i] = empty || shortened
+		kept := left(p.Master) || slices.ContainsFunc(p.Backups, left)
+		switch {
+		case empty && kept && len(p.Formers) == 0:
+			w.fail("partition %d begins again empty, and one of %v %v is left", i, p.Master, p.Backups)
+		case shortened && len(p.Formers) == 0 && (len(p.Backups) > 0 && left(p.Master) || slices.ContainsFunc(p.Witnesses, tells)):
+			w.fail("something of partition %d is said to be lost, and its master or one of the witnesses %v is left", i, p.Witnesses)
+		case empty:
+			w.took("curp.rescued.empty")
+		case shortened:
+			w.took("curp.rescued.shortened")
+		default:
+			w.took("curp.rescued.whole")
+		}
+	}
+}
+
+// unspoilt are the operations on partitions that nothing was lost of: whatever clients saw of these must still hold.
+func (m *manager) unspoilt(all []history.Operation) []history.Operation {
+	if !m.ruined {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(o history.Operation) bool {
+		return !m.rescued || m.spoilt[shardOf(o.Request.Key, m.world.env.shards)]
+	})
+}

@@ -1,0 +1,227 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Aside is something that a client of a regular protocol does between its operations.
+type Aside struct {
+	At    time.Duration // it does not happen before, nor before operations that were planned for earlier
+	Kind  AsideKind
+	Whom  int           // AsideTell, AsideFenceAndTell: the client that is told; AsideMove: the site
+	Delay time.Duration // AsideTell, AsideFenceAndTell: how long the message is under way
+}
+
+// AsideKind is what is done.
+type AsideKind uint8
+
+// The kinds of asides.
+const (
+	AsideMove         AsideKind = iota + 1 // the session goes on at another site, with another coordinator
+	AsideDie                               // another client comes in its place, which knows nothing
+	AsideFence                             // a fence
+	AsideTell                              // a message to another client, with the past
+	AsideFenceAndTell                      // a fence, and then a message without the past
+)
+
+// causal is what a client of a regular protocol keeps beside its operations (Regular Sequential Consistency, section 7.1). Clients
+// do with it what the Go client does.
+type causal struct {
+	past    register.Past
+	asides  []Aside // that are left
+	lives   int     // how many clients there were in this place, the first not counted
+	fencing bool    // the operation in progress is a fence
+	began   time.Duration
+	then    Aside  // what comes after the fence
+	about   string // the key of its last operation
+}
+
+// telling is a message of one client to another one, outside of the store.
+type telling struct {
+	from  string
+	sent  time.Duration
+	past  []byte // nil if there was a fence instead
+	about string // a key
+}
+
+// sessionMistakes put known bugs of clients back, for tests that show that the simulator finds them.
+type sessionMistakes struct {
+	dropAtFailure  bool // an operation whose outcome is not known takes the past with it
+	dropAtFailover bool // attempts at another replica carry nothing
+	dropAtMove     bool // who moves leaves its past behind
+	tellBare       bool // what is told comes with neither the past nor a fence
+	fenceUnawaited bool // what comes after a fence does not wait for it
+}
+
+// aside does what comes before the next operation, which is due at a time, if anything does.
+func (c *client) aside(before time.Duration, more bool) bool {
+	if len(c.asides) == 0 || more && c.asides[0].At >= before {
+		return false
+	}
+	w, a := c.world, c.asides[0]
+	if a.At > w.now {
+		w.schedule(a.At-w.now, event{kind: issue, b: int16(c.index)})
+		return true
+	}
+	c.asides = c.asides[1:]
+	switch a.Kind {
+	case AsideMove:
+		w.took("session.move")
+		c.home = a.Whom
+		if w.env.careless.dropAtMove {
+			c.past = register.Past{}
+		}
+	case AsideDie:
+		w.took("session.die")
+		c.reborn()
+	case AsideTell:
+		w.took("session.tell")
+		c.tell(a, c.past.Encode())
+	case AsideFence:
+		c.fence(Aside{})
+		return true
+	case AsideFenceAndTell:
+		if w.env.careless.tellBare {
+			c.tell(a, nil)
+			break
+		}
+		c.fence(a)
+		return true
+	}
+	w.schedule(0, event{kind: issue, b: int16(c.index)})
+	return true
+}
+
+// reborn has another client come in the place of this one.
+func (c *client) reborn() {
+	c.session, c.rmws = c.draw.pcg.Uint64()|1, 0
+	if !c.world.env.regular {
+		return
+	}
+	c.lives++
+	c.name = fmt.Sprintf("c%d.%d", c.index+1, c.lives)
+	c.past, c.about = register.Past{}, ""
+}
+
+// attach has an operation that is about to be sent come after the past.
+func (c *client) attach(op *register.Operation) {
+	regular := op.Regular
+	c.past.Attach(op)
+	op.Regular = op.Regular && regular
+	c.about = op.Key
+}
+
+// tell sends a message to another client.
+func (c *client) tell(a Aside, past []byte) {
+	w := c.world
+	if w.env.careless.tellBare {
+		past = nil
+	}
+	to := w.clients[a.Whom]
+	w.trace.remark("%s tells %s, with a past of %d", c.name, to.name, len(past))
+	w.schedule(a.Delay, event{kind: told, b: int16(to.index), aux: uint64(len(w.tellings))})
+	w.tellings = append(w.tellings, telling{from: c.name, sent: w.recorder.Stamp(), past: past, about: c.about})
+}
+
+// told handles a message of another client. Who is told of something looks at it.
+func (c *client) told(t telling) {
+	if c.stopped {
+		return
+	}
+	w := c.world
+	past, err := register.DecodePast(t.past, register.DefaultLimits())
+	if err != nil && t.past != nil {
+		w.fail("the past that %s told %s: %w", t.from, c.name, err)
+		return
+	}
+	c.past.Join(&past)
+	w.trace.remark("%s is told by %s", c.name, t.from)
+	w.messages = append(w.messages, history.Message{From: t.from, Sent: t.sent, To: c.name, Received: w.recorder.Stamp()})
+	if t.about != "" {
+		op := register.Operation{Kind: register.Read, Key: t.about, Regular: true}
+		c.source = &delayed{op: op, at: w.now, then: c.source}
+		w.schedule(0, event{kind: issue, b: int16(c.index)})
+	}
+}
+
+// fence writes the past back, in as many fences as that takes, before anything else.
+func (c *client) fence(then Aside) {
+	c.fencing, c.began, c.then = true, c.world.recorder.Stamp(), then
+	if c.world.env.careless.fenceUnawaited && c.past.Len() > 0 {
+		c.fenced()
+		c.fencing, c.began = true, -1
+	}
+	c.goOnFencing()
+}
+
+func (c *client) goOnFencing() {
+	w := c.world
+	if c.past.Len() == 0 {
+		c.fenced()
+		w.schedule(0, event{kind: issue, b: int16(c.index)})
+		return
+	}
+	c.operation = c.past.Fence()
+	c.working, c.since = true, w.now
+	w.busy++
+	w.trace.invoked(c)
+	c.ask(w.serving[c.home].index)
+}
+
+// fenced notes the end of a fence.
+func (c *client) fenced() {
+	w := c.world
+	c.fencing = false
+	if c.began < 0 {
+		return
+	}
+	w.took("session.fence")
+	w.fences = append(w.fences, history.Fence{Client: c.name, Invoked: c.began, Returned: w.recorder.Stamp()})
+	if c.then.Kind == AsideFenceAndTell {
+		c.tell(c.then, nil)
+	}
+	c.then = Aside{}
+}
+
+// fenceAnswered handles the outcome of an attempt at a fence. A client may give one up: then it has not been.
+func (c *client) fenceAnswered(r register.Result) {
+	w := c.world
+	switch {
+	case r.Status == register.OK:
+		w.took("session.fence-of-something")
+	case r.Status == register.Unknown && c.draw.chance(c.abandon):
+		w.took("session.fence-given-up")
+	case r.Status == register.Unknown || r.Status == register.Unavailable:
+		c.retry()
+		return
+	default:
+		w.fail("a fence of %s is answered %s: %s", c.name, r.Status, r.Message)
+		return
+	}
+	c.working = false
+	c.attempt++
+	w.busy--
+	w.trace.returned(c, r)
+	c.past.Learn(&c.operation, r)
+	if r.Status == register.OK {
+		c.goOnFencing()
+		return
+	}
+	c.fencing, c.then = false, Aside{}
+	w.schedule(0, event{kind: issue, b: int16(c.index)})
+}
+
+// learned notes what a session's operation has told it.
+func (c *client) learned(r register.Result) {
+	if r.Depends {
+		c.world.took("session.depends")
+	}
+	c.past.Learn(&c.operation, r)
+	if r.Status == register.Unknown && c.world.env.careless.dropAtFailure {
+		c.past = register.Past{}
+	}
+}

@@ -1,0 +1,176 @@
+package manager
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Rescue is what becomes of a cluster with partitions whose quorum was lost for good.
+type Rescue struct {
+	// View is of those that are left, and makes every partition go on. Its epoch is 0 if Lost keeps it from being made.
+	View view.View
+	// Lost are the partitions that nobody holds who is left, and that may not begin again empty.
+	Lost []int
+	// Emptied are those that do.
+	Emptied []int
+	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be recovered from.
+	Shortened []int
+}
+
+// RecoverPartitions decides how the members that are left go on after a quorum was lost for good: those that the snapshot has
+// reports of, with the disks that the view names, and the witnesses of which the same is true. All others are given up,
+// and must have been stopped before anybody is told: they may serve what these don't know, and some of them may have held
+// what is said here to be lost.
+//
+// A partition goes on from its master, who has all that it answered for, or else from one that was a backup in all terms that are
+// not recovered, with the longest log: it has all that was synced. What was not is replayed from one witness of each of these
+// terms, as after a crash. A partition of which nobody is left with that begins again empty if that is asked for by its
+// number; else there is no view. The next views bring newcomers and backups, as for any other.
+//
+// The snapshot's placement is as it is to be; of faults there are no more than the members that are left allow.
+func RecoverPartitions(s Snapshot, empty []int) (Rescue, error) {
+	fail := func(format string, args ...any) (Rescue, error) {
+		return Rescue{}, fmt.Errorf("recover from the loss of a quorum in epoch %d: %w", s.View.Epoch, fmt.Errorf(format, args...))
+	}
+	left := func(id view.MemberID) bool {
+		r := s.report(id)
+		return r != nil && r.Disk != "" && !s.lost(id)
+	}
+	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued()}
+	for _, r := range s.Members {
+		if r.Epoch > s.View.Epoch {
+			return fail("member %d holds the view of epoch %d: rebuild the record first", r.Member, r.Epoch)
+		}
+	}
+	for _, m := range s.View.Members {
+		if left(m.ID) {
+			m.Joining, m.Leaving = false, false
+			next.Members = append(next.Members, m)
+		}
+	}
+	switch {
+	case len(s.View.Partitions) == 0:
+		return fail("it has no partitions; one member is to be trusted (Recover)")
+	case s.View.Quorum(left):
+		return fail("a quorum is left, and nothing has to be given up")
+	case len(next.Members) == 0:
+		return fail("nobody is left")
+	}
+	for _, w := range s.View.Witnesses {
+		answers := slices.ContainsFunc(s.Witnesses, func(r WitnessReport) bool { return r.Witness == w.ID && r.Disk == w.Disk })
+		if answers && (w.Beside == 0 || next.Index(w.Beside) >= 0) {
+			next.Witnesses = append(next.Witnesses, w)
+		}
+	}
+	next.Since = next.Epoch
+	s.Placement.Faults = min(s.Placement.Faults, next.Faults())
+	var d Rescue
+	for i, p := range s.View.Partitions {
+		c := chooser{view: &next, placement: &s.Placement, able: func(_, _ view.MemberID) bool { return true }}
+		r := rescuer{chooser: c, s: &s, next: &next, i: i, p: p}
+		best := r.best()
+		switch {
+		case best != 0:
+			part, shortened := r.goOn(best)
+			if next.Partitions = append(next.Partitions, part); shortened {
+				d.Shortened = append(d.Shortened, i)
+			}
+		case slices.Contains(empty, i):
+			next.Partitions = append(next.Partitions, r.begin())
+			d.Emptied = append(d.Emptied, i)
+		default:
+			d.Lost = append(d.Lost, i)
+		}
+	}
+	if len(d.Lost) > 0 {
+		return Rescue{Lost: d.Lost, Shortened: d.Shortened}, nil
+	}
+	if err := next.Validate(); err != nil {
+		return fail("%w", err)
+	}
+	d.View = next
+	return d, nil
+}
+
+// Recovered reports whether a view is the one that RecoverPartitions made: no other has members for the first time and all its
+// partitions of its own epoch.
+func Recovered(v view.View) bool {
+	return v.Epoch > 1 && v.Since == v.Epoch && len(v.Partitions) > 0 &&
+		!slices.ContainsFunc(v.Partitions, func(p view.Partition) bool { return p.Term != v.Epoch })
+}
+
+// rescuer decides on one partition.
+type rescuer struct {
+	chooser
+	s    *Snapshot
+	next *view.View
+	i    int
+	p    view.Partition
+}
+
+// holds reports whether a member is left that can be the partition's master.
+func (r *rescuer) holds(id view.MemberID) bool {
+	m := mover{p: r.p}
+	return r.next.Index(id) >= 0 && !r.s.part(id, r.i).Lost && (id == r.p.Master || m.knewAll(id))
+}
+
+// best is the member that the partition goes on from, or 0.
+func (r *rescuer) best() (best view.MemberID) {
+	if r.holds(r.p.Master) {
+		return r.p.Master
+	}
+	for _, id := range r.p.Backups {
+		if r.holds(id) && (best == 0 || r.compare(id, best) > 0) {
+			best = id
+		}
+	}
+	return best
+}
+
+// compare says which of two backups has more: one that was told of the present term, then the longer log.
+func (r *rescuer) compare(a, b view.MemberID) int {
+	x, y := r.s.part(a, r.i), r.s.part(b, r.i)
+	return cmp.Or(cmp.Compare(x.Term, y.Term), cmp.Compare(x.Length, y.Length))
+}
+
+// goOn makes the configuration in which a member recovers the partition, and reports whether something is lost for want of
+// witnesses.
+func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened bool) {
+	next = view.Partition{Term: r.next.Epoch, Master: master}
+	formers := slices.Clone(r.p.Formers)
+	if r.s.part(master, r.i).Recovered {
+		formers = nil
+	}
+	for _, f := range append(formers, r.p.Former()) {
+		had := len(f.Witnesses)
+		f.Witnesses = slices.DeleteFunc(slices.Clone(f.Witnesses), func(id view.MemberID) bool {
+			_, left := r.next.Witness(id)
+			return !left
+		})
+		remembers := f.Master == master && len(f.Backups) > 0 // alone, it answers before its disk has it
+		shortened = shortened || had > 0 && len(f.Witnesses) == 0 && !remembers
+		next.Formers = append(next.Formers, f)
+	}
+	for _, id := range r.p.Backups {
+		if id != master && r.next.Index(id) >= 0 && len(next.Backups) < r.s.Placement.Faults {
+			next.Backups = append(next.Backups, id)
+		}
+	}
+	next.Witnesses = r.p.Witnesses // whom to prefer
+	next.Witnesses = r.witnesses(next, r.s.Placement.witnesses(len(next.Backups)))
+	return next, shortened
+}
+
+// begin makes the configuration in which the partition begins again empty.
+func (r *rescuer) begin() view.Partition {
+	next := view.Partition{Term: r.next.Epoch, Empty: true, Master: r.next.Members[r.i%r.next.Size()].ID}
+	if home := r.s.Placement.home(r.next, r.i); slices.ContainsFunc(r.next.Members, func(m view.Member) bool { return m.Site == home }) {
+		next.Master = r.master(r.i)
+	}
+	next.Backups = r.members(next, r.s.Placement.Faults)
+	next.Witnesses = r.witnesses(next, r.s.Placement.witnesses(len(next.Backups)))
+	return next
+}
