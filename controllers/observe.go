@@ -40,10 +40,13 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if err := r.unlabelled(ctx, cluster, s.Members); err != nil {
 		return s, err
 	}
+	if s.Witnesses, err = r.dedicated(ctx, cluster, s.Record.View); err != nil {
+		return s, err
+	}
 	if s.Sites, err = r.sites(ctx, cluster); err != nil {
 		return s, err
 	}
-	s.Former = former(cluster, record, s.Members)
+	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
 	if s.ClusterID, err = r.clusterID(ctx, cluster, record, s.Members); err != nil {
 		return s, err
 	}
@@ -212,18 +215,25 @@ func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegist
 	}
 	for i := range all {
 		m := &all[i]
-		if m.Volume != nil || m.StatefulSet == nil { // without a StatefulSet there may be no volume yet
-			continue
+		if err := r.findVolume(ctx, cluster.Namespace, m, build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site})); err != nil {
+			return err
 		}
-		name := build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site})
-		var volumes corev1.PersistentVolumeClaimList
-		err := r.live.List(ctx, &volumes, client.InNamespace(cluster.Namespace), client.MatchingFields{metav1.ObjectNameField: name})
-		if err != nil {
-			return fmt.Errorf("look for volume %s: %w", name, err)
-		}
-		if len(volumes.Items) > 0 {
-			m.Volume = &volumes.Items[0]
-		}
+	}
+	return nil
+}
+
+// findVolume asks the apiserver itself for the volume of a member or a dedicated witness, if it seems to be missing.
+func (r *Reconciler) findVolume(ctx context.Context, namespace string, m *world.Member, name string) error {
+	if m.Volume != nil || m.StatefulSet == nil { // without a StatefulSet there may be no volume yet
+		return nil
+	}
+	var volumes corev1.PersistentVolumeClaimList
+	err := r.live.List(ctx, &volumes, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	if err != nil {
+		return fmt.Errorf("look for volume %s: %w", name, err)
+	}
+	if len(volumes.Items) > 0 {
+		m.Volume = &volumes.Items[0]
 	}
 	return nil
 }
@@ -231,16 +241,21 @@ func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegist
 // whose says whose an object is. Its labels say so, and its name must agree: a copy of a volume, a second pod of a
 // StatefulSet that was scaled, or what else has a member's labels, is nobody's.
 func whose(object client.Object, cluster string, v view.View, named func(string, view.Member) string) (view.Member, bool) {
-	labels := object.GetLabels()
-	id, err := strconv.ParseUint(labels[build.MemberLabel], 10, 32)
-	if err != nil || id < 1 || id > view.MaxMemberID {
+	id, ok := labelledID(object, build.MemberLabel)
+	if !ok {
 		return view.Member{}, false
 	}
-	m := view.Member{ID: view.MemberID(id), Site: labels[build.SiteLabel]}
+	m := view.Member{ID: id, Site: object.GetLabels()[build.SiteLabel]}
 	if i := v.Index(m.ID); i >= 0 {
 		m = v.Members[i]
 	}
 	return m, object.GetName() == named(cluster, m)
+}
+
+// labelledID is the ID that a label of an object has, of a member or a witness.
+func labelledID(object client.Object, label string) (view.MemberID, bool) {
+	id, err := strconv.ParseUint(object.GetLabels()[label], 10, 32)
+	return view.MemberID(id), err == nil && id >= 1 && id <= view.MaxMemberID
 }
 
 // former names what is left of a deleted resource of the same name, and is about to be removed with it. Without a
@@ -313,32 +328,37 @@ func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
 		return nil
 	}
 	s.Zones, s.ZonesKnown = map[string]world.Zone{}, true
-	for i := range s.Members {
-		m := &s.Members[i]
-		if m.Pod != nil && m.Pod.Spec.NodeName != "" {
-			if _, err := r.node(ctx, s, m.Pod.Spec.NodeName); err != nil {
+	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
+		for i := range all {
+			if err := r.placeOne(ctx, s, &all[i]); err != nil {
 				return err
 			}
 		}
-		if m.Volume == nil || m.Volume.Spec.VolumeName == "" {
-			continue
-		}
-		volume := &corev1.PersistentVolume{}
-		err := r.client.Get(ctx, types.NamespacedName{Name: m.Volume.Spec.VolumeName}, volume)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read volume %s: %w", m.Volume.Spec.VolumeName, err)
-		}
-		key, value := tiedTo(volume)
-		if m.VolumeNode = value; value == "" {
-			continue
-		}
-		there, err := r.nodeOf(ctx, s, key, value)
-		if err != nil {
-			return err
-		}
-		m.NodeGone = !there
 	}
 	return nil
+}
+
+func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.Member) error {
+	if m.Pod != nil && m.Pod.Spec.NodeName != "" {
+		if _, err := r.node(ctx, s, m.Pod.Spec.NodeName); err != nil {
+			return err
+		}
+	}
+	if m.Volume == nil || m.Volume.Spec.VolumeName == "" {
+		return nil
+	}
+	volume := &corev1.PersistentVolume{}
+	err := r.client.Get(ctx, types.NamespacedName{Name: m.Volume.Spec.VolumeName}, volume)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read volume %s: %w", m.Volume.Spec.VolumeName, err)
+	}
+	key, value := tiedTo(volume)
+	if m.VolumeNode = value; value == "" {
+		return nil
+	}
+	there, err := r.nodeOf(ctx, s, key, value)
+	m.NodeGone = err == nil && !there
+	return err
 }
 
 // nodeOf reports whether the node exists that a volume is tied to, by its name or by a label. Its hostname may be

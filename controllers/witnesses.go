@@ -15,7 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// askWitnesses has the witness in each member's pod say how it is, where there are any. It touches nothing of the members
+// askWitnesses has the witness in each member's pod, or in a pod of its own, say how it is, where there are any. It touches nothing of the members
 // that ask does.
 func (r *Reconciler) askWitnesses(ctx context.Context, s *world.Snapshot) {
 	if !s.Cluster.Spec.Partitioned() {
@@ -23,9 +23,8 @@ func (r *Reconciler) askWitnesses(ctx context.Context, s *world.Snapshot) {
 	}
 	var targets []members.WitnessTarget
 	var asked []*world.Member
-	for i := range s.Members {
-		m := &s.Members[i]
-		target, silence := witnessOf(m, s.ClusterID)
+	for _, m := range witnessing(s) {
+		target, silence := witnessOf(s, m)
 		if r.options.Witnesses == nil {
 			silence = "this operator asks no witnesses"
 		}
@@ -44,15 +43,31 @@ func (r *Reconciler) askWitnesses(ctx context.Context, s *world.Snapshot) {
 	}
 }
 
-// witnessOf is where the witness beside a member can be called, or why it can't.
-func witnessOf(m *world.Member, clusterID string) (members.WitnessTarget, string) {
-	at, silence := targetOf(m, clusterID)
+// witnessing are those in whose pods witnesses are: members, or dedicated witnesses.
+func witnessing(s *world.Snapshot) (all []*world.Member) {
+	in := s.Members
+	if s.Cluster.Spec.Dedicated() {
+		in = s.Witnesses
+	}
+	for i := range in {
+		all = append(all, &in[i])
+	}
+	return all
+}
+
+// witnessOf is where the witness in a pod can be called, or why it can't.
+func witnessOf(s *world.Snapshot, m *world.Member) (members.WitnessTarget, string) {
+	at, silence := targetOf(m, s.ClusterID)
 	if silence != "" {
 		return members.WitnessTarget{}, silence
 	}
+	id := m.ID
+	if !s.Cluster.Spec.Dedicated() {
+		id = manager.WitnessOf(m.ID)
+	}
 	host, _, _ := net.SplitHostPort(at.Address) // made a moment ago
 	return members.WitnessTarget{
-		ID: manager.WitnessOf(m.ID), ClusterID: clusterID, Address: net.JoinHostPort(host, strconv.Itoa(build.WitnessPort)),
+		ID: id, ClusterID: s.ClusterID, Address: net.JoinHostPort(host, strconv.Itoa(build.WitnessPort)),
 	}, ""
 }
 
@@ -63,9 +78,9 @@ func (r *Reconciler) begin(ctx context.Context, s world.Snapshot, lives decide.L
 		return nil
 	}
 	var targets []members.WitnessTarget
-	for i := range s.Members {
-		if m := &s.Members[i]; m.Witness != nil {
-			target, _ := witnessOf(m, s.ClusterID) // it answered there
+	for _, m := range witnessing(&s) {
+		if m.Witness != nil {
+			target, _ := witnessOf(&s, m) // it answered there
 			targets = append(targets, target)
 		}
 	}

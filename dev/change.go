@@ -80,7 +80,7 @@ func (c *Cluster) begin(ctx context.Context, join, leave []string) (string, erro
 func (c *Cluster) admit(others []memberRecord) error {
 	r := &c.directory.record
 	newcomers := r.Members[len(others):]
-	if err := assignMore(newcomers, others); err != nil {
+	if err := assignMore(newcomers, slices.Concat(portsOf(others), portsOfWitnesses(r.Witnesses))); err != nil {
 		return err
 	}
 	for _, m := range newcomers {
@@ -127,7 +127,7 @@ func (c *Cluster) allowed(observations []Observation, join []string, leave []vie
 	}
 	if !reachesQuorum(r.View, observations) {
 		return errors.New("no quorum is in reach: restart or heal members until one is; " +
-			"if they are lost for good, `recover MEMBER` goes on with what one member has")
+			"if they are lost for good, `recover` goes on with what is left")
 	}
 	return nil
 }
@@ -178,10 +178,6 @@ func (c *Cluster) Abandon() error {
 // Recover goes on with one member alone, after a quorum was lost for good. All others are killed, and their disks
 // removed. It says what that costs.
 func (c *Cluster) Recover(ctx context.Context, name string) (string, error) {
-	if r := &c.directory.record; r.partitioned() { // this never changes
-		return "", fmt.Errorf("protocol %s: one member can't go on alone, since what masters acknowledged may be with witnesses only; "+
-			"restart what is down", r.Protocol)
-	}
 	observations := c.Observe(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,7 @@ type CheckOptions struct {
 }
 
 // check loads the cluster from every site while members are killed, wiped, restarted and replaced, then decides
-// whether what the clients saw is linearizable. It returns an error unless it is.
+// whether what the clients saw is what the protocol promises. It returns an error unless it is.
 func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, screen *screen) (err error) {
 	protocol := s.Options.Manifest.Spec.Protocol
 	spec, err := checked.Spec(protocol)
@@ -48,7 +48,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	var ended atomic.Int64
 	load := workload.Loop{
 		Spec: spec, Sites: connected.sites, Clients: s.Check.Clients, Seed: checkSeed,
-		Duration: s.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder,
+		Duration: s.Check.Duration, Operations: checked.MaxOperations, Recorder: recorder, FenceEvery: checked.FenceEvery(protocol),
 		Progress: func(n int64) { ended.Store(n) },
 	}
 	screen.print(fmt.Sprintf("checking for %s: %d clients at each of %d sites\n", s.Check.Duration, s.Check.Clients, len(load.Sites)))
@@ -67,14 +67,14 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 	if err := checked.ReadBack(ctx, present.sites, recorder); err != nil {
 		return err
 	}
-	operations := recorder.Operations()
+	record := recorder.Record()
 	if s.Check.History != "" {
-		if err := history.WriteFile(s.Check.History, operations); err != nil {
+		if err := history.WriteRecordFile(s.Check.History, record); err != nil {
 			return err
 		}
 	}
-	screen.print(fmt.Sprintf("checking %d operations\n", len(operations)))
-	verdict := checked.Judge(operations, report)
+	screen.print(fmt.Sprintf("checking %d operations\n", len(record.Operations)))
+	verdict := checked.Judge(protocol, record, report)
 	var table strings.Builder
 	if err := report.Table(&table); err != nil {
 		return err

@@ -63,7 +63,8 @@ type Cluster struct {
 	adopted  time.Time // when the view was recorded, in this run
 
 	membersMu sync.Mutex
-	members   []*member // by ID
+	members   []*member  // by ID
+	alone     []*sidecar // dedicated witnesses, by ID
 
 	settle     time.Duration // how long members take to hear each other in a new view
 	woken      chan struct{} // has the driver look again at once
@@ -108,12 +109,20 @@ func (c *Cluster) start() error {
 	if err := assign(r.Members, c.options.RedisBasePort, r.View.Epoch > 0); err != nil {
 		return err
 	}
+	if err := assignWitnesses(r.Witnesses, portsOf(r.Members), r.View.Epoch > 0); err != nil {
+		return err
+	}
 	if err := c.directory.save(); err != nil {
 		return err
 	}
 	if r.Change != nil {
 		c.progress = newProgress(func(line string) { c.say("%s", line) })
 		c.progress.line("going on with the change: %s", r.Change.describe(r))
+	}
+	for _, w := range r.Witnesses {
+		if err := c.openWitness(w); err != nil {
+			return err
+		}
 	}
 	for _, m := range r.Members {
 		if err := c.open(m); err != nil {
@@ -172,7 +181,8 @@ func (c *Cluster) config(m *member) node.Config {
 		Self: m.record.ID, Site: m.record.Site,
 		Directory: c.directory.disk(m.record), Durability: durability(spec.Storage.DurabilityOrDefault()),
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,
-		Limits: node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
+		Limits:         node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
+		FaultTolerance: spec.RelaxedFaults(),
 		Listen: node.Listen{
 			Peer: loopback(m.record.Ports.Peer), GRPC: loopback(m.record.Ports.GRPC),
 			Redis: loopback(m.record.Ports.Redis), Admin: loopback(m.record.Ports.Admin),
@@ -193,6 +203,11 @@ func (c *Cluster) config(m *member) node.Config {
 			if other.Witness != 0 {
 				config.Blocked = append(config.Blocked, other.Witness)
 			}
+		}
+	}
+	for _, w := range c.directory.record.Witnesses {
+		if c.cut[between(m.record.ID, w.ID)] {
+			config.Blocked = append(config.Blocked, w.ID)
 		}
 	}
 	return config
@@ -247,6 +262,8 @@ func (c *Cluster) Partition(a, b string) error {
 			errs = append(errs, c.setLink(l, r, true), c.setLink(r, l, true))
 		}
 	}
+	errs = append(errs, c.cutWitnesses(left, b)...)
+	errs = append(errs, c.cutWitnesses(right, a)...)
 	return errors.Join(errs...)
 }
 
@@ -261,6 +278,11 @@ func (c *Cluster) Heal() error {
 		for _, other := range c.all() {
 			if cut[between(m.record.ID, other.record.ID)] {
 				errs = append(errs, c.setLink(m, other, false))
+			}
+		}
+		for _, w := range c.dedicated() {
+			if cut[between(m.record.ID, w.id)] {
+				errs = append(errs, c.setWitness(m, w.id, w.name(), false))
 			}
 		}
 	}
@@ -315,7 +337,16 @@ func (c *Cluster) Close() error {
 			errs[i] = m.stop()
 		})
 	}
+	var alone []unit
+	for _, w := range c.dedicated() {
+		alone = append(alone, w)
+	}
+	stopped := stopAll(alone)
 	group.Wait()
+	for _, w := range c.dedicated() {
+		stopped = errors.Join(stopped, w.manager.Close())
+	}
+	errs = append(errs, stopped)
 	for _, m := range members {
 		errs = append(errs, m.disconnect())
 	}

@@ -31,7 +31,7 @@ type action struct {
 	most      int
 	help      string
 	run       func(c *Console, ctx context.Context, args []string) (string, error)
-	follow    bool // it begins a change of members, which can be followed
+	follow    bool // it begins a change of members, or a move, which can be followed
 }
 
 // Action describes a command, for help texts.
@@ -103,8 +103,10 @@ func actions() []action {
 		{"abandon", "", 0, 0, "give up the change of members that is going on", func(c *Console, _ context.Context, _ []string) (string, error) {
 			return done("giving the change up")(c.cluster.Abandon())
 		}, true},
-		{"recover", "MEMBER", 1, 1, "go on with one member after the others are lost for good; it says what may be lost",
-			func(c *Console, ctx context.Context, a []string) (string, error) { return c.cluster.Recover(ctx, a[0]) }, false},
+		{"move", "SHARD SITE", 2, 2, "have the master of a CURP shard be at a site, or `default`: where it is without this",
+			func(c *Console, _ context.Context, a []string) (string, error) { return c.cluster.Move(a[0], a[1]) }, true},
+		{"recover", "MEMBER", 1, 2, "go on with one member after the others are lost for good (CURP: all [SHARD,...], and what may be empty)",
+			(*Console).recover, false},
 		{"status", "", 0, 0, "show the sites, their ports and how they are doing", (*Console).status, false},
 		{"quit", "", 0, 0, "stop all members in order and leave", func(*Console, context.Context, []string) (string, error) {
 			return "stopping", ErrQuit
@@ -147,10 +149,13 @@ func (c *Console) Execute(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown command %q; `help` lists the commands", words[0])
 }
 
-// Follow writes how the change that a line began is going, until it is over or the context ends. Of another line there
-// is nothing to follow.
+// Follow writes how the change, or the move, that a line began is going, until it is over or the context ends. Of another
+// line there is nothing to follow.
 func (c *Console) Follow(ctx context.Context, line string, write func(string)) error {
-	name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	name, arguments, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if name == "move" {
+		return c.cluster.FollowMove(ctx, strings.Fields(arguments)[0], write)
+	}
 	if !slices.ContainsFunc(actions(), func(a action) bool { return a.name == name && a.follow }) {
 		return nil
 	}

@@ -24,10 +24,17 @@ type record struct {
 	// Faults is how many losses a partition survives, where shards are partitions with masters; 0: they are not.
 	Faults int `json:"faults,omitempty"`
 	// Homes are the sites of the masters, in turn, as far as they have members; those that came later follow.
-	Homes   []string       `json:"homes,omitempty"`
+	Homes []string `json:"homes,omitempty"`
+	// Given are the homes of masters as the manifest has them now, by partition, and Moved those that were given since, which
+	// count first. Empty: none.
+	Given   []string       `json:"given,omitempty"`
+	Moved   []string       `json:"moved,omitempty"`
 	Sites   []string       `json:"sites"`   // the labels of those that it was made with
 	Members []memberRecord `json:"members"` // by ID: those of the view, newcomers, and those that leave
-	Issued  view.MemberID  `json:"issued"`  // the highest ID that a process ever had, of a member or a witness
+	// Dedicated says that witnesses have processes of their own, one at each site, which Witnesses has by ID.
+	Dedicated bool            `json:"dedicated,omitempty"`
+	Witnesses []witnessRecord `json:"witnesses,omitempty"`
+	Issued    view.MemberID   `json:"issued"` // the highest ID that a process ever had, of a member or a witness
 	// View is the one that members are told; it is written here before any of them is. Epoch 0: none yet.
 	View   view.View `json:"view"`
 	Change *change   `json:"change,omitempty"` // that is going on
@@ -91,7 +98,7 @@ func openDirectory(path string, manifest *v1alpha1.GeoRegisterCluster) (*directo
 	if err := d.record.fits(fresh); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}
-	d.record.Faults = fresh.Faults // the partitions follow
+	d.record.Faults, d.record.Given = fresh.Faults, fresh.Given // the partitions follow
 	if d.record.View.Epoch > 0 && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
 		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran here; "+
 			"remove the directory or use another --data", path)
@@ -105,7 +112,7 @@ func newRecord(manifest *v1alpha1.GeoRegisterCluster) record {
 		Protocol: manifest.Spec.Protocol, Shards: manifest.Spec.ShardCount(),
 	}
 	if manifest.Spec.Partitioned() {
-		r.Faults = manifest.Spec.Faults()
+		r.Faults, r.Given, r.Dedicated = manifest.Spec.Faults(), manifest.Spec.Homes, manifest.Spec.Dedicated()
 		for _, site := range manifest.Spec.Sites {
 			r.Homes = append(r.Homes, site.Name)
 		}
@@ -119,6 +126,9 @@ func newRecord(manifest *v1alpha1.GeoRegisterCluster) record {
 			}
 			r.Members, r.Sites = append(r.Members, m), append(r.Sites, m.Label)
 		}
+	}
+	if r.Dedicated {
+		r.foundingWitnesses(r.Homes)
 	}
 	return r
 }
@@ -143,6 +153,7 @@ func (r record) fits(want record) error {
 		{"protocol", r.Protocol, want.Protocol},
 		{"shards", r.Shards, want.Shards},
 		{"sites", r.Sites, want.Sites},
+		{"dedicated witnesses", r.Dedicated, want.Dedicated},
 	} {
 		if !reflect.DeepEqual(f.got, f.want) {
 			return fmt.Errorf("it was made with %s %v, the manifest has %v", f.field, f.got, f.want)
@@ -173,6 +184,10 @@ func (r *record) issue() (member, witness view.MemberID) {
 		return r.Issued, 0
 	}
 	member = manager.PairedIDs(r.Issued, 1)[0]
+	if r.Dedicated {
+		r.Issued = member
+		return member, 0
+	}
 	r.Issued = manager.WitnessOf(member)
 	return member, r.Issued
 }
@@ -207,6 +222,11 @@ func (r *record) label(id view.MemberID) string {
 	for _, m := range r.Members {
 		if id != 0 && m.Witness == id {
 			return m.Label + witnessSuffix
+		}
+	}
+	for _, w := range r.Witnesses {
+		if w.ID == id {
+			return r.witnessLabel(w)
 		}
 	}
 	return fmt.Sprintf("member %d", id)

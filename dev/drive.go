@@ -50,6 +50,9 @@ func (c *Cluster) drive(ctx context.Context) {
 			}
 			reports[o.ID] = r
 		}
+		for _, w := range c.dedicated() {
+			reports[w.id] = report{witness: witnesses[w.id], running: w.current().running()}
+		}
 		pause := restEvery
 		if busy := c.advance(reports, observations); busy {
 			pause = pollEvery
@@ -67,7 +70,7 @@ func (c *Cluster) drive(ctx context.Context) {
 // report is what the driver wants to know of an observation.
 func (o Observation) report(silent bool) report {
 	r := report{running: o.State != Down && o.State != Crashed, crashed: o.Reason, silent: silent}
-	if o.Witness != nil && r.crashed == "" {
+	if o.Witness != nil && !o.Witness.Dedicated && r.crashed == "" {
 		r.crashed = o.Witness.Reason // a newcomer is no good without it
 	}
 	s := o.Status
@@ -95,6 +98,9 @@ func (c *Cluster) advance(reports map[view.MemberID]report, observations []Obser
 		err = c.finish()
 	} else if err == nil && s.view.Epoch > 0 {
 		err = c.adopt(s)
+	}
+	if err == nil && s.view.Epoch == 0 && !s.over {
+		err = c.staff(reports)
 	}
 	c.waiting = ""
 	if r.Change == nil {

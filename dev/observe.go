@@ -41,16 +41,17 @@ type Observation struct {
 	GRPC   string
 	HTTP   string
 	Status *adminv1.StatusResponse // nil unless its process answers
-	// Witness is the one beside it; nil: the protocol has none.
+	// Witness is the one beside it, or with the first member of a site the dedicated one there; nil: there is none.
 	Witness *WitnessObservation
 }
 
 // WitnessObservation is how the process of a witness is at a moment.
 type WitnessObservation struct {
-	Label  string
-	State  State  // Running, Down or Crashed
-	Reason string // Crashed: why
-	PID    int
+	Label     string
+	State     State  // Running, Down or Crashed
+	Reason    string // Crashed: why
+	PID       int
+	Dedicated bool
 }
 
 // Observe asks all members how they are, and returns them by ID.
@@ -62,6 +63,12 @@ func (c *Cluster) Observe(ctx context.Context) []Observation {
 		group.Go(func() { observations[i] = c.observe(ctx, m) })
 	}
 	group.Wait()
+	for _, w := range c.dedicated() { // of several at a site, the latest
+		first := slices.IndexFunc(observations, func(o Observation) bool { return o.Site == w.alone.Site })
+		if first >= 0 {
+			observations[first].Witness = w.observe()
+		}
+	}
 	return observations
 }
 
@@ -113,7 +120,7 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 
 func (w *sidecar) observe() *WitnessObservation {
 	p := w.current()
-	o := &WitnessObservation{Label: w.name(), State: Down, PID: p.pid()}
+	o := &WitnessObservation{Label: w.name(), Dedicated: w.alone != nil, State: Down, PID: p.pid()}
 	switch o.Reason = p.crashed(); {
 	case o.Reason != "":
 		o.State = Crashed

@@ -36,22 +36,10 @@ func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {
 // placement is how partitions are to be kept by the members of a plain view: as the manifest wants it, as far as they are
 // enough. A site keeps its place in the order of homes when its member is replaced.
 func (r *record) placement(v view.View) manager.Placement {
-	p := manager.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2)}
-	var there []string
-	for _, m := range v.Members {
-		if !slices.Contains(there, m.Site) {
-			there = append(there, m.Site)
-		}
-	}
-	place := func(site string) int {
-		if i := slices.Index(r.Homes, site); i >= 0 {
-			return i
-		}
-		return len(r.Homes)
-	}
-	slices.SortStableFunc(there, func(a, b string) int { return place(a) - place(b) })
+	p := manager.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2), Dedicated: r.Dedicated}
+	there := r.sitesOf(v)
 	for i := range p.Partitions {
-		p.Homes = append(p.Homes, there[i%len(there)])
+		p.Homes = append(p.Homes, r.home(i, there))
 	}
 	return p
 }
@@ -71,6 +59,9 @@ func (r *record) snapshot(reports map[view.MemberID]report) manager.Snapshot {
 			s.Witnesses, s.Named = append(s.Witnesses, *said), append(s.Named, m.sidecar(said.Disk))
 		}
 	}
+	said, named := r.named(reports)
+	s.Witnesses, s.Named = append(s.Witnesses, said...), append(s.Named, named...)
+	s.Retiring = r.retiring()
 	return s
 }
 
@@ -78,7 +69,17 @@ func (r *record) snapshot(reports map[view.MemberID]report) manager.Snapshot {
 func (r *record) place(v view.View, reports map[view.MemberID]report) (step, error) {
 	var witnesses []view.Witness
 	var unnamed []string
+	for _, w := range r.Witnesses {
+		if said := reports[w.ID].witness; said == nil || said.Disk == "" {
+			unnamed = append(unnamed, r.label(w.ID))
+		} else {
+			witnesses = append(witnesses, w.entry(said.Disk))
+		}
+	}
 	for _, m := range r.Members {
+		if r.Dedicated {
+			break
+		}
 		said := reports[m.ID].witness
 		if said == nil || said.Disk == "" {
 			unnamed = append(unnamed, r.label(m.Witness))
@@ -155,23 +156,23 @@ func (r *record) recovering(reports map[view.MemberID]report) bool {
 func (c *Cluster) askWitnesses(ctx context.Context) map[view.MemberID]*manager.WitnessReport {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	members := c.all()
-	answers := make([]*manager.WitnessReport, len(members))
+	witnesses := c.sidecars()
+	answers := make([]*manager.WitnessReport, len(witnesses))
 	var group sync.WaitGroup
-	for i, m := range members {
-		if m.witness == nil || !m.witness.current().running() {
+	for i, w := range witnesses {
+		if !w.current().running() {
 			continue
 		}
 		group.Go(func() {
-			if r, err := m.witness.manager.Report(ctx); err == nil {
+			if r, err := w.manager.Report(ctx); err == nil {
 				answers[i] = &r
 			}
 		})
 	}
 	group.Wait()
 	reports := map[view.MemberID]*manager.WitnessReport{}
-	for i, m := range members {
-		reports[m.record.ID] = answers[i]
+	for i, w := range witnesses {
+		reports[w.key()] = answers[i]
 	}
 	return reports
 }
@@ -187,11 +188,7 @@ func (c *Cluster) live(ctx context.Context, reports map[view.MemberID]report) {
 	s := r.snapshot(reports)
 	c.mu.Unlock()
 	start, end := manager.Lives(s)
-	for _, m := range c.all() {
-		w := m.witness
-		if w == nil {
-			continue
-		}
+	for _, w := range c.sidecars() {
 		own := func(l manager.Life) bool { return l.Witness == w.id }
 		if !slices.ContainsFunc(start, own) && !slices.ContainsFunc(end, own) || !w.busy.CompareAndSwap(false, true) {
 			continue

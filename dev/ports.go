@@ -89,12 +89,9 @@ func (e *peerPortTaken) Error() string {
 	return fmt.Sprintf("port %d, where the others look for %s, is taken; stop what listens there", e.port, e.label)
 }
 
-// assignMore gives newcomers ports, beside members that run or may run again.
-func assignMore(newcomers, others []memberRecord) error {
-	var picker portPicker
-	for _, m := range others {
-		picker.avoid = append(picker.avoid, m.Ports.Redis, m.Ports.GRPC, m.Ports.Peer, m.Ports.Admin, m.Ports.HTTP, m.Ports.Witness)
-	}
+// assignMore gives newcomers ports, beside those of members and witnesses that run or may run again.
+func assignMore(newcomers []memberRecord, avoid []int) error {
+	picker := portPicker{avoid: avoid}
 	return picker.assign(newcomers, 0, false)
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/georegister/georegister/witness/manage"
 )
 
-// witnessSuffix follows a member's name in that of the witness beside it, which commands take too.
+// witnessSuffix follows a member's name in that of the witness beside it, or a site's in that of its dedicated one; commands
+// take these too.
 const witnessSuffix = "/witness"
 
 // unit is what runs as a process: a member, or the witness beside one. Both are what a pod holds, so they are killed,
@@ -28,11 +29,12 @@ type unit interface {
 	set(*process)
 }
 
-// sidecar is the witness beside a member.
+// sidecar is the witness beside a member, or a dedicated one.
 type sidecar struct {
 	slot
 	id      view.MemberID
 	beside  memberRecord
+	alone   *witnessRecord // nil: it is beside a member
 	manager *manage.Conn
 	busy    atomic.Bool // lives are being begun or ended
 	said    atomic.Pointer[string]
@@ -45,8 +47,13 @@ func newSidecar(cluster string, beside memberRecord) *sidecar {
 	}
 }
 
-func (m *member) name() string  { return m.record.Label }
-func (w *sidecar) name() string { return w.beside.Label + witnessSuffix }
+func (m *member) name() string { return m.record.Label }
+func (w *sidecar) name() string {
+	if w.alone != nil {
+		return w.alone.Site + witnessSuffix
+	}
+	return w.beside.Label + witnessSuffix
+}
 
 // units are the member and its witness, if there is one.
 func (m *member) units() []unit {
@@ -65,8 +72,9 @@ func (m *member) ids() []view.MemberID {
 }
 
 // stop ends a member and its witness in order, and at once: neither waits for the other.
-func (m *member) stop() error {
-	units := m.units()
+func (m *member) stop() error { return stopAll(m.units()) }
+
+func stopAll(units []unit) error {
 	errs := make([]error, len(units))
 	var group sync.WaitGroup
 	for i, u := range units {
@@ -101,7 +109,7 @@ func (c *Cluster) run(u unit) error {
 	case *member:
 		config, directory, subcommand = c.config(u), c.directory.member(u.record), "replica"
 	case *sidecar:
-		config, directory, subcommand = c.witnessConfig(u), c.directory.witness(u.beside), "witness"
+		config, directory, subcommand = c.witnessConfig(u), c.directory.witnessOf(u), "witness"
 	}
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return fmt.Errorf("site %s: make its directory: %w", u.name(), err)
@@ -130,8 +138,8 @@ func (c *Cluster) witnessConfig(w *sidecar) witness.Config {
 	}
 	return witness.Config{
 		Cluster: c.directory.record.Cluster, Self: uint32(w.id),
-		Directory: c.directory.witnessDisk(w.beside), Durability: durability, Slots: spec.WitnessSlots(),
-		Listen: witness.Listen{Peer: loopback(w.beside.Ports.Witness)}, ExitWithInput: true,
+		Directory: c.directory.diskOf(w), Durability: durability, Slots: spec.WitnessSlots(),
+		Listen: witness.Listen{Peer: loopback(w.port())}, ExitWithInput: true,
 	}
 }
 
@@ -170,9 +178,9 @@ func (c *Cluster) Restart(site string) error {
 }
 
 // Wipe kills the members of a site, removes their disks, and those of their witnesses, and starts them on empty ones, which
-// the view does not name.
+// the view does not name; or that of a dedicated witness, by its name.
 func (c *Cluster) Wipe(site string) error {
-	if member, alone := strings.CutSuffix(site, witnessSuffix); alone {
+	if member, alone := strings.CutSuffix(site, witnessSuffix); alone && !c.directory.record.Dedicated { // this never changes
 		return fmt.Errorf("the disk of a witness is lost with that of its member; use `wipe %s`", member)
 	}
 	return c.each(site, func(units []unit) error {
@@ -185,7 +193,7 @@ func (c *Cluster) Wipe(site string) error {
 			case *member:
 				disk = c.directory.disk(u.record)
 			case *sidecar:
-				disk = c.directory.witnessDisk(u.beside)
+				disk = c.directory.diskOf(u)
 			}
 			if err := os.RemoveAll(disk); err != nil {
 				return fmt.Errorf("%s: remove its disk: %w", u.name(), err)
@@ -209,6 +217,9 @@ func (c *Cluster) each(site string, change func([]unit) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name, alone := strings.CutSuffix(site, witnessSuffix)
+	if found := c.at(site); alone && len(found) > 0 {
+		return change([]unit{found[0]})
+	}
 	members, err := c.find(name)
 	if err != nil {
 		return err
@@ -216,6 +227,9 @@ func (c *Cluster) each(site string, change func([]unit) error) error {
 	for _, m := range members {
 		units := m.units()
 		if alone {
+			if m.witness == nil && c.directory.record.Dedicated {
+				return fmt.Errorf("witnesses have sites of their own; name the site of %s", m.name())
+			}
 			if m.witness == nil {
 				return fmt.Errorf("protocol %s has no witnesses", c.directory.record.Protocol)
 			}

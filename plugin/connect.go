@@ -115,7 +115,7 @@ func (k *Kubernetes) cluster(ctx context.Context, name string) (*v1alpha1.GeoReg
 	return nil, fmt.Errorf("namespace %s has no cluster %s; it has %q", k.Namespace, name, names)
 }
 
-// memberPods are the pods of a cluster's members, or of one site's; empty names stand for all.
+// memberPods are the pods of a cluster's members and dedicated witnesses, or of one site's; empty names stand for all.
 func (k *Kubernetes) memberPods(ctx context.Context, cluster, site string) ([]corev1.Pod, error) {
 	labels := client.MatchingLabels{build.NameLabel: build.Application}
 	if cluster != "" {
@@ -129,6 +129,11 @@ func (k *Kubernetes) memberPods(ctx context.Context, cluster, site string) ([]co
 		return nil, fmt.Errorf("list the members' pods in namespace %s: %w", k.Namespace, err)
 	}
 	return pods.Items, nil
+}
+
+// isWitness reports whether a pod is a dedicated witness's.
+func isWitness(pod *corev1.Pod) bool {
+	return pod.Labels[build.ComponentLabel] == build.WitnessComponent
 }
 
 // poll asks every interval until it is done or ctx ends; the error then has the last reason.

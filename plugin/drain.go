@@ -154,7 +154,10 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 		return "", err
 	}
 	for i := range pods {
-		// The status may lag behind; pods do so less.
+		// The status may lag behind; pods do so less. Shards that have all their witnesses need no other one.
+		if isWitness(&pods[i]) && !isWitness(leaving) && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionPartitionsServing) {
+			continue
+		}
 		if pods[i].Name != leaving.Name && !ready(&pods[i]) {
 			return fmt.Sprintf("pod %s of the same cluster is not ready", pods[i].Name), nil
 		}

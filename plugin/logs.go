@@ -65,6 +65,10 @@ func (k *Kubernetes) Logs(ctx context.Context, out io.Writer, name string, o Log
 }
 
 func (k *Kubernetes) copyLog(ctx context.Context, lines *lineWriter, pod corev1.Pod, options *corev1.PodLogOptions) (err error) {
+	if isWitness(&pod) {
+		options = options.DeepCopy()
+		options.Container = build.WitnessContainer
+	}
 	stream, err := k.Pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("read the log of pod %s: %w", pod.Name, err)

@@ -109,8 +109,12 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 		describeChange(w, s.Change, now)
 	}
 	if r := s.Recovered; r != nil {
-		fmt.Fprintf(w, "recovered %s ago from the lost quorum of epoch %d: member %d was trusted, given up were %s: %s\n",
-			duration.HumanDuration(now.Sub(r.Time.Time)), r.Epoch, r.TrustedMember, numbers(r.GivenUp), r.Message)
+		who := fmt.Sprintf("member %d was trusted", r.TrustedMember)
+		if r.TrustedMember == 0 {
+			who = "all members that were left went on"
+		}
+		fmt.Fprintf(w, "recovered %s ago from the lost quorum of epoch %d: %s, given up were %s: %s\n",
+			duration.HumanDuration(now.Sub(r.Time.Time)), r.Epoch, who, numbers(r.GivenUp), r.Message)
 	}
 	for _, condition := range s.Conditions {
 		if condition.Status == good[condition.Type] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ binary is the command "kubectl georegister".`,
 	persistent.StringVarP(&flags.Namespace, "namespace", "n", "", "the namespace (default: the context's)")
 	command.AddCommand(
 		newStatusCommand(&flags), newSitesCommand(&flags), newLogsCommand(&flags),
-		newDrainCommand(&flags), newVerifyCommand(&flags), newChaosCommand(&flags), newOperatorCheckCommand(&flags),
+		newDrainCommand(&flags), newMoveCommand(&flags), newVerifyCommand(&flags), newChaosCommand(&flags), newOperatorCheckCommand(&flags),
 	)
 	return command
 }
@@ -128,13 +129,47 @@ honours PodDisruptionBudgets. A member whose volume is on the node waits for the
 	return command
 }
 
+func newMoveCommand(flags *plugin.Flags) *cobra.Command {
+	var timeout time.Duration
+	var back bool
+	command := &cobra.Command{
+		Use:   "move NAME SHARD SITE | move NAME SHARD --default",
+		Short: "Have the master of a shard be at another site, with protocol CURP",
+		Long: `Edit spec.homes of a cluster with protocol CURP, and wait until the master of the shard is at the site and
+serves. A member there fetches the state first, while the present master serves. With --default the
+shard gets the home back that it has without spec.homes.`,
+		Args: cobra.RangeArgs(2, 3),
+		RunE: func(command *cobra.Command, args []string) error {
+			if back == (len(args) == 3) {
+				return fmt.Errorf("name either a site or --default; use: kubectl georegister %s", command.Use)
+			}
+			shard, err := strconv.Atoi(args[1])
+			if err != nil {
+				return fmt.Errorf("SHARD is %q; it must be the number of a shard, which status.partitions has", args[1])
+			}
+			k, err := flags.Connect()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := within(command.Context(), timeout)
+			defer cancel()
+			return k.Move(ctx, command.OutOrStdout(), args[0], shard, optional(args[2:]))
+		},
+	}
+	f := command.Flags()
+	f.DurationVar(&timeout, "timeout", 10*time.Minute, "when to give up waiting; the move goes on")
+	f.BoolVar(&back, "default", false, "take the home away that the shard was given")
+	return command
+}
+
 func newVerifyCommand(flags *plugin.Flags) *cobra.Command {
 	options := plugin.VerifyOptions{}
 	command := &cobra.Command{
 		Use:   "verify [NAME]",
 		Short: "Run a bounded workload against a cluster from every site, and check that it is linearizable",
 		Long: `Connect to a pod of every site through the apiserver, run a bounded workload on keys of a prefix of its
-own, delete them again, and check what the clients saw. The exit status is 0 only if it is linearizable.
+own, delete them again, and check what the clients saw. The exit status is 0 only if it is linearizable, or regular
+sequentially consistent under GryffRSC.
 Latencies include the way through the apiserver.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

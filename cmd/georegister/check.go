@@ -14,59 +14,124 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-const checkLong = `Decides whether a store of linearizable registers can have given the answers of a history, which simulate, dev
-and bench write as lines of JSON, one operation each. Every answer is verified by its value; an operation of
-unknown outcome may have taken effect once, at any time after it was sent, or never.
+const checkLong = `Decides whether a store can have given the answers of a history, which simulate, dev, verify and others
+write as lines of JSON, one operation each. Every answer is verified by its value; an operation of unknown outcome may
+have taken effect once, at any time after it was sent, or never.
 
-The exit status is 0 only if the history is linearizable. A search that does not end in time is a failure. For a
-violation, a small failing part of the history is printed, and drawn as a page for a browser.`
+With --model linearizable the store is one of linearizable registers. A search that does not end in time is a failure. For a
+violation, a small failing part of the history is printed, and drawn as a page for a browser.
+
+With --model rsc it is one that is regular sequentially consistent, as GryffRSC is: a read that has returned is a reason to see
+its value only for those who know of it. Messages between clients and fences are lines of the history too. For a
+violation, a shortest cycle is printed: operations each of which has to come before the next one, with the reason in words. What
+can't be decided within --max-states is a failure.
+
+The exit status is 0 only if the history is what the model says.`
 
 const checkExample = `  georegister check history.jsonl
+  georegister check --model rsc history.jsonl
   georegister check --picture violation.html - < history.jsonl`
 
-// checkFlags are the flags of check as they were given.
+// The models, as --model spells them.
+const (
+	linearizableModel = "linearizable"
+	rscModel          = "rsc"
+)
+
+// checkFlags are the flags of check as they were given. An empty model is linearizable.
 type checkFlags struct {
-	timeout time.Duration
-	picture string
-	torn    bool
+	model     string
+	timeout   time.Duration
+	picture   string
+	torn      bool
+	stale     time.Duration
+	maxStates int
 }
 
 func newCheckCommand() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
 		Use:     "check HISTORY",
-		Short:   "Tell whether a recorded history is linearizable",
+		Short:   "Tell whether a recorded history is linearizable, or regular sequentially consistent",
 		Long:    checkLong,
 		Example: checkExample,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			other := map[string][]string{linearizableModel: {"max-states"}, rscModel: {"timeout", "picture", "stale"}}
+			for _, name := range other[f.model] {
+				if c.Flags().Changed(name) {
+					return fmt.Errorf("--%s has no meaning with --model %s; leave it out", name, f.model)
+				}
+			}
 			return runCheck(c.InOrStdin(), c.OutOrStdout(), args[0], f)
 		},
 	}
 	flags := c.Flags()
+	flags.StringVar(&f.model, "model", linearizableModel, "what the history should be: linearizable, or rsc (regular sequentially consistent)")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to search; 0 is no bound")
 	flags.StringVar(&f.picture, "picture", "", "where to draw a violation (default HISTORY.html, or history.html for -)")
+	flags.DurationVar(&f.stale, "stale", 0, "how old the answers to reads that may be stale can be, such as CURP's lease; 0 leaves them unjudged")
 	flags.BoolVar(&f.torn, "torn", false, "leave out a last line without an end, which a killed process leaves")
+	flags.IntVar(&f.maxStates, "max-states", 0, "with --model rsc: how much each search by values alone may try; 0 is 200000")
 	return c
 }
 
 // runCheck checks the history in a file, or on in if the file is "-".
 func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
-	if f.timeout < 0 {
+	switch {
+	case f.stale < 0:
+		return fmt.Errorf("--stale is %v; give 0 to leave reads that may be stale unjudged, or more", f.stale)
+	case f.timeout < 0:
 		return fmt.Errorf("--timeout is %v; give 0 for no bound, or more", f.timeout)
+	case f.maxStates < 0:
+		return fmt.Errorf("--max-states is %d; give 0 for the usual bound, or more", f.maxStates)
+	case f.model != "" && f.model != linearizableModel && f.model != rscModel:
+		return fmt.Errorf("--model is %q; give %s or %s", f.model, linearizableModel, rscModel)
 	}
-	operations, err := readHistory(in, name, f.torn)
+	record, err := readHistory(in, name, f.torn)
 	if err != nil {
 		return err
 	}
-	if len(operations) == 0 {
+	if len(record.Operations) == 0 {
 		return fmt.Errorf("%s has no operations; there is nothing to check", name)
 	}
-	if err := checkFunctions(operations); err != nil {
+	if err := checkFunctions(record.Operations); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	if f.model == rscModel {
+		return checkRSC(out, name, record, f.maxStates)
+	}
+	return checkLinearizable(out, name, record, f)
+}
+
+// checkRSC judges a history by regular sequential consistency.
+func checkRSC(out io.Writer, name string, record history.Record, maxStates int) error {
 	begun := time.Now()
-	verdict := history.Check(operations, history.Options{Timeout: f.timeout})
+	verdict, err := record.CheckRSC(history.RSCOptions{MaxStates: maxStates})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fmt.Fprintf(out, "verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, %d messages and %d fences, in %v\n",
+		verdict.Outcome, verdict.Operations, verdict.Keys, verdict.Checked, verdict.Unknown, len(record.Messages), len(record.Fences),
+		time.Since(begun).Round(time.Millisecond))
+	if verdict.OK() {
+		return nil
+	}
+	fmt.Fprintln(out, verdict.Explanation)
+	if verdict.Outcome == history.Undecided {
+		return errors.New("the check could not decide, so nothing is known; allow more with --max-states")
+	}
+	return errors.New("the history is not regular sequentially consistent")
+}
+
+// checkLinearizable judges a history by linearizability, of which messages and fences are no part: real time orders more.
+func checkLinearizable(out io.Writer, name string, record history.Record, f checkFlags) error {
+	begun, operations := time.Now(), record.Operations
+	verdict, wrong := history.Check(operations, history.Options{Timeout: f.timeout}), errors.New("the history is not linearizable")
+	if verdict.OK() && f.stale > 0 {
+		verdict = history.CheckStale(operations, f.stale, history.Options{Timeout: f.timeout})
+		wrong = fmt.Errorf("the history is linearizable, but for reads that may be stale: one is older than %v, or told of what was lost", f.stale)
+	}
 	fmt.Fprintf(out, "verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, in %v\n",
 		verdict.Outcome, verdict.Operations, verdict.Keys, verdict.Checked, verdict.Unknown,
 		time.Since(begun).Round(time.Millisecond))
@@ -77,6 +142,9 @@ func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
 	if verdict.Outcome == history.Timeout {
 		return errors.New("the check did not end in time, so nothing is known; allow more with --timeout")
 	}
+	if n := len(record.Messages) + len(record.Fences); n > 0 {
+		fmt.Fprintf(out, "the history has %d messages and fences: if its store promises regular sequential consistency, check that with --model rsc\n", n)
+	}
 	picture := f.picture
 	if picture == "" {
 		if picture = name + ".html"; name == "-" {
@@ -84,10 +152,10 @@ func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
 		}
 	}
 	if err := draw(verdict, picture); err != nil {
-		return errors.Join(errors.New("the history is not linearizable"), err)
+		return errors.Join(wrong, err)
 	}
 	fmt.Fprintf(out, "picture: %s\n", picture)
-	return errors.New("the history is not linearizable")
+	return wrong
 }
 
 // checkFunctions refuses a history with functions that this program lacks: it would call their answers wrong.
@@ -105,26 +173,22 @@ func checkFunctions(operations []history.Operation) error {
 	return nil
 }
 
-func readHistory(in io.Reader, name string, torn bool) ([]history.Operation, error) {
+func readHistory(in io.Reader, name string, torn bool) (history.Record, error) {
 	if name == "-" {
 		name = "standard input"
 	} else {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("open the history: %w", err)
+			return history.Record{}, fmt.Errorf("open the history: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
-	read := history.Read
-	if torn {
-		read = history.ReadTorn
-	}
-	operations, err := read(in)
+	record, err := history.ReadRecord(in, torn)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return history.Record{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return operations, nil
+	return record, nil
 }
 
 func draw(verdict history.Verdict, name string) (err error) {

@@ -13,6 +13,12 @@ const (
 	checkRead  = `{"client":"b","kind":"read","key":"k","reply":"v","invoked_ns":3,"returned_ns":4,"status":"ok"}` + "\n"
 	checkOther = `{"client":"c","kind":"rmw","key":"k","function":"twice.v1","reply":"vv","invoked_ns":7,"returned_ns":8,"status":"ok"}` + "\n"
 	checkStale = `{"client":"b","kind":"read","key":"k","invoked_ns":5,"returned_ns":6,"status":"ok"}` + "\n"
+	checkStamp = `{"client":"b","kind":"read","key":"k","reply":"v","carstamp":"1/1.1.1/0","invoked_ns":3,"returned_ns":4,"status":"ok"}` + "\n"
+	checkFence = `{"kind":"fence","client":"b","invoked_ns":5,"returned_ns":6}` + "\n"
+	checkTold  = `{"kind":"message","from":"b","sent_ns":5,"to":"c","received_ns":6}` + "\n"
+	checkOpen  = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"status":"unknown"}` + "\n"
+	checkOlder = `{"client":"c","kind":"read","key":"k","invoked_ns":7,"returned_ns":8,"status":"ok"}` + "\n"
+	checkMayBe = `{"client":"b","kind":"read","key":"k","stale":true,"invoked_ns":5,"returned_ns":6,"status":"ok"}` + "\n"
 )
 
 func TestCheckCommand(t *testing.T) {
@@ -24,11 +30,28 @@ func TestCheckCommand(t *testing.T) {
 	}{
 		{name: "linearizable", history: checkWrite + checkRead, out: "verdict: linearizable\n2 operations on 1 keys"},
 		{name: "violation", history: checkWrite + checkStale, out: `b: read("k") -> absent`, err: "not linearizable", picture: true},
+		{name: "unjudged", history: checkWrite + checkMayBe, out: "verdict: linearizable"},
+		{name: "stale within the bound", history: checkWrite + checkMayBe, args: []string{"--stale=5ns"}, out: "verdict: linearizable"},
+		{name: "stale beyond the bound", history: checkWrite + checkMayBe, args: []string{"--stale=1ns"}, out: `b (stale): read("k") -> absent`,
+			err: "one is older than 1ns", picture: true},
+		{name: "bad bound", history: checkWrite, args: []string{"--stale=-1s"}, err: "--stale is -1s"},
 		{name: "bad line", history: checkWrite + "{}\n", err: `line 2: field "client" is missing`},
 		{name: "torn line", history: checkWrite + checkRead[:30], err: "line 2: not a JSON object"},
 		{name: "torn line left out", history: checkWrite + checkRead[:30], args: []string{"--torn"}, out: "1 operations"},
 		{name: "function of another program", history: checkWrite + checkOther, err: `client c, key "k", invoked_ns 7: unknown rmw function "twice.v1"`},
 		{name: "empty", err: "nothing to check"},
+		{name: "rsc, which is not linearizable", history: checkOpen + checkRead + checkOlder, args: []string{"--model=rsc"},
+			out: "verdict: regular-sequential\n3 operations on 1 keys, 3 checked, 1 of them of unknown outcome, 0 messages and 0 fences"},
+		{name: "linearizable, which is rsc", history: checkOpen + checkRead + checkOlder, out: "verdict: violation", err: "not linearizable", picture: true},
+		{name: "with a hint", history: checkOpen + checkRead + checkFence + checkOlder, out: "check that with --model rsc", err: "not linearizable", picture: true},
+		{name: "fenced", history: checkOpen + checkStamp + checkFence + checkOlder, args: []string{"--model=rsc"},
+			out: "each of these operations has to come before the next one, and the last before the first:\n", err: "the history is not regular sequentially consistent"},
+		{name: "told", history: checkOpen + checkTold + checkStamp + checkOlder, args: []string{"--model=rsc"},
+			out: `c: read("k") -> absent`, err: "the history is not regular sequentially consistent"},
+		{name: "rsc by stale answers", history: checkWrite, args: []string{"--model=rsc", "--stale=1s"}, err: "--stale has no meaning with --model rsc"},
+		{name: "linearizable by states", history: checkWrite, args: []string{"--max-states=1"}, err: "--max-states has no meaning with --model linearizable"},
+		{name: "bad bound of states", history: checkWrite, args: []string{"--model=rsc", "--max-states=-1"}, err: "--max-states is -1; give 0"},
+		{name: "bad model", history: checkWrite, args: []string{"--model=rss"}, err: `--model is "rss"; give linearizable or rsc`},
 		{name: "bad timeout", history: checkWrite, args: []string{"--timeout=-1s"}, err: "--timeout is -1s"},
 	}
 	for _, test := range tests {

@@ -32,7 +32,7 @@ masters of those that the others miss are replaced.
 
 With --check, clients at every site run a bounded workload while members are killed, wiped, restarted
 and replaced; then the recorded history is checked, and the exit status is 0 only if it is
-linearizable.`,
+linearizable, or regular sequentially consistent under GryffRSC.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
 			if session.Options.Manifest, err = v1alpha1.Load(manifest); err != nil {

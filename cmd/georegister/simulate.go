@@ -39,12 +39,15 @@ type simulateFlags struct {
 	output   string
 	history  string
 	soak     int
+	stale    bool
 }
 
 const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
 saw, and prints latencies by kind of operation and site. The same flags give the same result on any machine.
 
-The exit status is not 0 if the history is not linearizable, or an operation or a change of members got stuck though
+Under GryffRSC clients are sessions, and what they saw is to be regular sequentially consistent.
+
+The exit status is not 0 if the history is not what the protocol promises, or an operation or a change of members got stuck though
 faults were over.`
 
 const simulateExample = `  georegister simulate --protocol gryff --profile gryff --sites 3
@@ -66,7 +69,7 @@ func newSimulateCommand() *cobra.Command {
 				return errors.New("--rtt and --profile both name a network; give one of them")
 			}
 			if f.soak != 0 {
-				for _, name := range []string{"profile", "rtt", "clients", "workload", "conflict", "keys", "duration", "output", "history"} {
+				for _, name := range []string{"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "output", "history"} {
 					if c.Flags().Changed(name) {
 						return fmt.Errorf("--%s: schedules of --soak draw their own networks and operations; leave one of the two out", name)
 					}
@@ -88,6 +91,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringVar(&f.workload, "workload", "ycsb-a", "the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
 	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict, "probability that an operation is on the key that all clients share, from 0 to 1")
 	flags.StringVar(&f.keys, "keys", string(defaults.Keys), "how keys are chosen: conflict, zipf or uniform")
+	flags.BoolVar(&f.stale, "stale", false, "let reads be stale, within the protocol's bound: they wait for less with curp")
 	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
@@ -117,7 +121,7 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	x.Start, x.Faults = s.start, kinds
+	x.Start, x.Faults, x.Regular = s.start, kinds, s.regular()
 	if s.curp {
 		x.CURP = &simulator.CURP{}
 	}
@@ -160,13 +164,19 @@ func (f simulateFlags) experiment(row capability.Protocol) (simulator.Experiment
 	if err := row.CheckOperation(register.RMW); err != nil && spec.Mix.RMW > 0 {
 		return none, fmt.Errorf("--workload %s has read-modify-writes: %w", f.workload, err)
 	}
+	if err := row.CheckOperation(register.Write); err != nil {
+		if spec.Mix.Write > 0 {
+			return none, fmt.Errorf("--workload %s has writes, give weights such as 50:0:50: %w", f.workload, err)
+		}
+		spec.RMWs = workload.RMWIdempotent
+	}
 	if spec.Keys, err = workload.ParseKeys(f.keys); err != nil {
 		return none, fmt.Errorf("--keys: %w", err)
 	}
 	if !(f.conflict >= 0 && f.conflict <= 1) {
 		return none, fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", f.conflict)
 	}
-	spec.Conflict = f.conflict
+	spec.Conflict, spec.Stale = f.conflict, f.stale
 	if f.clients < 1 {
 		return none, fmt.Errorf("--clients: %d clients at each site; give at least 1", f.clients)
 	}
@@ -220,12 +230,13 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	if f.soak < 1 {
 		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
 	}
-	options := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs}
+	options := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs, Regular: s.regular()}
 	if s.row.CheckOperation(register.RMW) != nil {
 		options.RMWs = simulator.FewRMWs
 	}
+	options.Idempotent = s.row.CheckOperation(register.Write) != nil
 	if s.curp {
-		options.CURP = &curp.Options{}
+		options.CURP, options.Stale = &curp.Options{}, simulator.SomeStale
 	}
 	if f.sites != "" {
 		n, err := strconv.Atoi(f.sites)
@@ -262,6 +273,10 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		fmt.Fprintf(out, "masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: %d; witnesses that lost their disks: %d\n",
 			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"], report.Paths["curp.recovering-failover"],
 			report.Paths["curp.handover"], report.Paths["curp.recovered"], report.Paths["curp.witness-lost"])
+		fmt.Fprintf(out, "masters moved to another home: %d (%d before the faults were over), and back: %d\n",
+			report.Paths["curp.moved"], report.Paths["curp.moved.meanwhile"], report.Paths["curp.moved-back"])
+		fmt.Fprintf(out, "quorums that were lost and given up: %d; partitions that went on whole: %d, with less than all: %d, empty: %d\n",
+			report.Paths["curp.rescued"], report.Paths["curp.rescued.whole"], report.Paths["curp.rescued.shortened"], report.Paths["curp.rescued.empty"])
 		fmt.Fprintf(out, "members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of the keys was lost with too many members: %d\n",
 			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["curp.hopeless"])
 	}
@@ -273,7 +288,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		fmt.Fprintln(out)
 	}
 	if len(report.Failures) == 0 {
-		fmt.Fprintln(out, "verdict: linearizable, nothing stuck")
+		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
 		return nil
 	}
 	first := simulator.Shrink(report.Failures[0])

@@ -13,6 +13,9 @@ type simulated struct {
 	row   capability.Protocol
 }
 
+// regular reports whether histories are to be regular sequentially consistent, and no more.
+func (s simulated) regular() bool { return s.row.Consistency == "regular sequential" }
+
 func findSimulated(name string) (simulated, error) {
 	entry, err := catalog.Find(name)
 	if err != nil {

@@ -15,14 +15,15 @@ import (
 )
 
 const verifyLong = `Loads a running store from each of its sites with a mix of reads, writes and rmws on few keys, records what the
-clients saw, reads every key back at every site, and decides whether the history is linearizable. It tells the
+clients saw, reads every key back at every site, and decides whether the history is linearizable, or regular sequentially
+consistent where the protocol promises that, such as GryffRSC: each client is then a session, and fences now and then. It tells the
 longest time without a success at each site. The clients of a site use that site's members alone; all run in this
 process, so that one clock orders what they saw.
 
 On Kubernetes, --cluster and --sites name the cluster's Services, which are reached from a pod of its namespace.
 
 It writes under a prefix of its own and leaves its keys in the store. The last line of the output is the report in JSON.
-The exit status is the verdict: 0 only if the history is linearizable and complete, 1 if it is not linearizable, 2 if
+The exit status is the verdict: 0 only if the history is that and complete, 1 if it is not, 2 if
 that could not be decided, such as when a site does not answer.`
 
 const verifyExample = `  georegister verify --protocol Gryff --site ca=shop-ca:7001 --site va=shop-va:7001 --site ir=shop-ir:7001

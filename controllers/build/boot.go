@@ -26,6 +26,8 @@ type bootFile struct {
 	FlushEvery string `json:"flushEvery,omitempty"`
 	// TransferRate is written where it is asked for alone: members of an older image do not know it.
 	TransferRate int `json:"transferRate,omitempty"` // bytes a second
+	// FaultTolerance is so too.
+	FaultTolerance int `json:"faultTolerance,omitempty"`
 
 	Limits bootLimits `json:"limits"`
 	Listen bootListen `json:"listen"`
@@ -52,7 +54,7 @@ func boot(in Input) *corev1.ConfigMap {
 	file := bootFile{
 		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: spec.ShardCount(),
 		Directory: dataDirectory, Durability: string(spec.Storage.DurabilityOrDefault()),
-		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes},
+		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes}, FaultTolerance: spec.RelaxedFaults(),
 		Listen: bootListen{
 			Peer: everywhere(PeerPort), GRPC: everywhere(GRPCPort), Redis: everywhere(RedisPort),
 			Admin: everywhere(AdminPort), HTTP: everywhere(HTTPPort),

@@ -38,6 +38,7 @@ func Objects(in Input) []client.Object {
 		objects = append(objects, site(in, s.Name))
 	}
 	objects = append(objects, clients(in))
+	objects = append(objects, dedicatedObjects(in)...)
 	if in.Cluster.Spec.Monitoring.Enabled {
 		objects = append(objects, monitoring(in)...)
 	}
@@ -75,6 +76,9 @@ func NextID(cluster *v1alpha1.GeoRegisterCluster, last view.MemberID) view.Membe
 	}
 	return last + 1
 }
+
+// NextWitness is the first id for a dedicated witness after the last that was given to anybody.
+func NextWitness(last view.MemberID) view.MemberID { return manager.DedicatedIDs(last, 1)[0] }
 
 // FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites (NextID), without the
 // names of their disks, which only they know.

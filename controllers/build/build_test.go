@@ -49,8 +49,16 @@ func load(t testing.TB, name string) Input {
 		besides = append(besides, view.Witness{ID: manager.WitnessOf(m.ID), Site: m.Site, Address: WitnessAddress(cluster, settings, *m),
 			Disk: fmt.Sprintf("%016x", 101+i), Beside: m.ID})
 	}
+	if cluster.Spec.Dedicated() {
+		besides = FirstWitnesses(cluster, settings)
+		for i := range besides {
+			besides[i].Disk = fmt.Sprintf("%016x", 101+i)
+		}
+	}
 	if cluster.Spec.Partitioned() {
-		placed, err := manager.Place(in.View, besides, manager.Placement{Partitions: cluster.Spec.ShardCount(), Faults: cluster.Spec.Faults()})
+		placed, err := manager.Place(in.View, besides, manager.Placement{
+			Partitions: cluster.Spec.ShardCount(), Faults: cluster.Spec.Faults(), Dedicated: cluster.Spec.Dedicated(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +72,11 @@ func all(in Input) []client.Object {
 	objects := append(Objects(in), Record(in))
 	for _, m := range in.View.Members {
 		objects = append(objects, Member(in, m)...)
+	}
+	for _, w := range in.View.Witnesses {
+		if w.Beside == 0 {
+			objects = append(objects, Dedicated(in, w)...)
+		}
 	}
 	return objects
 }
@@ -88,11 +101,15 @@ func written(t testing.TB, objects []client.Object) []byte {
 }
 
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"minimal", "full", "curp"} {
+	for _, name := range []string{"minimal", "full", "curp", "dedicated"} {
 		in := load(t, name)
-		for file, objects := range map[string][]client.Object{
+		files := map[string][]client.Object{
 			"shared": Objects(in), "member": Member(in, in.View.Members[0]), "record": {Record(in)},
-		} {
+		}
+		if in.Cluster.Spec.Dedicated() {
+			files["witness"] = Dedicated(in, in.View.Witnesses[0])
+		}
+		for file, objects := range files { // order is irrelevant: each is a file
 			path := "testdata/" + name + "." + file + ".golden.yaml"
 			got := written(t, objects)
 			if *update {
@@ -112,7 +129,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestTheSameInputMakesTheSameObjects(t *testing.T) {
-	for _, name := range []string{"minimal", "full", "curp"} {
+	for _, name := range []string{"minimal", "full", "curp", "dedicated"} {
 		want := written(t, all(load(t, name)))
 		for range 20 {
 			in := load(t, name)
@@ -145,7 +162,7 @@ func TestObjectsAreCopies(t *testing.T) {
 }
 
 func TestEveryObjectIsOfTheCluster(t *testing.T) {
-	for _, name := range []string{"minimal", "full", "curp"} {
+	for _, name := range []string{"minimal", "full", "curp", "dedicated"} {
 		in := load(t, name)
 		seen := map[string]bool{}
 		for _, o := range all(in) {

@@ -29,7 +29,7 @@ func disruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable:               &stay,
-			Selector:                   &metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
+			Selector:                   &metav1.LabelSelector{MatchLabels: replicas(in.Cluster)},
 			UnhealthyPodEvictionPolicy: &unhealthy,
 		},
 	}

@@ -12,19 +12,13 @@ import (
 // policy of his own for pods of other labels, or an egress policy where the clients are. What members may call
 // is not restricted.
 func networkPolicy(in Input) *networkingv1.NetworkPolicy {
-	theMembers := networkingv1.NetworkPolicyPeer{
-		PodSelector: &metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
-	}
-	theOperator := networkingv1.NetworkPolicyPeer{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.Settings.Namespace}},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{NameLabel: OperatorName}},
-	}
+	theMembers, theOperator := theMembers(in), theOperator(in)
 	ingress := []networkingv1.NetworkPolicyIngressRule{
 		allow([]networkingv1.NetworkPolicyPeer{theMembers}, named(PeerPortName)),
 		allow([]networkingv1.NetworkPolicyPeer{theOperator}, named(AdminPortName)),
 		allow(nil, named(RedisPortName), named(GRPCPortName), named(HTTPPortName)),
 	}
-	if in.Cluster.Spec.Partitioned() { // by their numbers: not everything looks for names in sidecars
+	if in.Cluster.Spec.Partitioned() && !in.Cluster.Spec.Dedicated() { // by their numbers: not everything looks for names in sidecars
 		ingress = append(ingress,
 			allow([]networkingv1.NetworkPolicyPeer{theMembers, theOperator}, intstr.FromInt32(WitnessPort)),
 			allow(nil, intstr.FromInt32(WitnessHTTPPort)))
@@ -33,10 +27,21 @@ func networkPolicy(in Input) *networkingv1.NetworkPolicy {
 		TypeMeta:   kind("networking.k8s.io/v1", "NetworkPolicy"),
 		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
+			PodSelector: metav1.LabelSelector{MatchLabels: replicas(in.Cluster)},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress:     ingress,
 		},
+	}
+}
+
+func theMembers(in Input) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: replicas(in.Cluster)}}
+}
+
+func theOperator(in Input) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.Settings.Namespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{NameLabel: OperatorName}},
 	}
 }
 

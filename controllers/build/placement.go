@@ -23,7 +23,7 @@ func affinity(cluster *v1alpha1.GeoRegisterCluster, name string) *corev1.Affinit
 	if written := cluster.Spec.PodTemplate.Affinity; written != nil {
 		return written.DeepCopy()
 	}
-	anybody := &metav1.LabelSelector{MatchLabels: selected(cluster.Name)}
+	anybody := &metav1.LabelSelector{MatchLabels: replicas(cluster)}
 	ofOtherSites := &metav1.LabelSelector{
 		MatchLabels: selected(cluster.Name),
 		MatchExpressions: []metav1.LabelSelectorRequirement{

@@ -6,7 +6,7 @@ import (
 )
 
 // peers is the headless Service that names the members' pods in the DNS. Members must find each other before any
-// of them is ready, and a learner must find those that it learns from.
+// of them is ready, and a learner must find those that it learns from. So are the pods of dedicated witnesses.
 func peers(in Input) *corev1.Service {
 	s := service(in, PeersName(in.Cluster.Name), Labels(in.Cluster.Name), selected(in.Cluster.Name))
 	s.Spec.ClusterIP = corev1.ClusterIPNone
@@ -21,7 +21,7 @@ func peers(in Input) *corev1.Service {
 // site is the Service for the clients of a site. It is headless, so that clients see pods: what emulates a
 // wide-area network between pods does not see the traffic of a ClusterIP.
 func site(in Input, name string) *corev1.Service {
-	selector := selected(in.Cluster.Name)
+	selector := replicas(in.Cluster)
 	selector[SiteLabel] = name
 	s := service(in, SiteName(in.Cluster.Name, name), SiteLabels(in.Cluster.Name, name), selector)
 	s.Spec.ClusterIP = corev1.ClusterIPNone
@@ -33,7 +33,7 @@ func site(in Input, name string) *corev1.Service {
 // zone if there is one.
 func clients(in Input) *corev1.Service {
 	close := corev1.ServiceTrafficDistributionPreferClose
-	s := service(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name), selected(in.Cluster.Name))
+	s := service(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name), replicas(in.Cluster))
 	s.Spec.Type = corev1.ServiceTypeClusterIP
 	s.Spec.TrafficDistribution = &close
 	s.Spec.Ports = clientPorts()

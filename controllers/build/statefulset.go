@@ -56,7 +56,7 @@ func template(in Input, m view.Member) corev1.PodTemplateSpec {
 	annotations := joined(user.Annotations, map[string]string{SpecHashAnnotation: SpecHash(in.Cluster)})
 	grace, no := int64(graceSeconds), false
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: joined(user.Labels, MemberLabels(in.Cluster.Name, m)), Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Labels: joined(user.Labels, podLabels(in.Cluster, m)), Annotations: annotations},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:           ServiceAccountName(in.Cluster.Name),
 			AutomountServiceAccountToken: &no,

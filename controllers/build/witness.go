@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// witnessDirectory is the witness's part of the member's volume: they are lost together, as the view says.
+	// witnessDirectory is the witness's part of the member's volume: they are lost together, as the view says. A dedicated one has
+	// the volume for itself.
 	witnessDirectory = dataDirectory + "/witness"
 	// slotBytes is what a slot takes, with the largest request that is saved: 8.65 MB for 4096 of them, as measured.
 	slotBytes = 2112
@@ -55,22 +56,28 @@ func witnessMemory(spec v1alpha1.GeoRegisterClusterSpec) int64 {
 	return int64(spec.ShardCount()) * int64(spec.WitnessSlots()) * slotBytes
 }
 
-// witnesses are the sidecars of a member's pod: one with a protocol that has witnesses. It starts before the member and
+// witnesses are the sidecars of a member's pod: one with a protocol that has witnesses, unless these have pods of their own. It starts before the member and
 // ends after it, and the member does not wait for it. The pod is ready when both are: another pod is not to be evicted
 // while what a witness saved can't be asked for.
 func witnesses(in Input, m view.Member) []corev1.Container {
-	if !in.Cluster.Spec.Partitioned() {
+	if !in.Cluster.Spec.Partitioned() || in.Cluster.Spec.Dedicated() {
 		return nil
 	}
 	always := corev1.ContainerRestartPolicyAlways
-	return []corev1.Container{{
+	sidecar := witness(in, manager.WitnessOf(m.ID))
+	sidecar.RestartPolicy = &always
+	return []corev1.Container{sidecar}
+}
+
+// witness is the container of one, beside a member or alone.
+func witness(in Input, id view.MemberID) corev1.Container {
+	return corev1.Container{
 		Name:  WitnessContainer,
 		Image: in.Image,
 		Args: []string{
 			"witness", "--config", bootDirectory + "/" + WitnessKey,
-			"--self", strconv.FormatUint(uint64(manager.WitnessOf(m.ID)), 10),
+			"--self", strconv.FormatUint(uint64(id), 10),
 		},
-		RestartPolicy: &always,
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: witnessRequest(in.Cluster.Spec),
 		}},
@@ -83,7 +90,7 @@ func witnesses(in Input, m view.Member) []corev1.Container {
 		// It reads its log, of a few MiB, before it listens: a minute is plenty.
 		LivenessProbe:  witnessProbe("/livez", 10, 6),
 		ReadinessProbe: witnessProbe("/readyz", 2, 2),
-	}}
+	}
 }
 
 // witnessRequest is the memory that a witness requests, in whole MiB: of the process, and of every shard's life once.

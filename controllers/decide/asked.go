@@ -108,13 +108,17 @@ func (s *situation) siteOf(m view.Member) *v1alpha1.Site {
 // elsewhere says where a member is, to be read after its name, if its site's node pool is another one; else it is empty.
 // Where its pod was made for another pool but its node is in the one that is asked for, it is in its place.
 func (s *situation) elsewhere(m view.Member) string {
-	set := s.statefulSet(m.ID)
-	wanted := build.NodeSelector(s.Cluster, m.Site)
-	if set == nil || len(wanted) == 0 {
+	return s.offPool(s.Member(m.ID))
+}
+
+// offPool is elsewhere for what was seen of a member or a witness, which may be nil.
+func (s *situation) offPool(seen *world.Member) string {
+	if seen == nil || seen.StatefulSet == nil {
 		return ""
 	}
+	set, wanted := seen.StatefulSet, build.NodeSelector(s.Cluster, seen.Site)
 	node := ""
-	if seen := s.Member(m.ID); seen.Pod != nil && seen.Pod.Spec.NodeName != "" {
+	if seen.Pod != nil && seen.Pod.Spec.NodeName != "" {
 		node = seen.Pod.Spec.NodeName
 	} else {
 		node = seen.VolumeNode

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -197,11 +198,11 @@ func describe(step Step) (reason, message string) {
 		}
 		return "TellingView", fmt.Sprintf("Gives view %d to the members that lack it: %s", step.View.Epoch, strings.Join(ids, ", "))
 	case Discard:
-		return "RemovingMember", fmt.Sprintf("Removes what is left of member %d, which is not in the view", step.Member)
+		return "RemovingMember", fmt.Sprintf("Removes what is left of %s, which is not in the view", cmp.Or(step.Who, fmt.Sprintf("member %d", step.Member)))
 	case ChangeView:
 		return step.Kind, step.Reason
 	case DeletePod:
-		return "RestartingMember", fmt.Sprintf("Restarts member %d: %s", step.Member, step.Reason)
+		return "RestartingMember", fmt.Sprintf("Restarts %s: %s", cmp.Or(step.Who, fmt.Sprintf("member %d", step.Member)), step.Reason)
 	}
 	return "Working", "Takes a step"
 }

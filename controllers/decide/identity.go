@@ -75,6 +75,9 @@ func found(s *situation) *outcome {
 	if o := s.discard(); o != nil && s.allWait() { // of a spec that was edited before this
 		return o
 	}
+	if o := s.discardWitness(); o != nil {
+		return o
+	}
 	for _, m := range s.first {
 		r := s.report(m.ID)
 		if r == nil || r.Role != world.Waiting || r.Disk == "" {
@@ -88,6 +91,7 @@ func found(s *situation) *outcome {
 		m.Disk = r.Disk
 		founders = append(founders, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
 	}
+	missing = append(missing, s.unfounded()...)
 	if len(missing) > 0 {
 		return waitFor("WaitingForMembers", "The cluster is founded once every first member tells what its disk holds; "+
 			"missing: %s", list(missing))

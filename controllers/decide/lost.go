@@ -23,7 +23,11 @@ func (s *situation) lost(m view.Member) string {
 	if runs(seen.Pod) && !s.nodeGone(seen.Pod) || s.downFor(seen.Pod) < s.Settings.LostAfter {
 		return ""
 	}
-	volume := build.VolumeName(s.Cluster.Name, m)
+	return volumeLost(seen, build.VolumeName(s.Cluster.Name, m))
+}
+
+// volumeLost says what became of the volume of a member or a dedicated witness, to be read after its name, or is empty.
+func volumeLost(seen *world.Member, volume string) string {
 	switch {
 	case seen.Volume == nil:
 		return fmt.Sprintf("lost its volume %s", volume)

@@ -29,10 +29,13 @@ var rules = []func(*situation) *outcome{
 	keepPartitions,
 	keep,
 	discard,
+	discardWitness,
 	stop,
 	repair,
+	updateWitnesses,
 	update,
 	edit,
+	awaitWitnesses,
 	settlePartitions,
 }
 
@@ -107,6 +110,7 @@ func (s *situation) plan(o *outcome) Plan {
 			}
 		}
 	}
+	p.Apply = append(p.Apply, s.dedicatedWanted(in)...)
 	p.Prune = s.unwanted(in)
 	return p
 }

@@ -19,7 +19,10 @@ import (
 // seen, so a StatefulSet without one means that the volume is gone. It is not made again then: it would be an
 // empty disk under the member's name, and the member gets a new id with its new volume instead.
 func (s *situation) wants(m view.Member, object client.Object) bool {
-	seen := s.Member(m.ID)
+	return s.wantsOf(s.Member(m.ID), object)
+}
+
+func (s *situation) wantsOf(seen *world.Member, object client.Object) bool {
 	hasSet, hasVolume := seen != nil && seen.StatefulSet != nil, seen != nil && seen.Volume != nil
 	switch object.(type) {
 	case *corev1.PersistentVolumeClaim:

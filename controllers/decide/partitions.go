@@ -56,6 +56,12 @@ func (s *situation) managed() manager.Snapshot {
 			to.Named = append(to.Named, s.witness(s.view.Members[i]))
 		}
 	}
+	for _, w := range s.Witnesses {
+		if w.Witness != nil {
+			to.Witnesses = append(to.Witnesses, *w.Witness)
+		}
+	}
+	to.Named, to.Retiring = append(to.Named, s.namedWitnesses()...), s.retiring()
 	if m, drained := s.drained(); drained {
 		to.Drained = []view.MemberID{m.ID}
 	}
@@ -95,8 +101,13 @@ func (s *situation) faults() int {
 
 // placement is how the partitions are to be kept: as the manifest says, and apart by zones where these are known.
 func (s *situation) placement(faults int) manager.Placement {
-	p := manager.Placement{Partitions: s.Cluster.Spec.ShardCount(), Faults: faults, Domains: map[view.MemberID]string{}}
-	for _, m := range s.Members {
+	p := manager.Placement{
+		Partitions: s.Cluster.Spec.ShardCount(), Faults: faults, Dedicated: s.dedicated(), Domains: map[view.MemberID]string{},
+	}
+	for i := range p.Partitions {
+		p.Homes = append(p.Homes, s.Cluster.Spec.Home(i))
+	}
+	for _, m := range s.everybody() {
 		if zone := s.zone(m.ID); zone != "" {
 			p.Domains[m.ID] = "zone " + zone
 		}
@@ -104,9 +115,13 @@ func (s *situation) placement(faults int) manager.Placement {
 	return p
 }
 
-// zone is where a member's pod runs, or empty.
+// zone is where the pod of a member, or of a dedicated witness, runs, or empty.
 func (s *situation) zone(id view.MemberID) string {
-	if pod := s.pod(id); pod != nil && s.ZonesKnown {
+	pod := s.pod(id)
+	if w := s.seenWitness(id); w != nil {
+		pod = w.Pod
+	}
+	if pod != nil && s.ZonesKnown {
 		return s.Zones[pod.Spec.NodeName].Name
 	}
 	return ""
@@ -125,7 +140,7 @@ func (s *situation) witness(m view.Member) view.Witness {
 func (s *situation) witnessSilence(m view.Member) string {
 	seen := s.Member(m.ID)
 	switch {
-	case s.witness(m).Disk != "":
+	case s.dedicated() || s.witness(m).Disk != "": // there is none
 		return ""
 	case seen == nil || seen.WitnessSilence == "":
 		return "has not named its disk yet"
@@ -135,9 +150,11 @@ func (s *situation) witnessSilence(m view.Member) string {
 
 // place gives the first view of a cluster its partitions, once all witnesses named their disks.
 func (s *situation) place(first view.View) (view.View, error) {
-	var all []view.Witness
+	all := slices.Clone(s.coming)
 	for _, m := range first.Members {
-		all = append(all, s.witness(m))
+		if !s.dedicated() {
+			all = append(all, s.witness(m))
+		}
 	}
 	return manager.Place(first, all, s.placement(s.Cluster.Spec.Faults()))
 }

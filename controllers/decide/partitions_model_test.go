@@ -26,8 +26,9 @@ type partsModel struct {
 	lives  map[view.MemberID][]manager.Life
 	silent view.MemberID // who is away; 0: nobody
 	images int
-	slow   bool     // to recover and to fetch takes more than a look
-	last   []string // what was done, for people
+	slow   bool       // to recover and to fetch takes more than a look
+	last   []string   // what was done, for people
+	lone   *loneModel // of witnesses that have pods of their own; nil: they are in members' pods
 }
 
 // dally has a member be about to do what it may be about to do.
@@ -67,7 +68,13 @@ func (m *partsModel) look() Plan {
 		} else {
 			member.Report = &world.Report{ClusterID: "demo.1", Role: world.Waiting, Disk: fmt.Sprintf("disk-%d", member.ID), Version: "1"}
 		}
+		if m.lone != nil {
+			continue
+		}
 		member.Witness = &manager.WitnessReport{Witness: member.ID + 1, Disk: fmt.Sprintf("witness-%d", member.ID+1), Lives: m.lives[member.ID+1]}
+	}
+	if m.lone != nil {
+		m.lone.speak(m)
 	}
 	p := Next(*s)
 	m.carryOut(p)
@@ -88,9 +95,15 @@ func (m *partsModel) carryOut(p Plan) {
 		if id, site, ok := owner(object); is && ok && s.Member(id) == nil {
 			m.comes(id, site)
 		}
+		if is && m.lone != nil {
+			m.lone.comes(m, object)
+		}
 	}
 	if p.Step != nil {
 		m.last = append(m.last, line(p.Step))
+	}
+	if m.lone != nil && m.lone.take(m, p.Step) {
+		return
 	}
 	switch step := p.Step.(type) {
 	case ChangeView:
@@ -131,6 +144,9 @@ func (m *partsModel) comes(id view.MemberID, site string) {
 
 // disturb does something to the world, or to what is asked for.
 func (m *partsModel) disturb() {
+	if m.lone != nil && m.lone.disturb(m) {
+		return
+	}
 	switch m.dice.IntN(12) {
 	case 0, 1:
 		m.silent = m.s.Members[m.dice.IntN(len(m.s.Members))].ID
@@ -159,37 +175,47 @@ func TestPartitionsComeToRest(t *testing.T) {
 		schedules = 10
 	}
 	for seed := range schedules {
-		s := parted(t)
-		shards := int32(3)
-		s.Cluster.Spec.Shards = &shards
-		m := &partsModel{t: t, s: s, slow: true, dice: rand.New(rand.NewPCG(uint64(seed), 1)), held: map[view.MemberID]view.View{}, lives: map[view.MemberID][]manager.Life{}}
-		for _, member := range s.Members {
-			m.held[member.ID] = s.Record.View
+		comeToRest(t, seed, parted(t), nil)
+	}
+}
+
+func comeToRest(t *testing.T, seed int, s *world.Snapshot, lone *loneModel) {
+	t.Helper()
+	shards := int32(3)
+	s.Cluster.Spec.Shards = &shards
+	m := &partsModel{t: t, s: s, slow: true, dice: rand.New(rand.NewPCG(uint64(seed), 1)), held: map[view.MemberID]view.View{}, lives: map[view.MemberID][]manager.Life{}, lone: lone}
+	for _, member := range s.Members {
+		m.held[member.ID] = s.Record.View
+	}
+	for range 80 {
+		m.disturb()
+		m.look()
+	}
+	m.silent, m.slow = 0, false
+	if lone != nil {
+		lone.away = 0
+	}
+	for name, zone := range s.Zones { // order is irrelevant: all are open again
+		zone.Closed = false
+		s.Zones[name] = zone
+	}
+	var p Plan
+	for range 400 {
+		if p = m.look(); p.Step == nil && p.Again == partitionedLate && len(p.Lives.Start)+len(p.Lives.End) == 0 {
+			break
 		}
-		for range 80 {
-			m.disturb()
-			m.look()
+	}
+	v := s.Record.View
+	if all := strings.Join(summary(p), "\n"); p.Step != nil || p.Again != partitionedLate || !strings.Contains(all, "PartitionsServing=True") ||
+		v.Size() != s.Cluster.Spec.MemberCount() || len(v.Witnesses) != v.Size() || len(s.Members) != v.Size() {
+		t.Fatalf("seed %d does not come to rest: %s, members %s\n%s\nlast: %q", seed, parts(v), who(v), all, m.last[max(0, len(m.last)-30):])
+	}
+	for _, member := range s.Members {
+		if hashOf(member.Pod.Annotations) != build.SpecHash(s.Cluster) {
+			t.Fatalf("seed %d: member %d was not updated", seed, member.ID)
 		}
-		m.silent, m.slow = 0, false
-		for name, zone := range s.Zones { // order is irrelevant: all are open again
-			zone.Closed = false
-			s.Zones[name] = zone
-		}
-		var p Plan
-		for range 400 {
-			if p = m.look(); p.Step == nil && p.Again == partitionedLate && len(p.Lives.Start)+len(p.Lives.End) == 0 {
-				break
-			}
-		}
-		v := s.Record.View
-		if all := strings.Join(summary(p), "\n"); p.Step != nil || p.Again != partitionedLate || !strings.Contains(all, "PartitionsServing=True") ||
-			v.Size() != s.Cluster.Spec.MemberCount() || len(v.Witnesses) != v.Size() || len(s.Members) != v.Size() {
-			t.Fatalf("seed %d does not come to rest: %s, members %s\n%s\nlast: %q", seed, parts(v), who(v), all, m.last[max(0, len(m.last)-30):])
-		}
-		for _, member := range s.Members {
-			if hashOf(member.Pod.Annotations) != build.SpecHash(s.Cluster) {
-				t.Fatalf("seed %d: member %d was not updated", seed, member.ID)
-			}
-		}
+	}
+	if lone != nil {
+		lone.rests(m, seed)
 	}
 }

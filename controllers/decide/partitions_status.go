@@ -94,6 +94,7 @@ func (s *situation) diskProblems(members []view.Member) (all []cause) {
 			continue // which says enough
 		}
 		beside, known := s.view.Witness(manager.WitnessOf(m.ID))
+		known = known && beside.Beside == m.ID
 		switch {
 		case s.serves(m.ID) && seen.Report.Disk != "" && seen.Report.Disk != m.Disk:
 			all = append(all, cause{"DiskReplaced", fmt.Sprintf("%s has another disk than the view names: %s", sentence(name(m)), replace)})

@@ -181,7 +181,7 @@ func TestPartitionsAreKept(t *testing.T) {
 		}, "MovingPartitions 3 with 1 3 5", "1 [3] +[] w[4] <0; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Normal MasterRecovered",
 			"Degraded=True PartitionDegraded: Partition 0: member 1 recovered it, and that is to be recorded"},
 		{"the spec changed", func(s *world.Snapshot) { s.Cluster.Spec.Image = "new" }, "MovingPartitions 2 with 1 3 5",
-			"1 [3] +[5] w[4] <1; 3 [5] +[] w[6] <0; 5 [1] +[3] w[2] <1", "Normal PartitionMoved",
+			"1 [3] +[5] w[] <1; 3 [5] +[] w[6] <0; 5 [1] +[3] w[2] <1", "Normal PartitionMoved",
 			"Progressing=True MovingPartitions: View 2: partition 0: its learners [] become [5]; partition 2: its learners [] become [3]"},
 		{"who was told to hand over has, and restarts", func(s *world.Snapshot) {
 			s.Cluster.Spec.Image = "new"
@@ -197,7 +197,7 @@ func TestPartitionsAreKept(t *testing.T) {
 			"member 5 (site c) takes a state transfer: 3 of 3 shards vote"},
 		{"a node is to be emptied", func(s *world.Snapshot) {
 			s.Zones["node-b"] = world.Zone{Name: "zone-b", Ready: true, Closed: true}
-		}, "MovingPartitions 2 with 1 3 5", "1 [3] +[5] w[4] <1; 3 [5] +[1] w[6] <1; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
+		}, "MovingPartitions 2 with 1 3 5", "1 [3] +[5] w[4] <1; 3 [5] +[1] w[] <1; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
 			"Available=True Serving: 3 of 3 members serve clients"},
 		{"a partition in one zone", func(s *world.Snapshot) {
 			s.Zones["node-b"] = s.Zones["node-a"]
@@ -314,15 +314,34 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 	}
 }
 
-// A consent to go on with one member does nothing: it does not have all shards.
-func TestNobodyIsTrustedWithPartitions(t *testing.T) {
+// A master goes to another home once a member there has the state, and back to its turn when that is taken away again. What
+// is not moved keeps its term.
+func TestMastersMoveHome(t *testing.T) {
 	s := parted(t)
-	gone(s, 1)
-	gone(s, 3)
-	s.Cluster.Spec.Recovery = &v1alpha1.Recovery{TrustMember: 5, Epoch: 1}
-	p := Next(*s)
-	if p.Step != nil || !strings.Contains(strings.Join(summary(p), "\n"), "trusting one is not built yet") {
-		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
+	for _, tt := range []struct {
+		homes []string
+		want  string
+	}{
+		{[]string{"", "c", "b"}, "1 5 3"},
+		{[]string{"a"}, "1 3 5"},
+		{nil, "1 3 5"},
+	} {
+		s.Cluster.Spec.Homes = tt.homes
+		for range 12 {
+			p := Next(*s)
+			if p.Step == nil {
+				break
+			}
+			record(s, p.Step.(ChangeView).View)
+		}
+		p := Next(*s)
+		var masters []string
+		for _, p := range s.Record.View.Partitions {
+			masters = append(masters, fmt.Sprint(p.Master))
+		}
+		if got := strings.Join(masters, " "); got != tt.want || p.Step != nil || s.Record.View.Partitions[0].Term != 1 {
+			t.Errorf("%q: masters %s, %+v\n%s", tt.homes, got, p.Step, strings.Join(summary(p), "\n"))
+		}
 	}
 }
 

@@ -76,6 +76,7 @@ type DeletePod struct {
 	// operators that work at the same time.
 	Evict           bool
 	Member          view.MemberID
+	Who             string // for people; empty: the member
 	Name            string
 	UID             types.UID
 	ResourceVersion string
@@ -86,6 +87,7 @@ type DeletePod struct {
 // the retention says so.
 type Discard struct {
 	Member  view.MemberID
+	Who     string          // for people; empty: the member
 	Objects []client.Object // with UID and resourceVersion as preconditions
 }
 

@@ -37,6 +37,10 @@ func (s *situation) doubtRecord() *cause {
 	if s.Record.View.Quorum(holds) { // another view of its epoch never took hold, nor will it: the next one replaces it
 		return nil
 	}
+	if v := s.tookHold(); v.Epoch == s.Record.View.Epoch {
+		return &cause{"RecordBehind", fmt.Sprintf("The record of the view, ConfigMap %s, is another view of epoch %d than the one that a quorum of members holds (%s and %s)",
+			record, v.Epoch, digest, v.Digest())}
+	}
 	for _, m := range s.Record.View.Members {
 		r := s.report(m.ID)
 		if r != nil && r.View.Epoch == s.Record.View.Epoch && r.Digest != digest {
@@ -60,6 +64,28 @@ func (s *situation) highestHeld() view.View {
 	return highest
 }
 
+// tookHold is the view of the highest epoch that anybody holds if a quorum of its members holds it, or none. Where there are
+// masters, a record that was lost and made again can have given an epoch a second view: this one is the cluster's.
+func (s *situation) tookHold() view.View {
+	highest := s.highestHeld().Epoch
+	for _, other := range s.Members {
+		if other.Report == nil || other.Report.View.Epoch != highest || len(other.Report.View.Partitions) == 0 {
+			continue
+		}
+		v := other.Report.View
+		digests := map[view.MemberID]string{}
+		for _, m := range v.Members {
+			if s.vouches(m) {
+				digests[m.ID] = s.report(m.ID).Digest
+			}
+		}
+		if manager.Committed(v, digests) {
+			return v
+		}
+	}
+	return view.View{}
+}
+
 // rebuild writes a record that is missing, damaged or behind, from what the members hold: the highest view,
 // once a quorum of its members answered (manager.Rebuild). The next of a joint view may be either of two, which have no
 // quorum in common, and may have been told to somebody: there everybody answers who is not lost. No quorum: wait. A
@@ -68,7 +94,11 @@ func rebuild(s *situation) *outcome {
 	if s.doubt == nil || s.doubt.reason == "ViewsDiffer" {
 		return nil
 	}
-	v := s.highestHeld()
+	held := s.tookHold()
+	v := held
+	if v.Epoch == 0 {
+		v = s.highestHeld()
+	}
 	if v.Epoch == 0 {
 		var silent []string
 		for _, m := range s.members() {
@@ -77,7 +107,7 @@ func rebuild(s *situation) *outcome {
 		return waitFor(s.doubt.reason, "%s; it is rebuilt from what the members hold, and none tells a view: %s",
 			s.doubt.message, list(silent))
 	}
-	if other := s.holderOfAnother(v); other != nil {
+	if other := s.holderOfAnother(v); other != nil && held.Epoch == 0 {
 		return waitFor("ViewsDiffer", "%s; it can't be rebuilt, since members hold different views of epoch %d: %s holds %s, "+
 			"others hold %s", s.doubt.message, v.Epoch, name(view.Member{ID: other.ID, Site: other.Site}),
 			other.Report.Digest, v.Digest())

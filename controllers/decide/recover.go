@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ func recovery(s *situation) *outcome {
 	if asked == nil || s.refusal() != nil {
 		return nil
 	}
+	if s.partitioned() {
+		return s.recoverPartitions()
+	}
 	next, err := manager.Recover(s.view, view.MemberID(asked.TrustMember))
 	if err != nil {
 		return waitFor("CannotRecover", "%s", sentence(err.Error()))
@@ -42,9 +46,9 @@ func mayBeLost(givenUp []view.MemberID) string {
 		"go back to older values", strings.Join(all, ", "))
 }
 
-// recovered reports whether the view is one that a recovery made. No other has one member.
+// recovered reports whether the view is one that a recovery made. No other has one member, where shards have no masters.
 func (s *situation) recovered() bool {
-	return s.view.Size() == 1 && s.view.Epoch > 1 && s.view.Since == s.view.Epoch
+	return manager.Recovered(s.view) || s.view.Size() == 1 && s.view.Epoch > 1 && s.view.Since == s.view.Epoch
 }
 
 // stopOthers removes the members that a recovery gave up, and waits until their pods have ended: a member that lives on
@@ -66,6 +70,9 @@ func (s *situation) stopOthers() *outcome {
 		"gone for good, delete the pods by force: %s", list(living))
 }
 
+const mayComeBack = "a majority may come back with its disks; of members that never will, delete the claims and the pods, by force where their " +
+	"nodes are gone for good"
+
 // refusal says why spec.recovery does nothing, or is nil if it is to be carried out now. It is asked for.
 func (s *situation) refusal() *cause {
 	asked := s.Cluster.Spec.Recovery
@@ -75,8 +82,6 @@ func (s *situation) refusal() *cause {
 	id := view.MemberID(asked.TrustMember)
 	r := s.report(id)
 	switch i := s.view.Index(id); {
-	case s.Cluster.Spec.Partitioned():
-		return no("NotBuiltYet", "with protocol %s no member holds all shards, so that trusting one is not built yet; bring the volumes back", s.Cluster.Spec.Protocol)
 	case s.doubt != nil:
 		return no("ViewUnknown", "which view is in force is not known")
 	case uint64(asked.Epoch) < s.view.Epoch:
@@ -85,6 +90,13 @@ func (s *situation) refusal() *cause {
 		return no("RecoveryOfNoView", "it is for view %d, and view %d is in force; epoch must be that of status.view", asked.Epoch, s.view.Epoch)
 	case s.votesWithQuorum():
 		return no("QuorumThere", "a quorum votes")
+	case s.Cluster.Spec.Partitioned():
+		if c := s.refusalOfPartitions(no); c != nil {
+			return c
+		}
+		if s.Cluster.Spec.Paused {
+			return no("Paused", "spec.paused is set; remove it")
+		}
 	case i < 0:
 		return no("TrustsNobody", "member %d is not in view %d", id, s.view.Epoch)
 	case r == nil:
@@ -93,8 +105,7 @@ func (s *situation) refusal() *cause {
 		return no("QuorumThere", "member %d says that it reaches a quorum", id)
 	case !s.quorumGone():
 		// A consent that was left behind must not turn a moment without a quorum into a loss.
-		return no("QuorumMayComeBack", "a majority may come back with its disks; of members that never will, delete the claims and "+
-			"the pods, by force where their nodes are gone for good")
+		return no("QuorumMayComeBack", mayComeBack)
 	case r.Role != world.Voter || s.view.Members[i].Joining && !r.Change.Fetched:
 		return no("TrustedMemberLacksState", "%s holds no state that it could vote with: it %s", name(s.view.Members[i]), doing(r, s.view))
 	case s.Cluster.Spec.Paused:
@@ -139,7 +150,9 @@ func (s *situation) goneForGood() string {
 		text += fmt.Sprintf(" Left: %s.", list(left))
 	}
 	text += " Bring the lost volumes back if they exist."
-	if len(trusted) > 0 && !s.Cluster.Spec.Partitioned() {
+	if s.partitioned() {
+		text += s.wayOn()
+	} else if len(trusted) > 0 {
 		text += fmt.Sprintf(" If they do not, set spec.recovery to {trustMember: %d, epoch: %d} to go on with what that member holds and give up "+
 			"what only others acknowledged", trusted[0].ID, s.view.Epoch)
 		if len(trusted) > 1 {
@@ -181,9 +194,16 @@ func (s *situation) projectRecovery(out *v1alpha1.GeoRegisterClusterStatus, o *o
 		out.Recovered = last.DeepCopy()
 	}
 	var givenUp []view.MemberID
+	next, costs := s.view, ""
+	if s.partitioned() {
+		costs = "What the members and witnesses that were given up alone had acknowledged may be lost"
+	}
 	if o != nil {
-		if step, ok := o.step.(ChangeView); ok && step.View.Size() == 1 {
-			givenUp = ids(s.others(step.View.Members[0].ID))
+		if step, ok := o.step.(ChangeView); ok && step.Kind == "Recovering" {
+			givenUp, next = s.without(step.View), step.View
+			if d, err := s.rescue(s.emptyShards()); err == nil && s.partitioned() {
+				costs = s.rescueCosts(d)
+			}
 		}
 	}
 	if s.doubt == nil && s.recovered() && asked != nil && uint64(asked.Epoch)+1 == s.view.Epoch {
@@ -195,6 +215,11 @@ func (s *situation) projectRecovery(out *v1alpha1.GeoRegisterClusterStatus, o *o
 	slices.Sort(givenUp)
 	out.Recovered = &v1alpha1.RecoveredStatus{
 		Epoch: asked.Epoch, TrustedMember: asked.TrustMember, GivenUp: numbers(givenUp),
-		Time: metav1.NewTime(s.Now).Rfc3339Copy(), Message: mayBeLost(givenUp),
+		Time: metav1.NewTime(s.Now).Rfc3339Copy(), Message: cmp.Or(costs, mayBeLost(givenUp)),
+	}
+	for i, p := range next.Partitions {
+		if p.Empty {
+			out.Recovered.EmptyShards = append(out.Recovered.EmptyShards, int32(i))
+		}
 	}
 }

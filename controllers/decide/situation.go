@@ -28,6 +28,8 @@ type situation struct {
 	asked membership
 	// first are the members to found the cluster with, where there is no record.
 	first []view.Member
+	// coming are the dedicated witnesses that the view is to take on.
+	coming []view.Witness
 	// network is the emulated network between the sites.
 	network *network
 	// decision is the one on who keeps the shards (keeping), once it was asked for.
@@ -54,6 +56,7 @@ func understand(s world.Snapshot) *situation {
 	}
 	of.digest = of.view.Digest()
 	of.asked = of.compare()
+	of.coming = of.comingWitnesses()
 	return of
 }
 

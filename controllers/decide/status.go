@@ -151,7 +151,7 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 			add("VolumeLeaving", fmt.Sprintf("uses volume %s, which is being deleted once its pod ends", seen.Volume.Name))
 		}
 	}
-	return slices.Concat(all, s.partitionProblems(), s.diskProblems(members))
+	return slices.Concat(all, s.partitionProblems(), s.diskProblems(members), s.witnessProblems())
 }
 
 // fetches reports whether a newcomer of a joint view is about to get ready.

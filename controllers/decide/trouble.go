@@ -61,7 +61,7 @@ func podTrouble(pod *corev1.Pod) string {
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
-		if waiting := c.State.Waiting; c.Name == build.Container && waiting != nil && stuckReasons[waiting.Reason] {
+		if waiting := c.State.Waiting; (c.Name == build.Container || c.Name == build.WitnessContainer) && waiting != nil && stuckReasons[waiting.Reason] {
 			return fmt.Sprintf("can't start its container: %s: %s", waiting.Reason, waiting.Message)
 		}
 	}

@@ -167,7 +167,7 @@ func (s *situation) wideSites(n *network) (all []site) {
 	for _, asked := range s.Cluster.Spec.Sites {
 		add(asked.Name)
 	}
-	for _, m := range s.Members {
+	for _, m := range s.everybody() {
 		if m.Pod != nil {
 			add(m.Site)
 		}
@@ -185,8 +185,12 @@ func (s *situation) wideSite(n *network, called string) site {
 			waits("%s has no pod", name(m))
 		}
 	}
-	for i := range s.Members {
-		m := &s.Members[i]
+	for _, w := range s.alone() {
+		if seen := s.seenWitness(w.ID); w.Site == called && (seen == nil || seen.Pod == nil) {
+			waits("%s has no pod", witnessName(w))
+		}
+	}
+	for _, m := range s.everybody() {
 		if m.Site != called || m.Pod == nil {
 			continue
 		}

@@ -63,7 +63,11 @@ func (s *situation) partitionInOneZone() string {
 	for i, p := range s.view.Partitions {
 		zone := s.zone(p.Master)
 		outside := func(id view.MemberID) bool {
-			if w, known := s.view.Witness(id); known {
+			w, known := s.view.Witness(id)
+			if known && w.Beside == 0 {
+				return s.witnessLost(w) == "" && s.witnessState(w) == "" && s.zone(id) != "" && s.zone(id) != zone
+			}
+			if known {
 				id = w.Beside
 			}
 			return s.serves(id) && s.zone(id) != zone
@@ -74,6 +78,29 @@ func (s *situation) partitionInOneZone() string {
 		case !slices.ContainsFunc(p.Witnesses, outside):
 			return fmt.Sprintf("Without zone %s, partition %d has no witness to recover from", zone, i)
 		}
+		if why := s.sharedZone(p); why != "" {
+			return fmt.Sprintf("Partition %d %s", i, why)
+		}
+	}
+	return ""
+}
+
+// sharedZone names two of those who keep a partition that would be lost together, where dedicated witnesses are to keep them apart; or is
+// empty.
+func (s *situation) sharedZone(p view.Partition) string {
+	if !s.dedicated() {
+		return ""
+	}
+	in := map[string]view.MemberID{}
+	for _, id := range slices.Concat([]view.MemberID{p.Master}, p.Backups, p.Witnesses) {
+		zone := s.zone(id)
+		if zone == "" {
+			return fmt.Sprintf("is kept by %d, of which the zone is not known", id)
+		}
+		if other, taken := in[zone]; taken {
+			return fmt.Sprintf("is kept by %d and %d in one zone, %s; with dedicated witnesses all of its keepers are to be in zones of their own", other, id, zone)
+		}
+		in[zone] = id
 	}
 	return ""
 }

@@ -24,6 +24,8 @@ type Snapshot struct {
 	// Members is everybody of whom anything was seen: named by the record, by a StatefulSet, a pod, a volume;
 	// by id, each once.
 	Members []Member
+	// Witnesses is what was seen of witnesses with pods of their own, likewise. They have no Report.
+	Witnesses []Member
 	// Sites are those that have a Service.
 	Sites []string
 	// Former names objects of a deleted resource of the same name that are about to be removed with it.
@@ -91,7 +93,7 @@ type Member struct {
 	Silence string
 	// SilentFor is how long this operator has asked it in vain; zero where it answers, or was not asked before.
 	SilentFor time.Duration
-	// Witness is the word of the witness in its pod, of protocols that have some; nil while that is silent, and
+	// Witness is the word of the witness in its pod, of protocols that have some, or of the witness that this is; nil while that is silent, and
 	// WitnessSilence then says why.
 	Witness        *manager.WitnessReport
 	WitnessSilence string

@@ -1,0 +1,154 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/manager"
+)
+
+// Where shards have masters, no member has all of them, so nobody is trusted alone: all who are left go on, and each shard goes
+// on from one of them, or is lost. What the decision rests on is what they say, so all have to have said it.
+
+// left are the members of the view that are not lost.
+func (s *situation) left() (left []view.Member) {
+	for _, m := range s.view.Members {
+		if s.remains(m) {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// unheardOf says who is left and has not said what it holds, or is empty.
+func (s *situation) unheardOf() (silent []string) {
+	for _, m := range s.left() {
+		beside, known := s.view.Witness(manager.WitnessOf(m.ID))
+		switch {
+		case s.report(m.ID) == nil || !s.holds(m.ID):
+			silent = append(silent, fmt.Sprintf("%s %s", name(m), s.silence(m)))
+		case known && beside.Beside == m.ID && s.Member(m.ID).Witness == nil:
+			silent = append(silent, fmt.Sprintf("the witness beside %s %s", name(m), cmp.Or(s.witnessSilence(m), "does not answer")))
+		}
+	}
+	for _, w := range s.alone() {
+		if seen := s.seenWitness(w.ID); seen == nil || seen.Witness == nil && s.witnessVolumeLost(seen) == "" {
+			silent = append(silent, fmt.Sprintf("%s %s", witnessName(w), s.witnessState(w)))
+		}
+	}
+	return silent
+}
+
+// rescue decides how those who are left go on, with the shards that may begin again empty.
+func (s *situation) rescue(empty []int) (manager.Rescue, error) {
+	told := s.managed()
+	told.Placement = s.placement(s.Cluster.Spec.Faults())
+	told.Members = slices.DeleteFunc(told.Members, func(r manager.MemberReport) bool {
+		return !slices.ContainsFunc(s.left(), func(m view.Member) bool { return m.ID == r.Member })
+	})
+	return manager.RecoverPartitions(told, empty)
+}
+
+// emptyShards are the shards that spec.recovery lets begin again empty.
+func (s *situation) emptyShards() (empty []int) {
+	for _, n := range s.Cluster.Spec.Recovery.EmptyShards {
+		empty = append(empty, int(n))
+	}
+	return empty
+}
+
+// recoverPartitions goes on with all who are left, where spec.recovery consents to it.
+func (s *situation) recoverPartitions() *outcome {
+	d, err := s.rescue(s.emptyShards())
+	if err != nil {
+		return waitFor("CannotRecover", "%s", sentence(err.Error()))
+	}
+	reason := fmt.Sprintf("Recovered from the lost quorum of view %d: view %d has members %s. %s", s.view.Epoch, d.View.Epoch,
+		join(ids(d.View.Members)), s.rescueCosts(d))
+	return act(s.record(d.View, "Recovering", reason), Warning("QuorumRecovered", "ChangeView", reason))
+}
+
+// rescueCosts says what a recovery cost, shard by shard.
+func (s *situation) rescueCosts(d manager.Rescue) string {
+	parts := []string{fmt.Sprintf("Given up are members %s", join(s.without(d.View)))}
+	if len(d.Emptied) > 0 {
+		parts = append(parts, fmt.Sprintf("nobody who is left held shards %s, which begin again empty", shards(d.Emptied)))
+	}
+	if len(d.Shortened) > 0 {
+		parts = append(parts, fmt.Sprintf("of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost", shards(d.Shortened)))
+	}
+	if len(d.Emptied)+len(d.Shortened) == 0 {
+		parts = append(parts, "no shard lost what was acknowledged")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// without are the members of the view that the next one does not have.
+func (s *situation) without(next view.View) (gone []view.MemberID) {
+	for _, m := range s.view.Members {
+		if next.Index(m.ID) < 0 {
+			gone = append(gone, m.ID)
+		}
+	}
+	return gone
+}
+
+func shards(all []int) string {
+	var text []string
+	for _, n := range all {
+		text = append(text, fmt.Sprint(n))
+	}
+	return strings.Join(text, ", ")
+}
+
+// refusalOfPartitions says why spec.recovery does nothing, of what matters only where shards have masters; or is nil.
+func (s *situation) refusalOfPartitions(no func(reason, format string, args ...any) *cause) *cause {
+	for _, m := range s.left() {
+		if r := s.report(m.ID); r != nil && r.Role == world.Voter && r.Quorum {
+			return no("QuorumThere", "%s says that it reaches a quorum", name(m))
+		}
+	}
+	if !s.quorumGone() {
+		return no("QuorumMayComeBack", mayComeBack)
+	}
+	if silent := s.unheardOf(); len(silent) > 0 {
+		return no("SurvivorsSilent", "what they hold has to be known of all who are left: %s; of those that never will come back, delete the claims and the pods",
+			list(silent))
+	}
+	d, err := s.rescue(s.emptyShards())
+	switch {
+	case err != nil:
+		return no("CannotRecover", "%v", err)
+	case len(d.Lost) > 0:
+		return no("ShardsLost", "nobody who is left holds shards %s; add them to emptyShards to have them begin again empty", shards(d.Lost))
+	}
+	return nil
+}
+
+// wayOn says what to write to go on with those who are left, and what that costs; or is empty.
+func (s *situation) wayOn() string {
+	if len(s.left()) == 0 {
+		return ""
+	}
+	if silent := s.unheardOf(); len(silent) > 0 {
+		return fmt.Sprintf(" Before the others can go on, what they hold has to be known: %s.", list(silent))
+	}
+	d, err := s.rescue(nil)
+	if err != nil {
+		return ""
+	}
+	write := fmt.Sprintf("epoch: %d", s.view.Epoch)
+	cost := ""
+	if len(d.Lost) > 0 {
+		write += fmt.Sprintf(", emptyShards: [%s]", shards(d.Lost))
+		cost = fmt.Sprintf(", and to have shards %s, which nobody who is left holds, begin again empty", shards(d.Lost))
+	}
+	if len(d.Shortened) > 0 {
+		cost += fmt.Sprintf("; of shards %s what only lost witnesses had saved may be lost", shards(d.Shortened))
+	}
+	return fmt.Sprintf(" If they do not, set spec.recovery to {%s} to go on with what the members that are left hold%s.", write, cost)
+}

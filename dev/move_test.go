@@ -1,0 +1,66 @@
+package dev
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A home that is given counts before that of the manifest, and that before the turn; none counts where nobody lives.
+func TestHomes(t *testing.T) {
+	r := newRecord(manifest(t, "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], shards: 5, homes: [c, c]}"))
+	r.Moved = []string{"b", "", "gone"}
+	var homes []string
+	for i := range r.Shards {
+		homes = append(homes, r.home(i, []string{"a", "b", "c"}))
+	}
+	if got := strings.Join(homes, " "); got != "b c c a b" {
+		t.Errorf("homes %s", got)
+	}
+}
+
+func TestMove(t *testing.T) {
+	c, s := curpFounded(t)
+	for _, tt := range []struct{ number, site, want string }{
+		{"3", "a", `no partition "3"; they are numbered from 0 to 2`},
+		{"x", "a", `no partition "x"`},
+		{"1", "d", "no member is at site \"d\"; there are a, b, c, or `default`"},
+	} {
+		if _, err := c.Move(tt.number, tt.site); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s to %s: %v, want %s", tt.number, tt.site, err, tt.want)
+		}
+	}
+	text, err := c.Move("1", "c")
+	if err != nil || text != "partition 1 moves to c" {
+		t.Fatalf("%q: %v", text, err)
+	}
+	s.record.Moved = c.directory.record.Moved
+	var said []string
+	for range 10 {
+		s.say(true)
+		next := s.step()
+		if next.view.Epoch == 0 {
+			break
+		}
+		said = append(said, first(s.record.moving(1, true)))
+		c.directory.record.View = s.record.View
+	}
+	if p := s.record.View.Partitions[1]; p.Master != 5 || len(p.Backups) != 1 || len(p.Formers) > 0 || s.record.View.Partitions[0].Term != 1 {
+		t.Errorf("%+v", s.record.View.Partitions)
+	}
+	want := []string{"a to fetch its state; b serves it meanwhile", "a to fetch its state; b serves it meanwhile", "a backup at c has its state; b serves it still",
+		"a backup at c has its state; b serves it still", "c serves it", "c serves it"}
+	for i := range want {
+		want[i] = "partition 1: " + want[i]
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+	c.directory.record.View = s.record.View
+	if text, err = c.Move("1", "default"); err != nil || text != "partition 1 moves to b" || fmt.Sprint(c.directory.record.Moved) != "[ ]" {
+		t.Errorf("%q, %q: %v", text, c.directory.record.Moved, err)
+	}
+}
+
+func first(text string, _ bool) string { return text }

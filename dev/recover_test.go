@@ -1,0 +1,65 @@
+package dev
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Of three members with masters one answers: it goes on with what it holds, and what it does not hold begins again empty by its number.
+func TestRescue(t *testing.T) {
+	s := newCURPScene(t)
+	s.views(1, false, 1, 3, 5)
+	s.say(true)
+	if _, err := s.record.rescue(s.reports, nil); err == nil || !strings.Contains(err.Error(), "a quorum is left") {
+		t.Errorf("%v", err)
+	}
+	s.dead = []view.MemberID{1, 3}
+	s.say(true)
+	_, err := s.record.rescue(s.reports, []int{1})
+	if err == nil || err.Error() != "nobody who answers holds partitions 0; `restart` who held them, or have them begin again empty: `recover all 0`" {
+		t.Errorf("%v", err)
+	}
+	d, err := s.record.rescue(s.reports, []int{0})
+	if err != nil || d.View.Epoch != 2 || d.View.Size() != 1 || d.costs() != "; partitions 0 begin again empty" {
+		t.Errorf("%+v: %v", d, err)
+	}
+	five := s.reports[5]
+	five.witness = nil
+	s.reports[5] = five
+	if d, err = s.record.rescue(s.reports, []int{0}); err != nil ||
+		d.costs() != "; partitions 0 begin again empty; of partitions 1 the latest writes that only lost witnesses had saved may be lost" {
+		t.Errorf("%s: %v", d.costs(), err)
+	}
+	five.told.Digest = "another"
+	if _, err = s.record.rescue(s.reports, nil); err == nil || !strings.Contains(err.Error(), "c does not hold the view of epoch 1 yet") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatRecoverRefuses(t *testing.T) {
+	c, _ := curpFounded(t)
+	plain := founded(t, threeSites)
+	for _, tt := range []struct {
+		c    *Cluster
+		line string
+		want string
+	}{
+		{c, "recover a", "all members that are left go on: `recover all`"},
+		{plain, "recover a 1", "use: recover MEMBER"},
+	} {
+		if _, err := NewConsole(tt.c).Execute(t.Context(), tt.line); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.line, err, tt.want)
+		}
+	}
+	r := newRecord(manifest(t, curpThree))
+	for list, want := range map[string]string{"3": `no partition "3"; they are numbered from 0 to 2`, "0,x": `no partition "x"`} {
+		if _, err := r.numbers(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+	if all, err := r.numbers("0,2"); err != nil || len(all) != 2 || all[1] != 2 {
+		t.Errorf("%v: %v", all, err)
+	}
+}
