@@ -3,7 +3,8 @@
 // by cell. It prints tables in Markdown.
 //
 // `bench change` measures what clients feel while members change, `bench transfer` how fast a member fetches the state,
-// `bench masters` what a write costs with CURP and with what it replaces, and `bench redis` does that beside Redis.
+// `bench masters` what a write costs with CURP and with what it replaces, `bench redis` does that beside Redis, `bench protocols`
+// compares the throughput of protocols, and `bench memory` measures what a key takes of memory and disk with each.
 package main
 
 import (
@@ -40,6 +41,10 @@ func main() {
 		err = measureChanges(ctx, os.Args[2:])
 	case "masters":
 		err = measureMasters(ctx, os.Args[2:])
+	case "memory":
+		err = measureMemory(ctx, os.Args[2:])
+	case "protocols":
+		err = measureProtocols(ctx, os.Args[2:])
 	case "redis":
 		err = measureRedis(ctx, os.Args[2:])
 	case "transfer":

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,6 +64,64 @@ func TestMasters(t *testing.T) {
 	}
 }
 
+// Chaos Mesh kills all pods of a store on a master's node, then all in a zone with another master, under a load that is judged.
+func TestMastersKilledByChaosMesh(t *testing.T) {
+	if _, err := kubectl(t.Context(), "", "get", "crd", "podchaos.chaos-mesh.org"); err != nil {
+		t.Skipf("needs Chaos Mesh (make chaos-up): %v", err)
+	}
+	clients(t)
+	s := createAs(t, "killed", "CURP")
+	s.settled("its creation")
+	s.writes("at rest")
+	running := s.load("z3", 120*time.Second)
+	for _, c := range []struct{ what, selector string }{
+		{"node", "nodes: [n1]"},
+		{"zone", "nodeSelectors: {topology.kubernetes.io/zone: z1}"},
+	} {
+		name, before := "kill-"+c.what, s.pod("z1")
+		uid := must(t, "get", "pod", before, "-o", "jsonpath={.metadata.uid}")
+		s.chaos(name, c.selector)
+		await(t, "the pods of the master's "+c.what+" are killed", func() (string, bool) {
+			now, err := kubectl(t.Context(), "", "get", "pod", before, "-o", "jsonpath={.metadata.uid}")
+			return fmt.Sprint(now, err), now != uid
+		})
+		s.writes("the pods of the master's " + c.what + " were killed")
+		must(t, "delete", "podchaos", name)
+		s.settled("a killed " + c.what)
+	}
+	for site, length := range running.verdict() {
+		t.Logf("longest time without a success at site %s: %s", site, length)
+	}
+}
+
+// chaos has Chaos Mesh kill the store's pods that a selector finds.
+func (s *store) chaos(name, selector string) {
+	s.t.Helper()
+	manifest := fmt.Sprintf(`
+apiVersion: chaos-mesh.org/v1alpha1
+kind: PodChaos
+metadata: {name: %s}
+spec:
+  action: pod-kill
+  mode: all
+  gracePeriod: 0
+  selector:
+    namespaces: [%s]
+    labelSelectors: {georegister.io/cluster: %s}
+    %s
+`, name, namespace, s.name, selector)
+	if out, err := kubectl(s.t.Context(), manifest, "apply", "-f", "-"); err != nil {
+		s.t.Fatal(out, err)
+	}
+	s.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := kubectl(ctx, "", "delete", "podchaos", name, "--ignore-not-found"); err != nil {
+			s.t.Log(err)
+		}
+	})
+}
+
 // master is the id of a shard's master.
 func (s *store) master(shard int) string {
 	return s.get(fmt.Sprintf(`{.status.partitions[?(@.number==%d)].master}`, shard))
@@ -97,11 +156,20 @@ func keyOf(shard int) string {
 // kill ends the process of a member with SIGKILL, from outside of its pod: in there it is the one that nothing kills.
 func kill(t *testing.T, member string) {
 	t.Helper()
+	all := processesOf(t, "replica", "--config", "/etc/georegister/boot.yaml", "--self", member)
+	if err := syscall.Kill(all[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// processesOf are the processes on this machine, in whatever namespace, that have these arguments in a row; there is one at least.
+func processesOf(t *testing.T, arguments ...string) (all []int) {
+	t.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []byte("\x00replica\x00--config\x00/etc/georegister/boot.yaml\x00--self\x00" + member + "\x00")
+	want := []byte("\x00" + strings.Join(arguments, "\x00") + "\x00")
 	for _, path := range commands {
 		command, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(command, want) {
@@ -111,12 +179,12 @@ func kill(t *testing.T, member string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		return
+		all = append(all, pid)
 	}
-	t.Fatalf("no process of member %s", member)
+	if len(all) == 0 {
+		t.Fatalf("no process of %q", arguments)
+	}
+	return all
 }
 
 // power ends all processes of a node at once, or starts the node again.

@@ -132,6 +132,7 @@ func TestChanges(t *testing.T) {
 		sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
 		curp  = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}]\n"
 		curp5 = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
+		seven = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
 		count = "all sites together must have 3, 5 or 7 members"
 		links = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
 		class = "spec.storage.class can't be changed"
@@ -142,6 +143,7 @@ func TestChanges(t *testing.T) {
 	)
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
+		{"the quorums of Gus", seven + "faultTolerance: 2\n", seven, "spec.faultTolerance can't be changed with protocol Gus"},
 		{"a site's name", sites, strings.Replace(sites, "name: b", "name: d", 1), ""},
 		{"more sites", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), ""},
 		{"fewer sites", strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), sites, ""},
@@ -166,6 +168,16 @@ func TestChanges(t *testing.T) {
 		{"sites of CURP with its shards", curp, curp5 + "shards: 3", ""},
 		{"fault tolerance", curp5 + "faultTolerance: 1", curp5, ""},
 		{"slots", curp, curp + "witness: {slots: 1024}", ""},
+		{"witnesses that get pods", curp, curp + "witness: {placement: Dedicated}", "spec.witness.placement can't be changed"},
+		{"witnesses that lose their pods", curp + "witness: {placement: Dedicated}", curp + "witness: {slots: 64}", "spec.witness.placement can't be changed"},
+		{"where witnesses are, spelled out", curp, curp + "witness: {placement: Sidecar}", ""},
+		{"slots of dedicated witnesses", curp + "witness: {placement: Dedicated}", curp + "witness: {placement: Dedicated, slots: 64}", ""},
+		{"too few sites for dedicated witnesses", curp5 + "shards: 5\nwitness: {placement: Dedicated}",
+			strings.ReplaceAll(curp5, "{name: d}, {name: e}", "{name: d, members: 2}") + "shards: 5\nwitness: {placement: Dedicated}", "more than twice as many sites as faultTolerance"},
+		{"homes", curp + "homes: [b]", curp + "homes: [c, '', c]", ""},
+		{"a site less that is a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b, e]", "homes names a site that is not in spec.sites"},
+		{"a site less that was a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b]", ""},
+		{"recovery with masters", curp, curp + "recovery: {epoch: 2, emptyShards: [0, 2]}", ""},
 		{"another class", sites + "storage: {class: fast}", sites + "storage: {class: slow}", class},
 		{"a class where there was none", sites, sites + "storage: {class: slow}", class},
 		{"no class", sites + "storage: {class: slow}", sites + "storage: {}", class},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -110,7 +111,13 @@ func (w *World) condition(c *v1alpha1.GeoRegisterCluster, kind string, status me
 // looks a member that has just come may be missed.
 func (w *World) serving(c *v1alpha1.GeoRegisterCluster) {
 	w.t.Helper()
-	eventually(w.t, "the cluster serves, and rests", func() string {
+	w.servingIn(within, c)
+}
+
+// servingIn is serving with another bound, for what takes many steps.
+func (w *World) servingIn(within time.Duration, c *v1alpha1.GeoRegisterCluster) {
+	w.t.Helper()
+	eventuallyIn(w.t, within, "the cluster serves, and rests", func() string {
 		w.get(c)
 		for kind, status := range map[string]metav1.ConditionStatus{ // order is irrelevant: all must hold
 			v1alpha1.ConditionAvailable:   metav1.ConditionTrue,

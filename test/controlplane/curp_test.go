@@ -199,3 +199,39 @@ func TestOperatorsAreKilledWhileAMasterIsReplaced(t *testing.T) {
 	load.Progress(50)
 	load.Finish()
 }
+
+// Masters of more shards than sites move to other homes and back while clients work, and what is not moved stays as it is.
+func TestMastersMove(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, func(s *v1alpha1.GeoRegisterClusterSpec) {
+		masters(s)
+		shards := int32(7)
+		s.Shards = &shards
+	})
+	move := func(homes ...string) {
+		t.Helper()
+		w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Homes = homes })
+		eventually(t, "masters are at home", func() string {
+			v := w.record(c)
+			for i, p := range v.Partitions {
+				if home := c.Spec.Home(i); v.Members[v.Index(p.Master)].Site != home || len(p.Formers) > 0 || len(p.Learners) > 0 {
+					return fmt.Sprintf("partition %d is not at %s: %+v", i, home, p)
+				}
+			}
+			return ""
+		})
+		w.serving(c)
+		load.Progress(20)
+	}
+	before := w.record(c)
+	move("va", "", "", "ir")
+	move("va", "", "", "ca", "ca")
+	move()
+	after := w.record(c)
+	for i, p := range after.Partitions {
+		if moved := i == 0 || i == 3 || i == 4; moved != (p.Term > before.Partitions[i].Term) || p.Master != before.Partitions[i].Master {
+			t.Errorf("partition %d was %+v and is %+v", i, before.Partitions[i], p)
+		}
+	}
+	load.Finish()
+}

@@ -49,9 +49,10 @@ type Kubelet struct {
 	least     int                 // members that ran at the worst moment since three did
 }
 
-// process is a member that runs.
+// process is a member that runs, with what is beside it, or a witness alone.
 type process struct {
 	pod     string // its UID
+	alone   bool   // it is a witness's
 	address string // IP
 	ready   atomic.Bool
 	cancel  context.CancelFunc
@@ -223,13 +224,14 @@ func (k *Kubelet) pod(ctx context.Context, pod *corev1.Pod) error {
 	return k.report(ctx, pod, p, p.ready.Load())
 }
 
-// start runs the member that a pod's arguments name, as the boot configuration says but for where it listens and
-// stores.
+// start runs the member, or the witness, that a pod's arguments name, as the boot configuration says but for where it listens
+// and stores.
 func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) (*process, error) {
 	config, err := k.config(ctx, pod, directory)
 	if err != nil {
 		return nil, err
 	}
+	alone := pod.Spec.Containers[0].Name == build.WitnessContainer
 	address := k.nextAddress()
 	at := func(port int) string { return net.JoinHostPort(address, strconv.Itoa(port)) }
 	config.Listen = node.Listen{
@@ -237,17 +239,20 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) 
 		Admin: at(build.AdminPort), HTTP: at(build.HTTPPort),
 	}
 	running, cancel := context.WithCancel(context.Background())
-	p := &process{pod: string(pod.UID), address: address, cancel: cancel, done: make(chan struct{})}
+	p := &process{pod: string(pod.UID), alone: alone, address: address, cancel: cancel, done: make(chan struct{})}
 	image := pod.Spec.Containers[0].Image
 	beside, err := k.besides(pod, directory, at)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
+	if !alone {
+		beside = append(beside, func(ctx context.Context) error {
+			return node.Run(ctx, config, node.Options{Version: image, Dial: k.dial})
+		})
+	}
 	var work sync.WaitGroup
-	for _, run := range append(beside, func(ctx context.Context) error {
-		return node.Run(ctx, config, node.Options{Version: image, Dial: k.dial})
-	}) {
+	for _, run := range beside {
 		work.Go(func() {
 			defer cancel()
 			if err := run(running); err != nil {
@@ -261,17 +266,32 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) 
 	}()
 	k.mu.Lock()
 	k.running[pod.Name] = p
-	if k.least == 0 && len(k.running) == 3 {
+	if k.least == 0 && k.members() == 3 {
 		k.least = 3
 	}
 	k.mu.Unlock()
 	return p, nil
 }
 
-// besides are the sidecars of a pod: a witness, or none. They read the file that config wrote beside its own.
+// members is how many members run. The lock is held.
+func (k *Kubelet) members() (n int) {
+	for _, p := range k.running { // order is irrelevant: they are counted
+		if !p.alone {
+			n++
+		}
+	}
+	return n
+}
+
+// besides are the witnesses of a pod: one as a sidecar, or alone, or none. They read the file that config wrote beside its own.
 func (k *Kubelet) besides(pod *corev1.Pod, directory string, at func(int) string) (all []func(context.Context) error, err error) {
-	for _, sidecar := range pod.Spec.InitContainers {
-		if sidecar.RestartPolicy == nil || sidecar.Args[0] != "witness" {
+	containers := pod.Spec.InitContainers
+	alone := pod.Spec.Containers[0].Name == build.WitnessContainer
+	if alone {
+		containers = pod.Spec.Containers
+	}
+	for _, sidecar := range containers {
+		if !alone && sidecar.RestartPolicy == nil || sidecar.Args[0] != "witness" {
 			return nil, fmt.Errorf("the init container %s is no witness", sidecar.Name)
 		}
 		var self uint32
@@ -318,6 +338,9 @@ func (k *Kubelet) config(ctx context.Context, pod *corev1.Pod, directory string)
 	if err := os.WriteFile(filepath.Join(directory, "witness.yaml"), []byte(boot.Data[build.WitnessKey]), 0o600); err != nil {
 		return node.Config{}, err
 	}
+	if pod.Spec.Containers[0].Name == build.WitnessContainer {
+		return node.Config{}, nil
+	}
 	config, err := node.LoadConfig(file, who)
 	config.Directory = filepath.Join(directory, "data")
 	return config, err
@@ -356,7 +379,11 @@ func (k *Kubelet) quorum(ctx context.Context, pod string) string {
 
 // probe asks a member; status 0 is no answer.
 func (k *Kubelet) probe(ctx context.Context, p *process, path string) (status int, said string) {
-	url := "http://" + net.JoinHostPort(p.address, strconv.Itoa(build.HTTPPort)) + path
+	port := build.HTTPPort
+	if p.alone {
+		port = build.WitnessHTTPPort
+	}
+	url := "http://" + net.JoinHostPort(p.address, strconv.Itoa(port)) + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err.Error()
@@ -418,7 +445,7 @@ func (k *Kubelet) Stop(name string) {
 	k.mu.Lock()
 	p := k.running[name]
 	delete(k.running, name)
-	k.least = min(k.least, len(k.running))
+	k.least = min(k.least, k.members())
 	k.mu.Unlock()
 	if p != nil {
 		p.stop()

@@ -198,3 +198,70 @@ func TestARecoveryStopsWhoIsLeftBesides(t *testing.T) {
 	}
 	check()
 }
+
+// With masters all who are left go on: two of five members, with a copy more than the others of each shard but one, which begins again empty
+// when that is asked for.
+func TestALostQuorumOfMastersIsRecovered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	operator := StartOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) { five(s); masters(s) })
+	w.serving(c)
+	before := w.record(c)
+	written := func() (all []string) {
+		for shard := range before.Partitions {
+			all = append(all, keyOf(shard, len(before.Partitions)))
+		}
+		return all
+	}()
+	to := w.connect(c, before.Members[0].Site, within)
+	for _, key := range written {
+		if err := to.Set(w.ctx, key, []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := before.Members[:2] // of shard 2 all three are among the others
+	operator.Stop()            // it would have others fetch what the pods that are about to end hold
+	for _, m := range before.Members[2:] {
+		w.loseVolume(c, m)
+	}
+	StartOperator(t, w.config, settings(w.namespace))
+	eventually(t, "the condition names the shard that is lost", func() string {
+		if is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue); !strings.Contains(is.Message, fmt.Sprintf("{epoch: %d, emptyShards: [2]}", before.Epoch)) {
+			return is.Message
+		}
+		return ""
+	})
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Recovery = &v1alpha1.Recovery{Epoch: int64(before.Epoch)} })
+	eventually(t, "the condition names what is not asked for", func() string {
+		if is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue); !strings.Contains(is.Message, "nobody who is left holds shards 2") {
+			return is.Message
+		}
+		return ""
+	})
+	if v := w.record(c); v.Digest() != before.Digest() {
+		t.Fatalf("without a consent for all shards that are lost the view became %+v", v)
+	}
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Recovery.EmptyShards = []int32{2} })
+	eventually(t, "there are five members again", func() string {
+		v := w.record(c)
+		if v.Joint() || v.Size() != 5 || len(v.Witnesses) != 5 || v.Index(left[0].ID) < 0 || v.Index(left[1].ID) < 0 {
+			w.get(c)
+			return fmt.Sprintf("%+v: %s", v, conditions(c))
+		}
+		return ""
+	})
+	w.serving(c)
+	if is := c.Status.Recovered; is == nil || !slices.Equal(is.EmptyShards, []int32{2}) || len(is.GivenUp) != 3 {
+		t.Errorf("the status tells of the recovery %+v", is)
+	}
+	for shard, key := range written {
+		value, err := to.Get(w.ctx, key)
+		if lost := shard == 2; lost != (string(value) != "kept") {
+			t.Errorf("shard %d has %q: %v", shard, value, err)
+		}
+	}
+	load := StartLoad(t, w.kubelet, c)
+	load.Progress(50)
+	load.Finish()
+}

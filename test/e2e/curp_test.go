@@ -1,11 +1,18 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/runtime"
 )
 
 // The site of a master dies with the witness there, while clients of all sites work: another one takes over, and nothing
@@ -142,4 +149,91 @@ func TestCURPPartition(t *testing.T) {
 	c.must(t, "heal")
 	c.await(t, "jp serves again", c.all)
 	l.judge()
+}
+
+const twoSites = `apiVersion: georegister.io/v1alpha1
+kind: GeoRegisterCluster
+metadata: {name: e2e}
+spec:
+  protocol: CURP
+  sites: [{name: ca, members: 2}, {name: va}]
+  shards: 6
+  wan: {links: [{between: [ca, va], rtt: 7.2ms}]}
+`
+
+// Two sites have six partitions, each with a master of its own, which move from site to site while clients work; what is moved
+// is at its new home after a restart of everything too.
+func TestCURPMovesMasters(t *testing.T) {
+	path, data := filepath.Join(t.TempDir(), "cluster.yaml"), t.TempDir()
+	if err := os.WriteFile(path, []byte(twoSites), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, path, data)
+	l := startLoad(t, c)
+	l.goesOn("the load is under way")
+	masters := func() (all []string) {
+		_, _, _, parts := c.parts()
+		for _, p := range parts {
+			all = append(all, strings.Split(p.master, "-")[0])
+		}
+		return all
+	}
+	if got := strings.Join(masters(), " "); got != "ca va ca va ca va" {
+		t.Errorf("the masters are at %s", got)
+	}
+	for _, move := range []string{"1 ca", "2 va", "1 default"} {
+		if said, err := c.send(append([]string{"move"}, strings.Fields(move)...)...); err != nil || !strings.Contains(said, "serves it") {
+			t.Errorf("move %s: %s: %v", move, said, err)
+		}
+		l.goesOn("the load goes on after a move")
+	}
+	if got := strings.Join(masters(), " "); got != "ca va va va ca va" {
+		t.Errorf("the masters are at %s", got)
+	}
+	l.judge()
+	c.stop(t)
+	c = start(t, path, data)
+	c.await(t, "all serve again", c.all)
+	if got := strings.Join(masters(), " "); got != "ca va va va ca va" {
+		t.Errorf("after a restart the masters are at %s", got)
+	}
+	for _, counter := range l.counters {
+		counter.verify(t, c)
+	}
+}
+
+// Three of five members lose their disks, and the witnesses beside them theirs. The two that are left go on with all that they hold; the one
+// shard of which they hold nothing begins again empty, and not before that is asked for.
+func TestCURPGivesUpALostQuorum(t *testing.T) {
+	c := start(t, manifest(t, "CURP"), t.TempDir())
+	const count = 60
+	key := func(i int) string { return fmt.Sprint("kept-", i) }
+	d := c.connect("ca")
+	defer d.Close()
+	for i := range count {
+		if err := d.Set(t.Context(), key(i), "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, site := range []string{"ir", "or", "jp"} {
+		c.must(t, "wipe", site)
+	}
+	c.await(t, "the refusal names what is lost", func() (string, bool) {
+		said, err := c.send("recover", "all")
+		return fmt.Sprint(said, err), err != nil && strings.Contains(err.Error(), "`recover all 2`")
+	})
+	if said, err := c.send("recover", "all", "2"); err != nil || !strings.Contains(said, "ca, va go on") || !strings.Contains(said, "partitions 2 begin again empty") {
+		t.Fatalf("%s: %v", said, err)
+	}
+	c.await(t, "the two serve", c.all)
+	if _, err := c.send("add", "ir"); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, "the three serve", c.all)
+	for i := range count {
+		value, err := d.Get(t.Context(), key(i)).Result()
+		if lost := runtime.Shard(key(i), 5) == 2; lost != errors.Is(err, redis.Nil) || !lost && (err != nil || value != "v") {
+			t.Errorf("%s, of shard %d: %q: %v", key(i), runtime.Shard(key(i), 5), value, err)
+		}
+	}
 }

@@ -42,6 +42,7 @@ type member struct {
 	input  io.Closer // the process ends with it, also if the test's does
 	ended  chan struct{}
 	signal func(os.Signal) error
+	pid    int
 }
 
 // newMember starts a member on an empty disk. The test's end kills it.
@@ -114,7 +115,7 @@ func (m *member) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.input, m.ended, m.signal = input, make(chan struct{}), command.Process.Signal
+	m.input, m.ended, m.signal, m.pid = input, make(chan struct{}), command.Process.Signal, command.Process.Pid
 	go func(ended chan struct{}) {
 		defer close(ended)
 		_ = command.Wait() // killed, mostly
@@ -268,6 +269,11 @@ func (m *member) suspend(t *testing.T) map[string]chan reply {
 	}
 	if err := m.signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
+	}
+	// The signal is on its way then: on a busy machine the process may answer yet.
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(m.pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("member %d is to be suspended: %v, %v", m.id, status, err)
 	}
 	late := map[string]chan reply{"read": make(chan reply, 1), "increment": make(chan reply, 1)}
 	go func() { late["read"] <- clients["read"].Get(context.Background(), "key-0") }()

@@ -2,10 +2,13 @@ package layout
 
 import (
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -61,6 +64,13 @@ func f(s set, m map[int]int, l []int, q iter.Seq[int]) {
 		t.Fatal(err)
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
+	if build.Default.GOROOT == "" { // a program that was built with -trimpath does not know it
+		root, err := exec.Command("go", "env", "GOROOT").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build.Default.GOROOT = strings.TrimSpace(string(root))
+	}
 	config := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
 	if _, err := config.Check("p", fset, []*ast.File{file}, info); err != nil {
 		t.Fatal(err)

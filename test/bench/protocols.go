@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/georegister/georegister/dev"
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/workload/closedloop"
+)
+
+// comparing are the flags of `bench protocols`.
+type comparing struct {
+	binary, dir, protocols, durability string
+	clients, depth, keys, values       int
+	rounds                             int
+	warmup, duration                   time.Duration
+}
+
+// contender is a protocol's cluster.
+type contender struct {
+	can       capability.Protocol
+	cluster   *dev.Cluster
+	addresses []string // of the Redis doors, by site
+}
+
+// measureProtocols compares the throughput of protocols: three members of each run on this machine, and take turns cell by cell.
+func measureProtocols(ctx context.Context, args []string) (err error) {
+	var f comparing
+	set := flag.NewFlagSet("protocols", flag.ContinueOnError)
+	set.StringVar(&f.binary, "binary", "bin/georegister", "the program to measure")
+	set.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
+	set.StringVar(&f.protocols, "protocols", strings.Join(capability.Names(), ","), "the protocols, comma separated; ratios are to the first")
+	set.StringVar(&f.durability, "durability", "Sync", "of the members; CURP has no other")
+	set.IntVar(&f.clients, "clients", typical, "how many clients, spread over the members")
+	set.IntVar(&f.depth, "depth", 1, "how many operations a client sends together")
+	set.IntVar(&f.keys, "keys", 10_000, "how many keys there are")
+	set.IntVar(&f.values, "value-bytes", 16, "how long values are")
+	set.IntVar(&f.rounds, "rounds", 3, "how often each cell is measured, in turn; the table shows the medians")
+	set.DurationVar(&f.warmup, "warmup", time.Second, "how long each cell runs before it is measured")
+	set.DurationVar(&f.duration, "duration", 5*time.Second, "how long each cell is measured")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	data, err := os.MkdirTemp(f.dir, "bench-protocols-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the data: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	var all []*contender
+	defer func() {
+		for _, c := range all {
+			err = errors.Join(err, c.cluster.Close())
+		}
+	}()
+	for _, name := range split(f.protocols) {
+		c, err := f.start(ctx, data, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, c)
+	}
+	fmt.Printf("# Protocols beside each other, three members of each and their clients on one machine: %s\n\n", machine())
+	fmt.Printf("%d clients x %d operations through the Redis port, %d keys, values of %d bytes, durability %s. In operations per second, and as a\n"+
+		"multiple of %s's.\n\n", f.clients, f.depth, f.keys, f.values, f.durability, all[0].can.Name)
+	fmt.Println("| protocol | reads | ratio | p50 ms | p99 ms | writes | ratio | p50 ms | p99 ms | rmws | ratio | p50 ms | p99 ms |")
+	fmt.Println("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+	return f.compare(ctx, all)
+}
+
+// start runs three members of a protocol, and writes all keys.
+func (f comparing) start(ctx context.Context, data, name string) (*contender, error) {
+	can, err := capability.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := openDev(ctx, f.binary, filepath.Join(data, can.Name), fmt.Sprintf(
+		`{protocol: %s, sites: [{name: a}, {name: b}, {name: c}], storage: {durability: %s}}`, can.Name, f.durability))
+	if err != nil {
+		return nil, err
+	}
+	c := &contender{can: can, cluster: cluster}
+	for _, address := range redisAddresses(ctx, cluster) { // order is irrelevant: clients are spread evenly
+		c.addresses = append(c.addresses, address)
+	}
+	options, err := f.options(c, register.Write)
+	if err == nil {
+		err = closedloop.Fill(ctx, options)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cluster.Close())
+	}
+	return c, nil
+}
+
+func (f comparing) options(c *contender, kind register.Kind) (closedloop.Options, error) {
+	door, err := closedloop.FindDoor("redis")
+	return closedloop.Options{
+		Door: door, Addresses: c.addresses, Clients: f.clients, Depth: f.depth, Kind: kind, Keys: f.keys, ValueBytes: f.values,
+		Warmup: f.warmup, Duration: f.duration,
+	}, err
+}
+
+// compare measures each kind of operation with all protocols in turn, and prints the table.
+func (f comparing) compare(ctx context.Context, all []*contender) error {
+	lines := make([]string, len(all))
+	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+		results := make([][]closedloop.Result, len(all))
+		for range f.rounds {
+			for i, c := range all {
+				if refuses(c.can, kind) {
+					continue
+				}
+				options, err := f.options(c, kind)
+				if err != nil {
+					return err
+				}
+				result, err := closedloop.Run(ctx, options)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", c.can.Name, kind, err)
+				}
+				results[i] = append(results[i], result)
+				fmt.Fprintf(os.Stderr, "%s, %s: %.0f/s, p50 %s, p99 %s\n", c.can.Name, kind, result.Throughput(), result.P50, result.P99)
+			}
+		}
+		var first closedloop.Result
+		for i := range all {
+			if len(results[i]) == 0 {
+				lines[i] += " - | - | - | - |"
+				continue
+			}
+			middle := median(results[i], func(a, b closedloop.Result) int { return int(a.Operations - b.Operations) })
+			if i == 0 {
+				first = middle
+			}
+			lines[i] += fmt.Sprintf(" %.0f | %s | %.1f | %.1f |", middle.Throughput(), ratio(middle, first), ms(middle.P50), ms(middle.P99))
+		}
+	}
+	for i, c := range all {
+		fmt.Printf("| %s |%s\n", c.can.Name, lines[i])
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+//go:build cluster
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// While the apiserver answers nobody, shards whose master, backup and witness live go on; the others refuse writes and say
+// why, and are there again, with all that was acknowledged, once it is back.
+func TestMastersWithoutApiserver(t *testing.T) {
+	s := createAs(t, "headless", "CURP")
+	s.settled("its creation")
+	address := must(t, "get", "pod", s.pod("z2"), "-o", "jsonpath={.status.podIP}")
+	// Asked from the node, since kubectl can't be used meanwhile.
+	set := func(shard int, value string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "nsenter", "--net=/run/netns/georegister-n2", "redis-cli", "-e", "-h", address,
+			"SET", keyOf(shard), value).CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	for shard := range zones {
+		if out, err := set(shard, "at rest"); err != nil || out != "OK" {
+			t.Fatalf("shard %d at rest: %s, %v", shard, out, err)
+		}
+	}
+	running := s.load("z3", 160*time.Second)
+
+	found := processesOf(t, "--advertise-address", "10.200.0.10") // hack/cluster's
+	if len(found) != 1 {
+		t.Fatalf("apiservers of the cluster: %v, want one", found)
+	}
+	apiserver := found[0]
+	freeze(t, apiserver, syscall.SIGSTOP)
+	frozen := true
+	t.Cleanup(func() {
+		if frozen {
+			freeze(t, apiserver, syscall.SIGCONT)
+		}
+	})
+	for round, begun := 0, time.Now(); time.Since(begun) < 20*time.Second; round++ { // longer than the operator keeps its lease
+		for shard := range zones {
+			if out, err := set(shard, fmt.Sprint("without the apiserver ", round)); err != nil || out != "OK" {
+				t.Fatalf("shard %d with its master, and without the apiserver: %s, %v", shard, out, err)
+			}
+		}
+	}
+
+	power(t, "off", "n1") // the master of shard 0, the backup and the witness of shard 2
+	off := true
+	t.Cleanup(func() {
+		if off {
+			power(t, "on", "n1")
+		}
+	})
+	if out, err := set(1, "without the apiserver and zone 1"); err != nil || out != "OK" {
+		t.Errorf("shard 1 has lost nobody: %s, %v", out, err)
+	}
+	for _, shard := range []int{0, 2} {
+		switch out, err := set(shard, "of which nobody knows what becomes"); {
+		case err == nil:
+			t.Errorf("shard %d can't complete an update, and answered %s", shard, out)
+		case !strings.Contains(out, "did not answer in time"):
+			t.Errorf("shard %d does not say why it refuses an update: %s", shard, out)
+		default:
+			t.Logf("shard %d: %s", shard, out)
+		}
+	}
+
+	freeze(t, apiserver, syscall.SIGCONT)
+	frozen = false
+	start := time.Now()
+	for _, shard := range []int{0, 2} {
+		for {
+			out, err := set(shard, "after the apiserver's return")
+			if err == nil && out == "OK" {
+				t.Logf("the first write to shard %d: %.1f s after the apiserver's return, with zone 1 away", shard, time.Since(start).Seconds())
+				break
+			}
+			if time.Since(start) > patience {
+				t.Fatalf("no write to shard %d after the apiserver's return: %s, %v", shard, out, err)
+			}
+		}
+	}
+	power(t, "on", "n1")
+	off = false
+	s.settled("zone 1 is back")
+	for site, length := range running.verdict() {
+		t.Logf("longest time without a success at site %s: %s", site, length)
+	}
+}
+
+// freeze stops a process, or has it go on.
+func freeze(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
