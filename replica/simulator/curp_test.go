@@ -160,6 +160,15 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 	}
 }
 
+// A master that never learns that its backups have all that was to be recovered asks them now and then, and not with each answer:
+// here, where it took part in terms that were forgotten, two backups' answers once became four questions, then eight.
+func TestQuestionsDoNotMultiply(t *testing.T) {
+	t.Parallel()
+	if o := Draw(1204, curpOptions(curp.Mistakes{ServeUncommitted: true})).Run(nil, nil); o.Events >= eventLimit {
+		t.Errorf("%d events: %v", o.Events, o.Failure)
+	}
+}
+
 // What leases rest on, and nothing else does: clocks that keep to their bound.
 func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	t.Parallel()

@@ -229,9 +229,10 @@ func (w *world) expendable(nd *node) bool {
 	return true
 }
 
-// hopeless reports whether a partition is lost: its master is, for good, and no backup is left. It comes of a second loss
-// before the first was repaired, such as when a backup is taken for lost while the master's death is not known yet; whatever the
-// decisions are, they can only wait.
+// hopeless reports whether a partition is lost: its master is, for good, and no backup is left that had all that was synced in
+// the terms that are not recovered. It comes of a second loss before the first was repaired, such as when a backup is taken for
+// lost while the master's death is not known yet; whatever the decisions are, they can only wait. A master that was taken for lost
+// is one, as in the paper: what it holds may lack what its successor answered, and nobody is left who could tell.
 func (m *manager) hopeless() bool {
 	w := m.world
 	if m.ruined && !m.rescued {
@@ -239,7 +240,10 @@ func (m *manager) hopeless() bool {
 	}
 	gone := func(id view.MemberID) bool { return w.nodes[id-1].lost || w.nodes[id-1].gone }
 	return slices.ContainsFunc(m.views[m.record].Partitions, func(p view.Partition) bool {
-		return gone(p.Master) && !slices.ContainsFunc(p.Backups, func(id view.MemberID) bool { return !gone(id) })
+		missed := func(id view.MemberID) bool { // something that was synced
+			return slices.ContainsFunc(p.Formers, func(f view.Former) bool { return id != f.Master && !slices.Contains(f.Backups, id) })
+		}
+		return gone(p.Master) && !slices.ContainsFunc(p.Backups, func(id view.MemberID) bool { return !gone(id) && !missed(id) })
 	})
 }
 

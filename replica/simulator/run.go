@@ -59,6 +59,10 @@ type Outcome struct {
 // that the outcome does not depend on the machine.
 const checkTimeout = 5 * time.Minute
 
+// eventLimit bounds the events of one schedule, many times above what the longest take: members that answer each message with
+// two would go on until memory is used up.
+const eventLimit = 1_000_000
+
 // Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.
 func (s Schedule) Run(start Start, count func(path string)) Outcome {
 	outcome, _ := s.play(start, count, false)
@@ -68,6 +72,7 @@ func (s Schedule) Run(start Start, count func(path string)) Outcome {
 // play runs the schedule, and draws its diagram if it is traced.
 func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, string) {
 	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
+	w.limit = eventLimit
 	for _, plan := range s.Clients {
 		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
 	}

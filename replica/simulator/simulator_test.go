@@ -53,6 +53,7 @@ func TestMistakesOfToyAreFound(t *testing.T) {
 		{"completes twice", toyMistakes{completeMore: true}, Broken, 1},
 		{"changes a sent message", toyMistakes{touchSent: true}, Broken, 50},
 		{"keeps what is over", toyMistakes{leak: true}, Unbounded, 1},
+		{"asks without end", toyMistakes{echo: true}, Broken, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := Find(startToy(c.wrong), toyOptions(), c.seeds)

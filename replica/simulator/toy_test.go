@@ -32,6 +32,7 @@ type toyMistakes struct {
 	completeMore bool // an operation completes twice
 	touchSent    bool // a message is changed after it was sent
 	leak         bool // the toy counts operations as pending that are over
+	echo         bool // each answer is asked for twice more
 }
 
 type toyWait struct {
@@ -90,6 +91,10 @@ func (t *toy) Receive(from view.MemberID, m *peerv1.Message) {
 	if m.Kind == peerv1.Kind_PRE_ACCEPT {
 		t.serve(from, m)
 		return
+	}
+	if t.wrong.echo {
+		again := protocol.Envelope{To: 1, Message: &peerv1.Message{Kind: peerv1.Kind_PRE_ACCEPT, Op: m.Op, Timestamp: uint64(register.Read)}}
+		t.effects.Send = append(t.effects.Send, again, again)
 	}
 	for i, w := range t.waiting {
 		if w.number != m.Op {

@@ -72,6 +72,7 @@ type world struct {
 	sequence uint64
 	queue    eventQueue
 	events   uint64
+	limit    uint64 // of events; 0: none
 
 	nodes    []*node // member i+1 at i: one at each site, then those that may join
 	serving  []*node // by site: whom its clients ask first
@@ -178,7 +179,10 @@ func (w *world) run(until time.Duration, done func() bool) bool {
 		}
 		e := w.queue.pop()
 		w.now = e.at
-		w.events++
+		if w.events++; w.limit > 0 && w.events > w.limit {
+			w.fail("there is no end to what members send each other: %d events are waiting after %d", len(w.queue), w.limit)
+			return false
+		}
 		w.handle(&e)
 	}
 	return false

@@ -94,7 +94,7 @@ func (p *Protocol) sendSync(f *follower) {
 		}
 	}
 	c.WholeTerm, c.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
-	f.tellingWhole = c.WholeTerm == p.partition.Term
+	f.tellingWhole = c.WholeTerm >= p.partition.Term
 	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
 		c.Wanted, c.Delegated, c.Behind = f.wanted, int64(p.leased().Sub(p.now)), int64(p.behind())
 		f.wanted, f.delegated = 0, p.leased()
