@@ -84,6 +84,14 @@ func TestErrors(t *testing.T) {
 	if _, err := c.Add(ctx, "k", 1); !errors.As(err, &refused) || refused.Reason != register.RefusedNotInteger {
 		t.Errorf("add to a text: %v", err)
 	}
+	session, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := register.Operation{Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}}}
+	if r, err := session.Do(ctx, add); !errors.As(err, &refused) || r.Status != register.Failed || r.Message != refused.Reason || r.Carstamp.IsZero() {
+		t.Errorf("what was refused observed %+v: %v", r, err)
+	}
 	if err := c.Set(ctx, "k", make([]byte, 1<<20+1)); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "1048576") {
 		t.Errorf("set of too much: %v", err)
 	}

@@ -29,8 +29,8 @@ type Session struct {
 }
 
 // Do carries out one operation. An rmw without an id gets the session's next one; one that has an id
-// keeps it. A result is given only without an error: a result whose status is not OK becomes the error
-// that stands for it. The operation comes after all that the session depends on, whatever its After says; a register.Fence is Fence.
+// keeps it. A result whose status is not OK becomes the error that stands for it; beside a Refused it is
+// given too, since it tells the carstamp that the refusal observed. The operation comes after all that the session depends on, whatever its After says; a register.Fence is Fence.
 func (s *Session) Do(ctx context.Context, op register.Operation) (register.Result, error) {
 	if op.Kind == register.Fence {
 		if err := s.Fence(ctx); err != nil {
@@ -52,7 +52,7 @@ func (s *Session) Do(ctx context.Context, op register.Operation) (register.Resul
 	result, err := s.router.do(ctx, op)
 	s.learn(&op, result, err)
 	if err != nil {
-		return register.Result{}, fmt.Errorf("%s of %.64q: %w", op.Kind, op.Key, err)
+		return result, fmt.Errorf("%s of %.64q: %w", op.Kind, op.Key, err)
 	}
 	return result, nil
 }

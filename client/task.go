@@ -86,6 +86,8 @@ func (t *task) judge(r *registerv1.Response, err error) (result register.Result,
 	case registerv1.Status_OK:
 		return resultOf(r), true, nil
 	case registerv1.Status_FAILED:
+		result = resultOf(r)
+		result.Status, result.Message = register.Failed, r.Message
 		return result, true, &Refused{Reason: r.Message}
 	case registerv1.Status_UNAVAILABLE:
 		t.trouble = errors.New(r.Message)

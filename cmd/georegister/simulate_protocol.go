@@ -14,7 +14,7 @@ type simulated struct {
 }
 
 // regular reports whether histories are to be regular sequentially consistent, and no more.
-func (s simulated) regular() bool { return s.row.Consistency == "regular sequential" }
+func (s simulated) regular() bool { return s.row.Regular() }
 
 func findSimulated(name string) (simulated, error) {
 	entry, err := catalog.Find(name)

@@ -83,10 +83,15 @@ type Protocol struct {
 
 var sizes = []int{3, 5, 7}
 
+// What clients may rely on, per key.
+const (
+	linearizable      = "linearizable"
+	regularSequential = "regular sequential"
+)
+
 // Table lists every protocol that is built, sorted by name. The caller owns the slice, and must not change
 // what its rows refer to.
 func Table() []Protocol {
-	const linearizable = "linearizable"
 	return []Protocol{
 		{
 			Name: "ABD", Consistency: linearizable, Members: sizes,
@@ -139,7 +144,7 @@ func Table() []Protocol {
 			// read of another key that found what no quorum was known to hold; a read of a value that is too large to be carried,
 			// or by a client without sessions, takes one more for the write-back, as in Gryff. With several shards, any operation
 			// that comes after such a read in another shard takes one more.
-			Name: "GryffRSC", Consistency: "regular sequential", Members: sizes,
+			Name: "GryffRSC", Consistency: regularSequential, Members: sizes,
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
@@ -220,6 +225,9 @@ func (p Protocol) Operation(kind register.Kind) Operation {
 	}
 	return Operation{Kind: kind, Refusal: fmt.Sprintf("protocol %s has no operation of kind %s", p.Name, kind)}
 }
+
+// Regular reports whether the protocol promises regular sequential consistency (Helt et al., section 3), and not more.
+func (p Protocol) Regular() bool { return p.Consistency == regularSequential }
 
 // CheckOperation refuses a kind of operation that the protocol does not have; the error says what to use.
 func (p Protocol) CheckOperation(kind register.Kind) error {

@@ -16,7 +16,7 @@ import (
 // regular reports whether reads may be answered so. Of a protocol that nobody knows, they may.
 func (o *Options) regular() bool {
 	row, err := capability.Find(o.Identity.Protocol)
-	return err != nil || row.Consistency != "linearizable"
+	return err != nil || row.Regular()
 }
 
 // session is what a connection has read that a quorum may not hold, under the connection's lock. It has at most

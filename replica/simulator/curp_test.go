@@ -87,7 +87,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, false, 90, 500, ""},
 		{"SyncBeforePersist", mistakes{SyncBeforePersist: true}, true, 780, 1000, ""},
 		{"GCBeforeSync", mistakes{GCBeforeSync: true}, true, 0, 200, ""},
-		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 1150, 1500, ""},
+		{"ServeUncommitted", mistakes{ServeUncommitted: true}, false, 2700, 2000, ""},
 		{"StaleUnsynced", mistakes{StaleUnsynced: true}, true, 60, 500, Stale},
 		{"StaleWithoutLease", mistakes{StaleWithoutLease: true}, true, 0, 500, Stale},
 		{"StaleSyncs", mistakes{StaleSyncs: true}, true, 690, 1000, Stale},

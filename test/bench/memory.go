@@ -56,7 +56,7 @@ func measureMemory(ctx context.Context, args []string) error {
 		}
 		for _, durability := range split(f.durabilities) {
 			for _, kind := range []register.Kind{register.Write, register.RMW} {
-				if refuses(can, kind) {
+				if can.CheckOperation(kind) != nil {
 					continue
 				}
 				if err := f.measure(ctx, can.Name, durability, kind); err != nil {
@@ -66,16 +66,6 @@ func measureMemory(ctx context.Context, args []string) error {
 		}
 	}
 	return nil
-}
-
-// refuses reports whether a protocol has no operations of a kind.
-func refuses(can capability.Protocol, kind register.Kind) bool {
-	for _, o := range can.Operations {
-		if o.Kind == kind {
-			return o.Refusal != ""
-		}
-	}
-	return true
 }
 
 // measure prints one row.

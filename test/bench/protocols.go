@@ -115,7 +115,7 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 		results := make([][]closedloop.Result, len(all))
 		for range f.rounds {
 			for i, c := range all {
-				if refuses(c.can, kind) {
+				if c.can.CheckOperation(kind) != nil {
 					continue
 				}
 				options, err := f.options(c, kind)

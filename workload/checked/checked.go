@@ -42,7 +42,7 @@ const fenceEvery = 50
 // unknown one is not.
 func Regular(protocol string) bool {
 	p, err := capability.Find(protocol)
-	return err == nil && p.Consistency != "linearizable"
+	return err == nil && p.Regular()
 }
 
 // FenceEvery is after how many operations the clients of a Loop should fence: never, unless the protocol is regular.
@@ -186,7 +186,7 @@ func (d doer) Do(ctx context.Context, op register.Operation) register.Result {
 	failed := register.Result{Status: register.Unknown, Message: err.Error()}
 	switch {
 	case errors.As(err, &refused):
-		failed.Status, failed.Message = register.Failed, refused.Reason
+		return result // with what it observed, for the checker
 	case errors.Is(err, client.ErrUnavailable):
 		failed.Status = register.Unavailable
 	case errors.Is(err, client.ErrUnsupported):
