@@ -8,6 +8,7 @@ import (
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/register/wire"
 )
 
 // task is an operation on its way, over one or more attempts. Its judge is where it is decided what may be
@@ -21,7 +22,7 @@ type task struct {
 
 // request makes the message of an attempt; messages are not reused, a lost stream may still hold them.
 func (t *task) request(timeout time.Duration) *registerv1.Request {
-	r := &registerv1.Request{Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1)), After: dependencies(t.op.After)}
+	r := &registerv1.Request{Key: []byte(t.op.Key), TimeoutMs: uint32(max(timeout.Milliseconds(), 1)), After: wire.Dependencies(t.op.After)}
 	switch t.op.Kind {
 	case register.Read:
 		r.Kind, r.Stale, r.Regular = registerv1.Kind_READ, t.op.Stale, t.op.Regular
@@ -36,25 +37,6 @@ func (t *task) request(timeout time.Duration) *registerv1.Request {
 		r.Kind = registerv1.Kind_FENCE
 	}
 	return r
-}
-
-// dependencies makes the messages of what an operation comes after; nil, without an allocation, if that is nothing.
-func dependencies(after []register.Dependency) []*registerv1.Dependency {
-	if len(after) == 0 {
-		return nil
-	}
-	type message struct {
-		registerv1.Dependency
-		carstamp registerv1.Carstamp
-	}
-	messages, all := make([]message, len(after)), make([]*registerv1.Dependency, len(after))
-	for i, d := range after {
-		m := &messages[i]
-		m.Key, m.Present, m.Value = []byte(d.Key), d.Value.Present(), d.Value
-		m.carstamp.Timestamp, m.carstamp.Writer, m.carstamp.Rmws = d.Carstamp.Timestamp, uint64(d.Carstamp.Writer), d.Carstamp.RMWs
-		m.Carstamp, all[i] = &m.carstamp, &m.Dependency
-	}
-	return all
 }
 
 // changes reports whether the operation has an effect of its own. That of a fence is what its session has seen already.
@@ -144,9 +126,7 @@ func (t *task) giveUp(ctx context.Context) error {
 }
 
 func resultOf(r *registerv1.Response) register.Result {
-	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Carstamp: register.Carstamp{
-		Timestamp: r.GetCarstamp().GetTimestamp(), Writer: register.Writer(r.GetCarstamp().GetWriter()), RMWs: r.GetCarstamp().GetRmws(),
-	}}
+	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Carstamp: wire.Carstamp(r.GetCarstamp())}
 	if r.Present {
 		if result.Value = r.Value; result.Value == nil {
 			result.Value = register.Value{}

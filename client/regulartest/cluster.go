@@ -15,6 +15,7 @@ import (
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/register/wire"
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
@@ -141,7 +142,7 @@ func (c *Cluster) do(r *registerv1.Request, ahead bool) *registerv1.Response {
 		if answer.Depends = known > v.settled && r.GetRegular(); !answer.Depends {
 			v.settled = known
 		}
-		answer.Present, answer.Value, answer.Carstamp = found.Value.Present(), found.Value, wire(found.Carstamp)
+		answer.Present, answer.Value, answer.Carstamp = found.Value.Present(), found.Value, message(found.Carstamp)
 	case registerv1.Kind_WRITE:
 		var value register.Value
 		if r.GetPresent() {
@@ -149,7 +150,7 @@ func (c *Cluster) do(r *registerv1.Request, ahead bool) *registerv1.Response {
 		}
 		written := c.append(key, value)
 		c.settle(key, written)
-		answer.Carstamp = wire(written.Carstamp)
+		answer.Carstamp = message(written.Carstamp)
 	case registerv1.Kind_FENCE:
 	default:
 		answer.Status, answer.Message = registerv1.Status_UNSUPPORTED, "there are reads, writes and fences only"
@@ -166,8 +167,7 @@ func (c *Cluster) carry(after []*registerv1.Dependency) error {
 		if d.GetCarstamp() == nil {
 			return errors.New("a dependency has no carstamp")
 		}
-		stamp := d.GetCarstamp()
-		v := register.Versioned{Carstamp: register.Carstamp{Timestamp: stamp.GetTimestamp(), Writer: register.Writer(stamp.GetWriter()), RMWs: stamp.GetRmws()}}
+		v := register.Versioned{Carstamp: wire.Carstamp(d.GetCarstamp())}
 		if d.GetPresent() {
 			v.Value = append(register.Value{}, d.GetValue()...)
 		}
@@ -209,9 +209,11 @@ func (c *Cluster) settle(key string, version register.Versioned) {
 	v.settled = max(v.settled, i+1)
 }
 
-func wire(c register.Carstamp) *registerv1.Carstamp {
+func message(c register.Carstamp) *registerv1.Carstamp {
 	if c.IsZero() {
 		return nil
 	}
-	return &registerv1.Carstamp{Timestamp: c.Timestamp, Writer: uint64(c.Writer), Rmws: c.RMWs}
+	m := &registerv1.Carstamp{}
+	wire.SetCarstamp(m, c)
+	return m
 }

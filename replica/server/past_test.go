@@ -46,14 +46,14 @@ func names(n int) (all []string) {
 }
 
 // read has a connection depend on keys, all at once.
-func (w *wire) read(store *held, keys []string) {
+func (w *speaker) read(store *held, keys []string) {
 	w.t.Helper()
 	w.ask(store, len(keys), "MSET "+strings.Join(keys, " v ")+" v")
 	w.ask(store, len(keys), "MGET "+strings.Join(keys, " "))
 }
 
 // finish waits until all commands sent so far are answered.
-func (w *wire) finish() (replies string) {
+func (w *speaker) finish() (replies string) {
 	w.t.Helper()
 	w.send("PING\r\n")
 	for line := ""; line != "+PONG\r\n"; {
@@ -64,7 +64,7 @@ func (w *wire) finish() (replies string) {
 }
 
 // ask sends a command and answers its operations once all of them are under way. It returns them in that order, with the replies.
-func (w *wire) ask(store *held, operations int, command string) (ops []register.Operation, replies string) {
+func (w *speaker) ask(store *held, operations int, command string) (ops []register.Operation, replies string) {
 	w.t.Helper()
 	before := len(store.inner.Submitted())
 	w.send(command + "\r\n")
@@ -82,7 +82,7 @@ func TestCommandsComeAfterWhatTheConnectionRead(t *testing.T) {
 	w, other := dialWire(t, address), dialWire(t, address)
 	w.ask(store, 3, "MSET x 1 y 2 n 3")
 	for _, c := range []struct {
-		from    *wire
+		from    *speaker
 		command string
 		want    string
 	}{
@@ -261,7 +261,7 @@ func TestFence(t *testing.T) {
 }
 
 // line reads one line of a reply.
-func (w *wire) line() string {
+func (w *speaker) line() string {
 	line, err := w.in.ReadString('\n')
 	if err != nil {
 		w.t.Fatal(err)
@@ -270,7 +270,7 @@ func (w *wire) line() string {
 }
 
 // bulk reads a reply that is a string of any bytes, or null.
-func (w *wire) bulk() string {
+func (w *speaker) bulk() string {
 	var n int
 	if line := w.line(); line == "$-1\r\n" {
 		return ""
@@ -284,7 +284,7 @@ func (w *wire) bulk() string {
 	return string(text[:n])
 }
 
-func (w *wire) command(args ...string) {
+func (w *speaker) command(args ...string) {
 	w.t.Helper()
 	text := fmt.Sprintf("*%d\r\n", len(args))
 	for _, arg := range args {

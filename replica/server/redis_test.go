@@ -44,14 +44,14 @@ func serveRedis(t *testing.T, options RedisOptions) (*Redis, string) {
 	return r, listener.Addr().String()
 }
 
-// wire is a connection on which a test speaks RESP itself.
-type wire struct {
+// speaker is a connection on which a test speaks RESP itself.
+type speaker struct {
 	t *testing.T
 	net.Conn
 	in *bufio.Reader
 }
 
-func dialWire(t *testing.T, address string) *wire {
+func dialWire(t *testing.T, address string) *speaker {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address, bound)
 	if err != nil {
@@ -61,10 +61,10 @@ func dialWire(t *testing.T, address string) *wire {
 	if err := conn.SetDeadline(time.Now().Add(bound)); err != nil {
 		t.Fatal(err)
 	}
-	return &wire{t: t, Conn: conn, in: bufio.NewReader(conn)}
+	return &speaker{t: t, Conn: conn, in: bufio.NewReader(conn)}
 }
 
-func (w *wire) send(text string) {
+func (w *speaker) send(text string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w.Conn, text); err != nil {
 		w.t.Fatal(err)
@@ -72,7 +72,7 @@ func (w *wire) send(text string) {
 }
 
 // expect reads exactly text.
-func (w *wire) expect(text string) {
+func (w *speaker) expect(text string) {
 	w.t.Helper()
 	got := make([]byte, len(text))
 	if n, err := io.ReadFull(w.in, got); err != nil || string(got) != text {
@@ -81,7 +81,7 @@ func (w *wire) expect(text string) {
 }
 
 // expectEnd waits until the server closes the connection.
-func (w *wire) expectEnd() {
+func (w *speaker) expectEnd() {
 	w.t.Helper()
 	if rest, err := io.ReadAll(w.in); err != nil || len(rest) > 0 {
 		w.t.Fatalf("instead of the end: %q, %v", rest, err)
@@ -105,7 +105,7 @@ func TestReadOnlyReadsMayBeStale(t *testing.T) {
 	w := dialWire(t, address)
 	other := dialWire(t, address)
 	for _, c := range []struct {
-		from    *wire
+		from    *speaker
 		command string
 		want    []bool // of each read that it leads to, whether it may be stale
 	}{

@@ -86,7 +86,7 @@ func (w *witnessing) Submit(op register.Operation, timeout time.Duration, done f
 // TestWhatACommandComesAfterIsSeenByEveryone gives connections tokens of values that no member holds: once a command of such a connection
 // is answered, whatever it is and in whichever shard, everybody reads them, at every site.
 func TestWhatACommandComesAfterIsSeenByEveryone(t *testing.T) {
-	var all []*wire
+	var all []*speaker
 	for _, replica := range regularCluster(t) {
 		_, address := regularly(t, RedisOptions{Options: Options{Store: &witnessing{replica: replica}}})
 		all = append(all, dialWire(t, address))
@@ -130,7 +130,7 @@ type letter struct {
 
 // user is who uses one connection.
 type user struct {
-	*wire
+	*speaker
 	name     string
 	draw     *rand.Rand
 	recorder *history.Recorder
@@ -194,7 +194,7 @@ func TestConnectionsAreRegularSequential(t *testing.T) {
 		name := fmt.Sprint("user ", i+1)
 		store := &witnessing{name, replica, recorder, &depends, &carried}
 		_, address := regularly(t, RedisOptions{Options: Options{Store: store}})
-		all = append(all, &user{wire: dialWire(t, address), name: name, draw: rand.New(rand.NewPCG(uint64(i), 1)), recorder: recorder,
+		all = append(all, &user{speaker: dialWire(t, address), name: name, draw: rand.New(rand.NewPCG(uint64(i), 1)), recorder: recorder,
 			inbox: make(chan letter, 4)})
 	}
 	var users sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/register/wire"
 )
 
 // operation makes an operation of a request, which must not be changed afterwards. The error is for the
@@ -79,10 +80,7 @@ func (o *Options) after(op *register.Operation, dependencies []*registerv1.Depen
 	op.After = make([]register.Dependency, len(dependencies))
 	for i, from := range dependencies {
 		d := &op.After[i]
-		d.Key = string(from.GetKey())
-		if stamp := from.GetCarstamp(); stamp != nil {
-			d.Carstamp = register.Carstamp{Timestamp: stamp.Timestamp, Writer: register.Writer(stamp.Writer), RMWs: stamp.Rmws}
-		}
+		d.Key, d.Carstamp = string(from.GetKey()), wire.Carstamp(from.GetCarstamp())
 		switch value := from.GetValue(); {
 		case from.GetPresent() && value == nil:
 			d.Value = register.Value{}
@@ -147,7 +145,7 @@ func (a *answer) fill(tag uint64, r register.Result) {
 	a.Message = r.Message
 	a.Carstamp = nil
 	if !r.Carstamp.IsZero() {
-		a.carstamp.Timestamp, a.carstamp.Writer, a.carstamp.Rmws = r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs
+		wire.SetCarstamp(&a.carstamp, r.Carstamp)
 		a.Carstamp = &a.carstamp
 	}
 	a.RoundTrips, a.Fast, a.Depends = uint32(max(r.RoundTrips, 0)), r.Fast, r.Depends

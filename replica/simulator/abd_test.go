@@ -51,17 +51,6 @@ func survives(t *testing.T, s Search, paths []string) {
 	}
 }
 
-// findAfter is Find with the seeds that follow one. Where the first seed that shows a mistake is a late one, those long before
-// it are left out: they were searched once.
-func findAfter(start Start, options Options, after uint64, seeds int) *Failure {
-	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
-		if o := Draw(seed, options).Run(start, nil); o.Failure != nil {
-			return o.Failure
-		}
-	}
-	return nil
-}
-
 func TestMistakesOfABDAreFound(t *testing.T) {
 	t.Parallel()
 	abdWith := func(m abd.Mistakes) Start { return Member(abd.FactoryWith(m)) }
@@ -92,14 +81,7 @@ func TestMistakesOfABDAreFound(t *testing.T) {
 		// CountDeadDisks and KeepIncarnation: see TestLostDisksAreFenced.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			f := findAfter(c.start, c.options, c.after, c.seeds)
-			if f == nil {
-				t.Fatalf("not found in %d seeds after %d", c.seeds, c.after)
-			}
-			t.Logf("%v", f)
+			mustFind(t, drawn(c.options), c.start, c.after, c.seeds, nil)
 		})
 	}
 }

@@ -66,31 +66,21 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 		{"an rmw goes on as a new one", mistakes{gryff: gryff.Mistakes{ResumeAsNew: true}}, changes, 0, 500},
 		{"work of earlier views is not settled", mistakes{member: member.Mistakes{SettledAtOnce: true}}, changes, 0, 1000},
 	} {
-		find := func(t *testing.T, start Start, rmws, seeds int) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
+		search := func(t *testing.T, start Start, rmws, seeds int) {
 			options := Options{Faults: c.faults, RMWs: rmws, wrong: c.wrong.manager}
 			if c.wrong.member.SettledAtOnce { // it lives where few know of an instance
 				options.Members = []int{3}
 			}
-			for seed := range uint64(seeds) {
-				s := Draw(seed+1, options)
-				s.check = 5 * time.Second // to search a wrong history to its end can take hours: another seed shows as much
-				// What only keeps members from going on was not the mistake's harm.
-				if f := s.Run(start, nil).Failure; f != nil && !slices.Contains([]Class{Stuck, Unbounded, Undecided}, f.Class) {
-					t.Logf("%v", f)
-					return
-				}
-			}
-			t.Errorf("not found within %d seeds", seeds)
+			mustFind(t, drawn(options), start, 0, seeds, harm)
 		}
 		if c.abd > 0 {
-			t.Run(c.name+", ABD", func(t *testing.T) { find(t, MemberWith(abd.FactoryWith(c.wrong.abd), c.wrong.member), FewRMWs, c.abd) })
+			t.Run(c.name+", ABD", func(t *testing.T) {
+				search(t, MemberWith(abd.FactoryWith(c.wrong.abd), c.wrong.member), FewRMWs, c.abd)
+			})
 		}
 		if c.gryff > 0 {
 			t.Run(c.name+", Gryff", func(t *testing.T) {
-				find(t, MemberWith(gryff.FactoryWith(c.wrong.gryff), c.wrong.member), ManyRMWs, c.gryff)
+				search(t, MemberWith(gryff.FactoryWith(c.wrong.gryff), c.wrong.member), ManyRMWs, c.gryff)
 			})
 		}
 	}
@@ -157,17 +147,6 @@ func drawTwice(seed uint64) Schedule {
 // scripts.
 func TestRareMistakesOfChangesAreFound(t *testing.T) {
 	t.Parallel()
-	const seeds = 500
-	find := func(draw func(uint64) Schedule, start Start, wrong managerMistakes, classes ...Class) *Failure {
-		for seed := range uint64(seeds) {
-			s := draw(seed)
-			s.env.wrong = wrong
-			if f := s.Run(start, nil).Failure; f != nil && (classes == nil || slices.Contains(classes, f.Class)) {
-				return f // members of two views also stop, since they take positions in one for the other's
-			}
-		}
-		return nil
-	}
 	for _, c := range []struct {
 		name   string
 		draw   func(uint64) Schedule
@@ -179,14 +158,14 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 	} {
 		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "EPaxos": epaxos.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				if f := find(c.draw, Member(inner), managerMistakes{}); f != nil {
-					t.Errorf("%v\n%s", f, Explain(f))
+				wrong := func(seed uint64) Schedule {
+					s := c.draw(seed)
+					s.env.wrong = c.wrong
+					return s
 				}
-				f := find(c.draw, MemberWith(inner, c.member), c.wrong, Violation)
-				if f == nil {
-					t.Fatalf("not found within %d seeds", seeds)
-				}
-				t.Logf("%v", f)
+				mustNotFind(t, c.draw, Member(inner), 500)
+				// Members of two views also stop, since they take positions in one for the other's.
+				mustFind(t, wrong, MemberWith(inner, c.member), 0, 500, found(Violation))
 			})
 		}
 	}

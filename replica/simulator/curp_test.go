@@ -93,14 +93,11 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"StaleSyncs", mistakes{StaleSyncs: true}, true, 690, 1000, Stale},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
 			options := curpOptions(c.wrong)
 			if c.class == Stale {
 				options.Stale = 1000
 			}
-			draw := func(seed uint64) Schedule { return Draw(seed, options) }
+			draw := drawn(options)
 			if c.burst {
 				draw = func(seed uint64) Schedule {
 					s := drawBurst(seed, c.wrong)
@@ -108,28 +105,9 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 					return s
 				}
 			}
-			mustFind(t, draw, c.after, c.seeds, c.class)
+			mustFind(t, draw, nil, c.after, c.seeds, found(c.class))
 		})
 	}
-}
-
-// mustFind looks for a class, or for what clients notice, in so many seeds after one. Where the first seed that shows it is a
-// late one, those long before it are left out: they were searched once.
-func mustFind(t *testing.T, draw func(seed uint64) Schedule, after uint64, seeds int, class Class) {
-	t.Helper()
-	classes := []Class{class}
-	if class == "" {
-		classes = []Class{Violation, Miscount}
-	}
-	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
-		s := draw(seed)
-		s.check = 5 * time.Second // to search a wrong history to its end can take hours: another seed shows as much
-		if f := s.Run(nil, nil).Failure; f != nil && slices.Contains(classes, f.Class) {
-			t.Logf("seed %d: %s", seed, f.Class)
-			return
-		}
-	}
-	t.Errorf("not found in %d seeds after %d", seeds, after)
 }
 
 func TestMistakesOfItsManagerAreFound(t *testing.T) {
@@ -150,12 +128,9 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 		{"a recovery is done before it is", mistakes{eager: true}, 660, 2000, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
 			options := curpOptions(curp.Mistakes{})
 			options.governor = c.wrong
-			mustFind(t, func(seed uint64) Schedule { return Draw(seed, options) }, c.after, c.seeds, c.class)
+			mustFind(t, drawn(options), nil, c.after, c.seeds, found(c.class))
 		})
 	}
 }
@@ -172,15 +147,13 @@ func TestQuestionsDoNotMultiply(t *testing.T) {
 // What leases rest on, and nothing else does: clocks that keep to their bound.
 func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	t.Parallel()
-	if raceEnabled {
-		t.Skip("the search takes minutes under the race detector, and is single-threaded")
-	}
-	mustFind(t, func(seed uint64) Schedule {
+	fast := func(seed uint64) Schedule {
 		s := drawBurst(seed, curp.Mistakes{})
 		for at := range 10 {
 			slow := Fault{Kind: Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Rate: []int{-900_000, 2_000_000}[at%2]}
 			s.Faults = append(s.Faults, slow)
 		}
 		return s
-	}, 80, 1000, "")
+	}
+	mustFind(t, fast, nil, 80, 1000, found(""))
 }

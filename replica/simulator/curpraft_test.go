@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/member"
@@ -84,7 +83,7 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 		wrong   mistakes
 		member  member.Mistakes
 		options Options
-		after   uint64 // what is before the first seed that shows it was searched once
+		after   uint64
 		seeds   int
 	}{
 		{"QuorumOfWitnesses", mistakes{QuorumOfWitnesses: true}, member.Mistakes{}, all, 0, 500},
@@ -94,20 +93,7 @@ func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 		{"VoteAtOnce", mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes, 0, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			start := MemberWith(curpraft.FactoryWith(smallCURPRaft, c.wrong), c.member)
-			for seed := c.after + 1; seed <= c.after+uint64(c.seeds); seed++ {
-				s := Draw(seed, c.options)
-				s.check = 5 * time.Second
-				// What only keeps members from going on was not the mistake's harm.
-				if f := s.Run(start, nil).Failure; f != nil && !slices.Contains([]Class{Stuck, Unbounded, Undecided}, f.Class) {
-					t.Logf("%v", f)
-					return
-				}
-			}
-			t.Errorf("not found in %d seeds after %d", c.seeds, c.after)
+			mustFind(t, drawn(c.options), MemberWith(curpraft.FactoryWith(smallCURPRaft, c.wrong), c.member), c.after, c.seeds, harm)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"context"
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
@@ -30,11 +29,7 @@ func TestMistakesAreFoundWithDedicatedWitnesses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			options := apart(wrong)
 			options.Faults = []FaultKind{Crash, Torn, Partition, Loss, Lose}
-			report := Search{Options: options, First: 1, Seeds: 600}.Run(context.Background())
-			if len(report.Failures) == 0 {
-				t.Fatal("not found within 600 seeds")
-			}
-			t.Log(report.Failures[0])
+			mustFind(t, drawn(options), nil, 0, 600, nil)
 		})
 	}
 }

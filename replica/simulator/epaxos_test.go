@@ -31,33 +31,16 @@ func TestEPaxosSurvivesChanges(t *testing.T) {
 	}, append(changePathsFor(t), epaxos.ChangePaths()...))
 }
 
-// findNamed is Find with clients that give their writes IDs and repeat them.
-func findNamed(start Start, options Options, seeds int) *Failure {
-	for seed := range uint64(seeds) {
-		s := Draw(seed+1, options)
-		s.env.named = true
-		if o := s.Run(start, nil); o.Failure != nil {
-			return o.Failure
-		}
-	}
-	return nil
-}
-
 // A write that is sent through two coordinators takes effect once.
 func TestEPaxosExecutesWritesOnce(t *testing.T) {
 	t.Parallel()
-	options := Options{Faults: sameMembers(), RMWs: FewRMWs}
-	if f := findNamed(Member(epaxos.Factory), options, seedsFor(t)/10); f != nil {
-		t.Errorf("%v\n%s", f, Explain(f))
+	named := func(seed uint64) Schedule { // clients give their writes IDs and repeat them
+		s := Draw(seed, Options{Faults: sameMembers(), RMWs: FewRMWs})
+		s.env.named = true
+		return s
 	}
-	if raceEnabled {
-		return
-	}
-	f := findNamed(Member(epaxos.FactoryWith(epaxos.Mistakes{ForgetSessions: true})), options, 200)
-	if f == nil {
-		t.Fatal("writes that are executed twice are not found")
-	}
-	t.Logf("%v", f)
+	mustNotFind(t, named, Member(epaxos.Factory), seedsFor(t)/10)
+	mustFind(t, named, Member(epaxos.FactoryWith(epaxos.Mistakes{ForgetSessions: true})), 0, 200, nil)
 }
 
 func TestMistakesOfEPaxosAreFound(t *testing.T) {
@@ -95,14 +78,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		// OneBallot: see below. AnswerNamed, KeepUnchanged and RecoverAsPlain: see the protocol's own tests.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			f := findAfter(MemberWith(epaxos.FactoryWith(c.mistakes), c.member), c.options, c.after, c.seeds)
-			if f == nil {
-				t.Fatalf("not found in %d seeds after %d", c.seeds, c.after)
-			}
-			t.Logf("%v", f)
+			mustFind(t, drawn(c.options), MemberWith(epaxos.FactoryWith(c.mistakes), c.member), c.after, c.seeds, nil)
 		})
 	}
 }
@@ -116,20 +92,6 @@ func drawInterferingDuel(seed uint64) Schedule {
 
 func TestRareMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
-	find := func(start Start, seeds uint64) *Failure {
-		for seed := range seeds {
-			if o := drawInterferingDuel(seed).Run(start, nil); o.Failure != nil {
-				return o.Failure
-			}
-		}
-		return nil
-	}
-	if f := find(Member(epaxos.Factory), 300); f != nil {
-		t.Errorf("%v\n%s", f, Explain(f))
-	}
-	f := find(Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), 2000)
-	if f == nil {
-		t.Fatal("not found within 2000 seeds")
-	}
-	t.Logf("%v", f)
+	mustNotFind(t, drawInterferingDuel, Member(epaxos.Factory), 300)
+	mustFind(t, drawInterferingDuel, Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), 0, 2000, nil)
 }

@@ -66,14 +66,7 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 		// OneBallot and TagWithoutBoot: see below. KeepIncarnation: see TestLostDisksAreFenced.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			f := findAfter(MemberWith(gryff.FactoryWith(c.mistakes), c.member), c.options, c.after, c.seeds)
-			if f == nil {
-				t.Fatalf("not found in %d seeds after %d", c.seeds, c.after)
-			}
-			t.Logf("%v", f)
+			mustFind(t, drawn(c.options), MemberWith(gryff.FactoryWith(c.mistakes), c.member), c.after, c.seeds, nil)
 		})
 	}
 }
@@ -141,7 +134,6 @@ func drawReborn(seed uint64) Schedule {
 
 func TestRareMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
-	const seeds = 2000
 	for _, c := range []struct {
 		name     string
 		draw     func(uint64) Schedule
@@ -151,22 +143,8 @@ func TestRareMistakesOfGryffAreFound(t *testing.T) {
 		{"TagWithoutBoot", drawReborn, gryff.Mistakes{TagWithoutBoot: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			find := func(start Start, seeds uint64) *Failure {
-				for seed := range seeds {
-					if o := c.draw(seed).Run(start, nil); o.Failure != nil {
-						return o.Failure
-					}
-				}
-				return nil
-			}
-			if f := find(Member(gryff.Factory), 300); f != nil {
-				t.Errorf("%v\n%s", f, Explain(f))
-			}
-			f := find(Member(gryff.FactoryWith(c.mistakes)), seeds)
-			if f == nil {
-				t.Fatalf("not found within %d seeds", seeds)
-			}
-			t.Logf("%v", f)
+			mustNotFind(t, c.draw, Member(gryff.Factory), 300)
+			mustFind(t, c.draw, Member(gryff.FactoryWith(c.mistakes)), 0, 2000, nil)
 		})
 	}
 }

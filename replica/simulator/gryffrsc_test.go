@@ -133,7 +133,7 @@ func TestMistakesOfGryffRSCAreFound(t *testing.T) {
 		name     string
 		wrong    mistakes
 		careless sessionMistakes
-		from     int // the seed before the first
+		after    uint64
 	}{
 		{"DropDependency", mistakes{DropDependency: true}, sessionMistakes{}, 40},
 		{"RMWWithoutWriteBack", mistakes{RMWWithoutWriteBack: true}, sessionMistakes{}, 1190},
@@ -144,19 +144,12 @@ func TestMistakesOfGryffRSCAreFound(t *testing.T) {
 		{"a fence is not waited for", mistakes{}, sessionMistakes{fenceUnawaited: true}, 720},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			const seeds = 3000
-			for seed := range uint64(seeds) {
-				s := drawHalf(uint64(c.from) + seed + 1)
+			draw := func(seed uint64) Schedule {
+				s := drawHalf(seed)
 				s.env.careless = c.careless
-				if f := s.Run(Member(gryff.FactoryRSCWith(c.wrong)), nil).Failure; f != nil {
-					if f.Class != Violation {
-						t.Errorf("found as %s", f.Class)
-					}
-					t.Logf("%v", f)
-					return
-				}
+				return s
 			}
-			t.Fatalf("not found within %d seeds from %d on", seeds, c.from+1)
+			mustFind(t, draw, Member(gryff.FactoryRSCWith(c.wrong)), c.after, 3000, found(Violation))
 		})
 	}
 }

@@ -47,26 +47,5 @@ func TestRelaxedGusSurvivesChanges(t *testing.T) {
 func TestMistakesOfRelaxedGusAreFound(t *testing.T) {
 	t.Parallel()
 	all := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{7, 9}}
-	for _, c := range []struct {
-		name    string
-		wrong   gus.Mistakes
-		options Options
-		from    int // the seed before the first, where the search is long
-		seeds   int
-	}{
-		{"SmallWriteQuorum", gus.Mistakes{SmallWriteQuorum: true}, all, 1890, 1000},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			for seed := range uint64(c.seeds) {
-				if f := Draw(uint64(c.from)+seed+1, c.options).Run(relaxed(c.wrong), nil).Failure; f != nil {
-					t.Logf("%v", f)
-					return
-				}
-			}
-			t.Fatalf("not found within %d seeds from %d on", c.seeds, c.from+1)
-		})
-	}
+	mustFind(t, drawn(all), relaxed(gus.Mistakes{SmallWriteQuorum: true}), 1890, 1000, nil)
 }

@@ -38,7 +38,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		name    string
 		start   Start
 		options Options
-		from    int // the seed before the first, where the search is long
+		after   uint64
 		seeds   int
 	}{
 		{"AckBeforePersist", gusWith(gus.Mistakes{AckBeforePersist: true}), crashes, 300, 500},
@@ -64,16 +64,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"ResumeWithNewTag", gusWith(gus.Mistakes{ResumeWithNewTag: true}), changes, 280, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			for seed := range uint64(c.seeds) {
-				if f := Draw(uint64(c.from)+seed+1, c.options).Run(c.start, nil).Failure; f != nil {
-					t.Logf("%v", f)
-					return
-				}
-			}
-			t.Fatalf("not found within %d seeds from %d on", c.seeds, c.from+1)
+			mustFind(t, drawn(c.options), c.start, c.after, c.seeds, nil)
 		})
 	}
 }
@@ -110,15 +101,6 @@ func drawPreempted(seed uint64) Schedule {
 
 func TestGusFences(t *testing.T) {
 	t.Parallel()
-	const seeds = 500
-	find := func(draw func(uint64) Schedule, m gus.Mistakes) *Failure {
-		for seed := range uint64(seeds) {
-			if f := draw(seed).Run(Member(gus.FactoryWith(m)), nil).Failure; f != nil {
-				return f
-			}
-		}
-		return nil
-	}
 	for _, c := range []struct {
 		name  string
 		draw  func(uint64) Schedule
@@ -127,14 +109,9 @@ func TestGusFences(t *testing.T) {
 		{"IgnoreLocks", drawPreempted, gus.Mistakes{IgnoreLocks: true}},
 		{"CountDeadDisks", drawFence, gus.Mistakes{CountDeadDisks: true}},
 	} {
-		if f := find(c.draw, gus.Mistakes{}); f != nil {
-			t.Errorf("without %s: %v\n%s", c.name, f, Explain(f))
-		}
-		f := find(c.draw, c.wrong)
-		if f == nil {
-			t.Errorf("%s: not found within %d seeds", c.name, seeds)
-			continue
-		}
-		t.Logf("%s: %v", c.name, f)
+		t.Run(c.name, func(t *testing.T) {
+			mustNotFind(t, c.draw, Member(gus.Factory), 500)
+			mustFind(t, c.draw, Member(gus.FactoryWith(c.wrong)), 0, 500, nil)
+		})
 	}
 }

@@ -1,9 +1,7 @@
 package simulator
 
 import (
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/raft"
@@ -55,7 +53,7 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		member   member.Mistakes
 		manager  managerMistakes
 		options  Options
-		from     int // the seed before the first, where the search is long
+		after    uint64
 		seeds    int
 	}{
 		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, managerMistakes{}, stops, 0, 500},
@@ -74,21 +72,8 @@ func TestMistakesOfRaftAreFound(t *testing.T) {
 		{"a change is finished early", mistakes{}, member.Mistakes{}, managerMistakes{uncovered: true}, changes, 0, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			start := MemberWith(raft.FactoryWith(shortLog, c.mistakes), c.member)
 			c.options.wrong = c.manager
-			for seed := range uint64(c.seeds) {
-				s := Draw(uint64(c.from)+seed+1, c.options)
-				s.check = 5 * time.Second
-				// What only keeps members from going on was not the mistake's harm.
-				if f := s.Run(start, nil).Failure; f != nil && !slices.Contains([]Class{Stuck, Unbounded, Undecided}, f.Class) {
-					t.Logf("%v", f)
-					return
-				}
-			}
-			t.Errorf("not found within %d seeds from %d on", c.seeds, c.from+1)
+			mustFind(t, drawn(c.options), MemberWith(raft.FactoryWith(shortLog, c.mistakes), c.member), c.after, c.seeds, harm)
 		})
 	}
 }

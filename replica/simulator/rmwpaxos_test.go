@@ -1,9 +1,7 @@
 package simulator
 
 import (
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
@@ -49,7 +47,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 		mistakes mistakes
 		member   member.Mistakes
 		options  Options
-		after    uint64 // where the search is long, the seeds before are left out
+		after    uint64
 		seeds    int
 	}{
 		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 0, 2000},
@@ -71,18 +69,7 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 		// faults in one order, which 2,000 seeds of each did not come to: see the scripts of the protocol.
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceEnabled {
-				t.Skip("the search takes minutes under the race detector, and is single-threaded")
-			}
-			for seed := range uint64(c.seeds) {
-				s := Draw(c.after+seed+1, c.options)
-				s.check = 5 * time.Second // to search a wrong history to its end can take hours: another seed shows as much
-				if f := s.Run(MemberWith(rmwpaxos.FactoryWith(rmwpaxos.Options{}, c.mistakes), c.member), nil).Failure; f != nil && !slices.Contains([]Class{Stuck, Unbounded, Undecided}, f.Class) {
-					t.Logf("%.200v", f)
-					return
-				}
-			}
-			t.Fatalf("not found in %d seeds after %d", c.seeds, c.after)
+			mustFind(t, drawn(c.options), MemberWith(rmwpaxos.FactoryWith(rmwpaxos.Options{}, c.mistakes), c.member), c.after, c.seeds, harm)
 		})
 	}
 }

@@ -17,7 +17,7 @@ func drawRuined(seed uint64, wrong governorMistakes) Schedule {
 
 func TestALostQuorumThatIsGivenUpTooSoonIsFound(t *testing.T) {
 	t.Parallel()
-	mustFind(t, func(seed uint64) Schedule { return drawRuined(seed, governorMistakes{noReplay: true}) }, 0, 500, "")
+	mustFind(t, func(seed uint64) Schedule { return drawRuined(seed, governorMistakes{noReplay: true}) }, nil, 0, 500, found(""))
 }
 
 // A quorum is lost in each schedule, and whatever somebody holds who is left goes on.

@@ -123,14 +123,3 @@ func (r Report) Missing(declared []string) []string {
 	}
 	return missing
 }
-
-// Find returns the first failure among the seeds from 1 to seeds, or nil. Tests use it to show that a known
-// mistake, put back, is found.
-func Find(start Start, options Options, seeds int) *Failure {
-	for seed := range seeds {
-		if o := Draw(uint64(seed)+1, options).Run(start, nil); o.Failure != nil {
-			return o.Failure
-		}
-	}
-	return nil
-}

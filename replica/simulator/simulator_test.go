@@ -56,7 +56,7 @@ func TestMistakesOfToyAreFound(t *testing.T) {
 		{"asks without end", toyMistakes{echo: true}, Broken, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := Find(startToy(c.wrong), toyOptions(), c.seeds)
+			f := find(drawn(toyOptions()), startToy(c.wrong), 0, c.seeds, nil)
 			if f == nil {
 				t.Fatalf("not found within %d seeds", c.seeds)
 			}
@@ -105,7 +105,7 @@ func TestSeedReplays(t *testing.T) {
 
 func TestShrinkAndExplain(t *testing.T) {
 	t.Parallel()
-	f := Find(startToy(toyMistakes{answerEarly: true}), toyOptions(), 100)
+	f := find(drawn(toyOptions()), startToy(toyMistakes{answerEarly: true}), 0, 100, nil)
 	if f == nil {
 		t.Fatal("no failure to shrink")
 	}

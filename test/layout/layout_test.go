@@ -29,6 +29,7 @@ var rooms = []struct {
 	room string
 	may  []string
 }{
+	{"replica/register/wire", []string{"api/register", "replica/register"}},
 	{"replica/register", nil},
 	{"replica/view/wire", []string{"api/admin", "replica/view"}},
 	{"replica/view", []string{"replica/register"}},

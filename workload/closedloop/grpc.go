@@ -10,6 +10,7 @@ import (
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/register/wire"
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
@@ -28,13 +29,7 @@ func (s *session) fill(r *registerv1.Request, op *register.Operation) {
 	if op.Kind != register.Fence {
 		s.past.Attach(op)
 	}
-	r.Regular, r.After = op.Regular, nil
-	for _, d := range op.After {
-		r.After = append(r.After, &registerv1.Dependency{
-			Key: []byte(d.Key), Present: d.Value.Present(), Value: d.Value,
-			Carstamp: &registerv1.Carstamp{Timestamp: d.Carstamp.Timestamp, Writer: uint64(d.Carstamp.Writer), Rmws: d.Carstamp.RMWs},
-		})
-	}
+	r.Regular, r.After = op.Regular, wire.Dependencies(op.After)
 	r.Kind = registerv1.Kind(op.Kind)
 	r.Key = append(r.Key[:0], op.Key...)
 	r.Present, r.Value = op.Value.Present(), op.Value
@@ -54,8 +49,7 @@ func (s *session) learn(op *register.Operation, r *registerv1.Response) {
 		if r.GetPresent() {
 			result.Value = append(register.Value{}, r.GetValue()...)
 		}
-		c := r.GetCarstamp()
-		result.Carstamp = register.Carstamp{Timestamp: c.GetTimestamp(), Writer: register.Writer(c.GetWriter()), RMWs: c.GetRmws()}
+		result.Carstamp = wire.Carstamp(r.GetCarstamp())
 	}
 	s.past.Learn(op, result)
 }

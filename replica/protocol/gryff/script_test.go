@@ -11,9 +11,16 @@ func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gryff.Factory
 
 func TestScriptsRSC(t *testing.T) { script.Run(t, "testdata/rsc", gryff.FactoryRSC) }
 
-// TestThreeReadsInARing shows, step by step, that what the paper says of reads lets three sessions see three writes in no order.
-func TestThreeReadsInARing(t *testing.T) {
-	script.Run(t, "testdata/mistakes/AskBesideDependencies.txt", gryff.FactoryRSCWith(gryff.Mistakes{AskBesideDependencies: true}))
+// TestMistakesOfSessions shows, step by step, what sessions see with those mistakes. AskBesideDependencies is what the paper says of
+// reads: three sessions see three writes in no order.
+func TestMistakesOfSessions(t *testing.T) {
+	for name, m := range map[string]gryff.Mistakes{
+		"ApplyAfterAnswer":      {ApplyAfterAnswer: true},
+		"AskBesideDependencies": {AskBesideDependencies: true},
+		"FenceWithoutQuorum":    {FenceWithoutQuorum: true},
+	} {
+		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", gryff.FactoryRSCWith(m)) })
+	}
 }
 
 // TestMistakesInChanges shows, step by step, how those mistakes let members disagree: each needs a change of the view

@@ -1,0 +1,60 @@
+package simulator
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// find returns the first failure that counts among so many seeds after one, or nil. Where the first seed that shows a mistake is a late
+// one, those long before it are left out: they were searched once. If some classes only count, checks end soon: to search a
+// wrong history to its end can take hours, and another seed shows as much.
+func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(Class) bool) *Failure {
+	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
+		s := draw(seed)
+		if counts != nil {
+			s.check = 5 * time.Second
+		}
+		if f := s.Run(start, nil).Failure; f != nil && (counts == nil || counts(f.Class)) {
+			return f
+		}
+	}
+	return nil
+}
+
+// mustFind is find for a mistake that was put back, which has to be found.
+func mustFind(t *testing.T, draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(Class) bool) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the search takes minutes under the race detector, and is single-threaded")
+	}
+	f := find(draw, start, after, seeds, counts)
+	if f == nil {
+		t.Fatalf("not found in %d seeds after %d", seeds, after)
+	}
+	t.Logf("%.200v", f)
+}
+
+// mustNotFind is find for what is right, in schedules that are made for a mistake.
+func mustNotFind(t *testing.T, draw func(seed uint64) Schedule, start Start, seeds int) {
+	t.Helper()
+	if f := find(draw, start, 0, seeds, nil); f != nil {
+		t.Errorf("%v\n%s", f, Explain(f))
+	}
+}
+
+// drawn is Draw with options.
+func drawn(options Options) func(seed uint64) Schedule {
+	return func(seed uint64) Schedule { return Draw(seed, options) }
+}
+
+// harm counts what is more than that members don't go on, which was not the mistake's harm.
+func harm(class Class) bool { return !slices.Contains([]Class{Stuck, Unbounded, Undecided}, class) }
+
+// found counts a class; an empty one stands for what clients notice.
+func found(class Class) func(Class) bool {
+	if class == "" {
+		return func(c Class) bool { return c == Violation || c == Miscount }
+	}
+	return func(c Class) bool { return c == class }
+}
