@@ -179,23 +179,8 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 	lost := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
 	})
-	if !s.Suspected(before.Master) && !lost && slices.Contains(before.Backups, after.Master) && cutOff(s, before, after.Master) {
-		w.took("curp.cut-off")
-		return
-	}
 	if !s.Suspected(before.Master) && !lost {
-		if len(before.Formers) > 0 || !slices.Contains(before.Backups, after.Master) {
-			w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
-		}
-		w.took("curp.handover")
-		if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
-			return
-		}
-		if home := m.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
-			m.noteMove(s.View, i)
-		} else {
-			w.fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
-		}
+		m.noteTaken(s, i, before, after)
 		return
 	}
 	w.took("curp.failover")
@@ -217,6 +202,29 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 			}
 			return
 		}
+	}
+}
+
+// noteTaken counts why a partition is taken from a master that a quorum hears, and sees to it that there is a reason.
+func (m *manager) noteTaken(s *decide.Snapshot, i int, before, after *view.Partition) {
+	w := m.world
+	heir := slices.Contains(before.Backups, after.Master)
+	if heir && cutOff(s, before, after.Master) {
+		w.took("curp.cut-off")
+		return
+	}
+	if len(before.Formers) > 0 || !heir {
+		w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
+	}
+	w.took("curp.handover")
+	entry := s.View.Members[s.View.Index(before.Master)]
+	if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
+		return
+	}
+	if home := m.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
+		m.noteMove(s.View, i)
+	} else {
+		w.fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
 	}
 }
 

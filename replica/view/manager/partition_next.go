@@ -275,9 +275,8 @@ func (m *mover) tend() {
 	} else {
 		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners))...)
 	}
-	next.Witnesses = m.keepWitnesses(next, m.placement.witnesses(len(next.Backups)))
-	if slices.Contains(next.Backups, target) {
-		next.Witnesses = nil // it hands over next: what completes until then is to be held by all backups
+	if !slices.Contains(next.Backups, target) { // else it hands over next: what completes until then is to be held by all backups
+		next.Witnesses = m.keepWitnesses(next, m.placement.witnesses(len(next.Backups)))
 	}
 	switch {
 	case !slices.Equal(next.Backups, m.p.Backups):
