@@ -226,9 +226,10 @@ func TestCURPGivesUpALostQuorum(t *testing.T) {
 		t.Fatalf("%s: %v", said, err)
 	}
 	c.await(t, "the two serve", c.all)
-	if _, err := c.send("add", "ir"); err != nil {
-		t.Fatal(err)
-	}
+	c.await(t, "the two connect anew, so that a third one may come", func() (string, bool) {
+		said, err := c.send("add", "ir")
+		return fmt.Sprint(said, err), err == nil
+	})
 	c.await(t, "the three serve", c.all)
 	for i := range count {
 		value, err := d.Get(t.Context(), key(i)).Result()
