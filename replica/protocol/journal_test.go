@@ -7,33 +7,8 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 )
-
-// disk holds what is durable.
-type disk map[string][]byte
-
-func (d disk) Get(key []byte) ([]byte, bool) {
-	value, ok := d[string(key)]
-	return value, ok
-}
-
-func (d disk) Scan(after []byte, visit func(key, value []byte) bool) {
-	for _, key := range sorted(d) {
-		if key > string(after) && !visit([]byte(key), d[key]) {
-			return
-		}
-	}
-}
-
-func (d disk) write(b protocol.Batch) {
-	for _, m := range b.Mutations {
-		if m.Value == nil {
-			delete(d, string(m.Key))
-		} else {
-			d[string(m.Key)] = m.Value
-		}
-	}
-}
 
 func sorted[V any](m map[string]V) []string {
 	var keys []string
@@ -57,7 +32,7 @@ func TestJournalMatchesItsModel(t *testing.T) {
 	for seed := range int64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewSource(seed))
-			d := disk{}
+			d := disktest.Disk{}
 			j := protocol.NewJournal(d)
 			m := model{newest: map[string][]byte{}, changed: map[string]uint64{}, next: 1}
 			for range 200 {
@@ -79,7 +54,7 @@ func TestJournalMatchesItsModel(t *testing.T) {
 					if len(m.batches) > 0 { // one or several batches reach the disk
 						arrived := m.batches[:1+r.Intn(len(m.batches))]
 						for _, b := range arrived {
-							d.write(b)
+							d.Write(b)
 						}
 						last := arrived[len(arrived)-1].Sequence
 						m.persisted(last)
@@ -165,7 +140,7 @@ func (m *model) check(t *testing.T, j *protocol.Journal, r *rand.Rand) {
 }
 
 func TestJournalKeepsAbsentAndEmptyApart(t *testing.T) {
-	j := protocol.NewJournal(disk{})
+	j := protocol.NewJournal(disktest.Disk{})
 	j.Put([]byte("k"), nil)
 	if value, ok := j.Get([]byte("k")); !ok || value == nil {
 		t.Errorf("a nil value was put, and reads as %v, %v", value, ok)
@@ -177,12 +152,12 @@ func TestJournalKeepsAbsentAndEmptyApart(t *testing.T) {
 }
 
 func TestARecordThatIsOverwrittenInFlightIsNotDurable(t *testing.T) {
-	d := disk{}
+	d := disktest.Disk{}
 	j := protocol.NewJournal(d)
 	j.Put([]byte("k"), []byte("one"))
 	first := j.Take()
 	j.Put([]byte("k"), []byte("two"))
-	d.write(first)
+	d.Write(first)
 	j.Persisted(first.Sequence)
 	if j.Durable([]byte("k")) {
 		t.Error("two is not on disk, and durable")
@@ -191,7 +166,7 @@ func TestARecordThatIsOverwrittenInFlightIsNotDurable(t *testing.T) {
 		t.Errorf("reads %q, want two", value)
 	}
 	second := j.Take()
-	d.write(second)
+	d.Write(second)
 	j.Persisted(second.Sequence)
 	if !j.Durable([]byte("k")) || !j.Clean() {
 		t.Error("two is on disk, and not durable")
@@ -200,7 +175,7 @@ func TestARecordThatIsOverwrittenInFlightIsNotDurable(t *testing.T) {
 
 // loader remembers what it was told to load.
 type loader struct {
-	disk
+	disktest.Disk
 	loaded []string
 }
 
@@ -212,7 +187,7 @@ func (l *loader) Load(keys [][]byte) {
 
 // A disk is asked for nothing that it may not have yet.
 func TestWhatIsNotDurableIsNotLoaded(t *testing.T) {
-	l := &loader{disk: disk{}}
+	l := &loader{Disk: disktest.Disk{}}
 	j := protocol.NewJournal(l)
 	j.Put([]byte("b"), []byte("1"))
 	j.Delete([]byte("c"))
@@ -221,11 +196,11 @@ func TestWhatIsNotDurableIsNotLoaded(t *testing.T) {
 		t.Errorf("loaded %q", l.loaded)
 	}
 	b := j.Take()
-	l.write(b)
+	l.Write(b)
 	j.Persisted(b.Sequence)
 	l.loaded = nil
 	if j.Load(keys()); !slices.Equal(l.loaded, []string{"a", "b", "c", "d"}) {
 		t.Errorf("loaded %q once all is durable", l.loaded)
 	}
-	protocol.NewJournal(disk{}).Load(keys()) // it has no way to do so
+	protocol.NewJournal(disktest.Disk{}).Load(keys()) // it has no way to do so
 }

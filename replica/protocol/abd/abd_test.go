@@ -10,6 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
@@ -30,12 +31,6 @@ func TestRareMistakes(t *testing.T) {
 	}
 }
 
-// empty is a disk without records.
-type empty struct{}
-
-func (empty) Get([]byte) ([]byte, bool)                 { return nil, false }
-func (empty) Scan([]byte, func(key, value []byte) bool) {}
-
 // lone is member 1 of n, which talks to nobody, and counts its paths.
 func lone(n int, took map[string]int) (*abd.Protocol, *protocol.Journal) {
 	c := protocol.Config{
@@ -49,7 +44,7 @@ func lone(n int, took map[string]int) (*abd.Protocol, *protocol.Journal) {
 			c.Nearest = append(c.Nearest, id)
 		}
 	}
-	j := protocol.NewJournal(empty{})
+	j := protocol.NewJournal(disktest.Disk{})
 	return abd.New(c, j, phase.NewRoster(c.View), abd.Mistakes{}), j
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -214,7 +215,7 @@ func (s *steps) command(d *datadriven.TestData) {
 			n.start(false)
 		case "wipe":
 			n.crash()
-			n.disk, n.founded, n.boot = disk{}, false, 0
+			n.disk, n.founded, n.boot = disktest.Disk{}, false, 0
 			n.start(false)
 		default:
 			d.Fatalf(s.t, "unknown command %q", d.Cmd)

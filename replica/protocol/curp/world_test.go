@@ -13,6 +13,7 @@ import (
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -45,7 +46,7 @@ type world struct {
 type node struct {
 	w       *world
 	id      view.MemberID
-	disk    disk
+	disk    disktest.Disk
 	founded bool
 	boot    uint32
 	life    uint64
@@ -121,7 +122,7 @@ func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesse
 	for i := range members {
 		id := view.MemberID(i + 1)
 		w.view.Members = append(w.view.Members, view.Member{ID: id, Site: fmt.Sprint("site-", id)})
-		w.nodes = append(w.nodes, &node{w: w, id: id, disk: disk{}, founded: true})
+		w.nodes = append(w.nodes, &node{w: w, id: id, disk: disktest.Disk{}, founded: true})
 		if i > 0 && i <= faults {
 			p.Backups = append(p.Backups, id)
 		}
@@ -284,13 +285,7 @@ func (n *node) persist(count int) {
 	done := n.batches[:count]
 	n.batches = slices.Clone(n.batches[count:])
 	for _, b := range done {
-		for _, m := range b.Mutations {
-			if m.Value == nil {
-				delete(n.disk, string(m.Key))
-			} else {
-				n.disk[string(m.Key)] = m.Value
-			}
-		}
+		n.disk.Write(b.Batch)
 		if b.Sequence != 0 {
 			n.journal.Persisted(b.Sequence)
 		}
@@ -360,29 +355,6 @@ func (n *node) configure() {
 		n.p.Submit(r)
 	}
 	n.ready()
-}
-
-// disk is what a member has made durable.
-type disk map[string][]byte
-
-func (d disk) Get(key []byte) ([]byte, bool) {
-	value, ok := d[string(key)]
-	return value, ok
-}
-
-func (d disk) Scan(after []byte, visit func(key, value []byte) bool) {
-	keys := make([]string, 0, len(d))
-	for key := range d { // sorted below
-		if key > string(after) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if !visit([]byte(key), d[key]) {
-			return
-		}
-	}
 }
 
 // witness is a naive one.

@@ -9,23 +9,17 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// durable is a disk that has everything at once.
-type durable map[string][]byte
-
-func (d durable) Get(key []byte) ([]byte, bool) { v, ok := d[string(key)]; return v, ok }
-
-func (d durable) Scan([]byte, func(key, value []byte) bool) {}
-
 // cluster is n members without a world: batches are durable at once, and messages wait to be delivered.
 type cluster struct {
 	members  []*Protocol
 	journals []*protocol.Journal
-	disks    []durable
+	disks    []disktest.Disk
 	packets  []packet
 	answers  map[uint64]register.Result
 }
@@ -49,7 +43,7 @@ func newCluster(n int, m Mistakes) *cluster {
 		for k := 1; k < n; k++ {
 			config.Nearest = append(config.Nearest, v.Members[(i+k)%n].ID)
 		}
-		c.disks = append(c.disks, durable{})
+		c.disks = append(c.disks, disktest.Disk{})
 		c.journals = append(c.journals, protocol.NewJournal(c.disks[i]))
 		c.members = append(c.members, newProtocol(config, c.journals[i], phase.NewRoster(v), m))
 		c.members[i].Tick(1)
@@ -71,13 +65,7 @@ func (c *cluster) ready(i int) {
 // keep does what a member's step asks of the world, but for the messages, which it returns.
 func (c *cluster) keep(i int) []protocol.Envelope {
 	e := c.members[i].Ready()
-	for _, m := range e.Persist.Mutations {
-		if m.Value == nil {
-			delete(c.disks[i], string(m.Key))
-		} else {
-			c.disks[i][string(m.Key)] = m.Value
-		}
-	}
+	c.disks[i].Write(e.Persist)
 	if e.Persist.Sequence != 0 {
 		c.journals[i].Persisted(e.Persist.Sequence)
 	}

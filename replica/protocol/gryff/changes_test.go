@@ -1,7 +1,6 @@
 package gryff_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
@@ -27,26 +27,6 @@ const (
 	tokenBytes = 3
 )
 
-// sorted is a disk that has everything at once.
-type sorted map[string][]byte
-
-func (d sorted) Get(key []byte) ([]byte, bool) { v, ok := d[string(key)]; return v, ok }
-
-func (d sorted) Scan(after []byte, visit func(key, value []byte) bool) {
-	var keys []string
-	for key := range d {
-		if key > string(after) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if !visit([]byte(key), d[key]) {
-			return
-		}
-	}
-}
-
 type packet struct {
 	from, to view.MemberID
 	message  *peerv1.Message
@@ -54,7 +34,7 @@ type packet struct {
 
 type changing struct {
 	id      view.MemberID
-	disk    sorted
+	disk    disktest.Disk
 	boot    uint32
 	view    view.View
 	journal *protocol.Journal
@@ -99,7 +79,7 @@ func (s *storm) fail(format string, args ...any) {
 func (s *storm) node(id view.MemberID) *changing { return s.nodes[id-1] }
 
 func (s *storm) newcomer() *changing {
-	n := &changing{id: view.MemberID(len(s.nodes) + 1), disk: sorted{}}
+	n := &changing{id: view.MemberID(len(s.nodes) + 1), disk: disktest.Disk{}}
 	s.nodes = append(s.nodes, n)
 	return n
 }
@@ -153,13 +133,7 @@ func (s *storm) ready(n *changing) {
 		s.fail("member %d stops: %v", n.id, e.Fault)
 		return
 	}
-	for _, m := range e.Persist.Mutations {
-		if m.Value == nil {
-			delete(n.disk, string(m.Key))
-		} else {
-			n.disk[string(m.Key)] = bytes.Clone(m.Value)
-		}
-	}
+	n.disk.Write(e.Persist)
 	if e.Persist.Sequence != 0 {
 		n.journal.Persisted(e.Persist.Sequence)
 	}

@@ -8,16 +8,11 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// nothing is a disk without records.
-type nothing struct{}
-
-func (nothing) Get([]byte) ([]byte, bool)                 { return nil, false }
-func (nothing) Scan([]byte, func(key, value []byte) bool) {}
 
 // of is member 1 of n in a view of an epoch, over a journal.
 func of(n int, epoch uint64, journal *protocol.Journal) *Protocol {
@@ -52,7 +47,7 @@ func told(e protocol.Effects) (texts []string) {
 }
 
 func TestUnfinishedListsEverythingOnce(t *testing.T) {
-	p := of(3, 1, protocol.NewJournal(nothing{}))
+	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
 	write := register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")}
 	p.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Read, Key: "r"}, Deadline: 70})
 	p.Submit(protocol.Request{Handle: 2, Operation: write})
@@ -91,7 +86,7 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 }
 
 func TestAResumedWriteThatIsLateIsUnknown(t *testing.T) {
-	p := of(3, 1, protocol.NewJournal(nothing{}))
+	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
 	p.Submit(protocol.Request{
 		Handle: 7, Deadline: 5, Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")},
 		Resume: protocol.Resume{Carstamp: register.Carstamp{Timestamp: 3, Writer: 1}},

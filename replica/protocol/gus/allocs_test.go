@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
@@ -16,7 +17,7 @@ import (
 type trio struct {
 	members  [3]*member.Member
 	journals [3]*protocol.Journal
-	disks    [3]disk
+	disks    [3]disktest.Disk
 	done     int
 }
 
@@ -24,7 +25,7 @@ func newTrio(tb testing.TB) *trio {
 	t := &trio{}
 	v := view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	for i := range t.members {
-		t.disks[i] = disk{}
+		t.disks[i] = disktest.Disk{}
 		t.journals[i] = protocol.NewJournal(t.disks[i])
 		c := protocol.Config{
 			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
@@ -44,13 +45,7 @@ func newTrio(tb testing.TB) *trio {
 // turn does what a member asks, and what follows from it.
 func (t *trio) turn(i int) {
 	e := t.members[i].Ready()
-	for _, m := range e.Persist.Mutations {
-		if m.Value == nil {
-			delete(t.disks[i], string(m.Key))
-		} else {
-			t.disks[i][string(m.Key)] = m.Value
-		}
-	}
+	t.disks[i].Write(e.Persist)
 	if e.Persist.Sequence != 0 {
 		t.journals[i].Persisted(e.Persist.Sequence)
 	}

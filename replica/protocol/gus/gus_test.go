@@ -8,6 +8,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
@@ -33,22 +34,16 @@ func relaxed(m gus.Mistakes) member.Factory {
 	}
 }
 
-// disk has everything at once.
-type disk map[string][]byte
-
-func (d disk) Get(key []byte) ([]byte, bool)           { v, ok := d[string(key)]; return v, ok }
-func (disk) Scan([]byte, func(key, value []byte) bool) {}
-
 // alone is member 1 of n, which talks to nobody but the test, and counts its paths.
 type alone struct {
 	*gus.Protocol
 	journal *protocol.Journal
-	disk    disk
+	disk    disktest.Disk
 	took    map[string]int
 }
 
 func newAlone(n int) *alone {
-	a := &alone{disk: disk{}, took: map[string]int{}}
+	a := &alone{disk: disktest.Disk{}, took: map[string]int{}}
 	c := protocol.Config{
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1}, Boot: 1, Retry: time.Second,
 		Count: func(path string) { a.took[path]++ },
@@ -68,9 +63,7 @@ func newAlone(n int) *alone {
 // turn makes durable what the member asks for.
 func (a *alone) turn() protocol.Effects {
 	e := a.Ready()
-	for _, m := range e.Persist.Mutations {
-		a.disk[string(m.Key)] = m.Value
-	}
+	a.disk.Write(e.Persist)
 	a.journal.Persisted(e.Persist.Sequence)
 	return e
 }

@@ -7,40 +7,15 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// records is a disk that has everything at once.
-type records map[string][]byte
-
-func (d records) Get(key []byte) ([]byte, bool) { v, ok := d[string(key)]; return v, ok }
-
-func (d records) Scan(after []byte, visit func(key, value []byte) bool) {
-	var keys []string
-	for key := range d { // sorted below
-		if key > string(after) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if !visit([]byte(key), d[key]) {
-			return
-		}
-	}
-}
-
 // keep does what a step of the core asks of its disk.
-func (d records) keep(p *Core, journal *protocol.Journal) protocol.Effects {
+func keep(disk disktest.Disk, p *Core, journal *protocol.Journal) protocol.Effects {
 	e := p.Ready()
-	for _, m := range e.Persist.Mutations {
-		if m.Value == nil {
-			delete(d, string(m.Key))
-		} else {
-			d[string(m.Key)] = m.Value
-		}
-	}
+	disk.Write(e.Persist)
 	if e.Persist.Sequence != 0 {
 		journal.Persisted(e.Persist.Sequence)
 	}
@@ -61,20 +36,20 @@ func about3(kind peerv1.Kind) *peerv1.Message {
 }
 
 // busy is a member of three with an instance of its own in progress, and one of member 3 that is committed and waits.
-func busy(t *testing.T) (*Core, *protocol.Journal, records) {
-	disk := records{}
+func busy(t *testing.T) (*Core, *protocol.Journal, disktest.Disk) {
+	disk := disktest.Disk{}
 	journal := protocol.NewJournal(disk)
 	p := of(3, 1, journal)
 	p.Submit(appends(1, 0))
 	p.Receive(3, about3(peerv1.Kind_COMMIT))
-	if e := disk.keep(p, journal); e.Fault != nil || len(disk) != 2 {
+	if e := keep(disk, p, journal); e.Fault != nil || len(disk) != 2 {
 		t.Fatalf("%v, %d records", e.Fault, len(disk))
 	}
 	return p, journal, disk
 }
 
 // again starts a member from what is on disk.
-func again(disk records) protocol.Effects {
+func again(disk disktest.Disk) protocol.Effects {
 	return of(3, 2, protocol.NewJournal(disk)).Ready()
 }
 
@@ -106,7 +81,7 @@ func FuzzReceive(f *testing.F) {
 			}
 			p.Receive(view.MemberID(2+from%2), m)
 			p.Tick(protocol.Instant(step) << 40) // from then to long after everything was due
-			e := disk.keep(p, journal)
+			e := keep(disk, p, journal)
 			for _, s := range slices.Concat(e.Send, e.SendAfterPersist) {
 				if s.To != 2 && s.To != 3 {
 					t.Fatalf("sends %v to %d", s.Message, s.To)
@@ -150,7 +125,7 @@ func FuzzRecords(f *testing.F) {
 		p.Adopt(bytes.Clone(key), bytes.Clone(value))
 		p.Receive(2, about3(peerv1.Kind_PREPARE))
 		p.Tick(1 << 40)
-		if e := disk.keep(p, journal); e.Fault == nil {
+		if e := keep(disk, p, journal); e.Fault == nil {
 			if e := again(disk); e.Fault != nil {
 				t.Errorf("can't read what it took over: %v", e.Fault)
 			}

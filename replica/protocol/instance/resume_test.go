@@ -8,17 +8,12 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// nothing is a disk without records.
-type nothing struct{}
-
-func (nothing) Get([]byte) ([]byte, bool)                 { return nil, false }
-func (nothing) Scan([]byte, func(key, value []byte) bool) {}
 
 // gryffs is the core as Gryff has it, over registers without writes.
 func gryffs(c protocol.Config, journal *protocol.Journal) *Core {
@@ -100,7 +95,7 @@ func TestABatchKeepsItsPlaces(t *testing.T) {
 		"committed": {func(p *Core, d *drive) { p.commit(d) }, []string{`0 ok "1"`, `2 ok "3"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			journal := protocol.NewJournal(nothing{})
+			journal := protocol.NewJournal(disktest.Disk{})
 			left := batch(t, journal, c.more)
 			for epoch := uint64(2); epoch <= 3; epoch++ { // over a view in which nobody answers
 				p := of(3, epoch, journal)
@@ -126,7 +121,7 @@ func TestABatchKeepsItsPlaces(t *testing.T) {
 }
 
 func TestWhatIsForgottenIsUnknown(t *testing.T) {
-	p := of(3, 1, protocol.NewJournal(nothing{}))
+	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
 	r := appends(7, 0)
 	r.Resume.Instance = 9
 	p.Submit(r)
@@ -138,7 +133,7 @@ func TestWhatIsForgottenIsUnknown(t *testing.T) {
 // What this member knew before the view is unsettled until it is executed, and so is what others knew, wherever it is heard
 // of first; what was born in the view is not.
 func TestUnsettled(t *testing.T) {
-	journal := protocol.NewJournal(nothing{})
+	journal := protocol.NewJournal(disktest.Disk{})
 	batch(t, journal, func(*Core, *drive) {})
 	p := of(3, 2, journal)
 	p.Submit(appends(9, 0)) // in an instance of this view
@@ -182,7 +177,7 @@ func TestUnchangedIsForgottenOverAChange(t *testing.T) {
 		since uint64
 		kept  bool
 	}{{0, true}, {1, true}, {2, false}} {
-		journal := protocol.NewJournal(nothing{})
+		journal := protocol.NewJournal(disktest.Disk{})
 		batch(t, journal, func(*Core, *drive) {})
 		p := of(3, 2, journal)
 		p.config.View.Since = c.since

@@ -10,6 +10,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/view"
@@ -108,8 +109,8 @@ func TestSourcesWorkSideBySide(t *testing.T) {
 // The end of a damaged list is not taken for a print. What is not known to be there is sent.
 func TestDamagedPrintsSayNothing(t *testing.T) {
 	w := newWorld(t, replacing(2))
-	w.nodes[1].disk = disk{"r1": []byte("1"), "r2": []byte("2")}
-	w.nodes[4].disk = disk{"r1": []byte("1"), "r2": []byte("2")}
+	w.nodes[1].disk = disktest.Disk{"r1": []byte("1"), "r2": []byte("2")}
+	w.nodes[4].disk = disktest.Disk{"r1": []byte("1"), "r2": []byte("2")}
 	w.start(1, 4)
 	w.nodes[4].member.Tick(1)
 	asked := w.nodes[4].member.Ready().SendAfterPersist[0].Message
@@ -206,14 +207,14 @@ func TestOwnRecordsStayAtHome(t *testing.T) {
 	if n := size(w.pages(4, 2)); n > 0 {
 		t.Errorf("%d bytes differ, though only the members' own records do", n)
 	}
-	w.nodes[4].disk = disk{}
+	w.nodes[4].disk = disktest.Disk{}
 	w.start(4)
 	m, nonce := w.nodes[4].member, w.nodes[4].config.Nonce
 	m.Tick(1)
-	w.nodes[4].disk.persist(m.Ready())
+	w.nodes[4].disk.Write(m.Ready().Persist)
 	page := &peerv1.Transfer{Records: []*peerv1.Record{{Key: []byte("m"), Value: []byte("foreign")}, {Key: []byte("rx"), Value: []byte("y")}}}
 	m.Receive(1, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Epoch: 2, Op: nonce, Transfer: page})
-	w.nodes[4].disk.persist(m.Ready())
+	w.nodes[4].disk.Write(m.Ready().Persist)
 	if string(w.nodes[4].disk["m"]) == "foreign" || string(w.nodes[4].disk["rx"]) != "y" {
 		t.Errorf("a member took another one's record for its own, or nothing: %q", w.nodes[4].disk)
 	}
@@ -306,7 +307,7 @@ func TestTransferKeepsToItsRate(t *testing.T) {
 	w.fill(1, 2)
 	w.start(1, 2, 3)
 	w.step()
-	w.nodes[3].disk, w.nodes[3].config.Bootstrap, w.nodes[3].config.TransferRate = disk{}, false, rate
+	w.nodes[3].disk, w.nodes[3].config.Bootstrap, w.nodes[3].config.TransferRate = disktest.Disk{}, false, rate
 	w.start(3)
 	check(w, 3, 2, func() bool { return w.nodes[3].member.Voter() })
 	if !maps.EqualFunc(bare(w.nodes[3].disk), bare(w.nodes[1].disk), bytes.Equal) {
@@ -367,7 +368,7 @@ func TestDiskThatWasLostIsFetchedAnew(t *testing.T) {
 	w.nodes[4].config.TransferRate = 64 << 10
 	w.start(1, 2, 3, 4)
 	w.until("member 1 sends", func() bool { return len(w.pages(4, 1)) > 1 })
-	w.nodes[1].disk, w.nodes[1].config.Bootstrap = disk{}, false
+	w.nodes[1].disk, w.nodes[1].config.Bootstrap = disktest.Disk{}, false
 	w.start(1)
 	w.until("its next disk votes", func() bool { return w.nodes[1].member.Voter() })
 	w.sent = nil
@@ -410,7 +411,7 @@ func TestAnswersToAnEarlierProcessDoNotCount(t *testing.T) {
 		t.Fatal("the records differ")
 	}
 	// A record at the end of the same range happens to be there.
-	w.nodes[4].disk = disk{string(late[0].message.Transfer.Until): []byte("other")}
+	w.nodes[4].disk = disktest.Disk{string(late[0].message.Transfer.Until): []byte("other")}
 	w.start(4)
 	w.step()
 	w.nodes[4].member.Receive(late[0].from, late[0].message)
@@ -478,7 +479,7 @@ func TestOneSideIsAMistake(t *testing.T) {
 	for _, mistake := range []bool{false, true} {
 		w := newWorld(t, replacing(2))
 		var roster *phase.Roster
-		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(disk{}), func(_ protocol.Config, _ *protocol.Journal, r *phase.Roster) member.Inner {
+		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(disktest.Disk{}), func(_ protocol.Config, _ *protocol.Journal, r *phase.Roster) member.Inner {
 			roster = r
 			return &inner{}
 		}, member.Mistakes{CountOneSide: mistake})

@@ -2,32 +2,18 @@ package member_test
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// disk is a durable map of records.
-type disk map[string][]byte
-
-func (d disk) Get(key []byte) ([]byte, bool) { v, ok := d[string(key)]; return v, ok }
-
-func (d disk) Scan(after []byte, visit func(key, value []byte) bool) {
-	for _, key := range slices.Sorted(maps.Keys(d)) {
-		if key > string(after) && !visit([]byte(key), d[key]) {
-			return
-		}
-	}
-}
 
 // inner counts what reaches it.
 type inner struct {
@@ -67,7 +53,7 @@ func config(self view.MemberID) protocol.Config {
 func TestPace(t *testing.T) {
 	c, i := config(1), &inner{}
 	c.Bootstrap = true
-	m, err := member.Start(c, protocol.NewJournal(disk{}), i.factory())
+	m, err := member.Start(c, protocol.NewJournal(disktest.Disk{}), i.factory())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +69,12 @@ func TestStartRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config protocol.Config
-		disk   disk
+		disk   disktest.Disk
 		want   string
 	}{
-		{"a member outside the view", outside, disk{}, "member 9 is not in the view"},
-		{"a view without an epoch", noEpoch, disk{}, "epochs start at 1"},
-		{"a damaged record", config(1), disk{"m": {0xff}}, "member record on disk is damaged"},
+		{"a member outside the view", outside, disktest.Disk{}, "member 9 is not in the view"},
+		{"a view without an epoch", noEpoch, disktest.Disk{}, "epochs start at 1"},
+		{"a damaged record", config(1), disktest.Disk{"m": {0xff}}, "member record on disk is damaged"},
 	} {
 		_, err := member.Start(c.config, protocol.NewJournal(c.disk), (&inner{}).factory())
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -99,7 +85,7 @@ func TestStartRefuses(t *testing.T) {
 
 func start(t *testing.T, c protocol.Config, i *inner) *member.Member {
 	t.Helper()
-	m, err := member.Start(c, protocol.NewJournal(disk{}), i.factory())
+	m, err := member.Start(c, protocol.NewJournal(disktest.Disk{}), i.factory())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/view"
@@ -19,7 +20,7 @@ func TestTransferGoesOnAfterRestarts(t *testing.T) {
 	} {
 		w := newWorld(t, replacing(2))
 		w.fill(1, 2)
-		w.nodes[2].disk = disk{keyOf(0): value(0, 1)} // so that everything of the second one differs, or is not there
+		w.nodes[2].disk = disktest.Disk{keyOf(0): value(0, 1)} // so that everything of the second one differs, or is not there
 		w.nodes[4].config.TransferRate = 64 << 10
 		w.start(1, 2, 3, 4)
 		whole := uint64(records * (recordBytes + 6))
@@ -98,7 +99,7 @@ func TestTransferRecordTellsOfDisks(t *testing.T) {
 func TestDamagedTransferRecordIsRefused(t *testing.T) {
 	c := config(1)
 	c.Bootstrap = true
-	if _, err := member.Start(c, protocol.NewJournal(disk{"mt": {0xff}}), (&inner{}).factory()); err == nil {
+	if _, err := member.Start(c, protocol.NewJournal(disktest.Disk{"mt": {0xff}}), (&inner{}).factory()); err == nil {
 		t.Error("a damaged record passes")
 	}
 }
@@ -110,7 +111,7 @@ func TestJoinGoesOnAfterARestart(t *testing.T) {
 	w.start(1, 2, 3, 4)
 	w.untilFetched(4)
 	n := w.nodes[4]
-	n.disk, n.config.Bootstrap, n.config.TransferRate = disk{}, false, 64<<10
+	n.disk, n.config.Bootstrap, n.config.TransferRate = disktest.Disk{}, false, 64<<10
 	w.sent = nil
 	w.start(4)
 	whole := uint64(records * (recordBytes + 6))
@@ -176,7 +177,7 @@ func TestJoinHearsMembersOfAnEarlierVersion(t *testing.T) {
 		return beEarlier(p)
 	}
 	n := w.nodes[3]
-	n.disk, n.config.Bootstrap = disk{}, false
+	n.disk, n.config.Bootstrap = disktest.Disk{}, false
 	w.start(3)
 	w.until("it votes", n.member.Voter)
 	if len(bare(n.disk)) != records {
@@ -190,7 +191,7 @@ func TestJoinSettlesAfterARestart(t *testing.T) {
 	w.start(1, 2, 3)
 	w.step()
 	n := w.nodes[3]
-	n.disk, n.config.Bootstrap, w.unsettle = disk{}, false, true
+	n.disk, n.config.Bootstrap, w.unsettle = disktest.Disk{}, false, true
 	w.start(3)
 	w.until("everything is there", func() bool { return len(bare(n.disk)) == records })
 	w.until("both have sent all", func() bool { return len(w.pages(3, 1)) > 0 && len(w.pages(3, 2)) > 0 })
@@ -267,7 +268,7 @@ func TestFetchedIsSettledAfterwards(t *testing.T) {
 }
 
 // sized is a disk that tells how much lies behind a key.
-type sized struct{ disk }
+type sized struct{ disktest.Disk }
 
 func (s sized) Remaining(after []byte) (bytes uint64) {
 	s.Scan(after, func(key, value []byte) bool {
@@ -367,7 +368,7 @@ func FuzzReceive(f *testing.F) {
 			n.member.Receive(view.MemberID(from), m)
 			c := n.member.Change()
 			if e := n.member.Ready(); e.Fault == nil {
-				n.disk.persist(e)
+				n.disk.Write(e.Persist)
 			}
 			if id != 2 && len(m.Known) == 0 && m.Kind != peerv1.Kind_ADOPT && m.Incarnation < 2 && !bytes.Equal(own, n.disk["m"]) {
 				t.Errorf("a message changed what member %d knows of itself", id)

@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -23,21 +24,13 @@ func inView(self view.MemberID, epoch uint64, members ...view.MemberID) protocol
 	return c
 }
 
-func (d disk) persist(e protocol.Effects) {
-	for _, m := range e.Persist.Mutations {
-		if d[string(m.Key)] = m.Value; m.Value == nil {
-			delete(d, string(m.Key))
-		}
-	}
-}
-
-func startOn(t *testing.T, c protocol.Config, d disk, i *inner) *member.Member {
+func startOn(t *testing.T, c protocol.Config, d disktest.Disk, i *inner) *member.Member {
 	t.Helper()
 	m, err := member.Start(c, protocol.NewJournal(d), i.factory())
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.persist(m.Ready())
+	d.Write(m.Ready().Persist)
 	return m
 }
 
@@ -48,13 +41,13 @@ func TestIncarnationsFollowMembersIntoTheNextView(t *testing.T) {
 		"at the end":                           {1, 3, 4},
 		"in another order":                     {4, 3, 1},
 	} {
-		d := disk{}
+		d := disktest.Disk{}
 		first := inView(1, 1, 1, 2, 3)
 		first.Bootstrap = true
 		m := startOn(t, first, d, &inner{})
 		m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_ADOPT, Epoch: 1, Incarnation: 2, Known: []uint32{1, 1, 2}})
 		m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_ADOPT, Epoch: 1, Incarnation: 5, Known: []uint32{1, 5, 2}})
-		d.persist(m.Ready())
+		d.Write(m.Ready().Persist)
 
 		i := &inner{}
 		m = startOn(t, inView(1, 2, next...), d, i)
@@ -74,7 +67,7 @@ func TestIncarnationsFollowMembersIntoTheNextView(t *testing.T) {
 }
 
 func TestDiskDoesNotGoBackToAnOlderView(t *testing.T) {
-	d := disk{}
+	d := disktest.Disk{}
 	first := inView(1, 1, 1, 2, 3)
 	first.Bootstrap = true
 	startOn(t, first, d, &inner{})
@@ -89,7 +82,7 @@ func TestDiskDoesNotGoBackToAnOlderView(t *testing.T) {
 // adopted it and sent their state: here both.
 func TestNewcomerWaitsForMembersOfTheFormerView(t *testing.T) {
 	i := &inner{}
-	m := startOn(t, inView(4, 2, 1, 4, 3), disk{}, i)
+	m := startOn(t, inView(4, 2, 1, 4, 3), disktest.Disk{}, i)
 	answer := func(kind peerv1.Kind, from view.MemberID, epoch uint64) {
 		msg := &peerv1.Message{Kind: kind, Epoch: epoch, Transfer: &peerv1.Transfer{Last: true}}
 		if kind != peerv1.Kind_JOIN_QUERY_REPLY {

@@ -10,6 +10,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/view"
@@ -34,7 +35,7 @@ func (s *store) Adopt(key, value []byte) {
 
 type node struct {
 	config  protocol.Config
-	disk    disk
+	disk    disktest.Disk
 	journal *protocol.Journal
 	store   *store
 	member  *member.Member // nil: it is down
@@ -71,7 +72,7 @@ func replacing(epoch uint64) view.View {
 func newWorld(t *testing.T, v view.View) *world {
 	w := &world{t: t, nodes: map[view.MemberID]*node{}}
 	for _, m := range v.Members {
-		w.nodes[m.ID] = &node{disk: disk{}}
+		w.nodes[m.ID] = &node{disk: disktest.Disk{}}
 		w.place(m.ID, v)
 	}
 	return w
@@ -138,7 +139,7 @@ func (w *world) exchange() bool {
 		if n.slow {
 			continue
 		}
-		n.disk.persist(e)
+		n.disk.Write(e.Persist)
 		n.journal.Persisted(e.Persist.Sequence)
 		for _, envelope := range e.SendAfterPersist {
 			flying = append(flying, packet{id, envelope.To, envelope.Message})
@@ -222,7 +223,7 @@ func (w *world) fill(ids ...view.MemberID) {
 }
 
 // bare is a disk without the member's own records.
-func bare(d disk) disk {
+func bare(d disktest.Disk) disktest.Disk {
 	d = maps.Clone(d)
 	maps.DeleteFunc(d, func(key string, _ []byte) bool { return key[0] == 'm' })
 	return d

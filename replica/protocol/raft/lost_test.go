@@ -9,16 +9,11 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
-
-// empty is a disk without records.
-type empty struct{}
-
-func (empty) Get([]byte) ([]byte, bool)                 { return nil, false }
-func (empty) Scan([]byte, func(key, value []byte) bool) {}
 
 // lone is member 1 of three, on an empty disk.
 func lone(m Mistakes) (*Protocol, *phase.Roster, *protocol.Journal) {
@@ -26,7 +21,7 @@ func lone(m Mistakes) (*Protocol, *phase.Roster, *protocol.Journal) {
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
 		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second, Functions: register.NewRegistry(),
 	}
-	r, j := phase.NewRoster(c.View), protocol.NewJournal(empty{})
+	r, j := phase.NewRoster(c.View), protocol.NewJournal(disktest.Disk{})
 	return newProtocol(c, j, r, defaultTuning, m), r, j
 }
 

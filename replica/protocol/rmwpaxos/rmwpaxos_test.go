@@ -8,26 +8,17 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// memory is a disk that keeps what it is given at once.
-type memory map[string][]byte
-
-func (m memory) Get(key []byte) ([]byte, bool) {
-	v, ok := m[string(key)]
-	return v, ok
-}
-
-func (m memory) Scan([]byte, func(key, value []byte) bool) {}
-
 // cluster is members that hear of each other at once, and whose disks lose no time.
 type cluster struct {
 	members  []*Protocol
 	journals []*protocol.Journal
-	disks    []memory
+	disks    []disktest.Disk
 	done     []protocol.Completion
 	persists int // batches
 	messages int
@@ -48,7 +39,7 @@ func newCluster(n int) *cluster {
 				config.Nearest = append(config.Nearest, m.ID)
 			}
 		}
-		disk := memory{}
+		disk := disktest.Disk{}
 		j := protocol.NewJournal(disk)
 		c.disks, c.journals = append(c.disks, disk), append(c.journals, j)
 		c.members = append(c.members, newProtocol(config, j, phase.NewRoster(v), Options{}, Mistakes{}))
@@ -67,9 +58,7 @@ func (c *cluster) run() {
 			}
 			if e.Persist.Sequence != 0 {
 				c.persists++
-				for _, m := range e.Persist.Mutations {
-					c.disks[i][string(m.Key)] = m.Value
-				}
+				c.disks[i].Write(e.Persist)
 				c.journals[i].Persisted(e.Persist.Sequence)
 			}
 			c.done = append(append(c.done, e.Complete...), e.CompleteAfterPersist...)

@@ -69,9 +69,7 @@ func (c *cluster) race(rng *rand.Rand, at []int, ops []register.Operation) []pro
 			if e.Fault != nil {
 				panic(e.Fault)
 			}
-			for _, m := range e.Persist.Mutations {
-				c.disks[i][string(m.Key)] = m.Value
-			}
+			c.disks[i].Write(e.Persist)
 			if e.Persist.Sequence != 0 {
 				c.journals[i].Persisted(e.Persist.Sequence)
 			}

@@ -35,6 +35,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -100,7 +101,7 @@ func (w *world) command(d *datadriven.TestData) error {
 	case "restart":
 		return w.start(n)
 	case "wipe":
-		n.disk, n.founded = disk{}, false
+		n.disk, n.founded = disktest.Disk{}, false
 		n.boot = 0
 		return w.start(n)
 	case "configure":

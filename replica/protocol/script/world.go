@@ -2,13 +2,13 @@ package script
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -40,7 +40,7 @@ type node struct {
 	id       view.MemberID
 	name     string
 	view     view.View
-	disk     disk
+	disk     disktest.Disk
 	founded  bool // the first view of the member names its disk, which votes while it is empty
 	boot     uint32
 	journal  *protocol.Journal
@@ -66,7 +66,7 @@ func (w *world) printf(format string, args ...any) {
 }
 
 func (w *world) add(id view.MemberID) {
-	w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disk{}, founded: true})
+	w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disktest.Disk{}, founded: true})
 }
 
 func (w *world) start(n *node) error {
@@ -158,13 +158,7 @@ func (w *world) ready(n *node) {
 func (w *world) persist(n *node) {
 	b := n.batches[0]
 	n.batches = n.batches[1:]
-	for _, m := range b.Mutations {
-		if m.Value == nil {
-			delete(n.disk, string(m.Key))
-		} else {
-			n.disk[string(m.Key)] = m.Value
-		}
-	}
+	n.disk.Write(b)
 	n.journal.Persisted(b.Sequence)
 	if w.manual {
 		w.printf("%s: batch %d is durable", n.name, b.Sequence)
@@ -214,28 +208,5 @@ func (w *world) showNode(n *node) {
 	})
 	if c := n.member.Change(); c.Joint {
 		w.printf("settled %t, fetched %t of %t", c.Settled, c.Fetched, c.Transfers)
-	}
-}
-
-// disk is what a member has made durable.
-type disk map[string][]byte
-
-func (d disk) Get(key []byte) ([]byte, bool) {
-	value, ok := d[string(key)]
-	return value, ok
-}
-
-func (d disk) Scan(after []byte, visit func(key, value []byte) bool) {
-	keys := make([]string, 0, len(d))
-	for key := range d { // sorted below
-		if key > string(after) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		if !visit([]byte(key), d[key]) {
-			return
-		}
 	}
 }
