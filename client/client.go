@@ -13,7 +13,8 @@
 //
 // GryffRSC is regular sequentially consistent: a read takes one round trip, because only those who know of it have to see
 // what it saw while the write is still under way. The session that read is who knows. It keeps what it depends on and sends it along with its next
-// operation, of whatever key and to whichever replica, until a quorum holds it; none of that costs a round trip. So:
+// operation, of whatever key and to whichever replica, until a quorum holds it; that costs an rmw, and a read of another key,
+// a round trip more. So:
 //
 //   - Use one session for each causal thread, such as a user's, a request's or a worker's: what one of its operations saw, all later ones see. A session that
 //     many share is right too, and carries what any of them has read.
