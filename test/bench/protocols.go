@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"path/filepath"
 	"strings"
 	"time"
@@ -31,13 +32,21 @@ type contender struct {
 	addresses []string // of the Redis doors, by site
 }
 
+// writable are the protocols that have plain writes, by which clusters are filled.
+func writable() []string {
+	return slices.DeleteFunc(capability.Names(), func(name string) bool {
+		can, err := capability.Find(name)
+		return err != nil || can.CheckOperation(register.Write) != nil
+	})
+}
+
 // measureProtocols compares the throughput of protocols: three members of each run on this machine, and take turns cell by cell.
 func measureProtocols(ctx context.Context, args []string) (err error) {
 	var f comparing
 	set := flag.NewFlagSet("protocols", flag.ContinueOnError)
 	set.StringVar(&f.binary, "binary", "bin/georegister", "the program to measure")
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
-	set.StringVar(&f.protocols, "protocols", strings.Join(capability.Names(), ","), "the protocols, comma separated; ratios are to the first")
+	set.StringVar(&f.protocols, "protocols", strings.Join(writable(), ","), "the protocols, comma separated; ratios are to the first")
 	set.StringVar(&f.durability, "durability", "Sync", "of the members; CURP has no other")
 	set.IntVar(&f.clients, "clients", typical, "how many clients, spread over the members")
 	set.IntVar(&f.depth, "depth", 1, "how many operations a client sends together")
