@@ -205,18 +205,8 @@ func (s *situation) witnessState(w view.Witness) string {
 		return "has not named its disk yet"
 	case seen.Witness != nil:
 		return ""
-	case seen.Pod == nil:
-		return "has no pod"
-	case seen.Pod.DeletionTimestamp != nil:
-		return "is ending its pod"
 	}
-	if trouble := podTrouble(seen.Pod); trouble != "" {
-		return trouble
-	}
-	if seen.WitnessSilence != "" {
-		return "does not answer: " + seen.WitnessSilence
-	}
-	return "does not answer"
+	return unheard(seen.Pod, seen.WitnessSilence)
 }
 
 // unfounded says of each of the first witnesses that can't be founded with what it does. One that served a cluster before may hand that one's

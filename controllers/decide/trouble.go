@@ -18,16 +18,23 @@ func (s *situation) silence(m view.Member) string {
 		return "is not made yet"
 	case seen.Report != nil:
 		return doing(seen.Report, s.view)
-	case seen.Pod == nil:
+	}
+	return unheard(seen.Pod, seen.Silence)
+}
+
+// unheard says why a process of a pod, which may be nil, does not answer; silence is what was heard in place of an answer.
+func unheard(pod *corev1.Pod, silence string) string {
+	switch {
+	case pod == nil:
 		return "has no pod"
-	case seen.Pod.DeletionTimestamp != nil:
+	case pod.DeletionTimestamp != nil:
 		return "is ending its pod"
 	}
-	if trouble := podTrouble(seen.Pod); trouble != "" {
+	if trouble := podTrouble(pod); trouble != "" {
 		return trouble
 	}
-	if seen.Silence != "" {
-		return "does not answer: " + seen.Silence
+	if silence != "" {
+		return "does not answer: " + silence
 	}
 	return "does not answer"
 }

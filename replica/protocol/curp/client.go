@@ -6,6 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -250,7 +251,7 @@ func (p *Protocol) decide(o *operation) {
 // answered is the result that an answer stands for.
 func answered(a *peerv1.Answer, trips int, fast bool) register.Result {
 	r := register.Result{
-		Status: register.OK, Value: value(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,
+		Status: register.OK, Value: stamp.Value(a.GetPresent(), a.GetValue()), RoundTrips: trips, Fast: fast,
 		Carstamp: register.Carstamp{Timestamp: a.GetTimestamp()},
 	}
 	switch {

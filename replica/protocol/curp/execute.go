@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -45,7 +46,7 @@ func (p *Protocol) execute(r *peerv1.Request, replay bool) *unsynced {
 func (p *Protocol) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
 	c := r.Command
 	if c.Function == "" {
-		p.assign(e, r.Key, value(r.Present, r.Value))
+		p.assign(e, r.Key, stamp.Value(r.Present, r.Value))
 		return &peerv1.Answer{Timestamp: e.Index}
 	}
 	current := p.load(r.Key)

@@ -4,6 +4,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -75,7 +76,7 @@ func (p *Protocol) latest(key []byte) *peerv1.Answer {
 		for _, r := range e.Records {
 			var record peerv1.RegisterRecord
 			if string(r.Key) == name && record.UnmarshalVT(r.Value) == nil {
-				found = &peerv1.Answer{Present: true, Value: value(true, record.Value), Timestamp: record.Timestamp}
+				found = &peerv1.Answer{Present: true, Value: stamp.Value(true, record.Value), Timestamp: record.Timestamp}
 			}
 		}
 		for _, deleted := range e.Deleted {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -92,17 +93,7 @@ func (p *Protocol) decode(key, raw []byte) register.Versioned {
 		p.fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
-	return register.Versioned{Carstamp: register.Carstamp{Timestamp: record.Timestamp}, Value: value(record.Present, record.Value)}
-}
-
-func value(present bool, b []byte) register.Value {
-	switch {
-	case !present:
-		return nil
-	case b == nil:
-		return register.Value{}
-	}
-	return b
+	return register.Versioned{Carstamp: register.Carstamp{Timestamp: record.Timestamp}, Value: stamp.Value(record.Present, record.Value)}
 }
 
 // loadOwn reads what this member knows of its part; false if its disk says nothing.

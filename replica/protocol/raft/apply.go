@@ -8,6 +8,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -122,7 +123,7 @@ func (p *Protocol) execute(state *peerv1.KeyState, c *peerv1.Command, at registe
 		}
 	}
 	current := state.GetPrevious()
-	out, err := p.config.Functions.Apply(value(current.GetPresent(), current.GetValue()), register.Call{
+	out, err := p.config.Functions.Apply(stamp.Value(current.GetPresent(), current.GetValue()), register.Call{
 		Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes),
 	})
 	if err != nil {
@@ -145,7 +146,7 @@ func (p *Protocol) execute(state *peerv1.KeyState, c *peerv1.Command, at registe
 
 func resultOf(a *peerv1.Answer) register.Result {
 	r := register.Result{
-		Status: register.OK, Value: value(a.Present, a.Value),
+		Status: register.OK, Value: stamp.Value(a.Present, a.Value),
 		Carstamp: register.Carstamp{Timestamp: a.Timestamp, RMWs: a.Rmws},
 	}
 	switch {
@@ -229,14 +230,4 @@ func (p *Protocol) merge(key, raw []byte) {
 	if p.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > p.loadState(key).GetPrevious().GetTimestamp() {
 		p.journal.Put(p.recordKey(key), slices.Clone(raw))
 	}
-}
-
-func value(present bool, b []byte) register.Value {
-	switch {
-	case !present:
-		return nil
-	case b == nil:
-		return register.Value{}
-	}
-	return b
 }

@@ -6,6 +6,7 @@ import (
 	lib "go.etcd.io/raft/v3"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -134,7 +135,7 @@ func (p *Protocol) answerReads() {
 		state := p.loadState([]byte(o.request.Operation.Key))
 		v := state.GetPrevious()
 		p.finishAt(o, p.state.Index, register.Result{
-			Status: register.OK, Value: value(v.GetPresent(), v.GetValue()), Carstamp: p.seen(state),
+			Status: register.OK, Value: stamp.Value(v.GetPresent(), v.GetValue()), Carstamp: p.seen(state),
 		})
 	}
 }
