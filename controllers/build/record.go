@@ -19,6 +19,7 @@ type recordFile struct {
 	// Of protocols with masters alone.
 	Witnesses  []recordWitness   `json:"witnesses,omitempty"`
 	Partitions []recordPartition `json:"partitions,omitempty"`
+	Founded    int               `json:"founded,omitempty"` // how many partitions the cluster was founded with; 0: all of them
 }
 
 type recordWitness struct {
@@ -37,6 +38,7 @@ type recordPartition struct {
 	Witnesses []uint32       `json:"witnesses,omitempty"`
 	Formers   []recordFormer `json:"formers,omitempty"` // to recover from, the oldest first
 	Empty     bool           `json:"empty,omitempty"`   // it begins again without anything: what it held was given up
+	Split     uint64         `json:"split,omitempty"`   // the term in which it was split off another one
 }
 
 type recordFormer struct {
@@ -58,7 +60,7 @@ type recordMember struct {
 // Record is the object that holds in.View, complete for a create or, with the UID and the resource version of
 // the one that was read, an update. Beside the view is its digest, so that an edit by hand is noticed.
 func Record(in Input) *corev1.ConfigMap {
-	file := recordFile{Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since}
+	file := recordFile{Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since, Founded: in.View.Founded}
 	for _, m := range in.View.Members {
 		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk, m.Joining, m.Leaving})
 	}
@@ -95,7 +97,7 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 	if err := yaml.UnmarshalStrict([]byte(written), &file); err != nil {
 		return v, fmt.Errorf("%s: %w", ViewKey, err)
 	}
-	v = view.View{Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued), Since: file.Since}
+	v = view.View{Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued), Since: file.Since, Founded: file.Founded}
 	for _, m := range file.Members {
 		v.Members = append(v.Members, view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
 			Joining: m.Joining, Leaving: m.Leaving})
@@ -125,7 +127,7 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 
 func writtenPartition(p view.Partition) recordPartition {
 	written := recordPartition{Term: p.Term, Master: uint32(p.Master), Backups: numbers[uint32](p.Backups),
-		Learners: numbers[uint32](p.Learners), Witnesses: numbers[uint32](p.Witnesses), Empty: p.Empty}
+		Learners: numbers[uint32](p.Learners), Witnesses: numbers[uint32](p.Witnesses), Empty: p.Empty, Split: p.Split}
 	for _, f := range p.Formers {
 		written.Formers = append(written.Formers, recordFormer{f.Term, uint32(f.Master), numbers[uint32](f.Backups), numbers[uint32](f.Witnesses)})
 	}
@@ -134,7 +136,7 @@ func writtenPartition(p view.Partition) recordPartition {
 
 func (r recordPartition) partition() view.Partition {
 	p := view.Partition{Term: r.Term, Master: view.MemberID(r.Master), Backups: numbers[view.MemberID](r.Backups),
-		Learners: numbers[view.MemberID](r.Learners), Witnesses: numbers[view.MemberID](r.Witnesses), Empty: r.Empty}
+		Learners: numbers[view.MemberID](r.Learners), Witnesses: numbers[view.MemberID](r.Witnesses), Empty: r.Empty, Split: r.Split}
 	for _, f := range r.Formers {
 		p.Formers = append(p.Formers, view.Former{Term: f.Term, Master: view.MemberID(f.Master),
 			Backups: numbers[view.MemberID](f.Backups), Witnesses: numbers[view.MemberID](f.Witnesses)})

@@ -101,6 +101,8 @@ func (f Fault) String() string {
 		if f.Node < 0 {
 			text = fmt.Sprintf("move at %v: partition %d, to where it is by default", f.At, f.Rate)
 		}
+	case Split:
+		text = fmt.Sprintf("split at %v: there is to be one partition more", f.At)
 	case Ruin:
 		text = fmt.Sprintf("ruin at %v: a quorum is lost for good", f.At)
 	case Slow, Skew:
@@ -176,7 +178,7 @@ func (f *fault) begin(w *world) {
 	var nd *node
 	if f.Node >= 0 {
 		nd = w.at(f.Node)
-		if nd == nil && f.Kind != Change && f.Kind != Lose && f.Kind != Move && f.Kind != Ruin {
+		if nd == nil && f.Kind != Change && f.Kind != Lose && f.Kind != Move && f.Kind != Ruin && f.Kind != Split {
 			return // nobody is left there
 		}
 	}
@@ -193,6 +195,8 @@ func (f *fault) begin(w *world) {
 		}
 	case Move:
 		w.manager.rehome(f)
+	case Split:
+		w.manager.split(f)
 	case Ruin:
 		f.ruin(w)
 	case Pause:

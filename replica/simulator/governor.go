@@ -7,6 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/view"
 	decide "github.com/georegister/georegister/replica/view/manager"
 )
@@ -20,6 +21,8 @@ type governorMistakes struct {
 	forgets    bool // a master is followed by one that does not know what it has to recover from
 	noReplay   bool // a lost quorum is given up without what witnesses saved
 	eager      bool // a recovery is taken for done before the master says so
+	splits     bool // a partition is split although witnesses have what its backups lack
+	division   curp.SplitMistakes
 }
 
 // partedReport is what a member or a witness answered, and when.
@@ -80,6 +83,11 @@ func (m *manager) govern() {
 	if w.env.parted.wrong.alone {
 		d = decide.Partitions(m.presume(s))
 	}
+	if w.env.parted.wrong.splits {
+		if next := m.splitAtOnce(&s); next.Epoch > 0 {
+			d = decide.Decision{Next: next}
+		}
+	}
 	if d.Changed() {
 		w.trace.remark("%s", strings.Join(d.Changes, "; "))
 		m.noteDecision(&s, d.Next)
@@ -94,7 +102,7 @@ func (m *manager) snapshot() decide.Snapshot {
 	s := decide.Snapshot{View: m.views[m.record].View}
 	s.Placement, s.Retiring = w.env.parted.placed(s.View), m.retiring(s.View)
 	s.Placement.Domains = w.env.parted.domains(s.View, w.env.network.Sites)
-	s.Placement.Homes = slices.Clone(m.homes)
+	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
 	for i := range m.told {
 		r := &m.told[i]
 		nd := w.nodes[i]
@@ -120,10 +128,13 @@ func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
 	w := m.world
 	wrong := &w.env.parted.wrong
 	next.Partitions = slices.Clone(next.Partitions)
+	if len(next.Partitions) > len(s.View.Partitions) {
+		m.noteSplit()
+	}
 	if m.losses > 0 && next.Digest() == torn(s.View).Digest() {
 		w.took("curp.torn")
 	}
-	for i := range next.Partitions {
+	for i := range s.View.Partitions {
 		before, after := &s.View.Partitions[i], &next.Partitions[i]
 		switch {
 		case after.Term == before.Term && len(after.Formers) == len(before.Formers):

@@ -47,7 +47,9 @@ type manager struct {
 	homes     []string     // of masters, as an administrator wants them: they survive everything
 	ruined    bool         // a quorum was lost for good
 	rescued   bool         // and given up since
+	splits    int          // that were asked for: they survive everything
 	spoilt    map[int]bool // partitions that something was lost of; never ranged over
+	whole     view.View    // that was given up with them
 	slandered int          // the node that nobody says to hear in this round, or none
 }
 

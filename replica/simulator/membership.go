@@ -37,6 +37,9 @@ func (nd *node) enter(position int) {
 	if position != none {
 		v = m.views[position].View
 	}
+	if v.Epoch > 0 && len(v.Partitions) < len(nd.config.View.Partitions) {
+		nd.world.took("curp.split.forgotten")
+	}
 	nd.held, nd.acts = position, v.Index(nd.config.Self) >= 0
 	nd.config.View, nd.config.Nearest = v, nil
 	for _, site := range append([]int{nd.site}, nd.world.env.network.Nearest(nd.site)...) {
@@ -124,7 +127,9 @@ func (nd *node) handOver(position int) {
 	nd.dropMessages()
 	left := nd.asked
 	nd.asked = map[uint64]asked{}
-	nd.begin(true)
+	if nd.begin(true); w.err != nil {
+		return
+	}
 	if !nd.acts {
 		w.took("change.removed")
 		for _, requests := range unfinished {
@@ -140,7 +145,14 @@ func (nd *node) handOver(position int) {
 		return
 	}
 	now := nd.clock.read(w.now)
-	for i, requests := range unfinished {
+	goOn := make([][]protocol.Request, len(nd.running()))
+	for _, requests := range unfinished {
+		for _, r := range requests {
+			i := nd.place(r.Operation.Key)
+			goOn[i] = append(goOn[i], r)
+		}
+	}
+	for i, requests := range goOn {
 		for _, r := range requests {
 			who, ok := left[r.Handle]
 			if !ok {

@@ -16,7 +16,7 @@ func movePaths() []string { return []string{"curp.moved", "curp.moved.meanwhile"
 
 // ofParts are kinds that worlds with masters draw by themselves.
 func ofParts(kinds []FaultKind) []FaultKind {
-	return without(without(without(kinds, Lose), Move), Ruin)
+	return without(without(without(without(kinds, Lose), Move), Ruin), Split)
 }
 
 // drawMoves adds moves of masters to a schedule, from a stream of its own: several in turn, often of one partition, also to
@@ -94,6 +94,8 @@ func (m *manager) noteMove(v view.View, partition int) {
 	switch given := partition < len(m.homes); {
 	case !given:
 		return
+	case v.Partitions[partition].Split != 0:
+		path = "curp.split-moved"
 	case m.homes[partition] == "":
 		path = "curp.moved-back"
 	case !m.world.settled:

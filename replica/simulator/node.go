@@ -139,7 +139,10 @@ func (nd *node) begin(continued bool) {
 		}
 		return
 	}
-	for i, s := range nd.shards {
+	if w.env.parted != nil {
+		nd.divide()
+	}
+	for i, s := range nd.running() {
 		s.journal = protocol.NewJournal(s.disk)
 		var p protocol.Protocol
 		var err error
@@ -262,11 +265,11 @@ func (nd *node) work() {
 				nd.witness.receive(in)
 				continue
 			}
-			if nd.world.env.parted != nil && nd.acts {
-				nd.shards[in.message.Shard].protocol.Tick(now) // leases are judged by it
-			}
-			if nd.acts && int(in.message.Shard) < len(nd.shards) {
-				nd.shards[in.message.Shard].protocol.Receive(in.from, in.message)
+			if shards := nd.running(); nd.acts && int(in.message.Shard) < len(shards) {
+				if nd.world.env.parted != nil {
+					shards[in.message.Shard].protocol.Tick(now) // leases are judged by it
+				}
+				shards[in.message.Shard].protocol.Receive(in.from, in.message)
 			}
 			continue
 		}
@@ -292,7 +295,7 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 	if d := nd.world.env.deadline; d > 0 && !nd.world.settled { // then clients wait for ever, and so must the protocol
 		r.Deadline = now.Add(d)
 	}
-	s := nd.shards[shardOf(op.Key, len(nd.shards))]
+	s := nd.shards[nd.place(op.Key)]
 	s.protocol.Tick(now)
 	s.protocol.Submit(r)
 }
@@ -308,7 +311,7 @@ func (nd *node) ticked(life uint32) {
 		return
 	}
 	now := nd.clock.read(w.now)
-	for i, s := range nd.shards {
+	for i, s := range nd.running() {
 		s.protocol.Tick(now)
 		nd.flush(i)
 	}
@@ -319,7 +322,7 @@ func (nd *node) flushAll() {
 		nd.witness.flush()
 	}
 	if nd.acts {
-		for i := range nd.shards {
+		for i := range nd.running() {
 			nd.flush(i)
 		}
 	}
@@ -436,7 +439,7 @@ func (nd *node) voter() bool {
 	if nd.down || !nd.acts || nd.world.env.parted != nil && !nd.founded() {
 		return false
 	}
-	for _, s := range nd.shards {
+	for _, s := range nd.running() {
 		if v, ok := s.protocol.(interface{ Voter() bool }); ok && !(v.Voter() && s.journal.Clean()) {
 			return false
 		}
@@ -447,7 +450,7 @@ func (nd *node) voter() bool {
 // pending is how many operations and instances the node's protocols hold, where they tell.
 func (nd *node) pending() int {
 	total := 0
-	for _, s := range nd.shards {
+	for _, s := range nd.running() {
 		if p, ok := s.protocol.(interface{ Pending() int }); ok && !nd.down && nd.acts {
 			total += p.Pending()
 		}
@@ -455,14 +458,7 @@ func (nd *node) pending() int {
 	return total
 }
 
-// shardOf places a key (FNV-1a).
+// shardOf places a key.
 func shardOf(key string, shards int) int {
-	if shards == 1 {
-		return 0
-	}
-	hash := uint64(14695981039346656037)
-	for i := range len(key) {
-		hash = (hash ^ uint64(key[i])) * 1099511628211
-	}
-	return int(hash % uint64(shards))
+	return view.Shard(register.Hash([]byte(key)), shards, shards)
 }

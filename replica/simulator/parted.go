@@ -29,14 +29,16 @@ const Lose FaultKind = "lose" // a witness loses its disk; another one takes its
 
 // CURPFaultKinds lists the kinds of faults of worlds with masters and witnesses. Who is master, backup or witness changes by
 // what they lead to; clocks only drift, within the bound of leases.
-func CURPFaultKinds() []FaultKind { return append(FaultKinds(), Lose, Forget, Move, Ruin) }
+func CURPFaultKinds() []FaultKind { return append(FaultKinds(), Lose, Forget, Move, Ruin, Split) }
 
 // CURPExperimentFaultKinds lists those of them that experiments have: members stay.
 func CURPExperimentFaultKinds() []FaultKind { return anywhere(CURPFaultKinds()) }
 
 // anywhere are the kinds that fit any world as they are drawn: the others need members that come and go.
 func anywhere(kinds []FaultKind) []FaultKind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return k == Change || k == Wipe || k == Forget || k == Ruin })
+	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool {
+		return k == Change || k == Wipe || k == Forget || k == Ruin || k == Split
+	})
 }
 
 // drawParted makes a schedule one of CURP. It draws from a stream of its own.
@@ -58,6 +60,7 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	s.drawMoves(seed, n, options)
 	s.drawDedicated(seed, n, options)
 	s.drawRuin(seed, n, options)
+	s.drawSplits(seed, n, options)
 }
 
 // drawForParts has the faults of a schedule fit a world with witnesses, and adds those that only such a world has.
@@ -146,7 +149,7 @@ func (nd *node) startPart(partition int, journal *protocol.Journal, continued bo
 
 // parts is what the node says of its part in each partition.
 func (nd *node) parts() (all []decide.Part) {
-	for _, s := range nd.shards {
+	for _, s := range nd.running() {
 		p, ok := s.protocol.(*curp.Protocol)
 		if !ok {
 			return nil
@@ -220,6 +223,9 @@ func (m *manager) missingParts() string {
 			return nd.name() + " does not hold the last view"
 		}
 	}
+	if n := len(record.Partitions); n != m.partitions() {
+		return fmt.Sprintf("there are %d partitions, and should be %d", n, m.partitions()) + m.waiting()
+	}
 	if why := m.crowded(record.View); why != "" {
 		return why
 	}
@@ -255,9 +261,8 @@ func (m *manager) missingParts() string {
 			continue
 		}
 		for _, life := range nd.witness.core.Lives() {
-			if record.Partitions[life.Partition].Term != life.Term {
-				return fmt.Sprintf("%s still has a life of term %d of partition %d, whose term is %d",
-					nd.name(), life.Term, life.Partition, record.Partitions[life.Partition].Term)
+			if int(life.Partition) >= len(record.Partitions) || record.Partitions[life.Partition].Term != life.Term {
+				return fmt.Sprintf("%s still has a life of term %d of partition %d, which has another term, or is none", nd.name(), life.Term, life.Partition)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 	decide "github.com/georegister/georegister/replica/view/manager"
 )
@@ -129,6 +130,7 @@ func (m *manager) rescue(s decide.Snapshot) {
 func (m *manager) account(d *decide.Rescue) {
 	w := m.world
 	v := &m.views[m.record]
+	m.whole = v.View
 	left := func(id view.MemberID) bool { return !w.nodes[id-1].gone }
 	tells := func(id view.MemberID) bool { return left(id) && w.nodes[id-1].witness.intact(v) }
 	for i, p := range v.Partitions {
@@ -156,6 +158,6 @@ func (m *manager) unspoilt(all []history.Operation) []history.Operation {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(o history.Operation) bool {
-		return !m.rescued || m.spoilt[shardOf(o.Request.Key, m.world.env.shards)]
+		return !m.rescued || m.spoilt[m.whole.Shard(register.Hash([]byte(o.Request.Key)))]
 	})
 }

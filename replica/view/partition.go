@@ -32,6 +32,9 @@ type Partition struct {
 	// Empty says that the partition begins again without anything in this term: what it held was lost and given up. Whatever
 	// disks of its members have of earlier terms counts for nothing.
 	Empty bool `json:",omitempty"`
+	// Split is the term in which the partition was split off another one (Parent), of which it has the half of the keys with all
+	// that came of them. Zero: it was founded with the cluster.
+	Split uint64 `json:",omitempty"`
 }
 
 // Former is an earlier configuration of a partition.
@@ -90,9 +93,15 @@ func (v View) validatePartitions() error {
 			return fmt.Errorf("view: witness %d is beside member %d, which is not in the view", w.ID, w.Beside)
 		}
 	}
+	if v.Founded < 0 || v.Founded > len(v.Partitions) {
+		return fmt.Errorf("view: %d partitions were founded, and there are %d", v.Founded, len(v.Partitions))
+	}
 	for i, p := range v.Partitions {
 		if err := v.validatePartition(p); err != nil {
 			return fmt.Errorf("view: partition %d: %w", i, err)
+		}
+		if founded := i < v.FoundedPartitions(); founded != (p.Split == 0) || p.Split > p.Term {
+			return fmt.Errorf("view: partition %d was split off in term %d, with %d founded and its term %d", i, p.Split, v.FoundedPartitions(), p.Term)
 		}
 	}
 	return nil

@@ -52,6 +52,8 @@ type View struct {
 	// Partitions and Witnesses are there if the protocol has masters.
 	Partitions []Partition `json:",omitempty"`
 	Witnesses  []Witness   `json:",omitempty"`
+	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all of them.
+	Founded int `json:",omitempty"`
 }
 
 // Validate reports what makes a view unusable.

@@ -143,6 +143,7 @@ type View struct {
 	Changing      []*Member    `protobuf:"bytes,6,rep,name=changing,proto3" json:"changing,omitempty"`
 	Partitions    []*Partition `protobuf:"bytes,7,rep,name=partitions,proto3" json:"partitions,omitempty"` // of protocols with masters
 	Witnesses     []*Witness   `protobuf:"bytes,8,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
+	Founded       uint32       `protobuf:"varint,9,opt,name=founded,proto3" json:"founded,omitempty"` // how many partitions the cluster was founded with; 0: all of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -233,6 +234,13 @@ func (x *View) GetWitnesses() []*Witness {
 	return nil
 }
 
+func (x *View) GetFounded() uint32 {
+	if x != nil {
+		return x.Founded
+	}
+	return 0
+}
+
 // Partition says who keeps a part of the keys.
 type Partition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -243,6 +251,7 @@ type Partition struct {
 	Witnesses     []uint32               `protobuf:"varint,5,rep,packed,name=witnesses,proto3" json:"witnesses,omitempty"`
 	Formers       []*Partition           `protobuf:"bytes,6,rep,name=formers,proto3" json:"formers,omitempty"` // earlier configurations that its master recovers from, oldest first
 	Empty         bool                   `protobuf:"varint,7,opt,name=empty,proto3" json:"empty,omitempty"`    // it begins again without anything: what it held was lost and given up
+	Split         uint64                 `protobuf:"varint,8,opt,name=split,proto3" json:"split,omitempty"`    // the term in which it was split off another one; 0: it was founded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +333,13 @@ func (x *Partition) GetEmpty() bool {
 		return x.Empty
 	}
 	return false
+}
+
+func (x *Partition) GetSplit() uint64 {
+	if x != nil {
+		return x.Split
+	}
+	return 0
 }
 
 type Witness struct {
@@ -1350,7 +1366,7 @@ var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\xd4\x02\n" +
+	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\xee\x02\n" +
 	"\x04View\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x126\n" +
@@ -1361,7 +1377,8 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\a \x03(\v2\x1f.georegister.admin.v1.PartitionR\n" +
 	"partitions\x12;\n" +
-	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\"\xdc\x01\n" +
+	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\x12\x18\n" +
+	"\afounded\x18\t \x01(\rR\afounded\"\xf2\x01\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\rR\x06master\x12\x18\n" +
@@ -1369,7 +1386,8 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\blearners\x18\x04 \x03(\rR\blearners\x12\x1c\n" +
 	"\twitnesses\x18\x05 \x03(\rR\twitnesses\x129\n" +
 	"\aformers\x18\x06 \x03(\v2\x1f.georegister.admin.v1.PartitionR\aformers\x12\x14\n" +
-	"\x05empty\x18\a \x01(\bR\x05empty\"s\n" +
+	"\x05empty\x18\a \x01(\bR\x05empty\x12\x14\n" +
+	"\x05split\x18\b \x01(\x04R\x05split\"s\n" +
 	"\aWitness\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +

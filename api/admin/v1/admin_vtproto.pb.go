@@ -29,6 +29,7 @@ func (m *View) CloneVT() *View {
 	r.Epoch = m.Epoch
 	r.Issued = m.Issued
 	r.Since = m.Since
+	r.Founded = m.Founded
 	if rhs := m.Members; rhs != nil {
 		tmpContainer := make([]*Member, len(rhs))
 		for k, v := range rhs {
@@ -76,6 +77,7 @@ func (m *Partition) CloneVT() *Partition {
 	r.Term = m.Term
 	r.Master = m.Master
 	r.Empty = m.Empty
+	r.Split = m.Split
 	if rhs := m.Backups; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -436,6 +438,11 @@ func (m *View) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Founded != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Founded))
+		i--
+		dAtA[i] = 0x48
+	}
 	if len(m.Witnesses) > 0 {
 		for iNdEx := len(m.Witnesses) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Witnesses[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -538,6 +545,11 @@ func (m *Partition) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Split != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Split))
+		i--
+		dAtA[i] = 0x40
 	}
 	if m.Empty {
 		i--
@@ -1624,6 +1636,9 @@ func (m *View) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.Founded != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Founded))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1669,6 +1684,9 @@ func (m *Partition) SizeVT() (n int) {
 	}
 	if m.Empty {
 		n += 2
+	}
+	if m.Split != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Split))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2309,6 +2327,25 @@ func (m *View) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Founded", wireType)
+			}
+			m.Founded = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Founded |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -2680,6 +2717,25 @@ func (m *Partition) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Empty = bool(v != 0)
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Split", wireType)
+			}
+			m.Split = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Split |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5444,6 +5500,25 @@ func (m *View) UnmarshalVTUnsafe(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Founded", wireType)
+			}
+			m.Founded = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Founded |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5815,6 +5890,25 @@ func (m *Partition) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.Empty = bool(v != 0)
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Split", wireType)
+			}
+			m.Split = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Split |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

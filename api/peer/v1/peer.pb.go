@@ -2426,8 +2426,10 @@ type PartitionRecord struct {
 	// and its process ended, or another master has dropped it.
 	Broken uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`
 	// The state and the log up to this entry have all that was to be recovered from the terms before this one.
-	WholeTerm     uint64 `protobuf:"varint,16,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
-	WholeIndex    uint64 `protobuf:"varint,17,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
+	WholeTerm  uint64 `protobuf:"varint,16,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
+	WholeIndex uint64 `protobuf:"varint,17,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
+	// Of this many shards it was one when what lives in others was dropped from here last; 0: never.
+	Shards        uint32 `protobuf:"varint,18,opt,name=shards,proto3" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2577,6 +2579,13 @@ func (x *PartitionRecord) GetWholeTerm() uint64 {
 func (x *PartitionRecord) GetWholeIndex() uint64 {
 	if x != nil {
 		return x.WholeIndex
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
 	}
 	return 0
 }
@@ -2895,7 +2904,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
 	"\tTermStart\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\xdf\x03\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\xf7\x03\n" +
 	"\x0fPartitionRecord\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
@@ -2916,7 +2925,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"whole_term\x18\x10 \x01(\x04R\twholeTerm\x12\x1f\n" +
 	"\vwhole_index\x18\x11 \x01(\x04R\n" +
-	"wholeIndex\"\x88\x01\n" +
+	"wholeIndex\x12\x16\n" +
+	"\x06shards\x18\x12 \x01(\rR\x06shards\"\x88\x01\n" +
 	"\x10PartitionSession\x12)\n" +
 	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
 	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +

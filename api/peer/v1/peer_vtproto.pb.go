@@ -761,6 +761,7 @@ func (m *PartitionRecord) CloneVT() *PartitionRecord {
 	r.Broken = m.Broken
 	r.WholeTerm = m.WholeTerm
 	r.WholeIndex = m.WholeIndex
+	r.Shards = m.Shards
 	if rhs := m.Backups; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -2836,6 +2837,13 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Shards != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Shards))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x90
+	}
 	if m.WholeIndex != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WholeIndex))
 		i--
@@ -3935,6 +3943,9 @@ func (m *PartitionRecord) SizeVT() (n int) {
 	}
 	if m.WholeIndex != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.WholeIndex))
+	}
+	if m.Shards != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Shards))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -9642,6 +9653,25 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WholeIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 18:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Shards", wireType)
+			}
+			m.Shards = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Shards |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -15493,6 +15523,25 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WholeIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 18:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Shards", wireType)
+			}
+			m.Shards = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Shards |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -39,3 +39,11 @@ type Mistakes struct {
 	StaleWithoutLease     bool // a master without a lease, or a backup of whatever age, answers reads that may be stale
 	StaleSyncs            bool // for how long a sync has been under way does not count for how stale a read may be
 }
+
+// SplitMistakes do so for Divide.
+type SplitMistakes struct {
+	Empty           bool // a partition that is split off begins with nothing
+	WithoutSessions bool // it begins without the answers of requests that were executed
+	KeepForgotten   bool // it begins with what it was given for a split that was forgotten
+	DropAtOnce      bool // what is given to it is dropped from the other one before the split is known to be held
+}

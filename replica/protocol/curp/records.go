@@ -98,15 +98,14 @@ func (p *Protocol) decode(key, raw []byte) register.Versioned {
 
 // loadOwn reads what this member knows of its part; false if its disk says nothing.
 func (p *Protocol) loadOwn() (bool, error) {
-	p.own = &peerv1.PartitionRecord{}
-	raw, ok := p.journal.Get(ownKey())
-	if !ok {
-		return false, nil
+	own, err := readOwn(p.journal)
+	if err != nil {
+		return false, fmt.Errorf("partition %d: %w", p.index, err)
 	}
-	if err := p.own.UnmarshalVT(raw); err != nil {
-		return false, fmt.Errorf("the record of partition %d on disk is damaged: %w", p.index, err)
+	if p.own = own; own == nil {
+		p.own = &peerv1.PartitionRecord{}
 	}
-	return true, nil
+	return own != nil, nil
 }
 
 // save puts what this member knows of its part into the journal, if there is news.

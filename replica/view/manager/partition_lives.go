@@ -24,7 +24,7 @@ func Lives(s Snapshot) (start, end []Life) {
 			}
 		}
 		for _, life := range r.Lives {
-			if settled && life.Partition < len(s.View.Partitions) && over(&s.View, life.Partition, life.Term) {
+			if settled && over(&s.View, life.Partition, life.Term) {
 				end = append(end, Life{r.Witness, life.Partition, life.Term})
 			}
 		}
@@ -33,8 +33,11 @@ func Lives(s Snapshot) (start, end []Life) {
 }
 
 // over reports whether a partition needs nothing of a term any more: a former one, or one of a view that was forgotten with the
-// record, whose epoch a later view has.
+// record, whose epoch a later view has. A partition that is not there was split off in such a view.
 func over(v *view.View, partition int, term uint64) bool {
+	if partition >= len(v.Partitions) {
+		return term <= v.Epoch
+	}
 	p := v.Partitions[partition]
 	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == term })
 }

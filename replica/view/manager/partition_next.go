@@ -49,6 +49,10 @@ func Partitions(s Snapshot) (d Decision) {
 		m.chooser = chooser{view: &s.View, placement: &s.Placement, able: m.able}
 		if m.step(); m.moved {
 			next.Partitions[i] = m.next
+			if m.child != nil {
+				next.Founded = s.View.FoundedPartitions()
+				next.Partitions = append(next.Partitions, *m.child)
+			}
 			d.Changes = append(d.Changes, fmt.Sprintf("partition %d: %s", i, m.why))
 		} else if m.why != "" {
 			d.Waits = append(d.Waits, fmt.Sprintf("partition %d: %s", i, m.why))
@@ -73,6 +77,7 @@ type mover struct {
 	epoch uint64
 
 	next  view.Partition
+	child *view.Partition // that it is split into beside
 	moved bool
 	why   string
 }
@@ -96,6 +101,7 @@ func (m *mover) able(master, id view.MemberID) bool {
 }
 
 func (m *mover) move(next view.Partition, format string, args ...any) {
+	next.Split = m.p.Split
 	m.next, m.moved = next, true
 	m.why = fmt.Sprintf(format, args...)
 }
@@ -275,7 +281,8 @@ func (m *mover) tend() {
 	} else {
 		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners))...)
 	}
-	if !slices.Contains(next.Backups, target) { // else it hands over next: what completes until then is to be held by all backups
+	// Else it hands over or is split next: what completes until then is to be held by all backups.
+	if !slices.Contains(next.Backups, target) && !m.splits(target) {
 		next.Witnesses = m.keepWitnesses(next, m.placement.witnesses(len(next.Backups)))
 	}
 	switch {
@@ -287,6 +294,8 @@ func (m *mover) tend() {
 		m.move(next, "its witnesses %v become %v", m.p.Witnesses, next.Witnesses)
 	case slices.Contains(m.p.Backups, target):
 		m.handOver(target)
+	case m.splits(target):
+		m.split(next)
 	case len(m.p.Learners) > 0:
 		m.wait("members %v are fetching its state", m.p.Learners)
 	case len(m.p.Backups) < faults || len(m.p.Witnesses) < faults:

@@ -39,7 +39,7 @@ func RecoverPartitions(s Snapshot, empty []int) (Rescue, error) {
 		r := s.report(id)
 		return r != nil && r.Disk != "" && !s.lost(id)
 	}
-	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued()}
+	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued(), Founded: s.View.Founded}
 	for _, r := range s.Members {
 		if r.Epoch > s.View.Epoch {
 			return fail("member %d holds the view of epoch %d: rebuild the record first", r.Member, r.Epoch)
@@ -139,7 +139,7 @@ func (r *rescuer) compare(a, b view.MemberID) int {
 // goOn makes the configuration in which a member recovers the partition, and reports whether something is lost for want of
 // witnesses.
 func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened bool) {
-	next = view.Partition{Term: r.next.Epoch, Master: master}
+	next = view.Partition{Term: r.next.Epoch, Split: r.p.Split, Master: master}
 	formers := slices.Clone(r.p.Formers)
 	if r.s.part(master, r.i).Recovered {
 		formers = nil
@@ -166,7 +166,7 @@ func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened boo
 
 // begin makes the configuration in which the partition begins again empty.
 func (r *rescuer) begin() view.Partition {
-	next := view.Partition{Term: r.next.Epoch, Empty: true, Master: r.next.Members[r.i%r.next.Size()].ID}
+	next := view.Partition{Term: r.next.Epoch, Split: r.p.Split, Empty: true, Master: r.next.Members[r.i%r.next.Size()].ID}
 	if home := r.s.Placement.home(r.next, r.i); slices.ContainsFunc(r.next.Members, func(m view.Member) bool { return m.Site == home }) {
 		next.Master = r.master(r.i)
 	}

@@ -8,7 +8,7 @@ import (
 func partitionToProto(p view.Partition) *adminv1.Partition {
 	message := &adminv1.Partition{
 		Term: p.Term, Master: uint32(p.Master), Backups: numbers(p.Backups), Learners: numbers(p.Learners), Witnesses: numbers(p.Witnesses),
-		Empty: p.Empty,
+		Empty: p.Empty, Split: p.Split,
 	}
 	for _, f := range p.Formers {
 		message.Formers = append(message.Formers, &adminv1.Partition{
@@ -22,7 +22,7 @@ func partitionFromProto(message *adminv1.Partition) view.Partition {
 	p := view.Partition{
 		Term: message.GetTerm(), Master: view.MemberID(message.GetMaster()),
 		Backups: ids(message.GetBackups()), Learners: ids(message.GetLearners()), Witnesses: ids(message.GetWitnesses()),
-		Empty: message.GetEmpty(),
+		Empty: message.GetEmpty(), Split: message.GetSplit(),
 	}
 	for _, f := range message.GetFormers() {
 		p.Formers = append(p.Formers, view.Former{

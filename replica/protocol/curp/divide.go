@@ -1,0 +1,169 @@
+package curp
+
+import (
+	"bytes"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// divideBytes bounds, roughly, what Divide has persisted at once.
+const divideBytes = 1 << 20
+
+// Disks are a member's, of all partitions of a view, for Divide.
+type Disks struct {
+	// Journal is a new journal of a partition's disk.
+	Journal func(partition int) *protocol.Journal
+	// Persist makes durable what was put into a partition's journal, before it returns.
+	Persist func(partition int, j *protocol.Journal) error
+	// Hash is where keys live (view.Shard).
+	Hash func(key []byte) uint64
+}
+
+// Divide readies a member's disks for the partitions of a view that were split off others (section 3.6). It has to have returned before
+// the first of them is started in that view; interrupted, it is done anew. It returns how many registers were given to new partitions.
+//
+// A split is the recovery of two partitions from one: the new one begins with all that the disk has of the other as it was before the
+// term of the split, its log, what it knows of terms and leases, and what RIFL remembers, so that each member stands to the new one as
+// it stood to the other. Witnesses know nothing of it, since the term before a split has none (manager.Partitions).
+//
+// A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member has taken part in
+// a term of after the split, and what was given for a split that was forgotten is given anew.
+func Divide(v view.View, self view.MemberID, disks Disks, m SplitMistakes) (given int, err error) {
+	for _, d := range v.Divided() {
+		s := &division{Division: d, disks: disks, founded: v.FoundedPartitions(), mistakes: m}
+		s.from, s.to = disks.Journal(d.Parent), disks.Journal(d.Child)
+		if err := s.divide(roleOf(v.Partitions[d.Child], self)); err != nil {
+			return given, fmt.Errorf("split partition %d off %d: %w", d.Child, d.Parent, err)
+		}
+		given += s.given
+	}
+	return given, nil
+}
+
+// division is the split of one partition at one member.
+type division struct {
+	view.Division
+	disks    Disks
+	founded  int
+	from, to *protocol.Journal // of the parent and the child
+	given    int
+	mistakes SplitMistakes
+}
+
+func (s *division) divide(role Role) error {
+	parent, err := readOwn(s.from)
+	if err != nil || parent == nil {
+		return err
+	}
+	child, err := readOwn(s.to)
+	if err != nil {
+		return err
+	}
+	entered := child != nil && (child.Term >= s.Term || s.mistakes.KeepForgotten)
+	if role != None && parent.Term < s.Term && !entered && !s.mistakes.Empty {
+		if err := s.give(parent); err != nil {
+			return err
+		}
+	}
+	if parent.Shards <= uint32(s.Child) && (parent.Term >= s.Term || s.mistakes.DropAtOnce) {
+		return s.drop(parent)
+	}
+	return nil
+}
+
+// give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part yet.
+func (s *division) give(parent *peerv1.PartitionRecord) error {
+	if err := s.visit(s.to, s.Child, func(key, _ []byte) { s.to.Delete(key) }); err != nil {
+		return err
+	}
+	err := s.visit(s.from, s.Child, func(key, value []byte) {
+		switch {
+		case key[0] == ownRecord:
+			return
+		case key[0] == registerRecord && !s.gives(key[1:]):
+			return
+		case key[0] == registerRecord:
+			s.given++
+		case s.mistakes.WithoutSessions && (key[0] == sessionRecord || key[0] == doneRecord):
+			return
+		}
+		s.to.Put(key, value)
+	})
+	if err != nil {
+		return err
+	}
+	child := parent.CloneVT()
+	child.Shards = uint32(s.Child) + 1
+	return s.record(s.to, s.Child, child)
+}
+
+// drop removes from the parent what the child has.
+func (s *division) drop(parent *peerv1.PartitionRecord) error {
+	err := s.visit(s.from, s.Parent, func(key, _ []byte) {
+		if key[0] == registerRecord && s.gives(key[1:]) {
+			s.from.Delete(key)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	parent.Shards = uint32(s.Child) + 1
+	return s.record(s.from, s.Parent, parent)
+}
+
+// gives reports whether the parent gives a key away in this split or, if it was not dropped, did in an earlier one.
+func (s *division) gives(key []byte) bool {
+	return view.Shard(s.disks.Hash(key), s.founded, s.Child+1) == s.Child
+}
+
+// visit calls visit for all records of a journal, and has what that puts into the journal of a partition persisted now and then.
+func (s *division) visit(j *protocol.Journal, partition int, visit func(key, value []byte)) error {
+	changed := s.from
+	if partition == s.Child {
+		changed = s.to
+	}
+	for after, more := []byte(nil), true; more; {
+		size := 0
+		more = false
+		j.Scan(after, func(key, value []byte) bool {
+			if size > divideBytes {
+				more = true
+				return false
+			}
+			size += len(key) + len(value)
+			after = bytes.Clone(key)
+			visit(after, bytes.Clone(value))
+			return true
+		})
+		if err := s.disks.Persist(partition, changed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record sets what the member knows of its part in a partition.
+func (s *division) record(j *protocol.Journal, partition int, own *peerv1.PartitionRecord) error {
+	raw, err := own.MarshalVT()
+	if err != nil {
+		return err
+	}
+	j.Put(ownKey(), raw)
+	return s.disks.Persist(partition, j)
+}
+
+// readOwn reads what a disk says of the member's part; nil if it says nothing.
+func readOwn(j *protocol.Journal) (*peerv1.PartitionRecord, error) {
+	raw, ok := j.Get(ownKey())
+	if !ok {
+		return nil, nil
+	}
+	own := &peerv1.PartitionRecord{}
+	if err := own.UnmarshalVT(raw); err != nil {
+		return nil, fmt.Errorf("the record of its part on disk is damaged: %w", err)
+	}
+	return own, nil
+}
