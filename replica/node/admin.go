@@ -40,7 +40,7 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 	response := &adminv1.StatusResponse{
 		Cluster: c.Cluster, Member: uint32(c.Self), Site: n.site(), Protocol: c.Protocol, Version: n.options.Version,
 		Epoch: now.view.Epoch, View: wire.ToProto(now.view), Disk: n.store.Disk(), Boot: n.store.Boot(),
-		Role: now.role, Shards: uint32(c.Shards),
+		Role: now.role, Shards: uint32(max(c.Shards, len(now.view.Partitions))),
 	}
 	if now.view.Epoch > 0 {
 		response.Digest = now.view.Digest()

@@ -26,7 +26,7 @@ import (
 type Config struct {
 	Cluster  string        `json:"cluster"`        // the cluster's identity
 	Protocol string        `json:"protocol"`       // as manifests spell it
-	Shards   int           `json:"shards"`         // 1..runtime.MaxShards; fixed for the cluster's life
+	Shards   int           `json:"shards"`         // 1..runtime.MaxShards; fixed for the cluster's life: of partitions, those that it was founded with
 	Self     view.MemberID `json:"self,omitempty"` // required, here or beside the file
 	Site     string        `json:"site,omitempty"` // of this member; required unless Members name it
 

@@ -115,7 +115,7 @@ func (r *Replica) home(op *register.Operation) *shard {
 	if op.Kind == register.Fence {
 		return nil
 	}
-	return r.shards[Shard(op.Key, len(r.shards))]
+	return r.shards[r.place(op.Key)]
 }
 
 // fenced goes on when the last fence is done, and ends the operation with the first that fails.

@@ -30,7 +30,7 @@ type Options struct {
 	Self     view.MemberID
 	Protocol string // a name of the catalog
 	// Shards must be the same at every member for ever: it decides where a key lives. Zero: 1. Of a protocol with masters,
-	// shard i is partition i of the view, which has as many.
+	// shard i is partition i of the view, and this is how many it was founded with.
 	Shards int
 
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
@@ -146,15 +146,17 @@ func (o *Options) complete() error {
 }
 
 // CheckPartitions reports why members of a protocol with that many shards can't run in a view, if that is for its partitions:
-// with masters there is one for each shard, and else there are none.
+// with masters there is one for each shard, and those that were split off since; else there are none.
 func CheckPartitions(v view.View, protocol string, shards int) error {
 	entry, err := catalog.Find(protocol)
 	switch n := len(v.Partitions); {
 	case err != nil:
 		return err
-	case entry.Parted && n != shards:
-		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d shards need one each: place as many partitions as there are shards",
-			v.Epoch, n, shards)
+	case entry.Parted && v.FoundedPartitions() != shards:
+		return fmt.Errorf("partitions: the view of epoch %d has %d, of which it was founded with %d, and %d shards need one each: place as many partitions as there are shards",
+			v.Epoch, n, v.FoundedPartitions(), shards)
+	case n > MaxShards:
+		return fmt.Errorf("partitions: the view of epoch %d has %d, and there are %d at most", v.Epoch, n, MaxShards)
 	case !entry.Parted && n+len(v.Witnesses) > 0:
 		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d witnesses; protocol %s has none", v.Epoch, n, len(v.Witnesses), protocol)
 	}
@@ -227,10 +229,18 @@ func (o *Options) jitter(id view.MemberID) time.Duration {
 	return o.Jitter(id)
 }
 
+// shardCount is how many shards the member has in this view.
+func (o *Options) shardCount() int {
+	if o.parted {
+		return len(o.View.Partitions)
+	}
+	return o.Shards
+}
+
 // shardRate is a shard's part of TransferRate. Of a small rate it is not nothing, which would be no bound.
 func (o *Options) shardRate() int {
 	if o.TransferRate == 0 {
 		return 0
 	}
-	return max(o.TransferRate/o.Shards, 1)
+	return max(o.TransferRate/o.shardCount(), 1)
 }

@@ -80,7 +80,10 @@ func (r *Replica) open() (err error) {
 			err = errors.Join(err, r.leaveStore())
 		}
 	}()
-	for i := range o.Shards {
+	if err := r.divide(); err != nil {
+		return err
+	}
+	for i := range o.shardCount() {
 		s, err := newShard(r, i)
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
@@ -207,8 +210,18 @@ func (r *Replica) Err() error {
 }
 
 // Shard is where a key lives: xxhash64 of the key, modulo the number of shards. This never changes, since
-// the disks depend on it.
-func Shard(key string, shards int) int { return int(xxhash.Sum64String(key) % uint64(shards)) }
+// the disks depend on it. Where partitions were split, view.View.Shard says it.
+func Shard(key string, shards int) int { return view.Shard(hash(key), shards, shards) }
+
+func hash(key string) uint64 { return xxhash.Sum64String(key) }
+
+// place is the shard where a key lives here.
+func (r *Replica) place(key string) int {
+	if r.options.parted {
+		return r.options.View.Shard(hash(key))
+	}
+	return Shard(key, len(r.shards))
+}
 
 // Submit starts an operation and returns at once. What it comes after (register.Operation.After) is at quorums before it has any
 // effect, and before it is answered. Done is called exactly once, from another goroutine, soon

@@ -77,14 +77,20 @@ func openDisk(path string, o *Options, f *failure, observe func(Commit)) (*disk,
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	d := &disk{db: db, options: o, failure: f, observe: observe, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	for i := range o.Identity.Shards {
-		d.readers = append(d.readers, &diskShard{
-			disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i)),
-			cache: newCache(cachedBytes / o.Identity.Shards),
-		})
-	}
+	d.grow(o.Identity.Shards)
 	go d.run()
 	return d, nil
+}
+
+func (d *disk) grow(shards int) {
+	d.mutex.Lock() // the committer may be at work for what is done with, such as an empty batch
+	defer d.mutex.Unlock()
+	for i := len(d.readers); i < shards; i++ {
+		d.readers = append(d.readers, &diskShard{
+			disk: d, prefix: binary.BigEndian.AppendUint16(nil, uint16(i)),
+			cache: newCache(cachedBytes / d.options.Identity.Shards),
+		})
+	}
 }
 
 func filters() (levels [7]pebble.LevelOptions) {

@@ -25,13 +25,17 @@ type stored struct{ value []byte }
 
 func newMemory(shards int) *memory {
 	m := &memory{}
-	for range shards {
+	m.grow(shards)
+	return m
+}
+
+func (m *memory) grow(shards int) {
+	for len(m.shards) < shards {
 		m.shards = append(m.shards, &memoryShard{
 			records: map[string]*stored{},
 			order:   btreemap.New[string, struct{}](32, cmp.Compare[string]),
 		})
 	}
-	return m
 }
 
 func (m *memory) shard(i int) protocol.Reader { return m.shards[i] }

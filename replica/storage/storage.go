@@ -93,6 +93,7 @@ type Commit struct {
 // engine is where records live: a database on disk, or memory.
 type engine interface {
 	shard(i int) protocol.Reader
+	grow(shards int)
 	// commit persists a batch of a shard, before it returns (then it is true), or later.
 	commit(shard int, batch protocol.Batch, done func(sequence uint64)) bool
 	bytes() uint64
@@ -236,6 +237,9 @@ func (s *Store) now() record {
 // Shard is the state of one shard. It is used by one goroutine at a time, the one that commits to the shard.
 // It panics if the disk can't be read; Err says why.
 func (s *Store) Shard(i int) protocol.Reader { return s.engine.shard(i) }
+
+// Grow has the store be of this many shards, if they are more. Nobody may use it meanwhile.
+func (s *Store) Grow(shards int) { s.engine.grow(shards) }
 
 // Commit persists a batch of a shard. It returns true if that is done already; else done is called with the
 // batch's sequence when it is, in the order of the shard's commits, from the committer's goroutine; it must

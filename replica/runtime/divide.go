@@ -1,0 +1,48 @@
+package runtime
+
+import (
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"go.uber.org/zap"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp"
+)
+
+// divide gives partitions that were split off what is theirs on this disk (curp.Divide). Nobody is served meanwhile.
+func (r *Replica) divide() error {
+	o := &r.options
+	if !o.parted || len(o.View.Divided()) == 0 {
+		return nil
+	}
+	r.store.Grow(o.shardCount())
+	given, err := curp.Divide(o.View, o.Self, curp.Disks{
+		Journal: func(partition int) *protocol.Journal { return protocol.NewJournal(r.store.Shard(partition)) },
+		Persist: r.persist,
+		Hash:    xxhash.Sum64,
+	}, curp.SplitMistakes{})
+	if given > 0 {
+		o.Logger.Info("Registers were given to a new partition", zap.Int("registers", given), zap.Int("partitions", o.shardCount()),
+			zap.Duration("took", time.Since(r.start)))
+	}
+	return err
+}
+
+// persist makes durable what was put into a shard's journal, before it returns.
+func (r *Replica) persist(shard int, j *protocol.Journal) error {
+	batch := j.Take()
+	if batch.Sequence == 0 {
+		return nil
+	}
+	arrived := make(chan struct{})
+	if !r.store.Commit(shard, batch, func(uint64) { close(arrived) }) {
+		select {
+		case <-arrived:
+		case <-r.store.Done():
+			return r.store.Err()
+		}
+	}
+	j.Persisted(batch.Sequence)
+	return nil
+}
