@@ -282,7 +282,7 @@ func (m *mover) tend() {
 		next.Learners = append(next.Learners, m.members(next, lacking-len(next.Learners))...)
 	}
 	// Else it hands over or is split next: what completes until then is to be held by all backups.
-	if !slices.Contains(next.Backups, target) && !m.splits(target) {
+	if !slices.Contains(next.Backups, target) && !m.splits(next, target) {
 		next.Witnesses = m.keepWitnesses(next, m.placement.witnesses(len(next.Backups)))
 	}
 	switch {
@@ -294,7 +294,7 @@ func (m *mover) tend() {
 		m.move(next, "its witnesses %v become %v", m.p.Witnesses, next.Witnesses)
 	case slices.Contains(m.p.Backups, target):
 		m.handOver(target)
-	case m.splits(target):
+	case m.splits(next, target):
 		m.split(next)
 	case len(m.p.Learners) > 0:
 		m.wait("members %v are fetching its state", m.p.Learners)

@@ -67,6 +67,9 @@ func (w *walk) step() {
 			}
 		}
 	}
+	if w.random.IntN(12) == 0 && w.p.Partitions < 8 {
+		w.p.Partitions++
+	}
 	s := w.draw()
 	if w.random.IntN(10) == 0 {
 		w.replaceWitness()
@@ -86,7 +89,30 @@ func (w *walk) step() {
 			w.t.Fatalf("seed %d: partition %d from %s to %s: %s", w.seed, i, text(w.v.Partitions[i]), text(d.Next.Partitions[i]), why)
 		}
 	}
+	if why := w.wrongSplit(d.Next); why != "" {
+		w.t.Fatalf("seed %d: partition %d: %s", w.seed, len(w.v.Partitions), why)
+	}
 	w.v = d.Next
+}
+
+// wrongSplit says what must not happen in a split.
+func (w *walk) wrongSplit(next view.View) string {
+	count := len(w.v.Partitions)
+	if len(next.Partitions) == count {
+		return ""
+	}
+	w.counts["split"]++
+	parent := view.Parent(w.v.FoundedPartitions(), count)
+	before, after, child := w.v.Partitions[parent], next.Partitions[parent], next.Partitions[count]
+	switch {
+	case len(next.Partitions) != count+1 || len(next.Partitions) > w.p.Partitions || next.FoundedPartitions() != w.v.FoundedPartitions():
+		return "there are too many"
+	case len(before.Formers) > 0 || len(before.Witnesses) > 0:
+		return "it is split off what witnesses may have more of: " + text(before)
+	case child.Split != next.Epoch || text(child) != text(after) || after.Master != before.Master || !slices.Equal(after.Backups, before.Backups):
+		return fmt.Sprintf("it is split off %s as %s, which goes on as %s", text(before), text(child), text(after))
+	}
+	return ""
 }
 
 // wrong says what must not happen to a partition.
@@ -115,8 +141,13 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 	if next.Master != p.Master {
 		w.counts["another master"]++
 		target := s.drained(p.Master) || w.v.Members[w.v.Index(next.Master)].Site == w.p.home(&w.v, i)
-		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target {
-			return "its master was neither lost nor to go"
+		linked := func(id view.MemberID) bool { // to a master that says so, or to one who does
+			there, told := s.hears(p.Master, id)
+			back, also := s.hears(id, p.Master)
+			return !s.Suspected(id) && !s.part(id, i).Lost && (there || back || !told || !also)
+		}
+		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target && slices.ContainsFunc(p.Backups, linked) {
+			return "its master was neither lost nor cut off nor to go"
 		}
 		if !s.Alive(next.Master) {
 			return "its master is not alive"
@@ -180,7 +211,7 @@ func TestPartitionsAreNeverSpoilt(t *testing.T) {
 			w.step()
 		}
 	}
-	for _, what := range []string{"nothing", "recovered", "another master", "again", "promoted", "ended", "witness"} {
+	for _, what := range []string{"nothing", "recovered", "another master", "again", "promoted", "ended", "witness", "split"} {
 		if counts[what] < 50 {
 			t.Errorf("%q came %d times only", what, counts[what])
 		}

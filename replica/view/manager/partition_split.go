@@ -7,11 +7,14 @@ import (
 )
 
 // splits reports whether a partition is to be split next: there are fewer than there should be, it is its turn (view.Parent), it has
-// its backups, and nothing else is to be done with it.
-func (m *mover) splits(target view.MemberID) bool {
+// its backups, and nothing else is to be done with it than what next says of its witnesses.
+func (m *mover) splits(next view.Partition, target view.MemberID) bool {
 	count := len(m.view.Partitions)
-	whole := len(m.p.Backups) >= m.placement.Faults && len(m.p.Learners) == 0 && !slices.ContainsFunc(m.p.Backups, m.s.drained)
-	return m.placement.Partitions > count && view.Parent(m.view.FoundedPartitions(), count) == m.i && target == 0 && whole && !m.view.Joint()
+	if m.placement.Partitions <= count || view.Parent(m.view.FoundedPartitions(), count) != m.i || m.view.Joint() {
+		return false
+	}
+	whole := len(next.Backups) >= m.placement.Faults && slices.Equal(next.Backups, m.p.Backups) && !slices.ContainsFunc(next.Backups, m.s.drained)
+	return whole && target == 0 && len(m.p.Learners)+len(next.Learners) == 0
 }
 
 // split divides a partition's keys between itself and a new one with the same master and backups (section 3.6). Both recover from the

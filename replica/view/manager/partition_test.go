@@ -305,6 +305,7 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, p := placed(t, c.n, c.faults, false)
+			p.Partitions = 1
 			p.Homes = slices.Repeat([]string{"b"}, c.n) // only those that need to move do
 			p.Homes[0] = "a"
 			for i, want := range c.steps {
