@@ -304,3 +304,57 @@ func TestViewsWithoutTheirPartitionsAreRefused(t *testing.T) {
 		t.Errorf("a protocol without masters: %v", err)
 	}
 }
+
+// Partitions are split under load, twice, one of them again; the disks have what is where it was.
+func TestPartitionsAreSplitUnderLoad(t *testing.T) {
+	p := newParted(t, 3)
+	keys := map[string]string{}
+	for i := range 90 {
+		key := fmt.Sprint("kept-", i)
+		keys[key] = "of " + key
+		p.write(1, key, keys[key])
+	}
+	l := newLoad(t, "CURP")
+	l.at(p.members[1], 1)
+	l.at(p.members[3], 2)
+	l.progress(200)
+	for _, partitions := range []int{4, 7} { // the last of these is split off partition 0 or 3 again
+		p.placement.Partitions = partitions
+		await(t, "the partitions are split", func() bool {
+			p.manage()
+			return len(p.view.Partitions) == partitions && p.served()
+		})
+		l.progress(200)
+	}
+	l.judge()
+	check := func() {
+		for key, want := range keys {
+			for _, id := range p.order {
+				p.expect(id, key, want)
+			}
+		}
+	}
+	check()
+	p.kill(p.view.Partitions[6].Master)
+	p.settle()
+	for key := range keys { // not p.order: one is away
+		p.expect(p.view.Partitions[0].Master, key, keys[key])
+	}
+	for _, id := range p.order {
+		if r := p.members[id]; r.up() {
+			r.stop()
+		}
+		<-p.members[id].ended
+		p.members[id] = run(t, p.members[id].config)
+	}
+	await(t, "all serve", func() bool {
+		p.manage()
+		return p.served()
+	})
+	check()
+	for _, id := range p.order {
+		if got := p.members[id].status(t); got.Shards != 7 || got.VotingShards != 7 || len(got.Partitions) != 7 || got.Partitions[6].Term < p.view.Partitions[6].Split {
+			t.Errorf("member %d: %v", id, got)
+		}
+	}
+}
