@@ -31,9 +31,10 @@ type Experiment struct {
 // CURP has an experiment be one of masters and witnesses.
 type CURP struct {
 	Options curp.Options
-	Backups int      // f: of a partition; the default is as many as a majority can lose
-	Homes   []string // sites of masters, by partition; by default they go round
-	Moves   []Moved  // of masters
+	Backups int             // f: of a partition; the default is as many as a majority can lose
+	Homes   []string        // sites of masters, by partition; by default they go round
+	Moves   []Moved         // of masters
+	Splits  []time.Duration // when there is to be one partition more
 }
 
 // Measured is what came of an experiment.
@@ -93,7 +94,7 @@ func Measure(x Experiment) (Measured, error) {
 		}
 	}
 	if x.CURP != nil {
-		faults = append(faults, x.CURP.moves(x.Network.Sites)...)
+		faults = append(append(faults, x.CURP.moves(x.Network.Sites)...), x.CURP.splits()...)
 	}
 	w.inject(faults)
 	class, reason := w.live(x.Duration)

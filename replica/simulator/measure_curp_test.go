@@ -91,12 +91,34 @@ func TestCURPReplaysWithFaults(t *testing.T) {
 // told, held and recovered, and for nothing else. Its state is fetched before, while clients work.
 func TestCURPMoveStopsBriefly(t *testing.T) {
 	t.Parallel()
-	x := curpExperiment(t, "1:9:0", "CA", "VA", "IR")
-	x.Clients, x.Workload.KeyCount = 4, 1000
 	const at = 10 * time.Second
+	x := curpExperiment(t, "1:9:0", "CA", "VA", "IR")
 	x.CURP.Moves = []Moved{{At: at, Partition: 0, To: "VA"}}
+	longest := measureFrom(t, x, at)
+	for i, site := range x.Network.Sites {
+		if longest[site] < x.Network.RTT[i][1] {
+			t.Errorf("at %s the longest update took %v", site, longest[site])
+		}
+	}
+}
+
+// The same while it is split, and the new partition moves to Virginia, its home: the views are three and three.
+func TestCURPSplitStopsBriefly(t *testing.T) {
+	t.Parallel()
+	const at = 10 * time.Second
+	x := curpExperiment(t, "1:9:0", "CA", "VA", "IR")
+	x.CURP.Homes, x.CURP.Splits = nil, []time.Duration{at}
+	measureFrom(t, x, at)
+}
+
+// measureFrom runs an experiment in which something happens to partitions at a time, and returns how long updates took at most from then
+// on, by site: a few of the longest round trips longer than before.
+func measureFrom(t *testing.T, x Experiment, at time.Duration) (longest map[string]time.Duration) {
+	t.Helper()
+	x.Clients, x.Workload.KeyCount = 4, 1000
 	m := measure(t, x)
-	longest, before := map[string]time.Duration{}, map[string]time.Duration{}
+	before := map[string]time.Duration{}
+	longest = map[string]time.Duration{}
 	for _, o := range m.History {
 		if o.Request.Kind != register.Write || o.Returned < 2*time.Second || o.Invoked > x.Duration {
 			continue
@@ -107,15 +129,16 @@ func TestCURPMoveStopsBriefly(t *testing.T) {
 			longest[o.Site] = max(longest[o.Site], took)
 		}
 	}
-	for i, site := range x.Network.Sites {
-		t.Logf("at %s: an update took %v at most before the move, and %v with it", site, before[site].Round(time.Millisecond), longest[site].Round(time.Millisecond))
-		if longest[site] > before[site]+8*x.Network.Largest() || longest[site] < x.Network.RTT[i][1] {
+	for _, site := range x.Network.Sites {
+		t.Logf("at %s: an update took %v at most before, and %v with it", site, before[site].Round(time.Millisecond), longest[site].Round(time.Millisecond))
+		if longest[site] > before[site]+8*x.Network.Largest() {
 			t.Errorf("at %s the longest update took %v", site, longest[site])
 		}
 	}
 	if last := m.History[len(m.History)-1]; m.Report.Verdict != history.Linearizable || last.Result.Status != register.OK {
 		t.Errorf("%s: %s; %+v", m.Report.Verdict, m.Reason, last)
 	}
+	return longest
 }
 
 // Of hot keys, reads that may be stale (appendix A.3) wait for no sync: at the sites of the master and of backups they take no

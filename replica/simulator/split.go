@@ -51,6 +51,14 @@ func (s *Schedule) addSplits(draw stream, n int, options Options) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
+// splits are those of an experiment, as faults.
+func (c *CURP) splits() (faults []Fault) {
+	for _, at := range c.Splits {
+		faults = append(faults, Fault{Kind: Split, Node: -1, At: at})
+	}
+	return faults
+}
+
 // split is the fault Split.
 func (m *manager) split(f *fault) {
 	f.hit = m.world.busy > 0
