@@ -102,6 +102,9 @@ func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 // Votes of one round were cast in one epoch, and count by the quorums of that one. Those before the present change count
 // by the members before it, also in the joint view: these are a part of each of its quorums. Those of members before an
 // earlier change don't count: that a majority of the members of today has it says nothing of those of then.
+//
+// That votes count by one side does not make that side a quorum: only if a quorum of the joint view has answered is nothing
+// later chosen by those who finished the change and have gone on without that side.
 func (p *Protocol) chosen(rs replies, voted round) bool {
 	since := max(p.config.View.Since, 1)
 	if p.mistakes.CountOldVotes {
@@ -111,7 +114,7 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 	if p.quorum(rs, counts) {
 		return true
 	}
-	if !p.config.View.Joint() {
+	if !p.config.View.Joint() || !p.answeredBy(rs) && !p.mistakes.AnsweredByOneSide {
 		return false
 	}
 	old, n := false, 0
