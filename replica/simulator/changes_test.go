@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -169,4 +172,44 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 			})
 		}
 	}
+}
+
+// drawLeftBehind makes a schedule in which two of three members leave, near each other and far from the one that stays, and the
+// manager is slow to tell them that the change is finished. Key after key, which nobody has touched since before the change, the one that
+// stays writes, and right after that one of those that leave reads. If the change was finished meanwhile, they agree on what
+// they hold, as a majority before the change; and they hear from the one that stays, which would tell them of the view, too late.
+func drawLeftBehind(seed uint64) Schedule {
+	const ms = time.Millisecond
+	const near, far = 10 * ms, 60 * ms
+	s, draw := triangle(seed)
+	s.env.network.RTT = [][]time.Duration{{profile.Local, far, far}, {far, profile.Local, near}, {far, near, profile.Local}}
+	s.env.retry, s.env.suspect = 90*ms, 270*ms
+	s.Faults = []Fault{{Kind: Change, Node: 1, At: 100 * ms, For: 100 * ms, Rate: 500, Size: 50 * ms, Leave: 2, Alive: true}}
+	for i := range 12 {
+		at := 400*ms + time.Duration(i)*80*ms + draw.between(0, 20*ms)
+		key := mixedPrefix + strconv.Itoa(i)
+		s.Clients = append(s.Clients,
+			Plan{Home: 0, Operations: []Planned{
+				{10 * ms, register.Operation{Kind: register.Write, Key: key, Value: register.Value("old")}},
+				{at, register.Operation{Kind: register.Write, Key: key, Value: register.Value("new")}},
+			}},
+			Plan{Home: 1, Operations: []Planned{{at + 20*ms, register.Operation{Kind: register.Read, Key: key}}}})
+	}
+	s.Settle = 1500 * ms
+	return s
+}
+
+// Who is left behind in a joint view is told nothing by half of it. Any protocol with quorums has to see to that.
+func TestWhoIsLeftBehindReadsNothingOld(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]Start{
+		"ABD": Member(abd.Factory), "EPaxos": Member(epaxos.Factory), "Gryff": Member(gryff.Factory), "Gus": Member(gus.Factory),
+		"RMWPaxos": Member(rmwpaxos.Factory),
+	} { // order is irrelevant: each is a test
+		t.Run(name, func(t *testing.T) { mustNotFind(t, drawLeftBehind, start, 200) })
+	}
+	t.Run("AnsweredByOneSide", func(t *testing.T) {
+		wrong := rmwpaxos.FactoryWith(rmwpaxos.Options{}, rmwpaxos.Mistakes{AnsweredByOneSide: true})
+		mustFind(t, drawLeftBehind, Member(wrong), 0, 200, found(Violation))
+	})
 }

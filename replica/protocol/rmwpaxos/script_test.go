@@ -22,7 +22,6 @@ func TestRareMistakes(t *testing.T) {
 		"CompleteBeforePersist": {CompleteBeforePersist: true},
 		"CopyVotes":             {CopyVotes: true},
 		"CountOldVotes":         {CountOldVotes: true},
-		"AnsweredByOneSide":     {AnsweredByOneSide: true},
 		"RoundWithoutBoot":      {RoundWithoutBoot: true},
 		"EqualNumbers":          {EqualNumbers: true},
 	} {
