@@ -56,6 +56,14 @@ func TestMasters(t *testing.T) {
 
 	must(t, "patch", "grc", s.name, "--type", "merge", "-p", `{"spec": {"podTemplate": {"annotations": {"masters": "updated"}}}}`)
 	s.settled("a rolling update")
+
+	must(t, "patch", "grc", s.name, "--type", "merge", "-p", `{"spec": {"shards": 4, "homes": ["", "", "", "z2"]}}`)
+	await(t, "half of shard 0 is shard 3, at its home", func() (string, bool) {
+		said := s.get(`{.status.partitions[*].number} {.status.partitions[?(@.number==3)].master} {.status.members[?(@.site=="z2")].id}`)
+		words := strings.Fields(said)
+		return said, len(words) == 6 && words[4] == words[5]
+	})
+	s.settled("a split")
 	for site, length := range running.verdict() {
 		t.Logf("longest time without a success at site %s: %s", site, length)
 	}
