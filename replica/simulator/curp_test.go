@@ -82,6 +82,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"IgnoreLeases", mistakes{IgnoreLeases: true}, true, 40, 1000, ""},
 		{"ReadWithoutLease", mistakes{ReadWithoutLease: true}, true, 0, 200, ""},
 		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, true, 610, 1000, ""},
+		{"AnyProcess", mistakes{AnyProcess: true}, true, 2360, 100, Stale},
 		{"DropByHash", mistakes{DropByHash: true}, true, 530, 500, ""},
 		{"NewID", mistakes{NewID: true}, false, 0, 100, ""},
 		{"AnswerBeforePersist", mistakes{AnswerBeforePersist: true}, false, 90, 500, ""},

@@ -1958,7 +1958,7 @@ type Curp struct {
 	Records   []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
 	Done      bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
 	Start     uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE, and COPY from the second page on: the entries behind this one follow by SYNC. SYNC: those up to this one are not kept
-	Nonce     uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY: of the sender's process
+	Nonce     uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY, MASTER_READ: of the sender's process; SYNC: of the process whose wanted this is
 	// The digest of the sender's view, the first 8 bytes of a SHA-256: a record of views that was lost and made again can give an
 	// epoch a second view, and what is said in one counts for nothing in the other.
 	View   uint64 `protobuf:"fixed64,22,opt,name=view,proto3" json:"view,omitempty"`

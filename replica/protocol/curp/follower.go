@@ -88,7 +88,7 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		}
 	}
 	p.learnCommit(c.Commit)
-	if c.Delegated > 0 {
+	if c.Delegated > 0 && (c.Nonce == p.config.Nonce || p.options.Mistakes.AnyProcess) { // an earlier process asked by another clock
 		f.lease = max(f.lease, protocol.Instant(c.Wanted).Add(shorter(time.Duration(c.Delegated))))
 		f.fresh = max(f.fresh, protocol.Instant(c.Wanted).Add(shorter(p.options.Lease)-time.Duration(c.Behind)))
 	}

@@ -24,6 +24,7 @@ type Mistakes struct {
 	BackupFirst           bool // a local read asks the witness after it has read the backup (A.1)
 	NoGuard               bool // a local read takes entries that are not known to be synced
 	LocalWithoutLease     bool // a local read needs no lease
+	AnyProcess            bool // a backup takes a lease that an earlier process of it asked for, by another clock
 	DropByHash            bool // records are dropped whatever request they are of
 	NewID                 bool // a client tries again under a new id
 	AnswerBeforePersist   bool // a master answers before its own disk has the operation

@@ -93,7 +93,7 @@ func (p *Protocol) readAtMaster(o *operation) {
 	if p.partition.Master != p.config.Self && o.trips == 0 {
 		o.trips = 1
 	}
-	c := &peerv1.Curp{Stale: o.request.Operation.Stale}
+	c := &peerv1.Curp{Stale: o.request.Operation.Stale, Nonce: p.config.Nonce}
 	if p.wantsLease() {
 		c.Wanted = int64(p.now)
 	}
@@ -138,7 +138,7 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	if m.Curp.Stale {
 		p.noting = p.now.Add(keptFor)
 	}
-	p.wants(from, m.Curp.Wanted)
+	p.wants(from, m.Curp)
 	if p.now < p.leased() || p.options.Mistakes.ReadWithoutLease || m.Curp.Stale && p.options.Mistakes.StaleWithoutLease {
 		p.answerRead(from, m)
 		return

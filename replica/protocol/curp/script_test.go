@@ -32,7 +32,8 @@ import (
 //	drop [from=a] [to=b] [kind=UPDATE] [count=1]
 //	tick 1s [a]                      time passes, for all members; or only one hears of it
 //	persist a                        a's disk has what it was told, if it is a manual one
-//	crash a, restart a, wipe a       wipe: it starts on an empty disk
+//	crash a, restart a [anew], wipe a
+//	                                 anew: its clock begins again; wipe: it starts on an empty disk
 //	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep] [again]
 //	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
 //	                                 done: the present one, and its recovery has ended, if its master says so; same: the present one
@@ -212,6 +213,9 @@ func (s *steps) command(d *datadriven.TestData) {
 		case "crash":
 			n.crash()
 		case "restart":
+			if d.HasArg("anew") {
+				n.shown = time.Second - s.now
+			}
 			n.start(false)
 		case "wipe":
 			n.crash()

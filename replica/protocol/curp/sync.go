@@ -35,7 +35,8 @@ type follower struct {
 	telling      uint64           // and the one that it was sent
 	lease        protocol.Instant // until then it serves as no later master
 	asked        protocol.Instant
-	wanted       int64 // its clock when it asked for a lease to answer reads
+	wanted       int64  // its clock when it asked for a lease to answer reads
+	wantedBy     uint64 // the process that asked
 	wantedAt     protocol.Instant
 	delegated    protocol.Instant // until then it may answer reads
 }
@@ -96,7 +97,7 @@ func (p *Protocol) sendSync(f *follower) {
 	c.WholeTerm, c.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
 	f.tellingWhole = c.WholeTerm >= p.partition.Term
 	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
-		c.Wanted, c.Delegated, c.Behind = f.wanted, int64(p.leased().Sub(p.now)), int64(p.behind())
+		c.Wanted, c.Nonce, c.Delegated, c.Behind = f.wanted, f.wantedBy, int64(p.leased().Sub(p.now)), int64(p.behind())
 		f.wanted, f.delegated = 0, p.leased()
 	}
 	m := p.message(peerv1.Kind_SYNC, p.op(), c)
@@ -132,7 +133,7 @@ func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 		f.held = max(f.held, c.Last)
 	}
 	f.lease = max(f.lease, protocol.Instant(c.Asked).Add(shorter(time.Duration(c.Granted))))
-	p.wants(from, c.Wanted)
+	p.wants(from, c)
 	f.told = max(f.told, c.Commit)
 	if m.Op >= f.batch || news {
 		f.flying, f.next = false, f.held
@@ -161,13 +162,13 @@ func (p *Protocol) leased() protocol.Instant {
 	return until
 }
 
-// wants notes that a backup asks for a lease to answer reads.
-func (p *Protocol) wants(from view.MemberID, clock int64) {
+// wants notes that a backup asks for a lease to answer reads, by the clock of the process that asks.
+func (p *Protocol) wants(from view.MemberID, c *peerv1.Curp) {
 	f := p.followerOf(from)
-	if f == nil || !f.backup || clock <= f.wanted {
+	if f == nil || !f.backup || c.Wanted == 0 || c.Wanted <= f.wanted && c.Nonce == f.wantedBy {
 		return
 	}
-	f.wanted, f.wantedAt = clock, p.now
+	f.wanted, f.wantedBy, f.wantedAt = c.Wanted, c.Nonce, p.now
 	if p.serving && p.now >= f.delegated && p.now < p.leased() && !f.flying {
 		p.sendSync(f)
 	}
