@@ -119,6 +119,9 @@ func (c *Cluster) start() error {
 		c.progress = newProgress(func(line string) { c.say("%s", line) })
 		c.progress.line("going on with the change: %s", r.Change.describe(r))
 	}
+	if count := len(r.View.Partitions); r.partitioned() && count > 0 && count < r.wanted() {
+		c.say("%d partitions become %d, one split after the other", count, r.wanted())
+	}
 	for _, w := range r.Witnesses {
 		if err := c.openWitness(w); err != nil {
 			return err
@@ -177,7 +180,7 @@ func (c *Cluster) config(m *member) node.Config {
 	spec := c.options.Manifest.Spec
 	limits, rate := spec.Limits.Register(), node.Bytes(spec.Storage.TransferBytes())
 	config := node.Config{
-		Cluster: c.directory.record.Cluster, Protocol: spec.Protocol, Shards: spec.ShardCount(),
+		Cluster: c.directory.record.Cluster, Protocol: spec.Protocol, Shards: c.directory.record.Shards,
 		Self: m.record.ID, Site: m.record.Site,
 		Directory: c.directory.disk(m.record), Durability: durability(spec.Storage.DurabilityOrDefault()),
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,

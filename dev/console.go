@@ -31,7 +31,7 @@ type action struct {
 	most      int
 	help      string
 	run       func(c *Console, ctx context.Context, args []string) (string, error)
-	follow    bool // it begins a change of members, or a move, which can be followed
+	follow    bool // it begins a change of members, a move or a split, which can be followed
 }
 
 // Action describes a command, for help texts.
@@ -105,6 +105,9 @@ func actions() []action {
 		}, true},
 		{"move", "SHARD SITE", 2, 2, "have the master of a CURP shard be at a site, or `default`: where it is without this",
 			func(c *Console, _ context.Context, a []string) (string, error) { return c.cluster.Move(a[0], a[1]) }, true},
+		{"split", "", 0, 0, "have the next CURP shard in turn give half of its keys to a new one", func(c *Console, _ context.Context, _ []string) (string, error) {
+			return c.cluster.Split()
+		}, true},
 		{"recover", "MEMBER", 1, 2, "go on with one member after the others are lost for good (CURP: all [SHARD,...], and what may be empty)",
 			(*Console).recover, false},
 		{"status", "", 0, 0, "show the sites, their ports and how they are doing", (*Console).status, false},
@@ -149,12 +152,15 @@ func (c *Console) Execute(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown command %q; `help` lists the commands", words[0])
 }
 
-// Follow writes how the change, or the move, that a line began is going, until it is over or the context ends. Of another
+// Follow writes how the change, the move or the split that a line began is going, until it is over or the context ends. Of another
 // line there is nothing to follow.
 func (c *Console) Follow(ctx context.Context, line string, write func(string)) error {
 	name, arguments, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if name == "move" {
+	switch name {
+	case "move":
 		return c.cluster.FollowMove(ctx, strings.Fields(arguments)[0], write)
+	case "split":
+		return c.cluster.FollowSplit(ctx, write)
 	}
 	if !slices.ContainsFunc(actions(), func(a action) bool { return a.name == name && a.follow }) {
 		return nil
@@ -194,8 +200,10 @@ func (c *Console) table(ctx context.Context, partitions int) []string {
 	if waiting != "" {
 		lines = append(lines, "waiting: "+waiting)
 	}
-	if going := c.cluster.changing(); going != "" {
-		lines = append(lines, going)
+	for _, going := range []string{c.cluster.changing(), c.cluster.dividing(observations)} {
+		if going != "" {
+			lines = append(lines, going)
+		}
 	}
 	return lines
 }

@@ -20,7 +20,10 @@ import (
 type record struct {
 	Cluster  string `json:"cluster"` // the cluster's identity
 	Protocol string `json:"protocol"`
-	Shards   int    `json:"shards"`
+	Shards   int    `json:"shards"` // that the cluster was founded with
+	// Wanted is how many shards there are to be, where they are partitions, which are split until there are as many; no more than
+	// Shards: they are all.
+	Wanted int `json:"wanted,omitempty"`
 	// Faults is how many losses a partition survives, where shards are partitions with masters; 0: they are not.
 	Faults int `json:"faults,omitempty"`
 	// Homes are the sites of the masters, in turn, as far as they have members; those that came later follow.
@@ -99,6 +102,7 @@ func openDirectory(path string, manifest *v1alpha1.GeoRegisterCluster) (*directo
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}
 	d.record.Faults, d.record.Given = fresh.Faults, fresh.Given // the partitions follow
+	d.record.grow(fresh.Shards)
 	if d.record.View.Epoch > 0 && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
 		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran here; "+
 			"remove the directory or use another --data", path)
@@ -146,6 +150,12 @@ func (r *record) complete() {
 // fits reports what of a topology that can't change differs. The sites are those that the directory was made with,
 // whatever changed since.
 func (r record) fits(want record) error {
+	if r.Protocol == want.Protocol && r.partitioned() {
+		if err := r.fewer(want.Shards); err != nil {
+			return err
+		}
+		want.Shards = r.Shards
+	}
 	for _, f := range []struct {
 		field     string
 		got, want any

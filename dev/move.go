@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -61,9 +60,9 @@ func (r *record) movable(number string) (int, error) {
 	if !r.partitioned() {
 		return 0, fmt.Errorf("protocol %s has no masters that could move", r.Protocol)
 	}
-	partition, err := strconv.Atoi(number)
-	if err != nil || partition < 0 || partition >= r.Shards {
-		return 0, fmt.Errorf("no partition %q; they are numbered from 0 to %d", number, r.Shards-1)
+	partition, err := r.number(number)
+	if err != nil {
+		return 0, err
 	}
 	if r.View.Epoch == 0 {
 		return 0, errors.New("the cluster is being founded; wait until all members serve")
@@ -73,9 +72,14 @@ func (r *record) movable(number string) (int, error) {
 
 // FollowMove writes how the move of a partition is going, until its home serves it or the context ends.
 func (c *Cluster) FollowMove(ctx context.Context, number string, write func(string)) error {
+	return follow(ctx, write, func() (string, bool, error) { return c.moving(ctx, number) })
+}
+
+// follow writes how something is going, whenever that is news, until it is done or the context ends.
+func follow(ctx context.Context, write func(string), look func() (text string, done bool, err error)) error {
 	said := ""
 	for {
-		text, done, err := c.moving(ctx, number)
+		text, done, err := look()
 		if err != nil {
 			return err
 		}
@@ -104,9 +108,7 @@ func (c *Cluster) moving(ctx context.Context, number string) (text string, done 
 	if err != nil {
 		return "", false, err
 	}
-	p := r.View.Partitions[i]
-	at := slices.IndexFunc(observations, func(o Observation) bool { return o.ID == p.Master })
-	text, done = r.moving(i, at >= 0 && serves(p, i, observations[at].Status.GetPartitions()))
+	text, done = r.moving(i, r.served(i, observations))
 	return text, done, nil
 }
 

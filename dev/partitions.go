@@ -37,6 +37,9 @@ func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {
 // enough. A site keeps its place in the order of homes when its member is replaced.
 func (r *record) placement(v view.View) manager.Placement {
 	p := manager.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2), Dedicated: r.Dedicated}
+	if len(v.Partitions) > 0 { // else it is to be founded
+		p.Partitions = r.wanted()
+	}
 	there := r.sitesOf(v)
 	for i := range p.Partitions {
 		p.Homes = append(p.Homes, r.home(i, there))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/georegister/georegister/replica/view"
@@ -126,9 +125,9 @@ func (r *record) rescue(reports map[view.MemberID]report, empty []int) (rescue, 
 // numbers reads the numbers of partitions.
 func (r *record) numbers(list string) (all []int, err error) {
 	for _, word := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' }) {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 0 || n >= r.Shards {
-			return nil, fmt.Errorf("no partition %q; they are numbered from 0 to %d", word, r.Shards-1)
+		n, err := r.number(word)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, n)
 	}
