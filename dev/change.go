@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -41,7 +42,7 @@ func (c *Cluster) Replace(ctx context.Context, name, with string) (string, error
 }
 
 func (c *Cluster) begin(ctx context.Context, join, leave []string) (string, error) {
-	observations := c.Observe(ctx)
+	observations := c.gather(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.directory.record
@@ -74,6 +75,29 @@ func (c *Cluster) begin(ctx context.Context, join, leave []string) (string, erro
 	c.progress = newProgress(func(line string) { c.say("%s", line) })
 	c.wake()
 	return begun + "; `abandon` gives that up", nil
+}
+
+// gather observes the members, and waits for a while until a quorum is in reach: after a start, a recovery or a new view they connect
+// anew. Where too few run that could vote, it does not wait.
+func (c *Cluster) gather(ctx context.Context) []Observation {
+	said := false
+	for deadline := time.Now().Add(c.settle + silentAfter); ; {
+		observations := c.Observe(ctx)
+		v := c.view()
+		connecting := holds(v, observations, Serving, NoQuorum, Starting)
+		if reachesQuorum(v, observations) || !connecting || time.Now().After(deadline) {
+			return observations
+		}
+		if !said {
+			said = true
+			c.say("before members change: waiting for a quorum to connect")
+		}
+		select {
+		case <-ctx.Done():
+			return observations
+		case <-time.After(pollEvery):
+		}
+	}
 }
 
 // admit starts the newcomers of the record, on empty disks, once they are recorded.
@@ -149,9 +173,14 @@ func (c *Cluster) knows(site string) error {
 
 // reachesQuorum is whether a quorum of the view votes and says that it reaches one.
 func reachesQuorum(v view.View, observations []Observation) bool {
+	return holds(v, observations, Serving)
+}
+
+// holds reports whether a quorum of the view is in one of some states.
+func holds(v view.View, observations []Observation, states ...State) bool {
 	return v.Quorum(func(id view.MemberID) bool {
 		i := slices.IndexFunc(observations, func(o Observation) bool { return o.ID == id })
-		return i >= 0 && observations[i].State == Serving
+		return i >= 0 && slices.Contains(states, observations[i].State)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +104,41 @@ func TestWhatIsAllowed(t *testing.T) {
 		c.directory.record.Change = &change{Join: []view.MemberID{4}}
 		if err := c.allowed(whole, test.join, test.leave); err == nil || !strings.Contains(err.Error(), "a change is going on already") {
 			t.Errorf("%s, during a change: %v", name, err)
+		}
+	}
+}
+
+// connects is a member that reaches a quorum once it was asked so often.
+type connects struct {
+	adminv1.AdminClient
+	asked *int
+	after int
+}
+
+func (c connects) Status(context.Context, *adminv1.StatusRequest, ...grpc.CallOption) (*adminv1.StatusResponse, error) {
+	*c.asked++
+	return &adminv1.StatusResponse{Role: adminv1.Role_VOTER, Quorum: *c.asked >= c.after}, nil
+}
+
+// A change waits until members have connected, and says so once; but not for those that don't run.
+func TestAChangeWaitsForAQuorumToConnect(t *testing.T) {
+	for _, tt := range []struct {
+		alive, asks int
+		said        string
+	}{{3, 4, "[before members change: waiting for a quorum to connect]"}, {2, 4, "[before members change: waiting for a quorum to connect]"}, {1, 1, "[]"}} {
+		c := founded(t, threeSites)
+		var said []string
+		c.options.Report = func(line string) { said = append(said, line) }
+		asked := make([]int, len(c.members))
+		for i, m := range c.members {
+			m.admin = connects{asked: &asked[i], after: 4}
+			m.process = &process{command: &exec.Cmd{Process: &os.Process{}}, ended: make(chan struct{}), wanted: true}
+			if i >= tt.alive {
+				close(m.process.ended)
+			}
+		}
+		if reaches := reachesQuorum(c.view(), c.gather(t.Context())); reaches != (tt.alive > 1) || asked[0] != tt.asks || fmt.Sprint(said) != tt.said {
+			t.Errorf("%d alive: quorum %t after %d looks, and %q", tt.alive, reaches, asked[0], said)
 		}
 	}
 }
