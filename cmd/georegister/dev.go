@@ -28,7 +28,8 @@ port and a gRPC port. Sites can be killed, restarted, wiped and partitioned, and
 and replaced, from the prompt or by the subcommands in another shell. Ctrl-C stops all members in
 order. Only traffic between members is delayed: a client is as near to every site as its own loopback
 interface. With protocol CURP each member has a witness beside it, as a process of its own, and the
-masters of those that the others miss are replaced.
+masters of those that the others miss are replaced. Masters move, and shards are split, on command; a
+manifest may ask for more shards than it did when its data directory was made.
 
 With --check, clients at every site run a bounded workload while members are killed, wiped, restarted
 and replaced; then the recorded history is checked, and the exit status is 0 only if it is
