@@ -48,11 +48,19 @@ func (c *cluster) parts() (table string, states map[string]string, processes map
 		fields := strings.Fields(line)
 		if len(fields) == 8 && fields[0] == fmt.Sprint(len(parts)) {
 			parts = append(parts, part{
-				state: fields[1], master: fields[2], backups: strings.Split(fields[3], ","), witnesses: strings.Split(fields[4], ","), term: fields[5],
+				state: fields[1], master: fields[2], backups: listed(fields[3]), witnesses: listed(fields[4]), term: fields[5],
 			})
 		}
 	}
 	return table, states, processes, parts
+}
+
+// listed reads a list of the table.
+func listed(field string) []string {
+	if field == "-" {
+		return nil
+	}
+	return strings.Split(field, ",")
 }
 
 // served reports whether every partition but those of some sites is served, and not by these.
@@ -73,8 +81,11 @@ func (c *cluster) all() (string, bool) {
 	return table, ok && !slices.ContainsFunc(parts, func(p part) bool { return p.state != "serving" })
 }
 
-// whole reports whether all members serve and all partitions are kept by as many as they should be.
-func (c *cluster) whole() (string, bool) {
+// whole reports whether all five members serve and all partitions are kept by as many as they should be.
+func (c *cluster) whole() (string, bool) { return c.kept(2) }
+
+// kept is whole where partitions survive so many faults.
+func (c *cluster) kept(faults int) (string, bool) {
 	table, states, processes, parts := c.parts()
 	ok := len(parts) > 0
 	for site, state := range states { // order is irrelevant: all have to
@@ -82,7 +93,7 @@ func (c *cluster) whole() (string, bool) {
 	}
 	for _, p := range parts {
 		learner := slices.ContainsFunc(p.backups, func(b string) bool { return strings.HasPrefix(b, "+") })
-		ok = ok && p.state == "serving" && len(p.backups) == 2 && len(p.witnesses) == 2 && !learner
+		ok = ok && p.state == "serving" && len(p.backups) == faults && len(p.witnesses) == faults && !learner
 	}
 	return table, ok
 }
