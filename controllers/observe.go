@@ -47,8 +47,13 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 		return s, err
 	}
 	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
-	if s.ClusterID, err = r.clusterID(ctx, cluster, record, s.Members); err != nil {
+	boot, err := r.boot(ctx, cluster)
+	if err != nil {
 		return s, err
+	}
+	s.ClusterID = clusterID(cluster, record, s.Members, boot)
+	if boot != nil && metav1.IsControlledBy(boot, cluster) { // a former resource's says nothing of disks that come now
+		s.Shards = build.BootShards(boot)
 	}
 	if err := r.place(ctx, &s); err != nil {
 		return s, err
@@ -113,29 +118,37 @@ func astray(record, want *corev1.ConfigMap) bool {
 // clusterID is the identity of the stored data: what the record says, else retained volumes, else what members
 // were started with. A cluster without any of them is new, and named after its resource's UID, which is random
 // and the same for every operator that looks.
-func (r *Reconciler) clusterID(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap, seen []world.Member) (string, error) {
+func clusterID(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap, seen []world.Member, boot *corev1.ConfigMap) string {
 	if record != nil {
 		if v, err := build.ParseRecord(record); err == nil {
-			return v.Cluster, nil
+			return v.Cluster
 		}
 		if id := record.Annotations[build.ClusterIDAnnotation]; id != "" {
-			return id, nil
+			return id
 		}
 	}
 	for _, m := range seen {
 		if m.Volume != nil && m.Volume.Annotations[build.ClusterIDAnnotation] != "" {
-			return m.Volume.Annotations[build.ClusterIDAnnotation], nil
+			return m.Volume.Annotations[build.ClusterIDAnnotation]
 		}
 	}
+	if boot != nil && boot.Annotations[build.ClusterIDAnnotation] != "" {
+		return boot.Annotations[build.ClusterIDAnnotation]
+	}
+	return newClusterID(cluster)
+}
+
+// boot is what members are started with, or nil.
+func (r *Reconciler) boot(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (*corev1.ConfigMap, error) {
 	boot := &corev1.ConfigMap{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: build.BootName(cluster.Name)}, boot)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("read boot configuration: %w", err)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read boot configuration: %w", err)
 	}
-	if id := boot.Annotations[build.ClusterIDAnnotation]; id != "" {
-		return id, nil
-	}
-	return newClusterID(cluster), nil
+	return boot, nil
 }
 
 func newClusterID(cluster *v1alpha1.GeoRegisterCluster) string {

@@ -113,13 +113,12 @@ func TestClusterIDPrecedence(t *testing.T) {
 		{"what members were started with", nil, seen(nameless), true, "first.boot"},
 		{"nothing", nil, nil, false, "first.0123456789ab"},
 	} {
-		var objects []client.Object
-		if tt.boot {
-			objects = append(objects, boot.DeepCopy())
+		there := boot
+		if !tt.boot {
+			there = nil
 		}
-		got, err := operator(t, &diary{}, objects...).clusterID(t.Context(), shop(), tt.record, tt.seen)
-		if err != nil || got != tt.want {
-			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
+		if got := clusterID(shop(), tt.record, tt.seen, there); got != tt.want {
+			t.Errorf("%s: got %q; want %q", tt.name, got, tt.want)
 		}
 	}
 }
@@ -268,5 +267,27 @@ func TestSitesThatHaveAService(t *testing.T) {
 	}
 	if got := fmt.Sprint(s.Sites); got != "[a gone]" {
 		t.Errorf("sites %s", got)
+	}
+}
+
+// What members were started with is known before there is a view; what a former resource of the name left says nothing.
+func TestShardsOfTheBootConfigurationAreSeen(t *testing.T) {
+	in := input()
+	in.Cluster.Spec.Protocol, in.View, in.Shards = "CURP", view.View{}, 2
+	ours := build.Objects(in)[1]
+	in.Cluster.UID = "former"
+	theirs := build.Objects(in)[1]
+	for _, tt := range []struct {
+		boot client.Object
+		want int
+	}{{ours, 2}, {theirs, 0}, {nil, 0}} {
+		objects := []client.Object{}
+		if tt.boot != nil {
+			objects = append(objects, tt.boot)
+		}
+		s, err := operator(t, &diary{}, objects...).observe(t.Context(), shop())
+		if err != nil || s.Shards != tt.want {
+			t.Errorf("saw %d shards, %v; want %d", s.Shards, err, tt.want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -73,7 +74,7 @@ func movable(c *v1alpha1.GeoRegisterCluster, shard int, site string) error {
 	case !c.Spec.Partitioned():
 		return fmt.Errorf("cluster %s has protocol %s, which has no masters that could move", c.Name, c.Spec.Protocol)
 	case shard < 0 || shard >= c.Spec.ShardCount():
-		return fmt.Errorf("cluster %s has no shard %d; they are numbered from 0 to %d", c.Name, shard, c.Spec.ShardCount()-1)
+		return fmt.Errorf("cluster %s has no shard %d; they are numbered from 0 to %d, and raising spec.shards splits off more", c.Name, shard, c.Spec.ShardCount()-1)
 	case site != "" && !slices.Contains(sites, site):
 		return fmt.Errorf("cluster %s has no site %q in spec.sites; there are %s", c.Name, site, strings.Join(sites, ", "))
 	case c.Spec.Paused:
@@ -88,6 +89,13 @@ func moving(c *v1alpha1.GeoRegisterCluster, shard int, home string) (text string
 		return slices.ContainsFunc(c.Status.Members, func(m v1alpha1.MemberStatus) bool { return m.ID == int64(id) && m.Site == home })
 	}
 	i := slices.IndexFunc(c.Status.Partitions, func(p v1alpha1.PartitionStatus) bool { return p.Number == int32(shard) })
+	if i < 0 && len(c.Status.Partitions) > 0 && c.Status.ObservedGeneration == c.Generation {
+		text := fmt.Sprintf("shard %d is not split off yet", shard)
+		if is := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing); is != nil {
+			text += ": " + is.Message
+		}
+		return text, false
+	}
 	if i < 0 || c.Status.ObservedGeneration < c.Generation {
 		return "waiting for the operator", false
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -77,6 +79,41 @@ member 2 at b is the master of shard 3, and serves
 	}
 }
 
+// A shard that is about to be split off gets its home beforehand.
+func TestMoveAwaitsASplit(t *testing.T) {
+	c := masters()
+	last := c.Status.Partitions[5]
+	c.Status.Partitions = c.Status.Partitions[:5]
+	meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue,
+		Reason: "SplittingShards", Message: "There are 5 of 6 shards"})
+	k := connect(t, nil, c)
+	looks := 0
+	k.Client = interceptor.NewClient(k.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if err := inner.Get(ctx, key, o, options...); err != nil {
+				return err
+			}
+			if looks++; looks > 2 {
+				seen := o.(*v1alpha1.GeoRegisterCluster)
+				seen.Status.Partitions = append(seen.Status.Partitions, last)
+				seen.Status.Partitions[5].Master = 2
+			}
+			return nil
+		},
+	})
+	var out bytes.Buffer
+	if err := k.Move(t.Context(), &out, "first", 5, "b"); err != nil {
+		t.Fatal(err)
+	}
+	want := `the home of shard 5 is b; spec.homes is 5: b
+shard 5 is not split off yet: There are 5 of 6 shards
+member 2 at b is the master of shard 5, and serves
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
 func TestMoveRefuses(t *testing.T) {
 	paused := masters()
 	paused.Spec.Paused = true
@@ -87,7 +124,7 @@ func TestMoveRefuses(t *testing.T) {
 		want    string
 	}{
 		{healthy(), 0, "b", "cluster first has protocol Gryff, which has no masters that could move"},
-		{masters(), 6, "b", "cluster first has no shard 6; they are numbered from 0 to 5"},
+		{masters(), 6, "b", "cluster first has no shard 6; they are numbered from 0 to 5, and raising spec.shards splits off more"},
 		{masters(), 0, "d", `cluster first has no site "d" in spec.sites; there are a, b, c`},
 		{paused, 0, "b", "cluster first is paused"},
 	} {

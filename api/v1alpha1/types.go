@@ -52,7 +52,7 @@ type GeoRegisterClusterList struct {
 // GeoRegisterClusterSpec is what the user asks for.
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in [3, 5, 7]",message="all sites together must have 3, 5 or 7 members: add or remove sites or members",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) == oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't be changed, and absent it is with protocol CURP the number of sites: give the number that there was, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) >= oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't shrink, since shards are split and never merged, and absent it is the number of sites: give at least the number that there was"
 // +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP and Gus alone, the others survive the loss of any minority: remove it, or use protocol CURP or Gus",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() != 7 || self.faultTolerance != 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper): lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can't be changed with protocol Gus, whose members count quorums by it: restore it, or create a new cluster"
@@ -90,9 +90,10 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=7
 	Sites []Site `json:"sites"`
 
-	// Shards is the number of hash ranges of keys, each with its own instance of the protocol. It must be
-	// the same everywhere and for ever, so it can't be changed later. Default: 4; with protocol CURP, which has a master
-	// for each of them, as many as there are sites, and then sites can only be added with shards given.
+	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It can't be changed
+	// later, but with protocol CURP, which has a master for each of them, it may grow: shards are split while the cluster serves, one
+	// after the other, and each new one takes half of the keys of one. It can't shrink. Default: 4; with protocol CURP as many as there
+	// are sites, so that a site that is added adds a shard, and a site can be removed only with shards given.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256

@@ -13,11 +13,13 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
+// MaxShards is how many shards a cluster can have.
+const MaxShards = 256
+
 const (
 	maxNameLength     = 20 // names of StatefulSets and of chaos objects are made from it
 	maxSiteNameLength = 15
 	peersSite         = "peers" // its Service would be that of the members among themselves
-	maxShards         = 256
 	maxKeyBytes       = 64 << 10
 	maxValueBytes     = 16 << 20
 	minTransferRate   = 64 << 10
@@ -65,7 +67,7 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 				fmt.Sprintf("%v, counted over all sites; add or remove sites or members", err)))
 		}
 	}
-	add(validateRange(path.Child("shards"), s.Shards, maxShards)...)
+	add(validateRange(path.Child("shards"), s.Shards, MaxShards)...)
 	add(validateStorage(path.Child("storage"), s.Storage)...)
 	if known {
 		add(validatePartitions(path, s, len(siteErrs) == 0)...)

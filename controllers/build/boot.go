@@ -52,7 +52,7 @@ func boot(in Input) *corev1.ConfigMap {
 	spec := in.Cluster.Spec
 	limits := spec.Limits.Register()
 	file := bootFile{
-		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: spec.ShardCount(),
+		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: in.Founded(),
 		Directory: dataDirectory, Durability: string(spec.Storage.DurabilityOrDefault()),
 		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes}, FaultTolerance: spec.RelaxedFaults(),
 		Listen: bootListen{
@@ -73,6 +73,15 @@ func boot(in Input) *corev1.ConfigMap {
 		data[WitnessKey] = witnessBoot(in)
 	}
 	return &corev1.ConfigMap{TypeMeta: kind("v1", "ConfigMap"), ObjectMeta: meta, Data: data}
+}
+
+// BootShards is how many shards members are started with by a boot ConfigMap; 0 if it is damaged, which is mended.
+func BootShards(boot *corev1.ConfigMap) int {
+	var file bootFile
+	if err := yaml.Unmarshal([]byte(boot.Data[BootKey]), &file); err != nil {
+		return 0
+	}
+	return max(0, file.Shards)
 }
 
 // everywhere listens at all addresses of the pod, of both families.

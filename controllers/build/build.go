@@ -4,6 +4,8 @@
 package build
 
 import (
+	"cmp"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -20,6 +22,8 @@ type Input struct {
 	View view.View
 	// ClusterID is the identity of the stored data: never empty.
 	ClusterID string
+	// Shards is how many members were started with, before there was a view; 0: none was started yet.
+	Shards int
 	// Beside is how many members have pods though the view left them out.
 	Beside int
 	// Image is what members run (see the function Image).
@@ -28,6 +32,16 @@ type Input struct {
 	Settings world.Settings
 	// Monitoring says which optional kinds may be made.
 	Monitoring world.MonitoringKinds
+}
+
+// Founded is how many shards the cluster has or had when it was founded. Members' disks are made for as many, for ever, whatever
+// spec.shards became since: before there is a view with partitions, for what the first member was started with.
+func (in Input) Founded() int {
+	wanted := in.Cluster.Spec.ShardCount()
+	if !in.Cluster.Spec.Partitioned() {
+		return wanted // which can't change
+	}
+	return cmp.Or(in.View.FoundedPartitions(), in.Shards, wanted)
 }
 
 // Objects are what the members of a cluster share, each complete for a server-side apply, in the order to apply

@@ -20,8 +20,9 @@ const (
 	witnessDirectory = dataDirectory + "/witness"
 	// slotBytes is what a slot takes, with the largest request that is saved: 8.65 MB for 4096 of them, as measured.
 	slotBytes = 2112
-	// livesPerShard bounds the lives of a witness: a shard has one there, two while its master changes, and more while
-	// one master after the other is lost.
+	// livesPerShard is by what the lives of a witness are bounded: a shard has one there, two while its master changes, and more while
+	// one master after the other is lost. What they hold together is bounded for the shards that there are when it starts, their
+	// number for all that can ever be split off: a witness that refuses a life costs the shard's updates a round trip.
 	livesPerShard = 4
 )
 
@@ -46,7 +47,7 @@ func witnessBoot(in Input) string {
 	spec := in.Cluster.Spec
 	return text(witnessFile{
 		Cluster: in.ClusterID, Directory: witnessDirectory, Durability: string(v1alpha1.Sync),
-		Slots: spec.WitnessSlots(), Lives: livesPerShard * spec.ShardCount(), MemoryBytes: livesPerShard * witnessMemory(spec),
+		Slots: spec.WitnessSlots(), Lives: livesPerShard * v1alpha1.MaxShards, MemoryBytes: livesPerShard * witnessMemory(spec),
 		Listen: witnessListen{Peer: everywhere(WitnessPort), HTTP: everywhere(WitnessHTTPPort)},
 	})
 }

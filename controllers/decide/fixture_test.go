@@ -109,7 +109,7 @@ func gone(s *world.Snapshot, id view.MemberID) {
 func empty(s *world.Snapshot) {
 	s.Record = world.Record{}
 	for i, m := range s.Members {
-		s.Members[i].Report = &world.Report{Disk: fmt.Sprintf("disk-%d", m.ID)}
+		s.Members[i].Report = &world.Report{Disk: fmt.Sprintf("disk-%d", m.ID), Shards: s.Cluster.Spec.ShardCount()}
 	}
 }
 

@@ -88,6 +88,10 @@ func found(s *situation) *outcome {
 			missing = append(missing, fmt.Sprintf("the witness beside %s %s", name(m), s.witnessSilence(m)))
 			continue
 		}
+		if want := s.input().Founded(); s.Cluster.Spec.Partitioned() && r.Shards != want {
+			missing = append(missing, fmt.Sprintf("%s was started with %d shards, where the cluster is to have %d at first; delete its claim and its pod", name(m), r.Shards, want))
+			continue
+		}
 		m.Disk = r.Disk
 		founders = append(founders, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
 	}

@@ -43,7 +43,7 @@ func (s *situation) decideOnPartitions() (d manager.Decision) {
 
 // managed is the snapshot as the manager of partitions wants it.
 func (s *situation) managed() manager.Snapshot {
-	to := manager.Snapshot{View: s.view, Placement: s.placement(s.faults()), Abandon: s.abandons()}
+	to := manager.Snapshot{View: s.view, Placement: s.placement(s.Cluster.Spec.ShardCount(), s.faults()), Abandon: s.abandons()}
 	for _, m := range s.Members {
 		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
 			to.Members = append(to.Members, wordOf(m.ID, r))
@@ -99,10 +99,11 @@ func (s *situation) faults() int {
 	return most
 }
 
-// placement is how the partitions are to be kept: as the manifest says, and apart by zones where these are known.
-func (s *situation) placement(faults int) manager.Placement {
+// placement is how so many partitions are to be kept: as the manifest says, and apart by zones where these are known. There may be more
+// than the manifest asks for, if another resource took them up: none goes away.
+func (s *situation) placement(partitions, faults int) manager.Placement {
 	p := manager.Placement{
-		Partitions: s.Cluster.Spec.ShardCount(), Faults: faults, Dedicated: s.dedicated(), Domains: map[view.MemberID]string{},
+		Partitions: max(partitions, len(s.view.Partitions)), Faults: faults, Dedicated: s.dedicated(), Domains: map[view.MemberID]string{},
 	}
 	for i := range p.Partitions {
 		p.Homes = append(p.Homes, s.Cluster.Spec.Home(i))
@@ -156,7 +157,7 @@ func (s *situation) place(first view.View) (view.View, error) {
 			all = append(all, s.witness(m))
 		}
 	}
-	return manager.Place(first, all, s.placement(s.Cluster.Spec.Faults()))
+	return manager.Place(first, all, s.placement(s.input().Founded(), s.Cluster.Spec.Faults()))
 }
 
 // drained is the member that hands over what it is master or backup of, since its pod is about to end or ends already: that
@@ -218,6 +219,9 @@ func keepPartitions(s *situation) *outcome {
 	}
 	reason := strings.Join(d.Changes, "; ")
 	kind := "MovingPartitions"
+	if len(d.Next.Partitions) > len(s.view.Partitions) {
+		kind = "SplittingShards"
+	}
 	if s.view.Joint() != d.Next.Joint() {
 		kind = "FinishingChange"
 	}
@@ -226,17 +230,37 @@ func keepPartitions(s *situation) *outcome {
 
 // settlePartitions waits where nothing else is to be done.
 func settlePartitions(s *situation) *outcome {
-	if waits := s.keeping().Waits; len(waits) > 0 {
+	waits := s.keeping().Waits
+	if o := s.splitting(waits); o != nil {
+		return o
+	}
+	if len(waits) > 0 {
 		return waitFor("PartitionsWait", "%s", sentence(list(waits)))
 	}
 	return nil
 }
 
-// newsOf are the events of a next view: one for each kind of change.
-func (s *situation) newsOf(d manager.Decision) (events []Event) {
-	if len(d.Next.Partitions) != len(s.view.Partitions) {
+// splitting says which shard is split off next, and what that waits for, where there are fewer than asked for; or is nil.
+func (s *situation) splitting(waits []string) *outcome {
+	if !s.partitioned() || s.doubt != nil {
 		return nil
 	}
+	count, asked := len(s.view.Partitions), s.Cluster.Spec.ShardCount()
+	switch {
+	case count > asked:
+		return waitFor("ShardsCannotShrink", "There are %d shards, and spec.shards asks for %d: they are split, and never merged; set it to %[1]d", count, asked)
+	case count == asked:
+		return nil
+	}
+	next := fmt.Sprintf("There are %d of %d shards; shard %[1]d is to be split off shard %[3]d", count, asked, view.Parent(s.view.FoundedPartitions(), count))
+	if len(waits) > 0 {
+		next += ", and that waits: " + list(waits)
+	}
+	return waitFor("SplittingShards", "%s", next)
+}
+
+// newsOf are the events of a next view: one for each kind of change.
+func (s *situation) newsOf(d manager.Decision) (events []Event) {
 	type kind struct {
 		reason  string
 		warning bool
@@ -250,6 +274,10 @@ func (s *situation) newsOf(d manager.Decision) (events []Event) {
 		lines[k] = append(lines[k], line)
 	}
 	snapshot, changes := s.managed(), d.Changes
+	split := -1
+	if count := len(s.view.Partitions); len(d.Next.Partitions) > count {
+		split = view.Parent(s.view.FoundedPartitions(), count)
+	}
 	lost := func(before, after []view.MemberID) bool {
 		return slices.ContainsFunc(before, func(id view.MemberID) bool { return !slices.Contains(after, id) && snapshot.Suspected(id) })
 	}
@@ -261,6 +289,8 @@ func (s *situation) newsOf(d manager.Decision) (events []Event) {
 		line := changes[0]
 		changes = changes[1:]
 		switch {
+		case i == split:
+			note(kind{"ShardSplit", false}, line)
 		case next.Master != p.Master && strings.Contains(line, "hands over"):
 			note(kind{"MasterHandedOver", false}, line)
 		case next.Master != p.Master:

@@ -164,8 +164,14 @@ func (m *partsModel) disturb() {
 			zone.Closed = name == "node-b" && m.dice.IntN(2) == 0
 			m.s.Zones[name] = zone
 		}
+	case 8:
+		shards := min(*m.s.Cluster.Spec.Shards+1, mostShards)
+		m.s.Cluster.Spec.Shards = &shards
 	}
 }
+
+// mostShards are those that a model may come to have.
+const mostShards = 5
 
 // Whatever happens, and however it is mixed with updates, drains and changes of members: once everybody is back, what is
 // asked for is reached, and no member restarts that is master or backup.
@@ -207,7 +213,7 @@ func comeToRest(t *testing.T, seed int, s *world.Snapshot, lone *loneModel) {
 	}
 	v := s.Record.View
 	if all := strings.Join(summary(p), "\n"); p.Step != nil || p.Again != partitionedLate || !strings.Contains(all, "PartitionsServing=True") ||
-		v.Size() != s.Cluster.Spec.MemberCount() || len(v.Witnesses) != v.Size() || len(s.Members) != v.Size() {
+		len(v.Partitions) != s.Cluster.Spec.ShardCount() || v.FoundedPartitions() != 3 || v.Size() != s.Cluster.Spec.MemberCount() || len(v.Witnesses) != v.Size() || len(s.Members) != v.Size() {
 		t.Fatalf("seed %d does not come to rest: %s, members %s\n%s\nlast: %q", seed, parts(v), who(v), all, m.last[max(0, len(m.last)-30):])
 	}
 	for _, member := range s.Members {

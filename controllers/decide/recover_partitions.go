@@ -46,7 +46,7 @@ func (s *situation) unheardOf() (silent []string) {
 // rescue decides how those who are left go on, with the shards that may begin again empty.
 func (s *situation) rescue(empty []int) (manager.Rescue, error) {
 	told := s.managed()
-	told.Placement = s.placement(s.Cluster.Spec.Faults())
+	told.Placement = s.placement(s.Cluster.Spec.ShardCount(), s.Cluster.Spec.Faults())
 	told.Members = slices.DeleteFunc(told.Members, func(r manager.MemberReport) bool {
 		return !slices.ContainsFunc(s.left(), func(m view.Member) bool { return m.ID == r.Member })
 	})

@@ -87,7 +87,7 @@ func (s *situation) members() []view.Member {
 // input is what objects are built from.
 func (s *situation) input() build.Input {
 	in := build.Input{
-		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Settings: s.Settings, Monitoring: s.Monitoring,
+		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Shards: s.Shards, Settings: s.Settings, Monitoring: s.Monitoring,
 		Image: build.Image(s.Cluster, s.runningImage(), s.Settings),
 	}
 	for _, id := range s.leftRunning() {

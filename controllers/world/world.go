@@ -21,6 +21,8 @@ type Snapshot struct {
 	// ClusterID is the identity of the stored data: the record's, else that of retained volumes, else a new one.
 	ClusterID string
 	Record    Record
+	// Shards is how many members are started with, as the boot configuration of this resource has it; 0: there is none yet.
+	Shards int
 	// Members is everybody of whom anything was seen: named by the record, by a StatefulSet, a pod, a volume;
 	// by id, each once.
 	Members []Member

@@ -140,6 +140,7 @@ func TestChanges(t *testing.T) {
 		kept  = "spec.storage.durability can't be changed to or from Memory"
 		limit = "spec.limits can't shrink"
 		shard = "spec.shards can't be changed"
+		fewer = "spec.shards can't shrink"
 	)
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
@@ -164,8 +165,16 @@ func TestChanges(t *testing.T) {
 		{"shards removed", sites + "shards: 8", sites, shard},
 		{"shards spelled out", sites, sites + "shards: 4", ""},
 		{"shards of CURP spelled out", curp, curp + "shards: 3", ""},
-		{"sites of CURP, by which its shards are counted", curp, curp5, "absent it is with protocol CURP the number of sites"},
+		{"shards of CURP that are split", curp + "shards: 2", curp + "shards: 3", ""},
+		{"shards of CURP that are split and get a home", curp, curp + "shards: 4\nhomes: ['', '', '', b]", ""},
+		{"a home of a shard of CURP that is not asked for", curp, curp + "homes: ['', '', '', b]", "homes has more entries than there are shards"},
+		{"shards of CURP that are merged", curp + "shards: 3", curp + "shards: 2", fewer},
+		{"fewer shards of CURP than the default", curp, curp + "shards: 2", fewer},
+		{"shards of CURP back to the default", curp + "shards: 4", curp, fewer},
+		{"sites of CURP, by which its shards are counted", curp, curp5, ""},
+		{"fewer sites of CURP, by which its shards are counted", curp5, curp, fewer},
 		{"sites of CURP with its shards", curp, curp5 + "shards: 3", ""},
+		{"fewer sites of CURP with its shards", curp5, curp + "shards: 5", ""},
 		{"fault tolerance", curp5 + "faultTolerance: 1", curp5, ""},
 		{"slots", curp, curp + "witness: {slots: 1024}", ""},
 		{"witnesses that get pods", curp, curp + "witness: {placement: Dedicated}", "spec.witness.placement can't be changed"},

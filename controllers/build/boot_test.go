@@ -1,0 +1,45 @@
+package build
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Members are started with the number of shards that their disks were made for, whatever spec.shards became since.
+func TestBootHasTheFoundedShards(t *testing.T) {
+	in := load(t, "curp")
+	founded := in.View
+	raised := int32(5)
+	in.Cluster.Spec.Shards = &raised
+	split := founded
+	split.Founded = 3
+	split.Partitions = append(split.Partitions[:3:3], view.Partition{Split: 1})
+	for _, tt := range []struct {
+		name    string
+		view    view.View
+		started int
+		want    int
+	}{
+		{"nothing was started", view.View{}, 0, 5},
+		{"members were started, and wait", view.View{}, 3, 3},
+		{"members were started, and the view has no partitions yet", view.View{Members: founded.Members}, 3, 3},
+		{"founded", founded, 0, 3},
+		{"split", split, 5, 3},
+	} {
+		in.View, in.Shards = tt.view, tt.started
+		if got := BootShards(boot(in)); got != tt.want {
+			t.Errorf("%s: members are started with %d shards, want %d", tt.name, got, tt.want)
+		}
+	}
+	if got := BootShards(&corev1.ConfigMap{Data: map[string]string{BootKey: "shards: {"}}); got != 0 {
+		t.Errorf("a damaged file says %d", got)
+	}
+	other := load(t, "minimal")
+	other.Shards = 1 + other.Cluster.Spec.ShardCount()
+	if got := BootShards(boot(other)); got != other.Cluster.Spec.ShardCount() {
+		t.Errorf("without masters members are started with %d shards", got)
+	}
+}

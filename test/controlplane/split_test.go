@@ -1,0 +1,90 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// split asks for so many shards with homes, and waits until they are there, at home, and nothing is under way.
+func (w *World) split(c *v1alpha1.GeoRegisterCluster, shards int, homes ...string) view.View {
+	w.t.Helper()
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) {
+		n := int32(shards)
+		s.Shards, s.Homes = &n, homes
+	})
+	eventuallyIn(w.t, long, fmt.Sprintf("%d shards are at home", shards), func() string {
+		v := w.record(c)
+		if len(v.Partitions) != shards {
+			w.get(c)
+			return fmt.Sprintf("there are %d: %s", len(v.Partitions), conditions(c))
+		}
+		for i, p := range v.Partitions {
+			if home := c.Spec.Home(i); v.Members[v.Index(p.Master)].Site != home || len(p.Formers) > 0 || len(p.Learners) > 0 {
+				return fmt.Sprintf("partition %d is not at %s: %+v", i, home, p)
+			}
+		}
+		return ""
+	})
+	w.servingIn(long, c)
+	return w.record(c)
+}
+
+// Shards are split while clients work, and go to their homes; what was written before is there, also after all members and the record of
+// the view were lost but for their disks.
+func TestShardsAreSplit(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, masters)
+	check := w.fill(c, 60, 100)
+	before := w.record(c)
+	pods := w.pods()
+
+	after := w.split(c, 4, "", "", "", "va")
+	if after.FoundedPartitions() != 3 || after.Partitions[3].Split <= before.Epoch || after.Partitions[1].Term != before.Partitions[1].Term {
+		t.Errorf("of %+v came %+v", before, after)
+	}
+	is := w.condition(c, v1alpha1.ConditionPartitionsServing, metav1.ConditionTrue)
+	if want := "Each of 4 shards has a master that serves, with 1 backups and 1 witnesses"; is.Message != want {
+		t.Errorf("PartitionsServing: %q, want %q", is.Message, want)
+	}
+	if len(c.Status.Partitions) != 4 || !c.Status.Partitions[3].Serving {
+		t.Errorf("status.partitions is %+v", c.Status.Partitions)
+	}
+	w.tells(c, "ShardSplit")
+	check()
+	load.Progress(50)
+
+	after = w.split(c, 6)
+	for i, p := range after.Partitions {
+		if split := i >= 3; split != (p.Split > 0) {
+			t.Errorf("partition %d is %+v", i, p)
+		}
+	}
+	if now := w.pods(); fmt.Sprint(now) != fmt.Sprint(pods) {
+		t.Errorf("pods %v became %v", pods, now)
+	}
+	check()
+	load.Progress(50)
+	load.Finish()
+
+	w.restart(c, after)
+	w.servingIn(long, c)
+	check()
+	if err := w.api.Delete(w.ctx, w.recordObject(c)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the record is made again", func() string {
+		if v := w.record(c); len(v.Partitions) != 6 || v.FoundedPartitions() != 3 {
+			return fmt.Sprintf("%+v", v)
+		}
+		return ""
+	})
+	w.servingIn(long, c)
+	check()
+}
