@@ -4,11 +4,13 @@ package controlplane
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -89,6 +91,46 @@ func TestSplitShardsOutliveTheRecord(t *testing.T) {
 	eventually(t, "the record is made again", func() string {
 		if v := w.record(c); len(v.Partitions) != 5 || v.FoundedPartitions() != 3 {
 			return fmt.Sprintf("%+v", v)
+		}
+		return ""
+	})
+	w.servingIn(long, c)
+	check()
+}
+
+// A cluster whose shards are raised before it is founded has at first as many as its members' disks were made for; and a newcomer to split
+// shards, on an empty disk, is started with that number too.
+func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	late := build.PodName("store", view.Member{ID: 5, Site: "ir"})
+	w.kubelet.Hold(late)
+	StartOperator(t, w.config, settings(w.namespace))
+	c := w.create("store", masters)
+	eventually(t, "two members wait for the third", func() string {
+		is := w.reason(c, v1alpha1.ConditionProgressing, "WaitingForMembers").Message
+		if strings.Contains(is, "member 1 ") || strings.Contains(is, "member 3 ") || !strings.Contains(is, "member 5 ") {
+			return is
+		}
+		return ""
+	})
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) {
+		n := int32(4)
+		s.Shards = &n
+	})
+	w.reason(c, v1alpha1.ConditionProgressing, "WaitingForMembers")
+	w.kubelet.Release(late)
+	v := w.split(c, 4)
+	if v.FoundedPartitions() != 3 {
+		t.Errorf("it was founded with %d partitions: %+v", v.FoundedPartitions(), v)
+	}
+	check := w.fill(c, 30, 100)
+	lost := v.Members[0]
+	w.loseVolume(c, lost)
+	eventuallyIn(t, long, "another member has joined", func() string {
+		if v := w.record(c); v.Joint() || v.Size() != 3 || v.Index(lost.ID) >= 0 || len(v.Partitions) != 4 {
+			w.get(c)
+			return fmt.Sprintf("the view is %+v: %s", v, conditions(c))
 		}
 		return ""
 	})
