@@ -137,3 +137,22 @@ func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 	w.servingIn(long, c)
 	check()
 }
+
+// A shard whose witnesses have pods of their own is split too; these go on as they are.
+func TestAShardWithDedicatedWitnessesIsSplit(t *testing.T) {
+	t.Parallel()
+	w, c, _, load := foundedAs(t, apart)
+	before := w.record(c)
+	pods := w.witnessPods()
+	after := w.split(c, len(before.Partitions)+1)
+	if after.FoundedPartitions() != len(before.Partitions) {
+		t.Errorf("of %+v came %+v", before, after)
+	}
+	for name, pod := range w.witnessPods() { // order is irrelevant: each is looked for
+		if pods[name].UID != pod.UID {
+			t.Errorf("witness %s was restarted", name)
+		}
+	}
+	load.Progress(50)
+	load.Finish()
+}
