@@ -63,7 +63,8 @@ type Operation struct {
 	Kind  register.Kind
 	Best  Path // without failures and conflicts; zero if the operation is refused
 	Worst Path // with them, short of lost messages; zero if the operation is refused
-	// BestOnly lists the numbers of members with which every operation of this kind takes the best path.
+	// BestOnly lists the numbers of members with which every operation of this kind takes the best path, as long as who is asked
+	// answers in time.
 	BestOnly []int
 	// Refusal says, for people, why the protocol has no such operation and what to use instead. It is
 	// empty if it has.
@@ -122,13 +123,13 @@ func Table() []Protocol {
 			},
 		},
 		{
-			// The best is without interference. A read or an rmw waits also until what it depends on is known here, which
-			// takes no round trip of its own.
+			// The best is without interference, and with three members always: the one that is asked decides. A read or an rmw
+			// waits also until what it depends on is known here, which takes no round trip of its own.
 			Name: "EPaxos", Consistency: linearizable, Members: sizes,
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}},
-				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{1, AllButOne}, Worst: Path{2, Majority}},
+				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.RMW, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 			},
 		},
 		{
@@ -136,7 +137,7 @@ func Table() []Protocol {
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}},
+				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}, BestOnly: []int{3}},
 			},
 		},
 		{
@@ -148,7 +149,7 @@ func Table() []Protocol {
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{4, Majority}},
+				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{4, Majority}, BestOnly: []int{3}},
 				{Kind: register.Fence, Best: Path{0, Nobody}, Worst: Path{1, Majority}},
 			},
 		},

@@ -63,6 +63,9 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	}{
 		{"AckBeforePersist", mistakes{AckBeforePersist: true}, member.Mistakes{}, crashed, 0, 500},
 		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 0, 2000},
+		{"AskAllAlone", mistakes{AskAllAlone: true}, member.Mistakes{}, crashed, 0, 2000},
+		{"StayAlone", mistakes{StayAlone: true}, member.Mistakes{}, crashed, 450, 4000},
+		{"RecoverInitial", mistakes{RecoverInitial: true}, member.Mistakes{}, crashed, 0, 2000},
 		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 0, 3000},
 		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
 		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
@@ -83,7 +86,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	}
 }
 
-// drawInterferingDuel is drawDuel with a write that c's rmw interferes with: without it, c would have committed at once.
+// drawInterferingDuel is drawDuel with a write that c's rmw interferes with: without it, all have the same attributes.
 func drawInterferingDuel(seed uint64) Schedule {
 	s := drawDuel(seed)
 	s.Clients[0].Operations[0].At = 155 * time.Millisecond

@@ -53,6 +53,9 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 		{"SkipWriteBack", mistakes{SkipWriteBack: true}, member.Mistakes{}, few, 510, 2000},
 		{"SameTag", mistakes{SameTag: true}, member.Mistakes{}, few, 120, 2000},
 		{"FastOnMerged", mistakes{FastOnMerged: true}, member.Mistakes{}, crashed, 0, 2000},
+		{"AskAllAlone", mistakes{AskAllAlone: true}, member.Mistakes{}, crashed, 0, 2000},
+		{"StayAlone", mistakes{StayAlone: true}, member.Mistakes{}, crashed, 1150, 4000},
+		{"RecoverInitial", mistakes{RecoverInitial: true}, member.Mistakes{}, crashed, 120, 2000},
 		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 70, 3000},
 		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
 		{"BaseNotRecovered", mistakes{BaseNotRecovered: true}, member.Mistakes{}, crashed, 0, 500},
@@ -89,18 +92,20 @@ func (s *Schedule) plan(home int, at time.Duration, op register.Operation) {
 	s.Clients = append(s.Clients, Plan{Home: home, Operations: []Planned{{at, op}}})
 }
 
-// drawDuel makes a schedule of two recoveries of one instance: c accepted it in its own ballot, was cut off, and
-// promised itself higher ones; a and b made it a no-op, and b alone remembers. Who has but one ballot takes c's
-// promise for the later acceptance.
+// drawDuel makes a schedule of two recoveries of one instance: c was not heard when it asked one member, asked both, accepted what
+// they added in its own ballot, was cut off, and promised itself higher ones; a and b made it a no-op, and b alone remembers. Who
+// has but one ballot takes c's promise for the later acceptance.
 func drawDuel(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)
 	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
 	s.plan(2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
-	alone := 182*ms + draw.between(0, 8*ms)
-	silent := 290*ms + draw.between(0, 50*ms)
-	again := 360 * ms
+	unheard := 158 * ms
+	alone := 212*ms + draw.between(0, 8*ms)
+	silent := 320*ms + draw.between(0, 50*ms)
+	again := 390 * ms
 	s.Faults = []Fault{
+		{Kind: Partition, Node: -1, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
 		{Kind: Partition, Node: -1, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
 		{Kind: Crash, Node: 2, At: alone + 10*ms, For: ms},
 		{Kind: Partition, Node: -1, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
 )
@@ -30,6 +31,23 @@ func TestEPaxosTakesOneRoundTrip(t *testing.T) {
 					t.Errorf("%s%+v, want one round trip each", what, got)
 				}
 			}
+		}
+	}
+}
+
+// With three members the one that is asked decides, whatever it adds: no conflict costs another round trip (docs/protocols.md).
+func TestThreeMembersNeedNoSlowPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, commands string
+		factory        member.Factory
+	}{{"EPaxos", "command", epaxos.Factory}, {"Gryff", "rmw", gryff.Factory}, {"GryffRSC", "rmw", gryff.FactoryRSC}} {
+		took := map[string]int{}
+		x := experiment(t, counting(c.factory, took), "40:40:20", "CA", "VA", "IR")
+		x.Workload.Conflict, x.Duration = 0.25, 20*time.Second
+		noMoreTrips(t, c.name, measure(t, x), 3)
+		if took[c.commands+".fast-merged"] == 0 || took[c.commands+".slow"] > 0 || took[c.commands+".not-alone"] > 0 {
+			t.Errorf("%s took %v", c.name, took)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestGusRelaxed(t *testing.T) {
 				x := experiment(t, start, "49.5:50.5:0", "CA", "VA", "IR")
 				x.Network, x.Clients, x.Duration, x.Workload.Conflict = wider(t, n), 8, 6*time.Second, conflict
 				m := measure(t, x)
-				noMoreTrips(t, m, n)
+				noMoreTrips(t, "Gus", m, n)
 				figures := m.Report.Figures()
 				for _, kind := range []register.Kind{register.Read, register.Write} {
 					all := figures[kind].Overall

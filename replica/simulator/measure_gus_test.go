@@ -16,11 +16,11 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// counting is Gus with its paths counted.
-func counting(took map[string]int) Start {
+// counting is a protocol with its paths counted.
+func counting(factory member.Factory, took map[string]int) Start {
 	return Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
 		c.Count = func(path string) { took[path]++ }
-		return gus.Factory(c, j, r)
+		return factory(c, j, r)
 	})
 }
 
@@ -31,11 +31,11 @@ func TestGusAtThreeSites(t *testing.T) {
 	for _, conflict := range []float64{0, 0.02, 0.10, 0.25} {
 		t.Run(fmt.Sprint(conflict), func(t *testing.T) {
 			took := map[string]int{}
-			x := experiment(t, counting(took), "94.5:5.5:0", "CA", "VA", "IR")
+			x := experiment(t, counting(gus.Factory, took), "94.5:5.5:0", "CA", "VA", "IR")
 			x.Workload.Conflict = conflict
 			m := measure(t, x)
 			figures := m.Report.Figures()
-			noMoreTrips(t, m, 3)
+			noMoreTrips(t, "Gus", m, 3)
 			for site, rtt := range nearest {
 				read, write := figures[register.Read].Sites[site], figures[register.Write].Sites[site]
 				within(t, site+" read p50", read.P50, rtt)
@@ -57,11 +57,11 @@ func TestGusAtFiveSites(t *testing.T) {
 	sites := []string{"CA", "VA", "IR", "OR", "JP"}
 	for _, conflict := range []float64{0, 0.02, 0.25} {
 		took := map[string]int{}
-		ours, theirs := experiment(t, counting(took), "49.5:50.5:0", sites...), experiment(t, Member(gryff.Factory), "49.5:50.5:0", sites...)
+		ours, theirs := experiment(t, counting(gus.Factory, took), "49.5:50.5:0", sites...), experiment(t, Member(gryff.Factory), "49.5:50.5:0", sites...)
 		ours.Workload.Conflict, theirs.Workload.Conflict = conflict, conflict
 		ours.Duration, theirs.Duration = 30*time.Second, 30*time.Second
 		m := measure(t, ours)
-		noMoreTrips(t, m, 5)
+		noMoreTrips(t, "Gus", m, 5)
 		figures, others := m.Report.Figures(), measure(t, theirs).Report.Figures()
 		for _, kind := range []register.Kind{register.Read, register.Write} {
 			for _, site := range sites {
@@ -81,9 +81,9 @@ func TestGusAtFiveSites(t *testing.T) {
 }
 
 // noMoreTrips compares what operations waited for with what the table of protocols says.
-func noMoreTrips(t *testing.T, m Measured, members int) {
+func noMoreTrips(t *testing.T, protocol string, m Measured, members int) {
 	t.Helper()
-	row, err := capability.Find("Gus")
+	row, err := capability.Find(protocol)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -821,14 +821,16 @@ type Instance struct {
 	Ballot         uint64                 `protobuf:"varint,2,opt,name=ballot,proto3" json:"ballot,omitempty"`
 	AcceptedBallot uint64                 `protobuf:"varint,3,opt,name=accepted_ballot,json=acceptedBallot,proto3" json:"accepted_ballot,omitempty"`
 	Status         Status                 `protobuf:"varint,4,opt,name=status,proto3,enum=georegister.peer.v1.Status" json:"status,omitempty"`
-	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`            // per writer, all of its instances on the key up to number
-	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"`    // none: a no-op
-	Unchanged      bool                   `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // PreAcceptOK, PrepareOK: attributes equal the initial ones
-	Answers        []*Answer              `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"`      // Executed: one per command
-	State          *KeyState              `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`          // the sender executed it already: the state that followed
-	Seq            uint64                 `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`            // EPaxos: the order within a component
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`         // per writer, all of its instances on the key up to number
+	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"` // none: a no-op
+	// PreAcceptOK, PrepareOK: a fast commit has these attributes as they are: they equal the initial ones, or nobody else was asked.
+	Unchanged     bool      `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Answers       []*Answer `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"` // Executed: one per command
+	State         *KeyState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`     // the sender executed it already: the state that followed
+	Seq           uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`       // EPaxos: the order within a component
+	Alone         bool      `protobuf:"varint,11,opt,name=alone,proto3" json:"alone,omitempty"`   // PreAccept: nobody else is asked, so a fast commit has what the one asked adds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -929,6 +931,13 @@ func (x *Instance) GetSeq() uint64 {
 		return x.Seq
 	}
 	return 0
+}
+
+func (x *Instance) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
 }
 
 // InstanceID names an instance of a key's commands: the writer's number-th, counting from 1.
@@ -2765,7 +2774,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06writer\x18\x03 \x01(\x06R\x06writer\x12\x12\n" +
 	"\x04rmws\x18\x04 \x01(\x04R\x04rmws\x12\x18\n" +
 	"\apresent\x18\x05 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x06 \x01(\fR\x05value\"\xbc\x03\n" +
+	"\x05value\x18\x06 \x01(\fR\x05value\"\xd2\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
@@ -2777,7 +2786,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aanswers\x18\b \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x123\n" +
 	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\x12\x10\n" +
 	"\x03seq\x18\n" +
-	" \x01(\x04R\x03seq\"<\n" +
+	" \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05alone\x18\v \x01(\bR\x05alone\"<\n" +
 	"\n" +
 	"InstanceID\x12\x16\n" +
 	"\x06writer\x18\x01 \x01(\x06R\x06writer\x12\x16\n" +

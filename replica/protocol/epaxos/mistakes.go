@@ -7,6 +7,9 @@ import "github.com/georegister/georegister/replica/protocol/instance"
 type Mistakes struct {
 	AckBeforePersist    bool // votes leave before they are durable
 	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	AskAllAlone         bool // with three members both others are asked as if each were the only one
+	StayAlone           bool // the second of them is asked so when the first does not answer in time
+	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
 	CommitBeforePersist bool // a fast commit is told before the coordinator can't forget it
 	AnswerOnCommit      bool // reads and rmws are answered on commit, from what was executed until then
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
@@ -22,7 +25,8 @@ type Mistakes struct {
 
 func (m *Mistakes) ofCommands() instance.Mistakes {
 	return instance.Mistakes{
-		FastOnMerged: m.FastOnMerged, CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
+		FastOnMerged: m.FastOnMerged, AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
+		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
 		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions,
 		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
 		ResumeAsNew: m.ResumeAsNew, KeepUnchanged: m.KeepUnchanged, RecoverAsPlain: m.RecoverAsPlain,
@@ -32,7 +36,7 @@ func (m *Mistakes) ofCommands() instance.Mistakes {
 // Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
 func Paths() []string {
 	return []string{
-		"command.fast", "command.slow", "command.again", "command.read-again", "command.retry", "command.duplicate",
+		"command.fast", "command.fast-merged", "command.not-alone", "command.slow", "command.again", "command.read-again", "command.retry", "command.duplicate",
 		"command.cycle", "command.answered-on-commit",
 		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
 		"state.installed",

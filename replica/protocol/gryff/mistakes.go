@@ -13,6 +13,9 @@ type Mistakes struct {
 	SameTag             bool // concurrent writes of one coordinator issue one carstamp
 	TagWithoutBoot      bool // a restarted coordinator issues the carstamps of its earlier life
 	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	AskAllAlone         bool // with three members both others are asked as if each were the only one
+	StayAlone           bool // the second of them is asked so when the first does not answer in time
+	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
 	CommitBeforePersist bool // a fast commit is told before the coordinator can't forget it
 	AnswerOnCommit      bool // an rmw answers before a quorum executed it
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
@@ -40,7 +43,8 @@ type Mistakes struct {
 // ofRMWs are those of the commands.
 func (m *Mistakes) ofRMWs() instance.Mistakes {
 	return instance.Mistakes{
-		FastOnMerged: m.FastOnMerged, CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
+		FastOnMerged: m.FastOnMerged, AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
+		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
 		OneBallot: m.OneBallot, BaseNotRecovered: m.BaseNotRecovered, ForgetPrevious: m.ForgetPrevious,
 		ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions, OrderBySelf: m.OrderBySelf,
 		ResumeAsNew: m.ResumeAsNew, KeepUnchanged: m.KeepUnchanged, RecoverAsPlain: m.RecoverAsPlain,
@@ -51,7 +55,7 @@ func (m *Mistakes) ofRMWs() instance.Mistakes {
 func Paths() []string {
 	return []string{
 		"read.fast", "read.write-back", "write", "register.retry",
-		"rmw.fast", "rmw.slow", "rmw.again", "rmw.retry", "rmw.duplicate", "rmw.cycle",
+		"rmw.fast", "rmw.fast-merged", "rmw.not-alone", "rmw.slow", "rmw.again", "rmw.retry", "rmw.duplicate", "rmw.cycle",
 		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
 		"state.installed",
 	}

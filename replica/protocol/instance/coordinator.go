@@ -47,8 +47,9 @@ type drive struct {
 	roundTrips int
 	fastPath   bool
 
+	alone    bool             // one other member was asked to pre-accept, and nobody else
 	merged   attributes       // joined with what others answered
-	agreed   phase.Phase      // PreAcceptOKs that changed nothing
+	agreed   phase.Phase      // PreAcceptOKs with what a fast commit has
 	prepared []*preparedReply // in a recovery
 
 	outcome  *peerv1.Executed // executed here, or heard of
@@ -79,9 +80,13 @@ func (p *Core) propose(o *object) {
 			}
 		}
 		i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
-		d.merged = i.attributes
+		d.alone, d.merged = p.asksOne(), i.attributes
 		p.saveInstance(i)
-		p.SendAllDurably(d.asked.AskFast(&p.config, p.roster, p.now), p.question(d))
+		to := d.asked.AskFast(&p.config, p.roster, p.now)
+		if d.alone && p.mistakes.AskAllAlone {
+			to = p.config.Nearest
+		}
+		p.SendAllDurably(to, p.question(d))
 		p.decidePreAccept(d)
 	}
 }
@@ -143,6 +148,7 @@ func (p *Core) question(d *drive) *peerv1.Message {
 	switch d.stage {
 	case preAccepting:
 		m = p.about(d.instance, peerv1.Kind_PRE_ACCEPT)
+		m.Instance.Alone = d.alone
 	case accepting:
 		m = p.about(d.instance, peerv1.Kind_ACCEPT)
 	case committed:
@@ -195,22 +201,30 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
 		d.merged.base = theirs.base
 	}
-	if m.Instance.Unchanged || p.mistakes.FastOnMerged {
+	if m.Instance.Unchanged && (d.alone || !p.asksOne()) || p.mistakes.FastOnMerged {
 		d.agreed.Answer(p.roster, from)
 	}
 	d.asked.Answer(p.roster, from)
 	p.decidePreAccept(d)
 }
 
-// decidePreAccept is algorithm 3, lines 10 to 15. The fast path asks that replies equal the *initial*
-// attributes, also at n = 3 and after a broadcast, so that recovery knows what could have been chosen.
+// asksOne reports whether the fast quorum is the coordinator and one other member, as with three. Then nobody else is asked
+// to pre-accept, and the commit has what that one added, which it notes as such. When its answer does not come in time, the
+// third one is asked too; from then on the fast path is closed, since of two answers recovery could not tell which was taken.
+func (p *Core) asksOne() bool { return p.roster.HasFast() && p.config.View.FastQuorum() == 2 }
+
+// decidePreAccept is algorithm 3, lines 10 to 15. Where several are asked, the fast path asks that replies equal the
+// *initial* attributes, so that recovery knows what could have been chosen.
 func (p *Core) decidePreAccept(d *drive) {
 	switch {
 	case d.agreed.Fast(p.roster, p.config.Self):
 		p.took("fast")
 		d.fastPath = true
 		d.roundTrips = min(1, p.config.View.Size()-1)
-		if p.mistakes.FastOnMerged {
+		if d.alone || p.mistakes.FastOnMerged {
+			if !d.sameAs(&d.merged) {
+				p.took("fast-merged")
+			}
 			d.attributes = d.merged
 		}
 		p.commit(d)
@@ -224,11 +238,16 @@ func (p *Core) decidePreAccept(d *drive) {
 
 // accept proposes attributes to a majority (algorithm 3, lines 13 to 18).
 func (p *Core) accept(d *drive, a attributes) {
+	silent := d.stage == preAccepting && d.asked.Wide() // somebody near is
 	d.next(p, accepting)
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
-	p.SendAllDurably(d.asked.AskQuorum(&p.config, p.roster, p.now), p.question(d))
+	to := d.asked.AskQuorum(&p.config, p.roster, p.now)
+	if silent {
+		to = d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+	}
+	p.SendAllDurably(to, p.question(d))
 	p.decideAccept(d)
 }
 

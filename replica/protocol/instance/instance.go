@@ -110,6 +110,11 @@ func (a *attributes) reads() bool {
 	})
 }
 
+// sameAs reports whether two members have the same attributes for an instance, of which the commands never differ.
+func (a *attributes) sameAs(b *attributes) bool {
+	return a.base.Carstamp == b.base.Carstamp && a.seq == b.seq && slices.Equal(a.deps, b.deps)
+}
+
 // instance is a command, or a batch of them, that this replica has not executed yet.
 type instance struct {
 	attributes
@@ -118,7 +123,7 @@ type instance struct {
 	status    peerv1.Status
 	ballot    uint64 // the highest promised
 	accepted  uint64 // the one that the attributes were last accepted in
-	unchanged bool   // pre-accepted with the initial attributes
+	unchanged bool   // pre-accepted as a fast commit would have it: with the initial attributes, or by the only one who was asked
 	born      uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
 	stored    bool   // there is a record on disk
 	gone      bool   // executed; only its drive is left

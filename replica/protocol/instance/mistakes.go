@@ -4,6 +4,9 @@ package instance
 // Protocols list those that are theirs too; docs/protocols.md says what each one breaks.
 type Mistakes struct {
 	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	AskAllAlone         bool // with three members both others are asked as if each were the only one
+	StayAlone           bool // the second of them is asked so when the first does not answer in time
+	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
 	CommitBeforePersist bool // a fast commit is told before the coordinator can't forget it
 	AnswerOnCommit      bool // a command answers before it was executed
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one

@@ -244,6 +244,10 @@ func (p *Core) tickDrive(d *drive) {
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
 	}
+	if d.alone && d.stage == preAccepting && !p.mistakes.StayAlone && !p.mistakes.AskAllAlone {
+		p.took("not-alone")
+		d.alone = false
+	}
 	p.SendAllDurably(missing, p.question(d))
 }
 

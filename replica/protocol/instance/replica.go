@@ -2,6 +2,7 @@ package instance
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -45,33 +46,25 @@ func (p *Core) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		if mine := p.load(o.key); initial.base.Carstamp.Less(mine.Carstamp) {
 			i.base = mine
 		}
-		i.unchanged = p.mayBeFast() && i.base.Carstamp == initial.base.Carstamp && i.seq == initial.seq && equal(i.deps, initial.deps)
+		i.unchanged = p.mayBeFast() && (m.Instance.Alone || !p.asksOne() && i.sameAs(&initial))
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}
 	reply := p.about(i, peerv1.Kind_PRE_ACCEPT_OK)
 	reply.Op, reply.Instance.Commands = m.Op, nil
-	if i.unchanged {
+	if i.base.Carstamp == stamp.Of(m).Carstamp {
 		reply.Present, reply.Value = false, nil // the coordinator has it
 	}
 	p.SendDurably(from, reply)
+	if p.mistakes.RecoverInitial {
+		i.attributes = attributesOf(m)
+		p.saveInstance(i)
+	}
 }
 
 // mayBeFast reports whether what is pre-accepted in this view may be committed on the fast path. If not, nobody says that
 // it stayed unchanged: recovery would take it for committed.
 func (p *Core) mayBeFast() bool { return p.roster.HasFast() || p.mistakes.KeepUnchanged }
-
-func equal(v, w vector) bool {
-	if len(v) != len(w) {
-		return false
-	}
-	for k := range v {
-		if v[k] != w[k] {
-			return false
-		}
-	}
-	return true
-}
 
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
 // what was accepted. With a single one, recovery can choose a value that a lower ballot only prepared.

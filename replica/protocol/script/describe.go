@@ -152,6 +152,9 @@ func describeInstance(i *peerv1.Instance) string {
 	if i.Seq > 0 {
 		parts = append(parts, fmt.Sprintf("seq=%d", i.Seq))
 	}
+	if i.Alone {
+		parts = append(parts, "alone")
+	}
 	if i.Unchanged {
 		parts = append(parts, "unchanged")
 	}
