@@ -146,7 +146,7 @@ func drawTwice(seed uint64) Schedule {
 	return s
 }
 
-// What random schedules come to too seldom. KeepUnchanged and RecoverAsPlain of Gryff are shown step by step, by its
+// What random schedules come to too seldom. KeepAgreed and RecoverAsPlain of Gryff are shown step by step, by its
 // scripts.
 func TestRareMistakesOfChangesAreFound(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 110, 4000},
 		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, changes, 110, 1000},
 		{"CountOneSide", mistakes{}, member.Mistakes{CountOneSide: true}, changes, 0, 500},
-		// OneBallot: see below. AnswerNamed, KeepUnchanged and RecoverAsPlain: see the protocol's own tests.
+		// OneBallot: see below. AnswerNamed, KeepAgreed and RecoverAsPlain: see the protocol's own tests.
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mustFind(t, drawn(c.options), MemberWith(epaxos.FactoryWith(c.mistakes), c.member), c.after, c.seeds, nil)

@@ -823,8 +823,8 @@ type Instance struct {
 	Status         Status                 `protobuf:"varint,4,opt,name=status,proto3,enum=georegister.peer.v1.Status" json:"status,omitempty"`
 	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`         // per writer, all of its instances on the key up to number
 	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"` // none: a no-op
-	// PreAcceptOK, PrepareOK: a fast commit has these attributes as they are: they equal the initial ones, or nobody else was asked.
-	Unchanged     bool      `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// PreAcceptOK, PrepareOK: the coordinator may commit just this on the fast path: nothing was added, or nobody else was asked.
+	Agreed        bool      `protobuf:"varint,7,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	Answers       []*Answer `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"` // Executed: one per command
 	State         *KeyState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`     // the sender executed it already: the state that followed
 	Seq           uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`       // EPaxos: the order within a component
@@ -905,9 +905,9 @@ func (x *Instance) GetCommands() []*Command {
 	return nil
 }
 
-func (x *Instance) GetUnchanged() bool {
+func (x *Instance) GetAgreed() bool {
 	if x != nil {
-		return x.Unchanged
+		return x.Agreed
 	}
 	return false
 }
@@ -2774,15 +2774,15 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06writer\x18\x03 \x01(\x06R\x06writer\x12\x12\n" +
 	"\x04rmws\x18\x04 \x01(\x04R\x04rmws\x12\x18\n" +
 	"\apresent\x18\x05 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x06 \x01(\fR\x05value\"\xd2\x03\n" +
+	"\x05value\x18\x06 \x01(\fR\x05value\"\xcc\x03\n" +
 	"\bInstance\x12/\n" +
 	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
 	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
 	"\x0faccepted_ballot\x18\x03 \x01(\x04R\x0eacceptedBallot\x123\n" +
 	"\x06status\x18\x04 \x01(\x0e2\x1b.georegister.peer.v1.StatusR\x06status\x123\n" +
 	"\x04deps\x18\x05 \x03(\v2\x1f.georegister.peer.v1.InstanceIDR\x04deps\x128\n" +
-	"\bcommands\x18\x06 \x03(\v2\x1c.georegister.peer.v1.CommandR\bcommands\x12\x1c\n" +
-	"\tunchanged\x18\a \x01(\bR\tunchanged\x125\n" +
+	"\bcommands\x18\x06 \x03(\v2\x1c.georegister.peer.v1.CommandR\bcommands\x12\x16\n" +
+	"\x06agreed\x18\a \x01(\bR\x06agreed\x125\n" +
 	"\aanswers\x18\b \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x123\n" +
 	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\x12\x10\n" +
 	"\x03seq\x18\n" +

@@ -195,7 +195,7 @@ func (m *Instance) CloneVT() *Instance {
 	r.Ballot = m.Ballot
 	r.AcceptedBallot = m.AcceptedBallot
 	r.Status = m.Status
-	r.Unchanged = m.Unchanged
+	r.Agreed = m.Agreed
 	r.State = m.State.CloneVT()
 	r.Seq = m.Seq
 	r.Alone = m.Alone
@@ -1404,9 +1404,9 @@ func (m *Instance) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			dAtA[i] = 0x42
 		}
 	}
-	if m.Unchanged {
+	if m.Agreed {
 		i--
-		if m.Unchanged {
+		if m.Agreed {
 			dAtA[i] = 1
 		} else {
 			dAtA[i] = 0
@@ -3323,7 +3323,7 @@ func (m *Instance) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
-	if m.Unchanged {
+	if m.Agreed {
 		n += 2
 	}
 	if len(m.Answers) > 0 {
@@ -5683,7 +5683,7 @@ func (m *Instance) UnmarshalVT(dAtA []byte) error {
 			iNdEx = postIndex
 		case 7:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Unchanged", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Agreed", wireType)
 			}
 			var v int
 			for shift := uint(0); ; shift += 7 {
@@ -5700,7 +5700,7 @@ func (m *Instance) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-			m.Unchanged = bool(v != 0)
+			m.Agreed = bool(v != 0)
 		case 8:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Answers", wireType)
@@ -11609,7 +11609,7 @@ func (m *Instance) UnmarshalVTUnsafe(dAtA []byte) error {
 			iNdEx = postIndex
 		case 7:
 			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Unchanged", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Agreed", wireType)
 			}
 			var v int
 			for shift := uint(0); ; shift += 7 {
@@ -11626,7 +11626,7 @@ func (m *Instance) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-			m.Unchanged = bool(v != 0)
+			m.Agreed = bool(v != 0)
 		case 8:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Answers", wireType)

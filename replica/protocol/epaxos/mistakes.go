@@ -19,7 +19,7 @@ type Mistakes struct {
 	OrderByNumber       bool // components are executed without regard to seq, though writes are answered on commit
 	AnswerNamed         bool // a write is answered on commit although execution may refuse its id as too old
 	ResumeAsNew         bool // a command that goes on in another view gets a new instance there
-	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
+	KeepAgreed          bool // members agree to fast commits in joint views too, and stay with that over changes
 	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
 }
 
@@ -29,7 +29,7 @@ func (m *Mistakes) ofCommands() instance.Mistakes {
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
 		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions,
 		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
-		ResumeAsNew: m.ResumeAsNew, KeepUnchanged: m.KeepUnchanged, RecoverAsPlain: m.RecoverAsPlain,
+		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,
 	}
 }
 

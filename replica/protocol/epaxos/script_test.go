@@ -13,7 +13,7 @@ func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", epaxos.Factor
 // that goes on while some of them are cut off.
 func TestMistakesInChanges(t *testing.T) {
 	for name, m := range map[string]epaxos.Mistakes{
-		"KeepUnchanged":  {KeepUnchanged: true},
+		"KeepAgreed":     {KeepAgreed: true},
 		"RecoverAsPlain": {RecoverAsPlain: true},
 	} {
 		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", epaxos.FactoryWith(m)) })

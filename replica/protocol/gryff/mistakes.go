@@ -27,7 +27,7 @@ type Mistakes struct {
 	AdoptBlindly        bool // a record of another member replaces what is newer here
 	ResumeWithNewTag    bool // a write that goes on in another view gets a new carstamp there
 	ResumeAsNew         bool // an rmw that goes on in another view gets a new instance there
-	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
+	KeepAgreed          bool // members agree to fast commits in joint views too, and stay with that over changes
 	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
 
 	// Of Gryff-RSC.
@@ -47,7 +47,7 @@ func (m *Mistakes) ofRMWs() instance.Mistakes {
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
 		OneBallot: m.OneBallot, BaseNotRecovered: m.BaseNotRecovered, ForgetPrevious: m.ForgetPrevious,
 		ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions, OrderBySelf: m.OrderBySelf,
-		ResumeAsNew: m.ResumeAsNew, KeepUnchanged: m.KeepUnchanged, RecoverAsPlain: m.RecoverAsPlain,
+		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,
 	}
 }
 

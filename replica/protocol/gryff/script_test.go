@@ -27,7 +27,7 @@ func TestMistakesOfSessions(t *testing.T) {
 // that goes on while some of them are cut off.
 func TestMistakesInChanges(t *testing.T) {
 	for name, m := range map[string]gryff.Mistakes{
-		"KeepUnchanged":  {KeepUnchanged: true},
+		"KeepAgreed":     {KeepAgreed: true},
 		"RecoverAsPlain": {RecoverAsPlain: true},
 	} {
 		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", gryff.FactoryWith(m)) })

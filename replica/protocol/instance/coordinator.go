@@ -49,7 +49,7 @@ type drive struct {
 
 	alone    bool             // one other member was asked to pre-accept, and nobody else
 	merged   attributes       // joined with what others answered
-	agreed   phase.Phase      // PreAcceptOKs with what a fast commit has
+	agreed   phase.Phase      // to a fast commit
 	prepared []*preparedReply // in a recovery
 
 	outcome  *peerv1.Executed // executed here, or heard of
@@ -79,7 +79,7 @@ func (p *Core) propose(o *object) {
 				i.seq = max(i.seq, j.seq+1)
 			}
 		}
-		i.status, i.unchanged = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
+		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 		d.alone, d.merged = p.asksOne(), i.attributes
 		p.saveInstance(i)
 		to := d.asked.AskFast(&p.config, p.roster, p.now)
@@ -201,7 +201,7 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	if d.merged.base.Carstamp.Less(theirs.base.Carstamp) {
 		d.merged.base = theirs.base
 	}
-	if m.Instance.Unchanged && (d.alone || !p.asksOne()) || p.mistakes.FastOnMerged {
+	if m.Instance.Agreed && (d.alone || !p.asksOne()) || p.mistakes.FastOnMerged {
 		d.agreed.Answer(p.roster, from)
 	}
 	d.asked.Answer(p.roster, from)

@@ -67,7 +67,7 @@ func FuzzReceive(f *testing.F) {
 	for kind := range peerv1.Kind_name { // order is irrelevant: they are seeds
 		m := about3(peerv1.Kind(kind))
 		own := m.CloneVT()
-		own.Instance.Id.Writer, own.Instance.Unchanged = uint64(register.NewWriter(1, 1, 0)), true
+		own.Instance.Id.Writer, own.Instance.Agreed = uint64(register.NewWriter(1, 1, 0)), true
 		f.Add(uint8(3), encode(m), encode(own))
 		m.Instance.Ballot, m.Instance.Status, m.Instance.State = 1<<16|3, peerv1.Status_ACCEPTED, state
 		f.Add(uint8(2), encode(own), encode(m))

@@ -118,16 +118,16 @@ func (a *attributes) sameAs(b *attributes) bool {
 // instance is a command, or a batch of them, that this replica has not executed yet.
 type instance struct {
 	attributes
-	object    *object
-	id        instanceID
-	status    peerv1.Status
-	ballot    uint64 // the highest promised
-	accepted  uint64 // the one that the attributes were last accepted in
-	unchanged bool   // pre-accepted as a fast commit would have it: with the initial attributes, or by the only one who was asked
-	born      uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
-	stored    bool   // there is a record on disk
-	gone      bool   // executed; only its drive is left
-	element   *list.Element
+	object   *object
+	id       instanceID
+	status   peerv1.Status
+	ballot   uint64 // the highest promised
+	accepted uint64 // the one that the attributes were last accepted in
+	agreed   bool   // pre-accepted as a fast commit would have it: with the initial attributes, or by the only one who was asked
+	born     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
+	stored   bool   // there is a record on disk
+	gone     bool   // executed; only its drive is left
+	element  *list.Element
 
 	tellTo   view.MemberID // who sent Commit
 	drive    *drive        // this member coordinates or recovers it
@@ -308,7 +308,7 @@ func (p *Core) about(i *instance, kind peerv1.Kind) *peerv1.Message {
 	m := p.Message(kind, 0, i.object.key)
 	m.Instance = p.parts.New()
 	m.Instance.Id, m.Instance.Ballot, m.Instance.AcceptedBallot = p.name(i.id), i.ballot, i.accepted
-	m.Instance.Status, m.Instance.Unchanged = i.status, i.unchanged
+	m.Instance.Status, m.Instance.Agreed = i.status, i.agreed
 	m.Instance.Deps, m.Instance.Seq, m.Instance.Commands = p.names(i.deps), i.seq, i.commands
 	stamp.Put(m, i.base)
 	return m

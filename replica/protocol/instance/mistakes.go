@@ -18,6 +18,6 @@ type Mistakes struct {
 	OrderByNumber       bool // a component is executed without regard to seq
 	AnswerNamed         bool // a write is answered on commit although execution may refuse it as too old
 	ResumeAsNew         bool // a command that goes on in another view gets a new instance there
-	KeepUnchanged       bool // pre-accepts are unchanged in joint views too, and stay so over changes
+	KeepAgreed          bool // members agree to fast commits in joint views too, and stay with that over changes
 	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
 }

@@ -83,7 +83,7 @@ func (p *Core) loadInstances() {
 		i.born, i.stored = m.Epoch, true
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
-		i.unchanged = m.Instance.Unchanged && (i.born >= p.config.View.Since || p.mistakes.KeepUnchanged)
+		i.agreed = m.Instance.Agreed && (i.born >= p.config.View.Since || p.mistakes.KeepAgreed)
 		return true
 	})
 }

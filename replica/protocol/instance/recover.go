@@ -15,10 +15,10 @@ import (
 // preparedReply is what a member said of an instance in a recovery.
 type preparedReply struct {
 	attributes
-	from      view.MemberID
-	status    peerv1.Status
-	accepted  uint64
-	unchanged bool
+	from     view.MemberID
+	status   peerv1.Status
+	accepted uint64
+	agreed   bool
 }
 
 // bePatient sets when to recover an instance that makes no progress here. Members take turns by their
@@ -56,7 +56,7 @@ func (p *Core) recover(i *instance) {
 	}
 	d.next(p, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.config.Self)
-	own := &preparedReply{i.attributes, p.config.Self, i.status, i.accepted, i.unchanged}
+	own := &preparedReply{i.attributes, p.config.Self, i.status, i.accepted, i.agreed}
 	if p.mistakes.OneBallot {
 		own.accepted = i.ballot
 	}
@@ -137,7 +137,7 @@ func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 	// A new disk's answer replaces that of the lost one.
 	d.prepared = slices.DeleteFunc(d.prepared, func(r *preparedReply) bool { return r.from == from })
 	d.prepared = append(d.prepared, &preparedReply{
-		attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Unchanged,
+		attributesOf(m), from, m.Instance.Status, m.Instance.AcceptedBallot, m.Instance.Agreed,
 	})
 	p.decidePrepare(d)
 }
@@ -166,7 +166,7 @@ func (p *Core) decidePrepare(d *drive) {
 			decided = r
 		case r.status == peerv1.Status_ACCEPTED && (accepted == nil || r.accepted > accepted.accepted):
 			accepted = r
-		case r.status == peerv1.Status_PRE_ACCEPTED && r.unchanged && r.from != author && electorate.Index(r.from) >= 0:
+		case r.status == peerv1.Status_PRE_ACCEPTED && r.agreed && r.from != author && electorate.Index(r.from) >= 0:
 			fast = r
 			agreed++
 		}

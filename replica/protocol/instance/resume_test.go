@@ -142,7 +142,7 @@ func TestUnsettled(t *testing.T) {
 	}
 	record := func(writer, epoch uint64, status peerv1.Status) []byte {
 		m := &peerv1.Message{Key: []byte("k"), Epoch: epoch, Instance: &peerv1.Instance{
-			Id: &peerv1.InstanceID{Writer: writer, Number: 1}, Status: status, Unchanged: true,
+			Id: &peerv1.InstanceID{Writer: writer, Number: 1}, Status: status, Agreed: true,
 		}}
 		raw, err := m.MarshalVT()
 		if err != nil {
@@ -172,7 +172,7 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-func TestUnchangedIsForgottenOverAChange(t *testing.T) {
+func TestAgreementIsForgottenOverAChange(t *testing.T) {
 	for _, c := range []struct {
 		since uint64
 		kept  bool
@@ -182,8 +182,8 @@ func TestUnchangedIsForgottenOverAChange(t *testing.T) {
 		p := of(3, 2, journal)
 		p.config.View.Since = c.since
 		p = gryffs(p.config, journal)
-		if i := p.object([]byte("k")).instances[0]; i.unchanged != c.kept || i.born != 1 {
-			t.Errorf("since %d: unchanged %t, born %d", c.since, i.unchanged, i.born)
+		if i := p.object([]byte("k")).instances[0]; i.agreed != c.kept || i.born != 1 {
+			t.Errorf("since %d: agreed %t, born %d", c.since, i.agreed, i.born)
 		}
 	}
 }

@@ -155,8 +155,8 @@ func describeInstance(i *peerv1.Instance) string {
 	if i.Alone {
 		parts = append(parts, "alone")
 	}
-	if i.Unchanged {
-		parts = append(parts, "unchanged")
+	if i.Agreed {
+		parts = append(parts, "agreed")
 	}
 	for _, a := range i.Answers {
 		parts = append(parts, "answer="+describeAnswer(a))
