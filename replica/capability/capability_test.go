@@ -73,7 +73,7 @@ func TestRoundTrips(t *testing.T) {
 		{"CURP", register.Write, 5, 1, 3},
 		{"CURPRaft", register.Read, 3, 1, 2},
 		{"CURPRaft", register.RMW, 5, 1, 2},
-		{"EPaxos", register.Read, 3, 1, 2},
+		{"EPaxos", register.Read, 3, 1, 1},
 		{"EPaxos", register.RMW, 5, 1, 2},
 		{"Gryff", register.Read, 3, 1, 1},
 		{"Gryff", register.Read, 5, 1, 2},
