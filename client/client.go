@@ -7,7 +7,7 @@
 //   - reads and fences, freely;
 //   - rmws, under one id (see Session), so that they are executed at most once;
 //   - writes only when they certainly had no effect: a register write can't be told from its own repetition,
-//     so that one whose answer is lost ends with ErrOutcomeUnknown.
+//     so that one whose answer is lost ends with ErrOutcomeUnknown. Session.SetOnce is a write that is an rmw.
 //
 // # Sessions under GryffRSC
 //

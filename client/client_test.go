@@ -41,6 +41,9 @@ func TestOperations(t *testing.T) {
 	check("delete of nothing", was, err, false)
 	was, err = c.SetIfPresent(ctx, "k", []byte("a"))
 	check("set if present", was, err, false)
+	check("set once", nil, c.SetOnce(ctx, "once", nil), nil)
+	value, err = c.Get(ctx, "once")
+	check("get of what was set once", value, err, register.Value(""))
 	was, err = c.SetIfAbsent(ctx, "k", []byte("a"))
 	check("set if absent", was, err, true)
 	was, err = c.CompareAndSwap(ctx, "k", []byte("a"), []byte(""))
@@ -181,6 +184,31 @@ func TestFailOver(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A write that took effect and whose answer was lost must not take effect again when somebody else has written meanwhile.
+func TestAWriteIsSetOnce(t *testing.T) {
+	memory := &servertest.Memory{}
+	faulty, well := &script{inner: memory, answer: always(register.Unknown, true)}, &script{inner: memory}
+	well.answer = func(op register.Operation) (register.Status, bool) {
+		if op.Kind == register.RMW { // the retry
+			written := make(chan register.Result)
+			memory.Submit(register.Operation{Kind: register.Write, Key: op.Key, Value: register.Value("theirs")}, bound, func(r register.Result) { written <- r })
+			<-written
+		}
+		return 0, true
+	}
+	c := dial(t, serve(t, faulty), serve(t, well))
+	if err := c.SetOnce(within(t, bound), "k", []byte("mine")); err != nil || len(faulty.operations()) != 1 || len(well.operations()) != 1 {
+		t.Fatalf("it came to %v after %d and %d attempts", err, len(faulty.operations()), len(well.operations()))
+	}
+	if got := memory.Value("k"); string(got) != "theirs" {
+		t.Errorf("the register has %q: the repetition took back what was written meanwhile", got)
+	}
+	without := dial(t, serve(t, &servertest.Memory{NoRMW: true}))
+	if err := without.SetOnce(within(t, bound), "k", nil); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("without rmws: %v", err)
 	}
 }
 

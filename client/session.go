@@ -95,12 +95,20 @@ func (s *Session) Get(ctx context.Context, key string, options ...ReadOption) (r
 }
 
 // Set sets a key, whatever its value was. A nil value is an empty one. It takes no rmw, and is therefore not
-// retried once it may have taken effect.
+// retried once it may have taken effect: see SetOnce.
 func (s *Session) Set(ctx context.Context, key string, value []byte) error {
 	if value == nil {
 		value = []byte{}
 	}
 	_, err := s.Do(ctx, register.Operation{Kind: register.Write, Key: key, Value: value})
+	return err
+}
+
+// SetOnce is Set by an rmw, which has an id: it is retried when its outcome is lost, and takes effect at most once, at one time
+// between call and return, so that it never takes back what others wrote meanwhile. It costs what an rmw costs in the protocol, and
+// ends with ErrUnsupported where there are none (ABD, Gus). To make a key absent in the same way, use Delete.
+func (s *Session) SetOnce(ctx context.Context, key string, value []byte) error {
+	_, err := s.RMW(ctx, key, register.Set, value)
 	return err
 }
 

@@ -106,6 +106,7 @@ const (
 	Add               = "add.v1"                    // decimal int64 -> the sum
 	AddFloat          = "add-float.v1"              // decimal -> the sum
 	Append            = "append.v1"                 // suffix -> the new length
+	Set               = "set.v1"                    // new -> nothing: a write that is ordered, and has an id, as an rmw
 	SetIfAbsent       = "set-if-absent.v1"          // new -> "1" or "0"
 	SetIfPresent      = "set-if-present.v1"         // new -> "1" or "0"
 	GetAndSet         = "get-and-set.v1"            // new -> the old value
@@ -134,6 +135,9 @@ func builtins() []Function {
 		{Name: "add-float", Version: 1, Args: 1, Apply: addFloat},
 		{Name: "append", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome {
 			return changed(present(slices.Concat(v, a[0]))) // Concat of nothing is nil
+		}},
+		{Name: "set", Version: 1, Args: 1, Apply: func(_ Value, a [][]byte, _ int) Outcome {
+			return Outcome{Next: present(a[0]), Changed: true}
 		}},
 		{Name: "set-if-absent", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome { return setIf(!v.Present(), a[0]) }},
 		{Name: "set-if-present", Version: 1, Args: 1, Apply: func(v Value, a [][]byte, _ int) Outcome { return setIf(v.Present(), a[0]) }},

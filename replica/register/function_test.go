@@ -87,6 +87,8 @@ func TestBuiltins(t *testing.T) {
 		{Append, arguments("x"), long[1:], long, true, "20", ""},
 		{Append, arguments("x"), long, "", false, "", "value of 21 bytes is too large: the limit is 20 bytes"},
 
+		{Set, arguments("n"), "o", "n", true, absent, ""},
+		{Set, arguments(""), absent, "", true, absent, ""},
 		{SetIfAbsent, arguments("n"), absent, "n", true, "1", ""},
 		{SetIfAbsent, arguments("n"), "", "", false, "0", ""},
 		{SetIfPresent, arguments("n"), absent, "", false, "0", ""},
@@ -142,7 +144,7 @@ func TestBuiltins(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	r := NewRegistry()
 	names := r.Names()
-	if !slices.IsSorted(names) || len(names) != 14 || !slices.Contains(names, CompareAndSwap) {
+	if !slices.IsSorted(names) || len(names) != 15 || !slices.Contains(names, CompareAndSwap) {
 		t.Errorf("the built-in functions are %v", names)
 	}
 	double := Function{Name: "double", Version: 2, Apply: func(v Value, _ [][]byte, _ int) Outcome {
