@@ -24,7 +24,13 @@ func TestRareMistakes(t *testing.T) {
 	script.Run(t, "testdata/mistakes/ExposeVolatile.txt", gus.FactoryWith(gus.Mistakes{ExposeVolatile: true}))
 	script.Run(t, "testdata/mistakes/AdoptOwn.txt", gus.FactoryWith(gus.Mistakes{AdoptOwn: true}))
 	script.Run(t, "testdata/mistakes/HeldByReadQuorum.txt", relaxed(gus.Mistakes{HeldByReadQuorum: true}))
+	script.Run(t, "testdata/mistakes/CountVotes.txt", relaxed(gus.Mistakes{CountVotes: true}))
+	script.Run(t, "testdata/mistakes/RejoinAsHolder.txt", relaxed(gus.Mistakes{RejoinAsHolder: true}))
+	script.Run(t, "testdata/mistakes/RetagHeld.txt", relaxed(gus.Mistakes{RetagHeld: true}))
 }
+
+// TestScriptsRelaxed runs the last three as they are without the mistakes.
+func TestScriptsRelaxed(t *testing.T) { script.Run(t, "testdata/relaxed", relaxed(gus.Mistakes{})) }
 
 // relaxed is Gus of which two members may be lost.
 func relaxed(m gus.Mistakes) member.Factory {

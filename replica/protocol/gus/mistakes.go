@@ -24,6 +24,6 @@ type Mistakes struct {
 	SmallWriteQuorum      bool // relaxed: a writer changes its tag as soon as a majority has answered (Q_W = 4 with seven members)
 	HeldByReadQuorum      bool // relaxed: a read returns what a majority holds though its writer may change the tag
 	RetagHeld             bool // relaxed: a write that goes on in another view gets another tag though some hold its first one
-	CountVotes            bool // relaxed: who voted for a tag counts as a holder, though it may hold something newer
+	CountVotes            bool // relaxed: who voted for a tag counts as a holder, though it says to its writer that it is none
 	RejoinAsHolder        bool // relaxed: a lost disk's next one says of open writes what those that it copied have said
 }
