@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/catalog"
@@ -40,6 +39,8 @@ type simulateFlags struct {
 	history  string
 	soak     int
 	stale    bool
+	// tolerance is faultTolerance of a manifest; 0: it is left out.
+	tolerance int
 }
 
 const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
@@ -54,7 +55,8 @@ const simulateExample = `  georegister simulate --protocol gryff --profile gryff
   georegister simulate --protocol abd --rtt a-b=72ms,a-c=151ms,b-c=88ms --workload ycsb-b -o json
   georegister simulate --protocol gryff --workload gryff-a --faults crash,loss --duration 60s
   georegister simulate --faults all --duration 30s --history history.jsonl && georegister check history.jsonl
-  georegister simulate --protocol gryff --soak 100000`
+  georegister simulate --protocol gryff --soak 100000
+  georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000`
 
 func newSimulateCommand() *cobra.Command {
 	var f simulateFlags
@@ -67,6 +69,9 @@ func newSimulateCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("rtt") && c.Flags().Changed("profile") {
 				return errors.New("--rtt and --profile both name a network; give one of them")
+			}
+			if c.Flags().Changed("fault-tolerance") && f.tolerance < 1 {
+				return fmt.Errorf("--fault-tolerance: %d; give at least 1, or leave it out", f.tolerance)
 			}
 			if f.soak != 0 {
 				for _, name := range []string{"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "output", "history"} {
@@ -95,6 +100,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
+	flags.IntVar(&f.tolerance, "fault-tolerance", 0, "how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other quorums, with curp the backups (default: any minority)")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	flags.StringVar(&f.history, "history", "", "write what the clients saw to this file, for `georegister check`")
 	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
@@ -105,7 +111,7 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return fmt.Errorf("--output: unknown format %q; use table or json", f.output)
 	}
-	s, err := findSimulated(f.protocol)
+	s, err := findSimulated(f.protocol, f.tolerance)
 	if err != nil {
 		return fmt.Errorf("--protocol: %w", err)
 	}
@@ -117,13 +123,13 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if f.soak != 0 {
 		return f.soakRun(c, s, kinds)
 	}
-	x, err := f.experiment(s.row)
+	x, err := f.experiment(s)
 	if err != nil {
 		return err
 	}
 	x.Start, x.Faults, x.Regular = s.start, kinds, s.regular()
 	if s.curp {
-		x.CURP = &simulator.CURP{}
+		x.CURP = &simulator.CURP{Backups: f.tolerance}
 	}
 	began := time.Now()
 	m, err := simulator.Measure(x)
@@ -148,14 +154,14 @@ func (f simulateFlags) run(c *cobra.Command) error {
 }
 
 // experiment checks the flags that describe one, and names the flag that is wrong.
-func (f simulateFlags) experiment(row capability.Protocol) (simulator.Experiment, error) {
-	none := simulator.Experiment{}
+func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
+	none, row := simulator.Experiment{}, s.row
 	network, err := f.network()
 	if err != nil {
 		return none, err
 	}
-	if err := row.CheckMembers(len(network.Sites)); err != nil {
-		return none, fmt.Errorf("--sites: %w", err)
+	if err := s.checkSites(len(network.Sites)); err != nil {
+		return none, err
 	}
 	spec := workload.Default()
 	if spec.Mix, err = workload.ParseMix(f.workload); err != nil {
@@ -238,15 +244,18 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	if s.curp {
 		options.CURP, options.Stale = &curp.Options{}, simulator.SomeStale
 	}
+	var err error
 	if f.sites != "" {
 		n, err := strconv.Atoi(f.sites)
 		if err != nil {
 			return fmt.Errorf("--sites: %q is no number; schedules of --soak have sites of their own, so give how many", f.sites)
 		}
-		if err := s.row.CheckMembers(n); err != nil {
-			return fmt.Errorf("--sites: %w", err)
+		if err := s.checkSites(n); err != nil {
+			return err
 		}
 		options.Members = []int{n}
+	} else if options.Members, err = s.sizes(); err != nil {
+		return err
 	}
 	ctx := c.Context()
 	if ctx == nil {

@@ -79,6 +79,46 @@ func TestSimulateFaults(t *testing.T) {
 	}
 }
 
+// nine are sites 100 ms from each other.
+func nine() string {
+	var pairs []string
+	for a := 'a'; a <= 'i'; a++ {
+		for b := a + 1; b <= 'i'; b++ {
+			pairs = append(pairs, string(a)+"-"+string(b)+"=100ms")
+		}
+	}
+	return strings.Join(pairs, ",")
+}
+
+// What a read returns that enough members hold, it returns after one round trip; with majorities it waits for the write to end.
+func TestSimulateFaultTolerance(t *testing.T) {
+	fast := map[string]float64{}
+	for _, tolerance := range []string{"", " --fault-tolerance 2"} {
+		out, err := simulate(strings.Fields("--protocol gus --sites a,b,c,d,e,f,g --clients 2 --duration 12s --conflict 0.5 -o json --rtt " + nine() + tolerance)...)
+		var report struct {
+			Operations map[string]struct{ Overall figures }
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &report)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fast[tolerance] = report.Operations["read"].Overall.FastPathRate
+	}
+	if fast[" --fault-tolerance 2"] <= fast[""] {
+		t.Errorf("reads in one round trip: %v", fast)
+	}
+	out, err := simulate(strings.Fields("--protocol gus --clients 1 --duration 3s --fault-tolerance 2 --rtt " + nine())...)
+	if err != nil || !strings.Contains(out, "verdict: linearizable") {
+		t.Errorf("nine sites: %v\n%s", err, out)
+	}
+	out, err = simulate("--protocol", "gus", "--soak", "4", "--fault-tolerance", "2", "--faults", "crash,wipe,partition")
+	if err != nil || !strings.Contains(out, "gus: 4 schedules") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestSimulateCURP(t *testing.T) {
 	out, err := simulate("--protocol", "CURP", "--profile", "gryff", "--sites", "CA,VA,IR", "--clients", "2", "--duration", "12s", "--faults", "crash,pause,lose")
 	if err != nil || !strings.Contains(out, "verdict: linearizable") {
@@ -116,29 +156,37 @@ func TestSimulateHistory(t *testing.T) {
 
 func TestSimulateRefuses(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--protocol paxos":                       `--protocol: unknown protocol "paxos"`,
-		"--profile mars":                         `--profile: unknown profile "mars"`,
-		"--profile gryff --rtt a-b=1ms":          "--rtt and --profile both name a network",
-		"--rtt a-b=1ms,b-c=2ms":                  "--rtt: round trip a-c is missing",
-		"--rtt a-b=-1ms":                         "must be positive",
-		"--sites 4":                              "--sites: protocol Gryff runs with 3, 5 or 7 replicas, not 4",
-		"--sites 9":                              "--sites: profile gryff has 5 sites, not 9",
-		"--sites CA,VA,XX":                       `--sites: profile gryff has no site "XX"`,
-		"--sites CA,VA,CA":                       `--sites: site "CA" is named twice`,
-		"--workload half":                        "--workload: unknown workload",
-		"--workload gryff-a --protocol abd":      "protocol ABD has no read-modify-write",
-		"--conflict 2":                           "--conflict: 2 is no probability",
-		"--clients 0":                            "--clients: 0 clients",
-		"--duration 0s":                          "--duration: 0s",
-		"--faults fire":                          `--faults: unknown fault "fire"`,
-		"--keys none":                            "--keys: unknown keys",
-		"-o xml":                                 `--output: unknown format "xml"`,
-		"--soak -1":                              "--soak: -1 schedules",
-		"--soak 5 --sites CA":                    "--sites:",
-		"--soak 5 --clients 3":                   "--clients: schedules of --soak",
-		"--history /":                            "write the history",
-		"--unknown":                              "unknown flag",
-		"--protocol abd --workload 1:1:0 --keys": "flag needs an argument",
+		"--protocol paxos":                             `--protocol: unknown protocol "paxos"`,
+		"--profile mars":                               `--profile: unknown profile "mars"`,
+		"--profile gryff --rtt a-b=1ms":                "--rtt and --profile both name a network",
+		"--rtt a-b=1ms,b-c=2ms":                        "--rtt: round trip a-c is missing",
+		"--rtt a-b=-1ms":                               "must be positive",
+		"--sites 4":                                    "--sites: protocol Gryff runs with 3, 5 or 7 replicas, not 4",
+		"--sites 9":                                    "--sites: profile gryff has 5 sites, not 9",
+		"--sites CA,VA,XX":                             `--sites: profile gryff has no site "XX"`,
+		"--sites CA,VA,CA":                             `--sites: site "CA" is named twice`,
+		"--workload half":                              "--workload: unknown workload",
+		"--workload gryff-a --protocol abd":            "protocol ABD has no read-modify-write",
+		"--conflict 2":                                 "--conflict: 2 is no probability",
+		"--clients 0":                                  "--clients: 0 clients",
+		"--duration 0s":                                "--duration: 0s",
+		"--faults fire":                                `--faults: unknown fault "fire"`,
+		"--keys none":                                  "--keys: unknown keys",
+		"--fault-tolerance 0":                          "--fault-tolerance: 0; give at least 1",
+		"--fault-tolerance 1":                          "--fault-tolerance: protocol Gryff survives the loss of any minority",
+		"--protocol gus --fault-tolerance 3":           "--fault-tolerance: 5 replicas can lose from 1 to 2",
+		"--protocol curp --fault-tolerance 3":          "--fault-tolerance: 5 replicas can lose from 1 to 2",
+		"--protocol gus --soak 5 --fault-tolerance 4":  "--fault-tolerance: for n > 5 and n = 2f + 1",
+		"--protocol gus --soak 5 --sites 9":            "--sites: protocol Gus runs with 3, 5 or 7 replicas, not 9",
+		"--protocol curp --soak 5 --fault-tolerance 1": "--fault-tolerance: schedules of --soak draw it",
+		"--soak 5 --fault-tolerance 1":                 "--fault-tolerance: protocol Gryff survives",
+		"-o xml":                                       `--output: unknown format "xml"`,
+		"--soak -1":                                    "--soak: -1 schedules",
+		"--soak 5 --sites CA":                          "--sites:",
+		"--soak 5 --clients 3":                         "--clients: schedules of --soak",
+		"--history /":                                  "write the history",
+		"--unknown":                                    "unknown flag",
+		"--protocol abd --workload 1:1:0 --keys":       "flag needs an argument",
 	} {
 		out, err := simulate(strings.Fields(flags)...)
 		if err == nil || !strings.Contains(err.Error(), want) {

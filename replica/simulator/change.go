@@ -24,7 +24,7 @@ type change struct {
 	concluded bool // the view after it is recorded
 }
 
-// largest is how many members a change may lead to.
+// largest is how many members a change may lead to, where there were not more before.
 const largest = 7
 
 // changeKinds are what a change does.
@@ -88,7 +88,7 @@ func (m *manager) begin(f *fault, v view.View) {
 	for v.Size()+join-leave < 1 {
 		leave -= 2
 	}
-	for v.Size()+join-leave > largest {
+	for v.Size()+join-leave > max(largest, v.Size()) {
 		join -= 2
 	}
 	if more := leave - v.Size(); more > 0 {

@@ -65,6 +65,7 @@ type cluster struct {
 	sites   []string          // the members' names, which are those of sites that have one
 	redis   map[string]string // by name: address
 	admin   map[string]string
+	http    map[string]string
 	ids     map[string]int
 	state   *os.ProcessState // set when it has ended
 
@@ -136,17 +137,19 @@ func (c *cluster) locate(t *testing.T) {
 		Members []struct {
 			ID    int
 			Label string
-			Ports struct{ Redis, Admin int }
+			Ports struct{ Redis, Admin, HTTP int }
 		}
 	}
 	if err := json.Unmarshal(content, &record); err != nil {
 		t.Fatal(err)
 	}
 	c.identity, c.sites, c.redis, c.admin, c.ids = record.Cluster, nil, map[string]string{}, map[string]string{}, map[string]int{}
+	c.http = map[string]string{}
 	for _, m := range record.Members {
 		c.sites = append(c.sites, m.Label)
 		c.redis[m.Label] = fmt.Sprintf("127.0.0.1:%d", m.Ports.Redis)
 		c.admin[m.Label] = fmt.Sprintf("127.0.0.1:%d", m.Ports.Admin)
+		c.http[m.Label] = fmt.Sprintf("127.0.0.1:%d", m.Ports.HTTP)
 		c.ids[m.Label] = m.ID
 	}
 }
