@@ -7,6 +7,7 @@ const (
 	pathReadWaits     = "read.waits"     // it is not known to be final
 	pathReadRecovers  = "read.locks"     // its writer did not say in time that it is
 	pathReadRelays    = "read.relays"    // with relaxed quorums: too few held it, and were asked to
+	pathReadPassed    = "read.passed"    // a larger tag came after a quorum's, and is not waited for
 	pathReadOvertaken = "read.overtaken" // there is a larger tag meanwhile
 	pathReadJoined    = "read.joined"    // a read joined one that began in the same turn
 	pathAdopted       = "adopted"        // with three: a member adopted what is not final from a reader, or a reader did
@@ -28,7 +29,7 @@ const (
 // more undecided writes of one key than searches make.
 func Paths() []string {
 	return []string{
-		pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadOvertaken, pathReadJoined, pathAdopted,
+		pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadPassed, pathReadOvertaken, pathReadJoined, pathAdopted,
 		pathWriteFast, pathWriteRetags, pathWriteHeard, pathRefused, pathRetry, pathReplyWaits, pathStale,
 		pathUnavailable, pathUnknown, pathUnsupported,
 	}

@@ -107,7 +107,13 @@ func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
 	}
 	switch v.Carstamp.Compare(o.tag()) {
 	case +1:
-		p.find(o, v, of)
+		if o.waits && of != nil {
+			// A quorum has told of no more than what is waited for. What is larger need not be read, and would end later.
+			p.config.Took(pathReadPassed)
+			holds = false
+		} else {
+			p.find(o, v, of)
+		}
 	case 0:
 		o.final = o.final || of == nil
 		if of != nil {
