@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -9,59 +8,29 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// barrier is an operation that waits until other shards than its own have what its session read there: each shard is a service of its own,
-// which orders its operations for itself, so there is a fence between them (Helt et al., Regular Sequential Serializability and Regular
-// Sequential Consistency, section 4.1). A fence of a client is one that ends then. What waits has had no effect.
+// barrier is an operation that waits for fences in other shards than its own (register.Barrier).
 type barrier struct {
 	replica *Replica
 	request request // as submitted
 	home    *shard  // which has room for it; nil: it is a fence
 
-	mutex   sync.Mutex
-	waiting int  // for fences
-	over    bool // it went on, or ended, or another replica has it
-	trips   int  // round trips of the longest fence
-}
-
-// dependencies are those of one shard.
-type dependencies struct {
-	shard int
-	after []register.Dependency
-}
-
-// byShard sorts what an operation comes after by shard, in the order in which it names them.
-func byShard(after []register.Dependency, shards int) (all []dependencies) {
-next:
-	for _, d := range after {
-		at := Shard(d.Key, shards)
-		for i := range all {
-			if all[i].shard == at {
-				all[i].after = append(all[i].after, d)
-				continue next
-			}
-		}
-		all = append(all, dependencies{at, []register.Dependency{d}})
-	}
-	return all
+	mutex sync.Mutex
+	state register.Barrier
+	over  bool // it went on, or ended, or another replica has it
 }
 
 // submitAfter is Submit of a fence, or of an operation that comes after others.
 func (r *Replica) submitAfter(q request) bool {
 	home := r.home(&q.operation)
+	state, parts := register.NewBarrier(q.operation, func(key string) int { return Shard(key, len(r.shards)) })
 	switch {
-	case home == nil && len(q.operation.After) == 0:
+	case home == nil && len(parts) == 0:
 		go r.answer(&q.flight, register.Result{Status: register.OK, Fast: true})
 		return true
-	case home != nil && !r.spans(&q.operation):
+	case len(parts) == 0:
 		return home.submit(q)
 	}
-	all := byShard(q.operation.After, len(r.shards))
-	b := &barrier{replica: r, request: q, home: home}
-	for _, d := range all {
-		if home == nil || d.shard != home.number {
-			b.waiting++
-		}
-	}
+	b := &barrier{replica: r, request: q, home: home, state: state}
 	if home != nil {
 		if full, stopped := home.reserve(); full || stopped {
 			return home.refuse(&q.flight, stopped)
@@ -76,13 +45,10 @@ func (r *Replica) submitAfter(q request) bool {
 		return failed
 	}
 	r.metrics.barriers.Inc()
-	for _, d := range all {
-		if home != nil && d.shard == home.number {
-			continue
-		}
-		s := r.shards[d.shard]
+	for _, part := range parts {
+		s := r.shards[part.Shard]
 		fence := request{
-			operation: register.Operation{Kind: register.Fence, After: d.after},
+			operation: part.Fence,
 			flight: flight{
 				begun: q.flight.begun, deadline: q.flight.deadline, kind: register.Fence, part: true,
 				done: func(result register.Result) { b.fenced(s.number, result) },
@@ -122,17 +88,12 @@ func (r *Replica) home(op *register.Operation) *shard {
 func (b *barrier) fenced(at int, result register.Result) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.waiting--
-	b.trips = max(b.trips, result.RoundTrips)
+	step, ended := b.state.Fenced(at, result)
 	switch {
 	case b.over:
-	case result.Status != register.OK:
-		b.end(register.Result{Status: register.Unavailable, Message: fmt.Sprintf(
-			"what the session read before could not be fenced in shard %d, and it was not begun: %s", at, result.Message)})
-	case b.waiting > 0:
-	case b.home == nil:
-		b.end(register.Result{Status: register.OK, RoundTrips: b.trips})
-	default:
+	case step == register.BarrierEnds:
+		b.end(ended)
+	case step == register.BarrierGoesOn:
 		b.goOn()
 	}
 }
@@ -145,16 +106,11 @@ func (b *barrier) end(result register.Result) {
 	b.replica.answer(&b.request.flight, result)
 }
 
-// goOn hands the operation to its shard, with what is left of the dependencies.
+// goOn hands the operation to its shard.
 func (b *barrier) goOn() {
 	q := b.request
-	q.operation.After = nil
-	for _, d := range byShard(b.request.operation.After, len(b.replica.shards)) {
-		if d.shard == b.home.number {
-			q.operation.After = d.after
-		}
-	}
-	q.flight.waited += b.trips
+	q.operation = b.state.Operation()
+	q.flight.waited += b.state.RoundTrips()
 	switch {
 	case b.home.redeem(q):
 		b.over = true

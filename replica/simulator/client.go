@@ -173,7 +173,7 @@ func (nd *node) requested(c *client, attempt uint32) {
 		return
 	}
 	if nd.down {
-		nd.world.respond(nd, asked{c, attempt}, register.Result{Status: register.Unavailable, Message: "connection refused"})
+		nd.world.respond(nd, asked{client: c, attempt: attempt}, register.Result{Status: register.Unavailable, Message: "connection refused"})
 		return
 	}
 	c.arrived = true
@@ -201,7 +201,7 @@ func (w *world) respond(nd *node, who asked, result register.Result) {
 func (c *client) reset(nd *node) {
 	if c.working && c.target == nd && c.arrived {
 		c.arrived = false
-		c.world.respond(nd, asked{c, c.attempt}, register.Result{Status: register.Unknown, Message: "connection reset"})
+		c.world.respond(nd, asked{client: c, attempt: c.attempt}, register.Result{Status: register.Unknown, Message: "connection reset"})
 	}
 }
 

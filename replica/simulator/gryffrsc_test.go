@@ -31,6 +31,9 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 	}, append(gryff.ChangePaths(), sessionPaths()...))
 }
 
+// halfKeys are those of drawHalf; of two shards, they are in one each.
+var halfKeys = [2]string{mixedPrefix + "0", mixedPrefix + "1"}
+
 // drawHalf makes a schedule in which a write gets no further than its coordinator, for as long as that waits before it asks again.
 // Two of five members are near each other, among them the coordinator, and the other three too: what a session reads at the one side, a
 // quorum on the other does not know of, unless the session says so. It goes on with other operations, tells others, moves, and
@@ -51,7 +54,7 @@ func drawHalf(seed uint64) Schedule {
 			}
 		}
 	}
-	const x, y = mixedPrefix + "0", mixedPrefix + "1"
+	x, y := halfKeys[0], halfKeys[1]
 	count := 0
 	value := func() register.Value { count++; return register.Value{byte('0' + count)} }
 	plan := func(home int, at time.Duration, key string, op register.Operation) *Plan {
@@ -106,6 +109,20 @@ func drawHalf(seed uint64) Schedule {
 	return s
 }
 
+// What waits for other shards has these schedules regular sequential, too.
+func TestGryffRSCFencesShards(t *testing.T) {
+	t.Parallel()
+	draw := func(seed uint64) Schedule {
+		s := drawHalf(seed)
+		s.env.shards = len(halfKeys)
+		return s
+	}
+	if shardOf(halfKeys[0], 2) == shardOf(halfKeys[1], 2) {
+		t.Fatal("both keys are in one shard")
+	}
+	mustNotFind(t, draw, Member(gryff.FactoryRSC), 500)
+}
+
 // The model is weaker than linearizability, and schedules come to that: else the others would say nothing of sessions.
 func TestGryffRSCIsNotLinearizable(t *testing.T) {
 	t.Parallel()
@@ -142,11 +159,15 @@ func TestMistakesOfGryffRSCAreFound(t *testing.T) {
 		{"who moves leaves the past behind", mistakes{}, sessionMistakes{dropAtMove: true}, 1280},
 		{"what is told comes without the past", mistakes{}, sessionMistakes{tellBare: true}, 540},
 		{"a fence is not waited for", mistakes{}, sessionMistakes{fenceUnawaited: true}, 720},
+		{"other shards are not waited for", mistakes{}, sessionMistakes{unfenced: true}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			draw := func(seed uint64) Schedule {
 				s := drawHalf(seed)
 				s.env.careless = c.careless
+				if c.careless.unfenced {
+					s.env.shards = len(halfKeys)
+				}
 				return s
 			}
 			mustFind(t, draw, Member(gryff.FactoryRSCWith(c.wrong)), c.after, 3000, found(Violation))

@@ -134,6 +134,9 @@ func (nd *node) handOver(position int) {
 		w.took("change.removed")
 		for _, requests := range unfinished {
 			for _, r := range requests {
+				if left[r.Handle].barrier != nil {
+					continue // the whole is answered
+				}
 				result := register.Result{Status: register.Unavailable, Message: "this member was removed"}
 				if r.Resume != (protocol.Resume{}) { // others may know of it
 					result.Status = register.Unknown
@@ -141,6 +144,7 @@ func (nd *node) handOver(position int) {
 				w.respond(nd, left[r.Handle], result)
 			}
 		}
+		nd.carryBarriers(0)
 		nd.wake()
 		return
 	}
@@ -160,6 +164,9 @@ func (nd *node) handOver(position int) {
 				return
 			}
 			delete(left, r.Handle)
+			if who.barrier != nil {
+				continue // the whole begins anew
+			}
 			nd.asked[r.Handle] = who
 			w.took("change.resumed")
 			nd.shards[i].protocol.Tick(now)
@@ -169,6 +176,10 @@ func (nd *node) handOver(position int) {
 	}
 	if len(left) > 0 {
 		w.fail("member %d takes on a view, and %d operations in progress are neither answered nor go on", nd.index+1, len(left))
+	}
+	if len(nd.barriers) > 0 {
+		nd.carryBarriers(now)
+		nd.flushAll()
 	}
 	nd.wake()
 }

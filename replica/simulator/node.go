@@ -45,6 +45,8 @@ type node struct {
 
 	handle uint64
 	asked  map[uint64]asked // by handle; never ranged over
+
+	barriers []*barrier // as they began
 }
 
 // shard is a part of the keys with a protocol of its own.
@@ -60,12 +62,15 @@ type input struct {
 	message *peerv1.Message
 	client  *client
 	attempt uint32
+	behind  *barrier // whose operation goes on; nil: it has not waited for one
 }
 
 // asked is whom a completion is for.
 type asked struct {
 	client  *client
 	attempt uint32
+	barrier *barrier // which waits for it; nil: the client does
+	shard   int      // of what the barrier waits for
 }
 
 // clock is a node's monotonic clock: virtual time, scaled and shifted.
@@ -105,7 +110,7 @@ func (nd *node) boot() {
 	w := nd.world
 	nd.down, nd.paused, nd.armed, nd.slow = false, false, false, nil
 	nd.inbox = nil
-	nd.asked = map[uint64]asked{}
+	nd.asked, nd.barriers = map[uint64]asked{}, nil
 	shown, ppm := w.now, 0
 	if w.env.skewed {
 		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
@@ -281,23 +286,28 @@ func (nd *node) work() {
 }
 
 func (nd *node) submit(in *input, now protocol.Instant) {
-	if in.client.attempt != in.attempt {
+	if in.client.attempt != in.attempt && in.behind == nil {
 		return // the client has given up meanwhile, and its connection is gone
 	}
+	who := asked{client: in.client, attempt: in.attempt}
 	if !nd.acts {
-		nd.world.respond(nd, asked{in.client, in.attempt}, register.Result{Status: register.Unavailable, Message: "no member"})
+		nd.world.respond(nd, who, register.Result{Status: register.Unavailable, Message: "no member"})
 		return
 	}
-	op := in.client.operation
-	nd.handle++
-	nd.asked[nd.handle] = asked{in.client, in.attempt}
-	r := protocol.Request{Handle: nd.handle, Operation: op}
-	if d := nd.world.env.deadline; d > 0 && !nd.world.settled { // then clients wait for ever, and so must the protocol
-		r.Deadline = now.Add(d)
+	if b := in.behind; b != nil {
+		nd.hand(b.Operation(), who, b.deadline, now)
+		return
 	}
-	s := nd.shards[nd.place(op.Key)]
-	s.protocol.Tick(now)
-	s.protocol.Submit(r)
+	deadline := protocol.Instant(0)
+	if d := nd.world.env.deadline; d > 0 && !nd.world.settled { // then clients wait for ever, and so must the protocol
+		deadline = now.Add(d)
+	}
+	op := in.client.operation
+	if op.Kind == register.Fence || len(op.After) > 0 {
+		nd.submitAfter(op, who, deadline, now)
+		return
+	}
+	nd.hand(op, who, deadline, now)
 }
 
 // ticked is the timer. A paused process finds it due when it goes on.
@@ -430,6 +440,10 @@ func (nd *node) complete(completions []protocol.Completion) {
 			return
 		}
 		delete(nd.asked, c.Handle)
+		if who.barrier != nil {
+			nd.fenced(who.barrier, who.shard, c.Result)
+			continue
+		}
 		nd.world.respond(nd, who, c.Result)
 	}
 }

@@ -14,6 +14,7 @@ import (
 func sessionPaths() []string {
 	return []string{
 		"session.depends", "session.move", "session.die", "session.tell", "session.fence", "session.fence-of-something",
+		"session.barrier",
 	}
 }
 
@@ -21,6 +22,9 @@ func sessionPaths() []string {
 // move and die. Schedules differ in how often. All is drawn from a stream of its own.
 func (s *Schedule) drawSessions(options Options) {
 	s.env.regular, s.env.careless = true, options.careless
+	if options.Shards == 0 {
+		s.env.shards = 1 + newStream(s.Seed, forSessions, 2).below(3)
+	}
 	draw := newStream(s.Seed, forSessions, 0)
 	strict := []int{0, 100, 400}[draw.below(3)]
 	rates := map[AsideKind]int{}

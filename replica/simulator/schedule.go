@@ -49,15 +49,14 @@ type Options struct {
 	Operations int
 	// Stale is how many of 1000 reads may be stale. They are drawn from a stream of their own, and everything else is as without.
 	Stale int
-	// Shards per member; the default is 1.
+	// Shards per member; the default is 1, and from 1 to 3 where clients are sessions.
 	Shards int
 	// Impatient members suspect a coordinator long before it could have answered: recoveries duel with it and
 	// with each other.
 	Impatient bool
 
 	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry what they
-	// depend on, fence, and tell each other things, and histories are checked for that. There is one shard: the barrier between shards is
-	// the runtime's.
+	// depend on, fence, and tell each other things, and histories are checked for that.
 	Regular bool
 	// CURP has the world be one of masters and witnesses, with these options; a search's Start counts for nothing then.
 	CURP *curp.Options
@@ -84,7 +83,7 @@ func (o Options) withDefaults() Options {
 	if o.Operations == 0 {
 		o.Operations = 100
 	}
-	if o.Shards == 0 {
+	if o.Shards == 0 && !o.Regular {
 		o.Shards = 1
 	}
 	return o
@@ -98,7 +97,7 @@ func Draw(seed uint64, options Options) Schedule {
 	draw := newStream(seed, forSchedule, 0)
 	n := options.Members[draw.below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
-	s.env = drawEnvironment(draw, n, options.Shards)
+	s.env = drawEnvironment(draw, n, max(options.Shards, 1))
 	s.env.wrong = options.wrong
 	if options.Impatient {
 		s.env.suspect = s.env.retry / 8

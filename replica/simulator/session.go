@@ -55,6 +55,7 @@ type sessionMistakes struct {
 	dropAtMove     bool // who moves leaves its past behind
 	tellBare       bool // what is told comes with neither the past nor a fence
 	fenceUnawaited bool // what comes after a fence does not wait for it
+	unfenced       bool // an operation does not wait for fences in other shards: what its session read there counts for nothing
 }
 
 // aside does what comes before the next operation, which is due at a time, if anything does.
