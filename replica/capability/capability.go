@@ -78,7 +78,9 @@ type Protocol struct {
 	Members     []int  // how many replicas a cluster may have, ascending
 	// Relaxed says that a cluster may be told how many replicas it loses at once, fewer than any minority, and has quorums of
 	// other sizes then (view.RelaxedFor).
-	Relaxed    bool
+	Relaxed bool
+	// Fragments says that large values can be stored as fragments of an erasure code.
+	Fragments  bool
 	Operations []Operation
 }
 
@@ -156,7 +158,7 @@ func Table() []Protocol {
 		{
 			// A read takes a second one when what it found is not known to be final, a third where that is overtaken. With relaxed
 			// quorums the best is the same, and the worst waits for n - f.
-			Name: "Gus", Consistency: linearizable, Members: sizes, Relaxed: true,
+			Name: "Gus", Consistency: linearizable, Members: sizes, Relaxed: true, Fragments: true,
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
@@ -273,6 +275,30 @@ func (p Protocol) CheckFaults(n, f int) error {
 	}
 	return fmt.Errorf("%d replicas have no quorums for f = %d: 2n - 2Q_W - 1 < Q_R does not hold (section 5.1 of the Gus paper); lower it to %s, "+
 		"or leave it out to have majorities", n, f, either(fits))
+}
+
+// CheckErasureCoding refuses to store large values as fragments with a protocol that does not know of them.
+func (p Protocol) CheckErasureCoding() error {
+	if p.Fragments {
+		return nil
+	}
+	return fmt.Errorf("protocol %s stores values whole", p.Name)
+}
+
+// CheckFragments refuses a number of data fragments for n replicas of which f may be lost (0: any minority): so many more than
+// restore a value have to be acknowledged that enough are left without f, and also while f others do not answer.
+func (p Protocol) CheckFragments(n, f, k int) error {
+	if err := p.CheckErasureCoding(); err != nil {
+		return err
+	}
+	if f == 0 {
+		f = p.Faults(n)
+	}
+	if most := n - 2*f; k < 1 || k > most {
+		return fmt.Errorf("%d replicas of which %d may be lost can have from 1 to %d data fragments (k <= n - 2f), not %d; lower "+
+			"dataFragments or faultTolerance, or add members", n, f, most, k)
+	}
+	return nil
 }
 
 // RoundTrips is the least and the most wide-area round trips that an operation waits for in a cluster of n

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
@@ -55,6 +56,10 @@ type Config struct {
 	// minority; the same for all members. Absent: any minority.
 	FaultTolerance int `json:"faultTolerance,omitempty"`
 
+	// ErasureCoding is how large values are stored as fragments, with a protocol that knows of it; the same for all members.
+	// Absent: they are stored whole.
+	ErasureCoding *ErasureCoding `json:"erasureCoding,omitempty"`
+
 	// Distances emulate the network between this member and those at other sites, of whichever view; a site that is
 	// not among them is near.
 	Distances []Distance `json:"distances,omitempty"`
@@ -67,6 +72,41 @@ type Config struct {
 	// ExitWithInput stops the member when its standard input ends, so that it never outlives the process
 	// that started it, however that one ended.
 	ExitWithInput bool `json:"exitWithInput,omitempty"`
+}
+
+// ErasureCoding says which values are stored as fragments, one with each member, and how many of those restore one.
+type ErasureCoding struct {
+	DataFragments  int `json:"dataFragments"`
+	ThresholdBytes int `json:"thresholdBytes"` // larger values are stored so
+}
+
+func (e *ErasureCoding) fragments() protocol.Fragments {
+	if e == nil {
+		return protocol.Fragments{}
+	}
+	return protocol.Fragments{Data: e.DataFragments, Threshold: e.ThresholdBytes}
+}
+
+// validateErasureCoding reports what large values can't be stored as fragments with. With how many members that can be is known
+// with the view alone.
+func (c Config) validateErasureCoding() error {
+	e := c.ErasureCoding
+	if e == nil {
+		return nil
+	}
+	can, err := capability.Find(c.Protocol)
+	switch {
+	case err != nil:
+		return fmt.Errorf("protocol: %w", err)
+	case e.ThresholdBytes < 1:
+		return fmt.Errorf("erasureCoding: thresholdBytes is %d; it must be at least 1", e.ThresholdBytes)
+	case len(c.Members) == 0:
+		return can.CheckErasureCoding()
+	}
+	if err := can.CheckFragments(len(c.Members), c.FaultTolerance, e.DataFragments); err != nil {
+		return fmt.Errorf("erasureCoding: %w", err)
+	}
+	return nil
 }
 
 // Member is one member of the view.
@@ -172,6 +212,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.validateParted(); err != nil {
+		return err
+	}
+	if err := c.validateErasureCoding(); err != nil {
 		return err
 	}
 	switch {

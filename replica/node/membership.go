@@ -140,7 +140,7 @@ func (n *node) begin(ctx context.Context, continued bool, from heard, carried []
 		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: from.away, Distances: from.distances, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
-		Limits:      c.limits(), Faults: c.FaultTolerance, Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
+		Limits:      c.limits(), Faults: c.FaultTolerance, Fragments: c.ErasureCoding.fragments(), Bootstrap: c.Bootstrap, Seed: uint64(c.Self),
 		Metrics: n.registry, Logger: n.log,
 	})
 	if err != nil {

@@ -118,11 +118,20 @@ type Config struct {
 	// Faults is how many members may be lost at once, where a protocol is to tolerate fewer than any minority; every member
 	// must be told the same. Zero: any minority.
 	Faults int
+	// Fragments is how large values are stored, by protocols that know of it; every member must be told the same.
+	Fragments Fragments
 	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool
 	// Count is told each time a path of the protocol is taken, by name. It may be nil.
 	Count func(path string)
+}
+
+// Fragments says which values are stored as fragments of an erasure code, one with each member, and how many restore one. The zero
+// value: none are.
+type Fragments struct {
+	Data      int // how many restore a value: k; with n members of which f may be lost, from 1 to n - 2f
+	Threshold int // values of more bytes are stored so; at least 1
 }
 
 // Took counts a path of the protocol.

@@ -70,6 +70,8 @@ type Options struct {
 	Bootstrap bool
 	// Faults is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFaults). Zero: any minority.
 	Faults int
+	// Fragments is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFragments). Zero: values are stored whole.
+	Fragments protocol.Fragments
 	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
 	Retry, Suspect time.Duration
 	// TransferRate bounds what this member fetches of others' state, in bytes a second; each shard has the same part

@@ -138,12 +138,17 @@ func (r *Replica) founded() bool {
 	return self.Disk != "" && self.Disk == r.store.Disk() || o.Bootstrap && !r.store.Lost()
 }
 
-// spoken names what members must agree on to talk: with another number of faults, others count other quorums.
+// spoken names what members must agree on to talk: with another number of faults, others count other quorums, and with other
+// fragments they don't know values from names.
 func (o *Options) spoken() string {
-	if o.Faults == 0 {
-		return o.Protocol
+	spoken := o.Protocol
+	if o.Faults != 0 {
+		spoken += fmt.Sprintf(" with faultTolerance %d", o.Faults)
 	}
-	return fmt.Sprintf("%s with faultTolerance %d", o.Protocol, o.Faults)
+	if f := o.Fragments; f.Data != 0 {
+		spoken += fmt.Sprintf(" with erasureCoding of %d fragments above %d bytes", f.Data, f.Threshold)
+	}
+	return spoken
 }
 
 // config is what the protocol of a shard is told.
@@ -151,7 +156,7 @@ func (r *Replica) config(shard int) protocol.Config {
 	o := &r.options
 	return protocol.Config{
 		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.first(),
-		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Retry: o.Retry, Suspect: o.Suspect,
+		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Fragments: o.Fragments, Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),
 		Bootstrap: r.founded(),

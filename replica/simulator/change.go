@@ -302,7 +302,7 @@ func (w *world) bearable(v view.View, also *node) bool {
 				lost++
 			}
 		}
-		if lost > side.Faults() {
+		if lost > side.Faults() || w.env.losses > 0 && lost > w.env.losses {
 			return false
 		}
 	}

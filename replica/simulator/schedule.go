@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
@@ -49,6 +50,12 @@ type Options struct {
 	Operations int
 	// Stale is how many of 1000 reads may be stale. They are drawn from a stream of their own, and everything else is as without.
 	Stale int
+	// Large is how many bytes each second value that is written has; 0: all are short.
+	Large int
+	// Losses is how many members may have lost their disks at once; 0: any minority.
+	Losses int
+	// Keep has members that change never be fewer than before.
+	Keep bool
 	// Shards per member; the default is 1, and from 1 to 3 where clients are sessions.
 	Shards int
 	// Impatient members suspect a coordinator long before it could have answered: recoveries duel with it and
@@ -98,7 +105,7 @@ func Draw(seed uint64, options Options) Schedule {
 	n := options.Members[draw.below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, max(options.Shards, 1))
-	s.env.wrong = options.wrong
+	s.env.wrong, s.env.losses = options.wrong, options.Losses
 	if options.Impatient {
 		s.env.suspect = s.env.retry / 8
 	}
@@ -122,7 +129,7 @@ func Draw(seed uint64, options Options) Schedule {
 		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
 	}
 	script := newScript(draw, options.RMWs)
-	script.idempotent = options.Idempotent
+	script.idempotent, script.large = options.Idempotent, options.Large
 	if options.CURP != nil {
 		script.keys = 1 + newStream(seed, forPartitions, 1).below(8)
 	}
@@ -148,7 +155,7 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	if slices.Contains(options.Faults, Change) && options.CURP == nil {
 		s.stretch(2)
-		s.drawChanges(seed, n)
+		s.drawChanges(seed, n, options.Keep)
 	}
 	if options.CURP != nil {
 		s.drawParted(seed, n, options)
@@ -336,6 +343,7 @@ type script struct {
 	count int
 	last  map[string]register.Value // of each key; never ranged over
 
+	large      int  // bytes of each second value that is written; 0: all are short
 	idempotent bool // updates are those that may be applied more than once
 }
 
@@ -382,6 +390,9 @@ func (s *script) mixed(key string) register.Operation {
 	case !s.draw.chance(s.reads):
 		if s.draw.chance(40) {
 			return register.Operation{Kind: register.Write, Key: key} // deletes
+		}
+		if short := s.large - len(unique); short > 0 && s.count%2 == 0 {
+			unique = strings.Repeat("0", short) + unique // the same integer
 		}
 		s.last[key] = register.Value(unique)
 		return register.Operation{Kind: register.Write, Key: key, Value: register.Value(unique)}

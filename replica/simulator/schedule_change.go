@@ -11,8 +11,8 @@ func without(kinds []FaultKind, kind FaultKind) []FaultKind {
 }
 
 // drawChanges adds changes of members to a schedule, from a stream of their own: the rest of the schedule stays what it
-// is without them.
-func (s *Schedule) drawChanges(seed uint64, n int) {
+// is without them. To keep members is to have never fewer.
+func (s *Schedule) drawChanges(seed uint64, n int, keep bool) {
 	draw := newStream(seed, forChanges, 0)
 	size, join := n, 0
 	var changes []Fault
@@ -27,6 +27,9 @@ func (s *Schedule) drawChanges(seed uint64, n int) {
 			Alive: draw.chance(600),
 		}
 		f.Join, f.Leave = drawSizes(draw, size)
+		if keep {
+			f.Join = max(f.Join, f.Leave)
+		}
 		size += f.Join - f.Leave
 		join += f.Join
 		if draw.chance(300) {

@@ -49,6 +49,7 @@ type environment struct {
 	skewed    bool          // clocks of nodes start at different readings and drift
 	named     bool          // clients give their writes IDs too, and repeat them as they do rmws
 	regular   bool          // clients are sessions of a regular protocol
+	losses    int           // how many members may have lost their disks at once; 0: any minority
 	careless  sessionMistakes
 	wrong     managerMistakes
 	parted    *parted // what there is in a world with masters; nil: there are none

@@ -84,6 +84,8 @@ const (
 	Kind_GUS Kind = 80
 	// RMWPaxos (replica/protocol/rmwpaxos): rmw_paxos says the rest.
 	Kind_RMW_PAXOS Kind = 81
+	// Fragments of large values (replica/protocol/layered): fragment says the rest.
+	Kind_FRAGMENT Kind = 82
 )
 
 // Enum value maps for Kind.
@@ -137,6 +139,7 @@ var (
 		70: "GATHERED",
 		80: "GUS",
 		81: "RMW_PAXOS",
+		82: "FRAGMENT",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -187,6 +190,7 @@ var (
 		"GATHERED":          70,
 		"GUS":               80,
 		"RMW_PAXOS":         81,
+		"FRAGMENT":          82,
 	}
 )
 
@@ -549,6 +553,7 @@ type Message struct {
 	// READ1, WRITE1: what the operation's session depends on, applied before the question is answered (Gryff-RSC).
 	// READ2 of a fence: what is written back.
 	After         []*Dependency `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
+	Fragment      *Fragment     `protobuf:"bytes,24,opt,name=fragment,proto3" json:"fragment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -726,6 +731,13 @@ func (x *Message) GetRmwPaxos() *RMWPaxos {
 func (x *Message) GetAfter() []*Dependency {
 	if x != nil {
 		return x.After
+	}
+	return nil
+}
+
+func (x *Message) GetFragment() *Fragment {
+	if x != nil {
+		return x.Fragment
 	}
 	return nil
 }
@@ -2725,7 +2737,7 @@ var File_api_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
+	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/fragment.proto\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
 	"\x05Frame\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
@@ -2743,7 +2755,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
 	"\ajoining\x18\n" +
 	" \x03(\rR\ajoining\x12\x18\n" +
-	"\aleaving\x18\v \x03(\rR\aleaving\"\xdf\x05\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\x9a\x06\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -2766,7 +2778,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04raft\x18\x14 \x01(\fR\x04raft\x12*\n" +
 	"\x03gus\x18\x15 \x01(\v2\x18.georegister.peer.v1.GusR\x03gus\x12:\n" +
 	"\trmw_paxos\x18\x16 \x01(\v2\x1d.georegister.peer.v1.RMWPaxosR\brmwPaxos\x125\n" +
-	"\x05after\x18\x17 \x03(\v2\x1f.georegister.peer.v1.DependencyR\x05after\"\x98\x01\n" +
+	"\x05after\x18\x17 \x03(\v2\x1f.georegister.peer.v1.DependencyR\x05after\x129\n" +
+	"\bfragment\x18\x18 \x01(\v2\x1d.georegister.peer.v1.FragmentR\bfragment\"\x98\x01\n" +
 	"\n" +
 	"Dependency\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1c\n" +
@@ -2944,7 +2957,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
 	"\x0eSessionHorizon\x12\x17\n" +
 	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\xcf\x05\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\xdd\x05\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -3007,7 +3020,8 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x06GATHER\x10E\x12\f\n" +
 	"\bGATHERED\x10F\x12\a\n" +
 	"\x03GUS\x10P\x12\r\n" +
-	"\tRMW_PAXOS\x10Q*a\n" +
+	"\tRMW_PAXOS\x10Q\x12\f\n" +
+	"\bFRAGMENT\x10R*a\n" +
 	"\x06Status\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05HEARD\x10\x01\x12\x10\n" +
@@ -3068,6 +3082,7 @@ var file_api_peer_v1_peer_proto_goTypes = []any{
 	(*v1.Message)(nil),       // 28: georegister.witness.v1.Message
 	(*Gus)(nil),              // 29: georegister.peer.v1.Gus
 	(*RMWPaxos)(nil),         // 30: georegister.peer.v1.RMWPaxos
+	(*Fragment)(nil),         // 31: georegister.peer.v1.Fragment
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
@@ -3080,37 +3095,38 @@ var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	29, // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
 	30, // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
 	6,  // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
-	8,  // 10: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
-	1,  // 11: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	8,  // 12: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	9,  // 13: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	10, // 14: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	12, // 15: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	2,  // 16: georegister.peer.v1.Command.kind:type_name -> georegister.peer.v1.CommandKind
-	11, // 17: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	13, // 18: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	14, // 19: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	8,  // 20: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	10, // 21: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	15, // 22: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
-	10, // 23: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	20, // 24: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	19, // 25: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
-	22, // 26: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
-	10, // 27: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
-	23, // 28: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
-	24, // 29: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
-	20, // 30: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
-	9,  // 31: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
-	20, // 32: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
-	24, // 33: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
-	3,  // 34: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	3,  // 35: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	31, // 10: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
+	8,  // 11: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
+	1,  // 12: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
+	8,  // 13: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
+	9,  // 14: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
+	10, // 15: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
+	12, // 16: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
+	2,  // 17: georegister.peer.v1.Command.kind:type_name -> georegister.peer.v1.CommandKind
+	11, // 18: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
+	13, // 19: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
+	14, // 20: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
+	8,  // 21: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
+	10, // 22: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
+	15, // 23: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
+	10, // 24: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
+	20, // 25: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
+	19, // 26: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
+	22, // 27: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
+	10, // 28: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
+	23, // 29: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
+	24, // 30: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
+	20, // 31: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
+	9,  // 32: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
+	20, // 33: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
+	24, // 34: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
+	3,  // 35: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	3,  // 36: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	36, // [36:37] is the sub-list for method output_type
+	35, // [35:36] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -3118,6 +3134,7 @@ func file_api_peer_v1_peer_proto_init() {
 	if File_api_peer_v1_peer_proto != nil {
 		return
 	}
+	file_api_peer_v1_fragment_proto_init()
 	file_api_peer_v1_gus_proto_init()
 	file_api_peer_v1_rmwpaxos_proto_init()
 	type x struct{}

@@ -12,7 +12,9 @@ import (
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
+	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 )
@@ -38,7 +40,9 @@ var entries = []Entry{
 	{Name: "epaxos", Factory: epaxos.Factory},
 	{Name: "gryff", Factory: gryff.Factory},
 	{Name: "gryffrsc", Factory: gryff.FactoryRSC, Regular: true},
-	{Name: "gus", Factory: gus.Factory},
+	{Name: "gus", Factory: layered.Wrap(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) layered.Inner {
+		return gus.New(c, j, r, gus.Mistakes{})
+	})},
 	{Name: "raft", Factory: raft.Factory},
 	{Name: "rmwpaxos", Factory: rmwpaxos.Factory},
 	{Name: "rmwpaxosatleastonce", Factory: rmwpaxos.AtLeastOnce},

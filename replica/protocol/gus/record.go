@@ -146,6 +146,26 @@ func (r *record) end(writer register.Writer, before uint64) {
 	})
 }
 
+// Known implements layered.Inner: with what operations that run here have found.
+func (p *Protocol) Known(key []byte) (values []register.Value, final bool) {
+	r := p.load(key)
+	values = append(values, r.Value)
+	for i := range r.writes {
+		if w := &r.writes[i]; w.stored {
+			values = append(values, w.value)
+		}
+	}
+	if k := p.keys[string(key)]; k != nil {
+		for _, o := range k.operations {
+			values = append(values, o.value, o.asked.Value)
+		}
+		for _, v := range k.versions {
+			values = append(values, v.value)
+		}
+	}
+	return values, r.final(r.Carstamp)
+}
+
 // recordKey is valid until the next call: the journal keeps only what is put.
 func (p *Protocol) recordKey(key []byte) []byte {
 	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)

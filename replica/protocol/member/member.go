@@ -28,8 +28,8 @@ type Inner interface {
 	// before anything is submitted or received, a member in a joint view while it goes on.
 	Adopt(key, value []byte)
 	// Settle is called now and then by a newcomer that has everything. It asks the others about the work that
-	// was unfinished in the transfer, and reports whether there is none left. Only Executed messages are
-	// received meanwhile.
+	// was unfinished in the transfer, and reports whether there is none left. Only Executed messages and those of
+	// fragments are received meanwhile.
 	//
 	// The lost disk may have voted on such work, and this one would deny it. On what none of those that
 	// adopted this newcomer knew of, the lost disk's votes count nowhere: every quorum with one of them has
@@ -240,7 +240,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		case msg.Kind == peerv1.Kind_TRANSFER_PAGE && m.fetches():
 			m.take(from, msg)
 		}
-	case peerv1.Kind_EXECUTED:
+	case peerv1.Kind_EXECUTED, peerv1.Kind_FRAGMENT:
 		if m.state == voting || m.state == settling {
 			m.inner.Receive(from, msg)
 		}

@@ -1,0 +1,146 @@
+package layered
+
+import (
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// sweepRecords is how many records of fragments are looked at in Config.Suspect.
+const sweepRecords = 256
+
+// grace is how long a fragment stays here at least after its value was last found to be in use, so that reads that found it end.
+func (p *Protocol) grace() time.Duration { return 4 * p.config.Retry }
+
+// collect looks through some of the fragments, and asks their writers whether those can go that nothing here refers to.
+func (p *Protocol) collect() {
+	if p.now < p.sweep || p.code == nil {
+		return
+	}
+	p.sweep = p.now.Add(p.config.Suspect)
+	left, after := sweepRecords, p.cursor
+	p.cursor = nil // from the beginning, unless there is more
+	type found struct {
+		key    []byte
+		name   name
+		record []byte
+	}
+	var unused []found
+	p.visit(after, func(record, key []byte, n name, state peerv1.FragmentState) bool {
+		if left--; left < 0 {
+			return false
+		}
+		if left == 0 {
+			p.cursor = record
+		}
+		switch state {
+		case peerv1.FragmentState_FRAGMENT_WANTED, peerv1.FragmentState_FRAGMENT_GONE:
+		default:
+			unused = append(unused, found{key, n, record})
+		}
+		return true
+	})
+	for _, u := range unused {
+		values, _ := p.inner.Known(u.key)
+		if refers(values, u.name) {
+			delete(p.idle, string(u.record))
+			p.noteWritten(u.key, u.name)
+			continue
+		}
+		since, ok := p.idle[string(u.record)]
+		switch {
+		case p.mistakes.DropUnused:
+			p.forget(u.key, u.name)
+		case !ok:
+			p.idle[string(u.record)] = p.now
+		case p.now.Sub(since) < p.grace():
+		case u.name.member() != p.config.Self:
+			// A coordinator that is no member any more does not answer; its values stay.
+			if p.config.View.Index(u.name.member()) >= 0 {
+				p.out.Send(u.name.member(), p.message(peerv1.FragmentKind_FRAGMENT_ASK, 0, u.key, u.name))
+			}
+		case p.over(u.key, u.name):
+			p.drop(u.key, u.name)
+		}
+	}
+}
+
+func refers(values []register.Value, n name) bool {
+	for _, v := range values {
+		if d, ok := reference(v); ok && d.name == n {
+			return true
+		}
+	}
+	return false
+}
+
+// noteWritten marks a value of this member's own whose metadata is the register's, for good.
+func (p *Protocol) noteWritten(key []byte, n name) {
+	if n.member() != p.config.Self {
+		return
+	}
+	if values, final := p.inner.Known(key); final && refers(values[:1], n) {
+		if state, ok := p.known(key, n); ok && state != peerv1.FragmentState_FRAGMENT_WRITTEN {
+			p.mark(key, n, peerv1.FragmentState_FRAGMENT_WRITTEN)
+		}
+	}
+}
+
+// over reports whether no read that begins from now on finds a value of this member's own: its metadata was never written; or
+// it was, so that this member's register is no older than that, and what the register has now is final and something else.
+//
+// Where it is not known what came of the metadata, as after a crash while it was written, the value is never over unless the
+// register is seen to have it.
+func (p *Protocol) over(key []byte, n name) bool {
+	if p.writes[n] != nil || n.member() != p.config.Self {
+		return false
+	}
+	state, ok := p.known(key, n)
+	switch {
+	case ok && state == peerv1.FragmentState_FRAGMENT_GONE:
+		return true
+	case !ok || state == peerv1.FragmentState_FRAGMENT_HELD:
+		// This disk knows of each name that was submitted from it, until the value is over.
+		return n.writer.Incarnation() == uint32(p.roster.Of(p.config.Self)) && !p.resuming(n)
+	case state == peerv1.FragmentState_FRAGMENT_WRITTEN:
+		values, final := p.inner.Known(key)
+		return final && !refers(values, n)
+	}
+	return false
+}
+
+// resuming reports whether the metadata of a value is being written since an earlier view.
+func (p *Protocol) resuming(n name) bool {
+	for _, o := range p.inside { // order is irrelevant: any
+		if o.resuming && o.resumed == n {
+			return true
+		}
+	}
+	return false
+}
+
+// drop lets a fragment go, unless it turns out to be in use here, or a newcomer is about to have it.
+func (p *Protocol) drop(key []byte, n name) {
+	values, _ := p.inner.Known(key)
+	if state, ok := p.known(key, n); !ok || state == peerv1.FragmentState_FRAGMENT_WANTED || refers(values, n) {
+		return
+	}
+	p.config.Took(pathDropped)
+	p.forget(key, n)
+}
+
+// forget deletes the records of a fragment. That a value of an earlier disk is over is remembered: for this disk alone does no record
+// mean that.
+func (p *Protocol) forget(key []byte, n name) {
+	record, pieces := recordKey(recordPrefix, key, n), recordKey(piecesPrefix, key, n)
+	delete(p.idle, string(record))
+	if n.member() == p.config.Self && n.writer.Incarnation() != uint32(p.roster.Of(p.config.Self)) {
+		p.put(record, &peerv1.FragmentRecord{State: peerv1.FragmentState_FRAGMENT_GONE})
+	} else {
+		p.journal.Delete(record)
+	}
+	if _, ok := p.journal.Get(pieces); ok {
+		p.journal.Delete(pieces)
+	}
+}

@@ -1,0 +1,328 @@
+// Package layered stores large values as fragments beside a protocol that stores small ones: the layered design of section 5.1
+// of the Gus paper (Tseng et al., SPAA '23), with a Reed-Solomon code.
+//
+// A value above a threshold is encoded into a fragment for each member, any k of which restore it. The writer hands each member
+// its fragment. Once k + f have it durably, so that k are left when f are lost, the inner protocol writes the value's metadata: its
+// name, length and checksum. Who reads metadata fetches k fragments. The inner protocol alone orders reads and writes, so what
+// it guarantees stays; a name is given to one value, for ever, so what is restored is what was written or nothing.
+//
+// docs/protocols.md, section "Large values as fragments", says what is durable when, what lost disks mean, and when fragments go.
+package layered
+
+import (
+	"slices"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/outbox"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Inner is a protocol that can keep the metadata of fragments.
+type Inner interface {
+	member.Inner
+	// Known lists every value of a key that this member may come to tell others, the register's first, and reports whether that
+	// one is final: no read that begins from now on returns an older one.
+	Known(key []byte) (values []register.Value, final bool)
+}
+
+// Factory makes an Inner over a journal.
+type Factory func(protocol.Config, *protocol.Journal, *phase.Roster) Inner
+
+// Protocol is one member's part. It implements member.Inner.
+type Protocol struct {
+	inner    Inner
+	config   protocol.Config
+	journal  *protocol.Journal
+	roster   *phase.Roster
+	mistakes Mistakes
+	code     *code
+	out      *outbox.Outbox
+
+	now     protocol.Instant
+	voting  bool   // the inner protocol has been told the time: this member answers
+	names   uint64 // the number of the last name
+	barrier uint64 // of the journal: what the inner protocol sends waits until this is durable
+	scanned bool   // wanted has all that is on disk
+
+	writes  map[name]*write // until their metadata is written, or given up
+	ordered []*write
+	inside  map[uint64]*operation // what the inner protocol does, by handle: reads, and writes of metadata
+	fetches map[uint64]*fetch     // by number
+	fetched []*fetch              // as begun
+	wanted  map[string]*fetch     // of fragments that are to be rebuilt, by the key of their record; nil: not begun
+
+	sweep  protocol.Instant // when to look again for fragments that can go
+	cursor []byte           // the record up to which was looked
+	idle   map[string]protocol.Instant
+}
+
+// operation is what the inner protocol does for a request.
+type operation struct {
+	request  protocol.Request // as it was submitted here
+	write    *write           // of metadata
+	again    int              // a read: how often it began anew
+	trips    int              // round trips of the fetches before that
+	resumed  name             // of a write that goes on from another view
+	resuming bool
+}
+
+// Wrap has large values stored as fragments where Config.Fragments asks for that, and else is the inner protocol.
+func Wrap(inner Factory) member.Factory { return WrapWith(inner, Mistakes{}) }
+
+// WrapWith is Wrap with mistakes put back, for tests.
+func WrapWith(inner Factory, m Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		if config.Fragments.Data == 0 {
+			return inner(config, journal, roster)
+		}
+		return New(config, journal, roster, inner, m)
+	}
+}
+
+// New returns a member's part, with the fragments and registers that its journal holds.
+func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, inner Factory, m Mistakes) *Protocol {
+	p := &Protocol{
+		config: config, journal: journal, roster: roster, mistakes: m,
+		out:    outbox.New("layered", phase.FirstOp(&config, roster), journal),
+		names:  config.Nonce,
+		writes: map[name]*write{}, inside: map[uint64]*operation{}, fetches: map[uint64]*fetch{},
+		wanted: map[string]*fetch{}, idle: map[string]protocol.Instant{},
+	}
+	if m.ReuseNames {
+		p.names = 0
+	}
+	p.recallRoster()
+	p.inner = inner(config, journal, roster)
+	var err error
+	if p.code, err = newCode(config.Fragments.Data, config.View); err != nil {
+		p.out.Fault("%w", err)
+	}
+	if config.View.Joint() {
+		p.scan()
+	}
+	return p
+}
+
+// Submit implements protocol.Protocol.
+func (p *Protocol) Submit(r protocol.Request) {
+	o := &operation{request: r}
+	switch {
+	case r.Operation.Kind == register.Read:
+	case r.Operation.Kind != register.Write:
+		p.inner.Submit(r)
+		return
+	case !r.Resume.Carstamp.IsZero(): // the value is as it was handed to the inner protocol of an earlier view
+		if ref, ok := reference(r.Operation.Value); ok {
+			o.resumed, o.resuming = ref.name, true
+		}
+	case len(r.Operation.Value) > p.config.Fragments.Threshold:
+		p.write(r)
+		return
+	default:
+		r.Operation.Value = escape(r.Operation.Value)
+	}
+	p.inside[r.Handle] = o
+	p.inner.Submit(r)
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if m == nil || m.Kind != peerv1.Kind_FRAGMENT {
+		p.inner.Receive(from, m)
+		return
+	}
+	if m.Fragment == nil || from == p.config.Self || p.config.View.Index(from) < 0 || p.code == nil {
+		return
+	}
+	switch m.Fragment.Kind {
+	case peerv1.FragmentKind_FRAGMENT_STORED:
+		p.stored(from, m)
+	case peerv1.FragmentKind_FRAGMENT_FETCHED:
+		p.gotFetched(from, m)
+	case peerv1.FragmentKind_FRAGMENT_OVER:
+		p.drop(m.Key, nameOf(m))
+	default:
+		if p.voting {
+			p.serve(from, m)
+		}
+	}
+}
+
+// serve answers another member. What a member says that does not vote yet counts nowhere.
+func (p *Protocol) serve(from view.MemberID, m *peerv1.Message) {
+	switch m.Fragment.Kind {
+	case peerv1.FragmentKind_FRAGMENT_STORE:
+		p.serveStore(from, m)
+	case peerv1.FragmentKind_FRAGMENT_FETCH:
+		p.serveFetch(from, m)
+	case peerv1.FragmentKind_FRAGMENT_ASK:
+		if p.over(m.Key, nameOf(m)) {
+			p.out.SendDurably(from, p.message(peerv1.FragmentKind_FRAGMENT_OVER, 0, m.Key, nameOf(m)))
+		}
+	}
+}
+
+// Tick implements protocol.Protocol.
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now, p.voting = now, true
+	p.inner.Tick(now)
+	p.tickWrites()
+	p.tickFetches()
+	p.rebuild()
+	p.collect()
+}
+
+// Ready implements protocol.Protocol.
+func (p *Protocol) Ready() protocol.Effects {
+	if p.out.Err() != nil {
+		return p.out.Ready()
+	}
+	e := p.inner.Ready()
+	if e.Fault != nil {
+		return e
+	}
+	e.Complete = p.completed(e.Complete)
+	e.CompleteAfterPersist = p.completed(e.CompleteAfterPersist)
+	if !p.journal.Survives(p.barrier) {
+		// A name whose metadata may be somewhere is known as such to the writer's own disk, which has its own fragment too.
+		e.SendAfterPersist = append(e.SendAfterPersist, e.Send...)
+		e.CompleteAfterPersist = append(e.CompleteAfterPersist, e.Complete...)
+		e.Send, e.Complete = nil, nil
+	}
+	own := p.out.Ready()
+	e.Send = append(e.Send, own.Send...)
+	e.Complete = append(e.Complete, own.Complete...)
+	e.SendAfterPersist = append(e.SendAfterPersist, own.SendAfterPersist...)
+	e.CompleteAfterPersist = append(e.CompleteAfterPersist, own.CompleteAfterPersist...)
+	if own.Persist.Sequence != 0 { // one batch a turn
+		e.Persist = protocol.Batch{Sequence: own.Persist.Sequence, Mutations: append(e.Persist.Mutations, own.Persist.Mutations...)}
+	}
+	e.Fault = own.Fault
+	return e
+}
+
+// completed handles what the inner protocol completes, and returns what of that is complete here too.
+func (p *Protocol) completed(all []protocol.Completion) []protocol.Completion {
+	return slices.DeleteFunc(all, func(c protocol.Completion) bool {
+		o := p.inside[c.Handle]
+		if o == nil {
+			return false
+		}
+		delete(p.inside, c.Handle)
+		switch {
+		case o.write != nil:
+			p.metadataWritten(o.write, c.Result)
+			return true
+		case o.resuming && c.Result.Status == register.OK:
+			p.mark([]byte(o.request.Operation.Key), o.resumed, peerv1.FragmentState_FRAGMENT_WRITTEN)
+		case o.request.Operation.Kind == register.Read:
+			p.readMetadata(o, c.Result)
+			return true
+		}
+		return false
+	})
+}
+
+// Settle implements member.Inner. A member whose disk was lost has to have its fragments before it votes: it counts as lost
+// until then.
+func (p *Protocol) Settle(now protocol.Instant) bool {
+	p.now = now
+	if !p.scanned {
+		p.scan()
+	}
+	p.tickFetches()
+	p.rebuild()
+	return p.inner.Settle(now) && (len(p.wanted) == 0 || p.mistakes.VoteWithoutFragments)
+}
+
+// Unsettled implements member.Inner.
+func (p *Protocol) Unsettled() int { return p.inner.Unsettled() + len(p.wanted) }
+
+// Unfinished implements member.Inner. A write whose metadata was not written begins again, under another name.
+func (p *Protocol) Unfinished() []protocol.Request {
+	unfinished := p.inner.Unfinished()
+	for _, w := range p.ordered {
+		switch {
+		case w.over:
+		case !w.submitted:
+			unfinished = append(unfinished, w.request)
+		case w.result != nil: // the inner protocol finds that it was written
+			r := w.request
+			r.Operation.Value = w.reference()
+			r.Resume = protocol.Resume{Carstamp: w.result.Carstamp, Instance: w.result.Carstamp.Timestamp}
+			unfinished = append(unfinished, r)
+		}
+	}
+	for _, f := range p.fetched {
+		if !f.over && f.read != nil {
+			unfinished = append(unfinished, f.read.request)
+		}
+	}
+	clear(p.inside)
+	clear(p.fetches)
+	clear(p.writes)
+	p.ordered, p.fetched = nil, nil
+	return unfinished
+}
+
+// Pace implements member.Inner.
+func (p *Protocol) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
+	p.inner.Pace(retry, suspect)
+}
+
+// Pending is how many operations wait for answers.
+func (p *Protocol) Pending() int {
+	n := len(p.writes) + len(p.fetches)
+	if inner, ok := p.inner.(interface{ Pending() int }); ok {
+		n += inner.Pending()
+	}
+	return n
+}
+
+// faults is f: how many members may be lost.
+func (p *Protocol) faults(side view.View) int {
+	if p.config.Faults > 0 {
+		return min(p.config.Faults, side.Faults())
+	}
+	return side.Faults()
+}
+
+// durable reports whether so many members have acknowledged, with the disks that they have now, that k are left when f are lost: k + f of
+// those before a change and of those after it. A majority too, so that whoever copies the state of one hears of the name.
+func (p *Protocol) durable(f *phase.Phase) bool {
+	v := p.config.View
+	for _, side := range []view.View{v.Before(), v.After()} {
+		n := 0
+		for _, m := range side.Members {
+			if f.Answered(p.roster, m.ID) {
+				n++
+			}
+		}
+		need := min(max(p.config.Fragments.Data+p.faults(side), side.Majority()), side.Size())
+		switch {
+		case p.mistakes.WriteAtOnce:
+			need = 1
+		case p.mistakes.CountFragmentsOnly:
+			need = p.config.Fragments.Data
+		}
+		if n < need {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Protocol) late(r *protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }
+
+// message begins a message about a value of a key.
+func (p *Protocol) message(kind peerv1.FragmentKind, op uint64, key []byte, n name) *peerv1.Message {
+	m := p.out.Message(peerv1.Kind_FRAGMENT, op, key)
+	m.Fragment = &peerv1.Fragment{Kind: kind, Writer: uint64(n.writer), Number: n.number}
+	return m
+}

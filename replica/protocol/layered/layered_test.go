@@ -1,0 +1,392 @@
+package layered
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func TestAnyFragmentsRestoreAValue(t *testing.T) {
+	members := view.View{}
+	for i := range 7 {
+		members.Members = append(members.Members, view.Member{ID: view.MemberID(i + 1)})
+	}
+	for k := 1; k <= 5; k++ {
+		c, err := newCode(k, members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, length := range []int{1, 2, k, 99, 1000, 4097} {
+			value := large(length, byte(k))
+			before := bytes.Clone(value)
+			all, err := c.encode(value)
+			if err != nil || !bytes.Equal(value, before) {
+				t.Fatalf("k = %d: %v, or the value was changed", k, err)
+			}
+			for set := range 1 << 7 {
+				pieces := map[uint32][]byte{}
+				for i := range uint32(7) {
+					if set&(1<<i) != 0 && len(pieces) < k {
+						pieces[i] = all[i]
+					}
+				}
+				got, err := c.restore(pieces, length)
+				if enough := len(pieces) == k; (err == nil) != enough || enough && !bytes.Equal(got, value) {
+					t.Fatalf("k = %d, %d bytes, fragments %b: %v", k, length, set, err)
+				}
+				for i := range uint32(7) {
+					if f, err := c.rebuild(pieces, i); len(pieces) == k && (err != nil || !bytes.Equal(f, all[i])) {
+						t.Fatalf("k = %d: fragment %d of %b: %v", k, i, set, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A fragment is that of a member's ID, however many members there are.
+func TestFragmentsStayWhatTheyAreWhenMembersCome(t *testing.T) {
+	few, err := newCode(3, view.View{Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := newCode(3, view.View{Members: []view.Member{{ID: 2}, {ID: 4}, {ID: 200}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := few.encode(large(1000, 1))
+	b, _ := more.encode(large(1000, 1))
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			t.Errorf("fragment %d differs", i)
+		}
+	}
+	got, err := few.restore(map[uint32][]byte{1: b[1], 3: b[3], 4: b[4]}, 1000)
+	if err != nil || !bytes.Equal(got, large(1000, 1)) {
+		t.Errorf("%v", err)
+	}
+	if _, err := newCode(3, view.View{Members: []view.Member{{ID: 257}}}); err == nil || !strings.Contains(err.Error(), "up to 256") {
+		t.Errorf("member 257: %v", err)
+	}
+}
+
+func TestValuesAreNeverTakenForMetadata(t *testing.T) {
+	d := metadata{name{register.NewWriter(3, 2, 1), 9}, 12345, sumOf([]byte("x"))}
+	if got, ok := reference(d.encode()); !ok || got != d {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	for _, v := range []register.Value{nil, {}, {marker}, {marker, isName}, {marker, isEscaped}, d.encode(), []byte("plain")} {
+		inside := escape(v)
+		if _, ok := reference(inside); ok {
+			t.Errorf("%q is taken for metadata", v)
+		}
+		if !unescape(inside).Equal(v) {
+			t.Errorf("%q came back as %q", v, unescape(inside))
+		}
+	}
+}
+
+func TestLargeAndSmallValues(t *testing.T) {
+	for n, k := range map[int]int{3: 1, 5: 3, 7: 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := newWorld(t, n, k, Mistakes{})
+			for i, value := range [][]byte{large(100, 1), large(101, 2), {}, large(5000, 3), nil, {marker, isName}} {
+				at := view.MemberID(i%n + 1)
+				r := w.write(at, "k", value)
+				trips := 1
+				if len(value) > 100 {
+					trips = 2
+				}
+				if r.RoundTrips != trips {
+					t.Errorf("a write of %d bytes took %d round trips, want %d", len(value), r.RoundTrips, trips)
+				}
+				for id := range view.MemberID(n) {
+					if r := w.expect(id+1, "k", value); r.RoundTrips > trips {
+						t.Errorf("a read of %d bytes took %d round trips, want %d", len(value), r.RoundTrips, trips)
+					}
+				}
+			}
+			for _, nd := range w.nodes {
+				if nd.Pending() != 0 {
+					t.Errorf("member %d has %d operations", nd.id, nd.Pending())
+				}
+			}
+		})
+	}
+}
+
+// The metadata waits for k + f members, and leaves after what the writer's own disk has to know.
+func TestMetadataWaitsForFragments(t *testing.T) {
+	for name, c := range map[string]struct {
+		wrong Mistakes
+		early bool
+	}{"right": {}, "CountFragmentsOnly": {Mistakes{CountFragmentsOnly: true}, true}, "WriteAtOnce": {Mistakes{WriteAtOnce: true}, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 5, 3, c.wrong)
+			written := false
+			w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+				written = written || m.Kind == peerv1.Kind_GUS && m.Gus.Kind == peerv1.GusKind_GUS_WRITE
+				return to != 4 && to != 5 || m.Fragment == nil // three of five get their fragments
+			}
+			h := w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, protocol.Instant(3*retry))
+			if written != c.early {
+				t.Fatalf("the metadata was written: %v", written)
+			}
+			w.pass(4 * retry)
+			if r := w.results[h]; !c.early && (r.Status != register.Unavailable || !strings.Contains(r.Message, "3 + 1")) {
+				t.Errorf("it ended with %+v", r)
+			}
+		})
+	}
+}
+
+func TestMetadataLeavesWhenItIsNoted(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		w := newWorld(t, 5, 3, Mistakes{SubmitBeforePersist: wrong})
+		nd := w.nodes[0]
+		nd.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}})
+		w.turn(nd)
+		early, all := 0, 0
+		for _, f := range w.flying {
+			w.nodes[f.to-1].Receive(f.from, f.message)
+			for _, answer := range w.nodes[f.to-1].Ready().SendAfterPersist {
+				nd.Receive(f.to, answer.Message)
+			}
+			e := nd.Ready()
+			for _, s := range e.Send {
+				if s.Message.Kind == peerv1.Kind_GUS {
+					early++
+				}
+			}
+			all += len(e.Send) + len(e.SendAfterPersist)
+		}
+		if (early > 0) != wrong || all == 0 {
+			t.Errorf("mistake %v: %d of %d messages left before what they tell of was durable", wrong, early, all)
+		}
+	}
+}
+
+func TestOneMemberIsLost(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	value := large(10_000, 1)
+	w.write(1, "k", value)
+	for id := range view.MemberID(5) {
+		w.kill(id + 1)
+		w.expect(id%4+1+boolean(id%4 == id), "k", value)
+		w.revive(id + 1)
+		w.pass(retry)
+	}
+	w.kill(2)
+	value = large(20_000, 2)
+	w.write(1, "k", value) // four have fragments
+	w.revive(2)
+	w.expect(2, "k", value)
+	w.kill(3)
+	w.expect(2, "k", value)
+}
+
+func boolean(b bool) view.MemberID {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// One disk after the other is lost, all five in the end: each member rebuilds its fragment before it votes.
+func TestLostDisksAreRebuilt(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	value := large(3000, 1)
+	w.kill(5)
+	w.write(1, "k", value)
+	w.revive(5)
+	for id := range view.MemberID(5) {
+		w.wipe(id + 1)
+		w.pass(10 * retry)
+		if nd := w.nodes[id]; !nd.Voter() {
+			t.Fatalf("member %d does not vote", id+1)
+		}
+		w.expect(id+1, "k", value)
+	}
+	if members, _ := w.fragments(); members != 5 {
+		t.Errorf("%d members have fragments", members)
+	}
+}
+
+// What a state transfer did not bring is asked for, before the member votes.
+func TestANewcomerVotesWithItsFragments(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		w := newWorld(t, 5, 3, Mistakes{VoteWithoutFragments: wrong})
+		w.write(1, "k", large(500, 1))
+		w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {
+			return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED
+		}
+		strip(w, 2)
+		w.wipe(2)
+		w.pass(6 * retry)
+		if w.nodes[1].Voter() != wrong {
+			t.Errorf("mistake %v: it votes: %v", wrong, w.nodes[1].Voter())
+		}
+		w.passes = nil
+		w.pass(6 * retry)
+		if members, _ := w.fragments(); members != 5 || !w.nodes[1].Voter() {
+			t.Errorf("mistake %v: %d members have fragments, and it votes: %v", wrong, members, w.nodes[1].Voter())
+		}
+	}
+}
+
+// What is replaced, never finished, or deleted goes from all disks; what is the register's stays.
+func TestFragmentsGo(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	for i := range byte(10) {
+		w.write(view.MemberID(i%5+1), "k", large(500, i))
+	}
+	w.write(2, "small", large(500, 1))
+	w.write(3, "small", []byte("now it is small"))
+	if _, records := w.fragments(); records != 55 {
+		t.Fatalf("%d fragments", records)
+	}
+	w.pass(30 * retry)
+	if members, records := w.fragments(); members != 5 || records != 5 {
+		t.Errorf("%d members have %d fragments, of one value", members, records)
+	}
+	w.expect(4, "k", large(500, 9))
+	w.write(1, "k", nil)
+	w.pass(30 * retry)
+	if _, records := w.fragments(); records != 0 {
+		t.Errorf("%d fragments of a deleted value", records)
+	}
+	for _, nd := range w.nodes {
+		for key := range nd.disk {
+			if key[0] == recordPrefix && len(key) > 1 {
+				t.Errorf("member %d has the record %q", nd.id, key)
+			}
+		}
+	}
+}
+
+// A coordinator crashes before it writes the metadata: its fragments go when it is back.
+func TestOrphansGo(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool { return to != 1 }
+	w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, 0)
+	if members, _ := w.fragments(); members != 5 {
+		t.Fatalf("%d members have fragments", members)
+	}
+	w.kill(1)
+	w.passes = nil
+	w.pass(30 * retry)
+	if members, _ := w.fragments(); members != 5 {
+		t.Fatalf("%d members have fragments while nobody knows what their writer did", members)
+	}
+	w.revive(1)
+	w.pass(30 * retry)
+	if members, _ := w.fragments(); members != 0 {
+		t.Errorf("%d members have fragments", members)
+	}
+	w.expect(2, "k", nil)
+}
+
+// It crashes while the metadata is written: the fragments stay, for who finds the metadata.
+func TestFragmentsOfUnknownOutcomeStay(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
+		return m.Kind != peerv1.Kind_GUS || m.Gus.Kind == peerv1.GusKind_GUS_WRITE && to == 5
+	}
+	value := large(500, 1)
+	w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: value}, 0)
+	w.kill(1)
+	w.passes = func(from, to view.MemberID, _ *peerv1.Message) bool { return from != 5 && to != 5 }
+	w.pass(retry)
+	w.revive(1)
+	w.pass(60 * retry)
+	w.passes = nil
+	w.expect(5, "k", value)
+	w.write(2, "k", large(500, 2))
+	w.pass(60 * retry)
+	if _, records := w.fragments(); records != 5 {
+		t.Errorf("%d fragments are left, of one value", records)
+	}
+}
+
+// A read whose value is replaced, and its fragments gone, before it has fetched them reads what is new.
+func TestAReadOfWhatIsOverReadsAgain(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	w.write(1, "k", large(500, 1))
+	slow := true
+	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool { return !slow || from != 5 || m.Fragment == nil }
+	h := w.submit(5, register.Operation{Kind: register.Read, Key: "k"}, 0)
+	w.kill(5) // it pauses
+	w.write(2, "k", large(500, 2))
+	w.pass(30 * retry)
+	w.nodes[4].down, slow = false, false
+	for id := range 5 { // and those that it asks have dropped theirs
+		for key := range w.nodes[id].disk {
+			if key[0] == piecesPrefix && id == 4 {
+				delete(w.nodes[id].disk, key)
+			}
+		}
+	}
+	if _, done := w.results[h]; done {
+		t.Fatal("it has ended")
+	}
+	w.pass(10 * retry)
+	if r, done := w.results[h]; !done || !bytes.Equal(r.Value, large(500, 2)) || w.took[pathAgain] == 0 {
+		t.Errorf("it ended: %v, with %v and %d bytes", done, r.Status, len(r.Value))
+	}
+}
+
+// A newcomer that finds fewer fragments than restore a value waits until so many have answered that its writer can't have counted
+// the lost disk.
+func TestANewcomerGivesUpLateEnough(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		w := newWorld(t, 5, 3, Mistakes{GiveUpEarly: wrong})
+		value := large(500, 1)
+		w.kill(5)
+		w.write(1, "k", value) // members 1 to 4 have fragments
+		w.revive(5)
+		// Member 5, which has none, and one that has one are all that member 2's next disk hears of fragments at first.
+		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+			return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED || from == 5
+		}
+		strip(w, 2)
+		w.wipe(2)
+		w.pass(6 * retry)
+		if got := w.took[pathAbandoned] > 0; got != wrong {
+			t.Errorf("mistake %v: it gave up: %v", wrong, got)
+		}
+		if w.nodes[1].Voter() != wrong {
+			t.Errorf("mistake %v: it votes: %v", wrong, w.nodes[1].Voter())
+		}
+		w.passes = nil
+		w.pass(6 * retry)
+		if !w.nodes[1].Voter() {
+			t.Errorf("mistake %v: it does not vote at last", wrong)
+		}
+		if members, _ := w.fragments(); !wrong && members != 4 {
+			t.Errorf("%d members have fragments", members)
+		}
+	}
+}
+
+// strip has state transfers to a member bring no fragments, as if those that it copies had been sent theirs later.
+func strip(w *world, id view.MemberID) {
+	passes := w.passes
+	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+		if to == id && m.Transfer != nil {
+			kept := m.Transfer.Records[:0]
+			for _, r := range m.Transfer.Records {
+				if r.Key[0] != piecesPrefix {
+					kept = append(kept, r)
+				}
+			}
+			m.Transfer.Records = kept
+		}
+		return passes == nil || passes(from, to, m)
+	}
+}

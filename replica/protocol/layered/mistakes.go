@@ -1,0 +1,15 @@
+package layered
+
+// Mistakes put known bugs back, for tests that show that they are found. The zero value has none.
+type Mistakes struct {
+	WriteAtOnce          bool // the metadata is written when one member has its fragment
+	CountFragmentsOnly   bool // it is written when k have theirs: f that are lost leave less
+	AckBeforePersist     bool // a fragment is acknowledged before it is durable
+	SubmitBeforePersist  bool // the metadata is sent before the writer's own disk knows that
+	ReuseNames           bool // names begin again with the process
+	VoteWithoutFragments bool // a member whose disk was lost votes before it has its fragments again
+	DropUnused           bool // a member drops each fragment whose metadata it does not hold
+	GiveUpEarly          bool // a rebuilding member takes a value for given up after one answer
+	TrustFragments       bool // what fragments make is not compared with the checksum
+	Endless              bool // a read begins anew as often as it takes
+}

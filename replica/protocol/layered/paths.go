@@ -1,0 +1,21 @@
+package layered
+
+import "slices"
+
+// Names of the paths that are counted.
+const (
+	pathWrite      = "layered.write"
+	pathWrittenOut = "layered.metadata"
+	pathHeldBack   = "layered.held-back" // the metadata is written, and disks were lost meanwhile: others store their fragments first
+	pathRead       = "layered.read"
+	pathAgain      = "layered.read-again" // fewer than k have fragments: the value is over
+	pathWide       = "layered.read-wide"  // members beyond the nearest k were asked
+	pathDropped    = "layered.dropped"
+	pathRebuilt    = "layered.rebuilt"
+	pathAbandoned  = "layered.abandoned" // a value of which fewer than k fragments exist was never written
+)
+
+// Paths lists what random schedules with lost disks take.
+func Paths() []string {
+	return slices.Clone([]string{pathWrite, pathWrittenOut, pathRead, pathWide, pathDropped, pathRebuilt})
+}

@@ -1,0 +1,196 @@
+package layered
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// maxAgain bounds how often a read begins anew because what it found was over by then. Each time another write has ended
+// meanwhile, and fragments stay a while after their value is over, so that even once is rare.
+const maxAgain = 16
+
+// fetch collects fragments of a value, for a read or to rebuild this member's own.
+type fetch struct {
+	number   uint64
+	key      []byte
+	name     name
+	read     *operation // nil: to rebuild
+	value    metadata   // of a read
+	result   register.Result
+	pieces   map[uint32][]byte
+	answered phase.Phase
+	absent   phase.Phase
+	over     bool
+}
+
+func (p *Protocol) newFetch(key []byte, n name) *fetch {
+	f := &fetch{number: p.out.Op(), key: key, name: n, pieces: map[uint32][]byte{}}
+	for _, piece := range p.pieces(key, n) {
+		f.pieces[piece.Index] = piece.Data
+	}
+	p.fetches[f.number] = f
+	p.fetched = append(p.fetched, f)
+	return f
+}
+
+// readMetadata handles the end of the inner protocol's read.
+func (p *Protocol) readMetadata(o *operation, r register.Result) {
+	r.RoundTrips += o.trips
+	value, large := reference(r.Value)
+	if r.Status != register.OK || !large {
+		r.Value = unescape(r.Value)
+		p.out.CompleteDurably(o.request.Handle, r)
+		return
+	}
+	p.config.Took(pathRead)
+	f := p.newFetch([]byte(o.request.Operation.Key), value.name)
+	f.read, f.value, f.result = o, value, r
+	f.answered.Answer(p.roster, p.config.Self)
+	if len(f.pieces) == 0 {
+		f.absent.Answer(p.roster, p.config.Self)
+	}
+	if !p.enoughOf(f) {
+		f.result.RoundTrips++
+		p.ask(f, f.answered.Ask(&p.config, p.now, p.code.k-len(f.pieces)))
+		f.answered.Answer(p.roster, p.config.Self)
+	}
+}
+
+func (p *Protocol) ask(f *fetch, to []view.MemberID) {
+	m := p.message(peerv1.FragmentKind_FRAGMENT_FETCH, f.number, f.key, f.name)
+	m.Fragment.Rebuilding = f.read == nil
+	p.out.SendAll(to, m)
+}
+
+// serveFetch answers with this member's fragment. To a member that rebuilds its own it is not said that there is none before its
+// disk is known here for good: a fragment that is acknowledged after that tells the writer that an earlier disk is lost.
+func (p *Protocol) serveFetch(from view.MemberID, m *peerv1.Message) {
+	n := nameOf(m)
+	answer := p.message(peerv1.FragmentKind_FRAGMENT_FETCHED, m.Op, m.Key, n)
+	state, ok := p.known(m.Key, n)
+	switch {
+	case ok && state == peerv1.FragmentState_FRAGMENT_WANTED:
+		return // it is not known yet
+	case ok && state != peerv1.FragmentState_FRAGMENT_GONE:
+		for _, piece := range p.pieces(m.Key, n) {
+			answer.Fragment.Index, answer.Fragment.Data = piece.Index, piece.Data
+		}
+	default:
+		answer.Fragment.Absent = true
+	}
+	if m.Fragment.Rebuilding {
+		p.saveRoster()
+		p.out.SendDurably(from, answer)
+		return
+	}
+	p.out.Send(from, answer)
+}
+
+// gotFetched counts an answer.
+func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
+	f := p.fetches[m.Op]
+	if f == nil || f.name != nameOf(m) {
+		return
+	}
+	f.answered.Answer(p.roster, from)
+	if m.Fragment.Absent {
+		f.absent.Answer(p.roster, from)
+	} else {
+		f.pieces[m.Fragment.Index] = m.Fragment.Data
+	}
+	switch {
+	case p.enoughOf(f):
+	case f.read == nil:
+		p.abandon(f)
+	case p.config.View.Size()-f.absent.Count(p.roster) < p.code.k:
+		p.again(f)
+	case m.Fragment.Absent && !f.answered.Wide():
+		p.wide(f)
+	}
+}
+
+// enoughOf ends a fetch if it has k fragments, and reports whether it has.
+func (p *Protocol) enoughOf(f *fetch) bool {
+	if len(f.pieces) < p.code.k {
+		return false
+	}
+	p.end(f)
+	if f.read == nil {
+		p.rebuilt(f)
+		return true
+	}
+	value, err := p.code.restore(f.pieces, f.value.length)
+	if err == nil && sumOf(value) != f.value.sum && !p.mistakes.TrustFragments {
+		err = errors.New("they make another value than was written")
+	}
+	r := f.result
+	r.Value = value
+	if err != nil {
+		r = register.Result{Status: register.Unavailable, RoundTrips: r.RoundTrips, Message: fmt.Sprintf(
+			"%d fragments of the value don't restore it: %v; a member's disk is damaged", p.code.k, err)}
+	}
+	p.out.CompleteDurably(f.read.request.Handle, r)
+	return true
+}
+
+// again reads anew: k + f members had fragments when the metadata was written, and so many have none now that the value is over. What is
+// read then is newer.
+func (p *Protocol) again(f *fetch) {
+	p.end(f)
+	o := f.read
+	o.again++
+	o.trips = f.result.RoundTrips
+	if o.again > maxAgain && !p.mistakes.Endless {
+		p.out.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: o.trips, Message: fmt.Sprintf(
+			"the value was replaced %d times while it was read; try again", maxAgain)})
+		return
+	}
+	p.config.Took(pathAgain)
+	p.inside[o.request.Handle] = o
+	p.inner.Submit(o.request)
+}
+
+// wide asks those who were not asked yet; some of them may be asked twice.
+func (p *Protocol) wide(f *fetch) {
+	p.config.Took(pathWide)
+	var rest []view.MemberID
+	for _, id := range f.answered.Ask(&p.config, p.now, len(p.config.Nearest)) {
+		if !f.answered.Answered(p.roster, id) {
+			rest = append(rest, id)
+		}
+	}
+	p.ask(f, rest)
+}
+
+func (p *Protocol) end(f *fetch) {
+	f.over = true
+	delete(p.fetches, f.number)
+}
+
+// tickFetches gives up what is too late, and asks again.
+func (p *Protocol) tickFetches() {
+	p.fetched = slices.DeleteFunc(p.fetched, func(f *fetch) bool { return f.over })
+	for _, f := range slices.Clone(p.fetched) {
+		if f.read != nil && p.late(&f.read.request) {
+			p.end(f)
+			p.out.CompleteDurably(f.read.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: f.result.RoundTrips,
+				Message: fmt.Sprintf("fewer than %d members answered with a fragment in time (erasureCoding); try again", p.code.k)})
+			continue
+		}
+		if again := f.answered.Again(&p.config, p.roster, p.now); len(again) > 0 {
+			if f.read != nil {
+				p.config.Took(pathWide)
+			}
+			p.ask(f, again)
+		}
+	}
+}
+
+var _ protocol.Protocol = (*Protocol)(nil)

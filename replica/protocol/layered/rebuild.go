@@ -1,0 +1,146 @@
+package layered
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+)
+
+// Adopt implements member.Inner: a state transfer brings what other members have. Of the fragments of k of them this member's own
+// is made at once; what is short of k then is asked for by Settle.
+func (p *Protocol) Adopt(key, value []byte) {
+	switch {
+	case len(key) == 0 || key[0] != recordPrefix && key[0] != piecesPrefix:
+		p.inner.Adopt(key, value)
+		return
+	case len(key) == 1 || p.code == nil:
+		return // the sender's own
+	}
+	of, n, ok := readRecordKey(key)
+	if !ok {
+		p.out.Fault("state transfer brought the record %q, which is none of a fragment", key)
+		return
+	}
+	of = append([]byte(nil), of...)
+	if key[0] == recordPrefix {
+		if state := p.state(value); state != peerv1.FragmentState_FRAGMENT_GONE {
+			p.want(of, n)
+		}
+		return
+	}
+	var theirs peerv1.FragmentPieces
+	if err := theirs.UnmarshalVT(value); err != nil {
+		p.out.Fault("state transfer brought a damaged fragment of key %q: %w", of, err)
+		return
+	}
+	if !p.want(of, n) {
+		return
+	}
+	f := &fetch{key: of, name: n, pieces: map[uint32][]byte{}}
+	all := append(p.pieces(of, n), theirs.Pieces...)
+	kept := all[:0:0]
+	for _, piece := range all {
+		if f.pieces[piece.Index] == nil {
+			kept = append(kept, piece)
+		}
+		f.pieces[piece.Index] = piece.Data
+	}
+	if len(f.pieces) >= p.code.k {
+		p.rebuilt(f)
+		return
+	}
+	p.keep(of, n, peerv1.FragmentState_FRAGMENT_WANTED, kept...)
+}
+
+// want notes a fragment that is to be rebuilt, and reports whether it is: not if it is here.
+func (p *Protocol) want(key []byte, n name) bool {
+	switch state, ok := p.known(key, n); {
+	case ok && state != peerv1.FragmentState_FRAGMENT_WANTED:
+		return false
+	case !ok:
+		p.keep(key, n, peerv1.FragmentState_FRAGMENT_WANTED)
+	}
+	if record := string(recordKey(recordPrefix, key, n)); p.wanted[record] == nil {
+		p.wanted[record] = nil
+	}
+	return true
+}
+
+func (p *Protocol) unwant(key []byte, n name) {
+	record := string(recordKey(recordPrefix, key, n))
+	if f := p.wanted[record]; f != nil {
+		p.end(f)
+	}
+	delete(p.wanted, record)
+}
+
+// scan finds what an earlier process wanted.
+func (p *Protocol) scan() {
+	p.scanned = true
+	p.visit(nil, func(record, _ []byte, _ name, state peerv1.FragmentState) bool {
+		if state == peerv1.FragmentState_FRAGMENT_WANTED && p.wanted[string(record)] == nil {
+			p.wanted[string(record)] = nil
+		}
+		return true
+	})
+}
+
+// maxRebuilds bounds the fragments that are fetched for at once.
+const maxRebuilds = 32
+
+// rebuild asks for the fragments of others where this member's own is missing.
+func (p *Protocol) rebuild() {
+	if len(p.wanted) == 0 || p.code == nil {
+		return
+	}
+	asking, most := 0, min(len(p.wanted), maxRebuilds)
+	for _, f := range p.wanted { // order is irrelevant: a count
+		if f != nil {
+			asking++
+		}
+	}
+	if asking >= most {
+		return
+	}
+	p.visit(nil, func(record, key []byte, n name, state peerv1.FragmentState) bool {
+		if state == peerv1.FragmentState_FRAGMENT_WANTED && p.wanted[string(record)] == nil && asking < most {
+			asking++
+			f := p.newFetch(key, n)
+			p.wanted[string(record)] = f
+			p.ask(f, f.answered.Ask(&p.config, p.now, len(p.config.Nearest)))
+		}
+		return asking < most
+	})
+}
+
+// rebuilt makes this member's own fragment of k others.
+func (p *Protocol) rebuilt(f *fetch) {
+	own := index(p.config.Self)
+	data, err := p.code.rebuild(f.pieces, own)
+	if err != nil {
+		p.out.Fault("rebuild a fragment of key %q: %w", f.key, err)
+		return
+	}
+	p.config.Took(pathRebuilt)
+	p.keep(f.key, f.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: data})
+	p.unwant(f.key, f.name)
+	p.noteWritten(f.key, f.name)
+}
+
+// abandon gives up a fragment that can't be rebuilt, if so many have answered that the metadata was written in no way that counts on
+// it. Had the writer counted this member's lost disk, k + f - 1 others had their fragments by then; at most f - 1 of those
+// have not answered. Who answered that it has none, and gets one later, tells the writer that the disk is lost. So does this
+// member's own question.
+func (p *Protocol) abandon(f *fetch) {
+	side := p.config.View.Before()
+	n := 0
+	for _, m := range side.Members {
+		if m.ID != p.config.Self && f.answered.Answered(p.roster, m.ID) {
+			n++
+		}
+	}
+	if n < side.Size()-p.faults(side) && !p.mistakes.GiveUpEarly {
+		return
+	}
+	p.config.Took(pathAbandoned)
+	p.forget(f.key, f.name)
+	p.unwant(f.key, f.name)
+}

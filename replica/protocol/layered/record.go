@@ -1,0 +1,206 @@
+package layered
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// name is a value's, for ever: the process that wrote it, and a number of that process' own.
+type name struct {
+	writer register.Writer
+	number uint64
+}
+
+const nameBytes = 16
+
+func nameOf(m *peerv1.Message) name {
+	return name{register.Writer(m.Fragment.Writer), m.Fragment.Number}
+}
+
+func (n name) append(to []byte) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(to, uint64(n.writer)), n.number)
+}
+
+func readName(b []byte) name {
+	return name{register.Writer(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:])}
+}
+
+// member is who wrote the value.
+func (n name) member() view.MemberID { return view.MemberID(n.writer.Member()) }
+
+// metadata is what the inner protocol stores in a large value's place.
+type metadata struct {
+	name   name
+	length int
+	sum    [16]byte // of the value: the first bytes of a SHA-256
+}
+
+// Values that begin with marker mean something else to the inner protocol than they say: metadata, or a value that begins with it,
+// which is escaped. It is no byte of UTF-8.
+const (
+	marker    = 0xc1
+	isEscaped = 0
+	isName    = 1
+)
+
+const metadataBytes = 2 + nameBytes + 8 + 16
+
+func sumOf(value []byte) [16]byte {
+	sum := sha256.Sum256(value)
+	return [16]byte(sum[:16])
+}
+
+// encode is the metadata as the inner protocol stores it.
+func (d metadata) encode() register.Value {
+	b := append(make([]byte, 0, metadataBytes), marker, isName)
+	b = binary.BigEndian.AppendUint64(d.name.append(b), uint64(d.length))
+	return append(b, d.sum[:]...)
+}
+
+// reference reads metadata, if a stored value is that.
+func reference(v register.Value) (metadata, bool) {
+	if len(v) != metadataBytes || v[0] != marker || v[1] != isName {
+		return metadata{}, false
+	}
+	return metadata{readName(v[2:]), int(binary.BigEndian.Uint64(v[2+nameBytes:])), [16]byte(v[metadataBytes-16:])}, true
+}
+
+// escape is a value as the inner protocol stores it.
+func escape(v register.Value) register.Value {
+	if len(v) == 0 || v[0] != marker {
+		return v
+	}
+	return append(register.Value{marker, isEscaped}, v...)
+}
+
+func unescape(v register.Value) register.Value {
+	if len(v) < 2 || v[0] != marker || v[1] != isEscaped {
+		return v
+	}
+	return v[2:]
+}
+
+// Journal keys: a prefix, the length of the register's key, the key, and the value's name. What is known of a fragment is apart from
+// its data, so that to look through all of them reads few bytes. Both come behind the registers in a state transfer, so that a
+// newcomer has those.
+const (
+	recordPrefix = 'x'
+	piecesPrefix = 'y'
+)
+
+// rosterKey is where the journal holds the disks that rebuilding members asked with.
+var rosterKey = []byte{recordPrefix}
+
+func recordKey(prefix byte, key []byte, n name) []byte {
+	b := binary.BigEndian.AppendUint32(append(make([]byte, 0, 5+len(key)+nameBytes), prefix), uint32(len(key)))
+	return n.append(append(b, key...))
+}
+
+// readRecordKey takes a journal key apart, or reports that it is none of a fragment.
+func readRecordKey(b []byte) (key []byte, n name, ok bool) {
+	if len(b) < 5+nameBytes || len(b) != 5+nameBytes+int(binary.BigEndian.Uint32(b[1:])) {
+		return nil, name{}, false
+	}
+	return b[5 : len(b)-nameBytes], readName(b[len(b)-nameBytes:]), true
+}
+
+// known returns what this member knows of its fragment of a value, if anything.
+func (p *Protocol) known(key []byte, n name) (peerv1.FragmentState, bool) {
+	raw, ok := p.journal.Get(recordKey(recordPrefix, key, n))
+	if !ok {
+		return 0, false
+	}
+	return p.state(raw), true
+}
+
+func (p *Protocol) state(raw []byte) peerv1.FragmentState {
+	var r peerv1.FragmentRecord
+	if err := r.UnmarshalVT(raw); err != nil {
+		p.out.Fault("a record of a fragment is damaged; replace this member's disk: %w", err)
+	}
+	return r.State
+}
+
+// mark notes something of a value of which there is a record.
+func (p *Protocol) mark(key []byte, n name, state peerv1.FragmentState) {
+	if _, ok := p.known(key, n); ok {
+		p.put(recordKey(recordPrefix, key, n), &peerv1.FragmentRecord{State: state})
+	}
+}
+
+// keep stores a fragment, or those of others that one is to be rebuilt of.
+func (p *Protocol) keep(key []byte, n name, state peerv1.FragmentState, pieces ...*peerv1.FragmentPiece) {
+	p.put(recordKey(recordPrefix, key, n), &peerv1.FragmentRecord{State: state})
+	if len(pieces) > 0 {
+		p.put(recordKey(piecesPrefix, key, n), &peerv1.FragmentPieces{Pieces: pieces})
+	}
+}
+
+func (p *Protocol) put(key []byte, record interface{ MarshalVT() ([]byte, error) }) {
+	raw, err := record.MarshalVT()
+	if err != nil {
+		p.out.Fault("encode a record of a fragment: %w", err)
+		return
+	}
+	p.journal.Put(key, raw)
+}
+
+// pieces returns what is here of a value.
+func (p *Protocol) pieces(key []byte, n name) []*peerv1.FragmentPiece {
+	raw, ok := p.journal.Get(recordKey(piecesPrefix, key, n))
+	if !ok {
+		return nil
+	}
+	var all peerv1.FragmentPieces
+	if err := all.UnmarshalVT(raw); err != nil {
+		p.out.Fault("a fragment of key %q is damaged; replace this member's disk: %w", key, err)
+	}
+	return all.Pieces
+}
+
+// visit visits the records of fragments behind one, until visit returns false.
+func (p *Protocol) visit(after []byte, visit func(record, key []byte, n name, state peerv1.FragmentState) bool) {
+	if len(after) == 0 {
+		after = rosterKey
+	}
+	p.journal.Scan(after, func(record, raw []byte) bool {
+		if record[0] != recordPrefix {
+			return false
+		}
+		key, n, ok := readRecordKey(record)
+		if !ok {
+			return true
+		}
+		return visit(bytes.Clone(record), bytes.Clone(key), n, p.state(raw))
+	})
+}
+
+// recallRoster learns the disks that rebuilding members have asked with.
+func (p *Protocol) recallRoster() {
+	raw, ok := p.journal.Get(rosterKey)
+	if !ok {
+		return
+	}
+	var r peerv1.MemberRecord
+	if err := r.UnmarshalVT(raw); err != nil || len(r.Known) != len(r.Members) {
+		p.out.Fault("the record of the disks of rebuilding members is damaged; replace this member's disk: %v", err)
+		return
+	}
+	for i, id := range r.Members {
+		p.roster.Learn(view.MemberID(id), view.Incarnation(r.Known[i]))
+	}
+}
+
+// saveRoster notes them.
+func (p *Protocol) saveRoster() {
+	r := &peerv1.MemberRecord{}
+	for _, m := range p.config.View.Members {
+		r.Members, r.Known = append(r.Members, uint32(m.ID)), append(r.Known, uint32(p.roster.Of(m.ID)))
+	}
+	p.put(rosterKey, r)
+}

@@ -1,0 +1,155 @@
+package layered
+
+import (
+	"fmt"
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// write is a large value's.
+type write struct {
+	request   protocol.Request
+	key       []byte
+	value     metadata
+	fragments [][]byte
+	stored    phase.Phase // who has its fragment durably
+	submitted bool        // the inner protocol writes the metadata
+	result    *register.Result
+	over      bool
+}
+
+func (w *write) reference() register.Value { return w.value.encode() }
+
+// write begins with the fragments. The own one counts at once: what the inner protocol sends of the metadata waits for it.
+func (p *Protocol) write(r protocol.Request) {
+	if p.code == nil {
+		return // the fault is told
+	}
+	p.config.Took(pathWrite)
+	p.names++
+	w := &write{request: r, key: []byte(r.Operation.Key)}
+	w.value = metadata{name{p.writer(), p.names}, len(r.Operation.Value), sumOf(r.Operation.Value)}
+	var err error
+	if w.fragments, err = p.code.encode(r.Operation.Value); err != nil {
+		p.out.Fault("encode a value of %d bytes: %w", len(r.Operation.Value), err)
+		return
+	}
+	p.writes[w.value.name] = w
+	p.ordered = append(p.ordered, w)
+	own := index(p.config.Self)
+	p.keep(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: w.fragments[own]})
+	p.store(w, w.stored.Ask(&p.config, p.now, len(p.config.Nearest)))
+	w.stored.Answer(p.roster, p.config.Self)
+	p.advance(w)
+}
+
+// writer names this process on this disk.
+func (p *Protocol) writer() register.Writer {
+	self := p.config.Self
+	if p.mistakes.ReuseNames {
+		return register.NewWriter(uint32(self), uint32(p.roster.Of(self)), 0)
+	}
+	return register.NewWriter(uint32(self), uint32(p.roster.Of(self)), p.config.Boot)
+}
+
+// store hands members their fragments.
+func (p *Protocol) store(w *write, to []view.MemberID) {
+	for _, id := range to {
+		m := p.message(peerv1.FragmentKind_FRAGMENT_STORE, 0, w.key, w.value.name)
+		m.Fragment.Index, m.Fragment.Data = index(id), w.fragments[index(id)]
+		p.out.Send(id, m)
+	}
+}
+
+// serveStore takes this member's fragment of another one's value.
+func (p *Protocol) serveStore(from view.MemberID, m *peerv1.Message) {
+	n := nameOf(m)
+	if m.Fragment.Index != index(p.config.Self) || n.member() != from {
+		return
+	}
+	if state, ok := p.known(m.Key, n); !ok || state == peerv1.FragmentState_FRAGMENT_WANTED {
+		p.keep(m.Key, n, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: m.Fragment.Index, Data: m.Fragment.Data})
+		p.unwant(m.Key, n)
+	}
+	answer := p.message(peerv1.FragmentKind_FRAGMENT_STORED, 0, m.Key, n)
+	if p.mistakes.AckBeforePersist {
+		p.out.Send(from, answer)
+		return
+	}
+	p.out.SendDurably(from, answer)
+}
+
+// stored counts an acknowledgement.
+func (p *Protocol) stored(from view.MemberID, m *peerv1.Message) {
+	if w := p.writes[nameOf(m)]; w != nil {
+		w.stored.Answer(p.roster, from)
+		p.advance(w)
+	}
+}
+
+// advance has the metadata written once enough have their fragments, and completes the write when it is. A disk that was lost
+// meanwhile does not count any more. If it had been counted before, whoever holds the metadata knows of that by now, so the
+// writer does too; or the member that lost it finds the name with the others, and rebuilds its fragment.
+func (p *Protocol) advance(w *write) {
+	enough := p.durable(&w.stored)
+	switch {
+	case w.over:
+	case !w.submitted && enough:
+		p.config.Took(pathWrittenOut)
+		w.submitted = true
+		p.mark(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_SUBMITTED)
+		if !p.mistakes.SubmitBeforePersist {
+			p.barrier = p.journal.Mark()
+		}
+		p.inside[w.request.Handle] = &operation{request: w.request, write: w}
+		r := w.request
+		r.Operation.Value = w.reference()
+		p.inner.Submit(r)
+	case w.result != nil && enough:
+		p.complete(w, *w.result)
+	}
+}
+
+// metadataWritten is told what came of the metadata.
+func (p *Protocol) metadataWritten(w *write, r register.Result) {
+	r.RoundTrips++
+	if r.Status != register.OK {
+		p.complete(w, r)
+		return
+	}
+	p.mark(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_WRITTEN)
+	w.result = &r
+	if p.advance(w); !w.over {
+		p.config.Took(pathHeldBack)
+	}
+}
+
+func (p *Protocol) complete(w *write, r register.Result) {
+	w.over = true
+	delete(p.writes, w.value.name)
+	p.out.CompleteDurably(w.request.Handle, r)
+}
+
+// tickWrites gives up what is too late, and hands out fragments again.
+func (p *Protocol) tickWrites() {
+	p.ordered = slices.DeleteFunc(p.ordered, func(w *write) bool { return w.over })
+	for _, w := range p.ordered {
+		switch {
+		case p.late(&w.request) && !w.submitted:
+			p.complete(w, register.Result{Status: register.Unavailable, RoundTrips: 1, Message: fmt.Sprintf(
+				"fewer members than %d + %d stored a fragment in time (erasureCoding, faultTolerance); try again",
+				p.config.Fragments.Data, p.faults(p.config.View.After()))})
+		case p.late(&w.request) && w.result != nil:
+			p.complete(w, register.Result{Status: register.Unknown, RoundTrips: w.result.RoundTrips, Message: fmt.Sprintf(
+				"disks were lost during the write, and fewer members than %d + %d stored a fragment in time; read the key to find out",
+				p.config.Fragments.Data, p.faults(p.config.View.After()))})
+		default:
+			p.store(w, w.stored.Again(&p.config, p.roster, p.now))
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package simulator
+
+import (
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/gus"
+	"github.com/georegister/georegister/replica/protocol/layered"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+)
+
+// fragmented is Gus whose larger values are stored as fragments: three restore one, and with three members one does; f = 1.
+func fragmented(m layered.Mistakes) Start {
+	inner := layered.WrapWith(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) layered.Inner {
+		return gus.New(c, j, r, gus.Mistakes{})
+	}, m)
+	return Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+		c.Faults = 1
+		c.Fragments = protocol.Fragments{Data: 3, Threshold: 16}
+		if c.View.Before().Size() == 3 {
+			c.Fragments.Data = 1
+		}
+		return inner(c, j, r)
+	})
+}
+
+func fragmentedOptions(kinds ...FaultKind) Options {
+	return Options{Faults: kinds, RMWs: FewRMWs, Members: []int{3, 5, 7}, Large: 64, Losses: 1}
+}
+
+func TestFragmentsSurvive(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: fragmented(layered.Mistakes{}), Options: fragmentedOptions(sameMembers()...), First: 1, Seeds: seedsFor(t),
+	}, append(gus.Paths(), layered.Paths()...))
+}
+
+// Members are exchanged for others, which rebuild what those had, and more are added.
+func TestFragmentsSurviveChanges(t *testing.T) {
+	t.Parallel()
+	options := fragmentedOptions(FaultKinds()...)
+	options.Members, options.Keep = []int{5, 7}, true
+	survives(t, Search{Start: fragmented(layered.Mistakes{}), Options: options, First: 1, Seeds: seedsFor(t) / 4}, layered.Paths())
+}
+
+func TestMistakesOfFragmentsAreFound(t *testing.T) {
+	t.Parallel()
+	all := fragmentedOptions(sameMembers()...)
+	wipes := fragmentedOptions(Wipe, Partition, Crash, Loss)
+	wipes.Members = []int{5, 7}
+	crashes := fragmentedOptions(Crash, Torn, Partition, Loss, Reorder)
+	for _, c := range []struct {
+		name    string
+		wrong   layered.Mistakes
+		options Options
+		after   uint64
+		seeds   int
+	}{
+		{"WriteAtOnce", layered.Mistakes{WriteAtOnce: true}, all, 0, 2000},
+		{"CountFragmentsOnly", layered.Mistakes{CountFragmentsOnly: true}, wipes, 0, 4000},
+		{"AckBeforePersist", layered.Mistakes{AckBeforePersist: true}, crashes, 2200, 500},
+		{"ReuseNames", layered.Mistakes{ReuseNames: true, TrustFragments: true}, crashes, 0, 2000},
+		{"VoteWithoutFragments", layered.Mistakes{VoteWithoutFragments: true}, wipes, 0, 2000},
+		{"DropUnused", layered.Mistakes{DropUnused: true, Endless: true}, all, 0, 2000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mustFind(t, drawn(c.options), fragmented(c.wrong), c.after, c.seeds, nil)
+		})
+	}
+}
