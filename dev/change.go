@@ -149,6 +149,10 @@ func (c *Cluster) allowed(observations []Observation, join []string, leave []vie
 		return fmt.Errorf("%d of %d members would leave and %d join: %w; name as many sites as that takes, such as `add SITE SITE`",
 			len(leave), before, len(join), err)
 	}
+	if c.options.Manifest.Spec.ErasureCoding != nil && len(join) < len(leave) {
+		return errors.New("with erasureCoding members can't become fewer, since too few fragments of a value could be left; " +
+			"name as many sites that join as leave, such as `replace SITE SITE`")
+	}
 	if !reachesQuorum(r.View, observations) {
 		return errors.New("no quorum is in reach: restart or heal members until one is; " +
 			"if they are lost for good, `recover` goes on with what is left")

@@ -193,6 +193,9 @@ func (c *Cluster) config(m *member) node.Config {
 		},
 		ExitWithInput: true,
 	}
+	if e := spec.ErasureCoding; e != nil {
+		config.ErasureCoding = &node.ErasureCoding{DataFragments: int(e.DataFragments), ThresholdBytes: e.Threshold()}
+	}
 	for _, site := range sites(spec) {
 		if way := spec.Way(site, m.record.Site); way.Delay > 0 || way.Jitter > 0 {
 			config.Distances = append(config.Distances, node.Distance{

@@ -26,6 +26,8 @@ const (
 	DefaultStorageSize = "10Gi"
 	// DefaultTransferRate is how many bytes of state a member that joins fetches a second.
 	DefaultTransferRate = 32 << 20
+	// DefaultThresholdBytes is the size of the largest value that is stored whole with erasureCoding.
+	DefaultThresholdBytes = 64 << 10
 	// DefaultWitnessSlots is the paper's number of slots of a witness for a master.
 	DefaultWitnessSlots = 4096
 )

@@ -57,6 +57,10 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() != 7 || self.faultTolerance != 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper): lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can't be changed with protocol Gus, whose members count quorums by it: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.faultTolerance) || 2 * self.faultTolerance < self.sites.map(s, s.?members.orValue(1)).sum()",message="faultTolerance must be less than half of the members: lower it, or add members",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'Gus' || !has(self.erasureCoding)",message="protocol Gus alone can store values as fragments: remove erasureCoding, or use protocol Gus",fieldPath=".erasureCoding"
+// +kubebuilder:validation:XValidation:rule="!has(self.erasureCoding) || self.erasureCoding.dataFragments <= self.sites.map(s, s.?members.orValue(1)).sum() - 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="dataFragments must be at most n - 2f, of n members of which f may be lost (absent, faultTolerance is any minority): lower dataFragments or faultTolerance, or add members",fieldPath=".erasureCoding"
+// +kubebuilder:validation:XValidation:rule="has(self.erasureCoding) == has(oldSelf.erasureCoding) && (!has(self.erasureCoding) || self.erasureCoding.dataFragments == oldSelf.erasureCoding.dataFragments && self.erasureCoding.?thresholdBytes.orValue(65536) == oldSelf.erasureCoding.?thresholdBytes.orValue(65536))",message="spec.erasureCoding can't be changed, by which values are stored (absent, thresholdBytes is 65536): restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="!has(self.erasureCoding) || self.sites.map(s, s.?members.orValue(1)).sum() >= oldSelf.sites.map(s, s.?members.orValue(1)).sum()",message="with erasureCoding members can't become fewer, since too few fragments of a value could be left: keep as many members, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.witness)",message="protocol CURP alone has witnesses: remove witness, or use protocol CURP",fieldPath=".witness"
 // +kubebuilder:validation:XValidation:rule="(self.?witness.?placement.orValue('Sidecar') == 'Dedicated') == (oldSelf.?witness.?placement.orValue('Sidecar') == 'Dedicated')",message="spec.witness.placement can't be changed (absent, it is Sidecar): restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.?witness.?placement.orValue('Sidecar') != 'Dedicated' || size(self.sites) > 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="placement Dedicated needs more than twice as many sites as faultTolerance, so that a master, its backups and its witnesses are at sites of their own: add sites, lower faultTolerance, or use Sidecar",fieldPath=".witness"
@@ -113,6 +117,11 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
 	FaultTolerance *int32 `json:"faultTolerance,omitempty"`
+
+	// ErasureCoding has large values stored as fragments of a Reed-Solomon code, one with each member, with protocol Gus. It can't be
+	// changed later, and members can then be exchanged and added, but not become fewer. Default: every member stores every value whole.
+	// +optional
+	ErasureCoding *ErasureCoding `json:"erasureCoding,omitempty"`
 
 	// Witness says where the witnesses of protocol CURP run, and how much they hold.
 	// +optional

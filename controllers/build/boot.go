@@ -28,9 +28,16 @@ type bootFile struct {
 	TransferRate int `json:"transferRate,omitempty"` // bytes a second
 	// FaultTolerance is so too.
 	FaultTolerance int `json:"faultTolerance,omitempty"`
+	// ErasureCoding is so too.
+	ErasureCoding *bootErasureCoding `json:"erasureCoding,omitempty"`
 
 	Limits bootLimits `json:"limits"`
 	Listen bootListen `json:"listen"`
+}
+
+type bootErasureCoding struct {
+	DataFragments  int `json:"dataFragments"`
+	ThresholdBytes int `json:"thresholdBytes"`
 }
 
 type bootLimits struct {
@@ -62,6 +69,9 @@ func boot(in Input) *corev1.ConfigMap {
 	}
 	if spec.Storage.DurabilityOrDefault() == v1alpha1.Interval {
 		file.FlushEvery = spec.Storage.SyncInterval().String()
+	}
+	if e := spec.ErasureCoding; e != nil {
+		file.ErasureCoding = &bootErasureCoding{DataFragments: int(e.DataFragments), ThresholdBytes: e.Threshold()}
 	}
 	if spec.Storage.TransferRate != nil {
 		file.TransferRate = spec.Storage.TransferBytes()

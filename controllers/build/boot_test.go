@@ -1,10 +1,12 @@
 package build
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -41,5 +43,22 @@ func TestBootHasTheFoundedShards(t *testing.T) {
 	other.Shards = 1 + other.Cluster.Spec.ShardCount()
 	if got := BootShards(boot(other)); got != other.Cluster.Spec.ShardCount() {
 		t.Errorf("without masters members are started with %d shards", got)
+	}
+}
+
+// Members are told how large values are stored, and nothing of it where they are stored whole.
+func TestBootTellsOfFragments(t *testing.T) {
+	in := load(t, "minimal")
+	if text := boot(in).Data[BootKey]; strings.Contains(text, "erasureCoding") {
+		t.Errorf("without erasureCoding: %s", text)
+	}
+	for threshold, want := range map[int32]string{0: "thresholdBytes: 65536", 2048: "thresholdBytes: 2048"} {
+		in.Cluster.Spec.ErasureCoding = &v1alpha1.ErasureCoding{DataFragments: 3}
+		if threshold > 0 {
+			in.Cluster.Spec.ErasureCoding.ThresholdBytes = &threshold
+		}
+		if text := boot(in).Data[BootKey]; !strings.Contains(text, "dataFragments: 3") || !strings.Contains(text, want) {
+			t.Errorf("want %q in %s", want, text)
+		}
 	}
 }

@@ -179,3 +179,29 @@ func TestCheckFaults(t *testing.T) {
 		}
 	}
 }
+
+// A value is stored as no more fragments than can be acknowledged, and are left, without those that may be lost.
+func TestCheckFragments(t *testing.T) {
+	for _, c := range []struct {
+		protocol string
+		n, f, k  int
+		refusal  string // a part of it; empty: there is none
+	}{
+		{"Gus", 5, 1, 3, ""}, {"Gus", 5, 2, 1, ""}, {"Gus", 5, 0, 1, ""}, {"Gus", 7, 1, 5, ""}, {"Gus", 7, 2, 3, ""}, {"Gus", 3, 1, 1, ""},
+		{"Gus", 5, 1, 4, "5 replicas of which 1 may be lost can have from 1 to 3 data fragments"},
+		{"Gus", 5, 0, 2, "5 replicas of which 2 may be lost can have from 1 to 1 data fragments"},
+		{"Gus", 5, 1, 0, "from 1 to 3"},
+		{"Gryff", 5, 1, 1, "protocol Gryff stores values whole"},
+	} {
+		row, err := Find(c.protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err := row.CheckFragments(c.n, c.f, c.k); {
+		case c.refusal == "" && err != nil:
+			t.Errorf("%s, n = %d, f = %d, k = %d: %v", c.protocol, c.n, c.f, c.k, err)
+		case c.refusal != "" && (err == nil || !strings.Contains(err.Error(), c.refusal)):
+			t.Errorf("%s, n = %d, f = %d, k = %d: %v; want %q", c.protocol, c.n, c.f, c.k, err, c.refusal)
+		}
+	}
+}

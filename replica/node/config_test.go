@@ -107,6 +107,11 @@ func TestConfigMistakes(t *testing.T) {
 		{"limits", func(c *Config) { c.Limits.KeyBytes = 0 }, "limits: keyBytes"},
 		{"a protocol with masters, durability", func(c *Config) { c.Protocol, c.Durability = "CURP", storage.Interval }, "durability: protocol CURP needs Sync, not Interval"},
 		{"a protocol with masters, members", func(c *Config) { c.Protocol = "curp" }, "members: leave them out with protocol curp"},
+		{"fragments of another protocol", func(c *Config) { c.ErasureCoding = &ErasureCoding{1, 1024} }, "protocol Gryff stores values whole"},
+		{"fragments of another protocol, no view", func(c *Config) { *c = c.without(); c.ErasureCoding = &ErasureCoding{1, 1024} },
+			"protocol Gryff stores values whole"},
+		{"too many fragments", func(c *Config) { c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{2, 1024} }, "erasureCoding: 3 replicas of which 1 may be lost"},
+		{"no threshold", func(c *Config) { c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{1, 0} }, "erasureCoding: thresholdBytes is 0"},
 		{"transfer rate", func(c *Config) { c.TransferRate = new(Bytes); *c.TransferRate = -1 }, "transferRate: must not be negative"},
 	}
 	for _, tt := range tests {

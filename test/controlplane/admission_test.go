@@ -129,22 +129,30 @@ func TestChanges(t *testing.T) {
 	api := strict(t)
 	namespace := newNamespace(t, api)
 	const (
-		sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
-		curp  = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}]\n"
-		curp5 = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
-		seven = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
-		count = "all sites together must have 3, 5 or 7 members"
-		links = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
-		class = "spec.storage.class can't be changed"
-		size  = "spec.storage.size can't shrink"
-		kept  = "spec.storage.durability can't be changed to or from Memory"
-		limit = "spec.limits can't shrink"
-		shard = "spec.shards can't be changed"
-		fewer = "spec.shards can't shrink"
+		sites     = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
+		curp      = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}]\n"
+		curp5     = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
+		seven     = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
+		fragments = "protocol: Gus\nfaultTolerance: 1\nerasureCoding: {dataFragments: 2}\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
+		count     = "all sites together must have 3, 5 or 7 members"
+		links     = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
+		class     = "spec.storage.class can't be changed"
+		size      = "spec.storage.size can't shrink"
+		kept      = "spec.storage.durability can't be changed to or from Memory"
+		limit     = "spec.limits can't shrink"
+		shard     = "spec.shards can't be changed"
+		fewer     = "spec.shards can't shrink"
 	)
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
 		{"the quorums of Gus", seven + "faultTolerance: 2\n", seven, "spec.faultTolerance can't be changed with protocol Gus"},
+		{"the fragments of values", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 3", 1), "spec.erasureCoding can't be changed"},
+		{"the size up to which values are whole", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 2048", 1), "spec.erasureCoding can't be changed"},
+		{"fragments that are removed", fragments, strings.Replace(fragments, "erasureCoding: {dataFragments: 2}\n", "", 1), "spec.erasureCoding can't be changed"},
+		{"fragments where there were none", strings.Replace(fragments, "erasureCoding: {dataFragments: 2}\n", "", 1), fragments, "spec.erasureCoding can't be changed"},
+		{"the size spelled out", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 65536", 1), ""},
+		{"fewer members with fragments", fragments, strings.Replace(fragments, "{name: a, members: 3}", "{name: a}", 1), "with erasureCoding members can't become fewer"},
+		{"other members with fragments", fragments, strings.Replace(fragments, "{name: c, members: 2}", "{name: d, members: 2}", 1), ""},
 		{"a site's name", sites, strings.Replace(sites, "name: b", "name: d", 1), ""},
 		{"more sites", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), ""},
 		{"fewer sites", strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), sites, ""},

@@ -31,7 +31,7 @@ const (
 	FragmentKind_FRAGMENT_STORED      FragmentKind = 2 // it is durable
 	FragmentKind_FRAGMENT_FETCH       FragmentKind = 3
 	FragmentKind_FRAGMENT_FETCHED     FragmentKind = 4
-	FragmentKind_FRAGMENT_ASK         FragmentKind = 5 // is the value over, so that its fragments can go? Of the member that wrote it
+	FragmentKind_FRAGMENT_ASK         FragmentKind = 5 // is the value over, so that its fragments can go? Of the member that wrote it; if that is gone, of all
 	FragmentKind_FRAGMENT_OVER        FragmentKind = 6 // it is
 )
 
@@ -89,7 +89,7 @@ type FragmentState int32
 const (
 	FragmentState_FRAGMENT_HELD      FragmentState = 0 // the fragment is here; of a value of this member's own: its metadata was never written
 	FragmentState_FRAGMENT_SUBMITTED FragmentState = 1 // of its own: the metadata may have been written
-	FragmentState_FRAGMENT_WRITTEN   FragmentState = 2 // of its own: the metadata was written
+	FragmentState_FRAGMENT_WRITTEN   FragmentState = 2 // the metadata was written, and this member's register had it or something newer
 	FragmentState_FRAGMENT_WANTED    FragmentState = 3 // the fragment is to be rebuilt
 	FragmentState_FRAGMENT_GONE      FragmentState = 4 // of its own, from an earlier disk: the value is over, and its fragment dropped
 )

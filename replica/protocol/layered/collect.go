@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // sweepRecords is how many records of fragments are looked at in Config.Suspect.
@@ -55,15 +56,24 @@ func (p *Protocol) collect() {
 		case !ok:
 			p.idle[string(u.record)] = p.now
 		case p.now.Sub(since) < p.grace():
-		case u.name.member() != p.config.Self:
-			// A coordinator that is no member any more does not answer; its values stay.
-			if p.config.View.Index(u.name.member()) >= 0 {
-				p.out.Send(u.name.member(), p.message(peerv1.FragmentKind_FRAGMENT_ASK, 0, u.key, u.name))
-			}
 		case p.over(u.key, u.name):
+			if p.gone(u.name) { // the others have nobody else to ask
+				p.tell(p.config.Nearest, peerv1.FragmentKind_FRAGMENT_OVER, u.key, u.name)
+			}
 			p.drop(u.key, u.name)
+		case p.gone(u.name):
+			p.tell(p.config.Nearest, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
+		case u.name.member() != p.config.Self:
+			p.tell([]view.MemberID{u.name.member()}, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
 		}
 	}
+}
+
+// gone reports whether a value's writer is no member any more.
+func (p *Protocol) gone(n name) bool { return p.config.View.Index(n.member()) < 0 }
+
+func (p *Protocol) tell(to []view.MemberID, kind peerv1.FragmentKind, key []byte, n name) {
+	p.out.SendAllDurably(to, p.message(kind, 0, key, n))
 }
 
 func refers(values []register.Value, n name) bool {
@@ -75,11 +85,8 @@ func refers(values []register.Value, n name) bool {
 	return false
 }
 
-// noteWritten marks a value of this member's own whose metadata is the register's, for good.
+// noteWritten marks a value whose metadata is the register's, for good.
 func (p *Protocol) noteWritten(key []byte, n name) {
-	if n.member() != p.config.Self {
-		return
-	}
 	if values, final := p.inner.Known(key); final && refers(values[:1], n) {
 		if state, ok := p.known(key, n); ok && state != peerv1.FragmentState_FRAGMENT_WRITTEN {
 			p.mark(key, n, peerv1.FragmentState_FRAGMENT_WRITTEN)
@@ -87,25 +94,25 @@ func (p *Protocol) noteWritten(key []byte, n name) {
 	}
 }
 
-// over reports whether no read that begins from now on finds a value of this member's own: its metadata was never written; or
-// it was, so that this member's register is no older than that, and what the register has now is final and something else.
+// over reports whether this member knows that no read which begins from now on finds a value: its metadata was written, so that this
+// member's register had it or something newer, and what the register has now is final and something else; or it is of this
+// member's own, and its metadata was never written.
 //
-// Where it is not known what came of the metadata, as after a crash while it was written, the value is never over unless the
-// register is seen to have it.
+// Where it is not known what came of the metadata, as after a crash while it was written, the value is never over unless a register
+// is seen to have it.
 func (p *Protocol) over(key []byte, n name) bool {
-	if p.writes[n] != nil || n.member() != p.config.Self {
-		return false
-	}
 	state, ok := p.known(key, n)
 	switch {
+	case p.writes[n] != nil:
+		return false
 	case ok && state == peerv1.FragmentState_FRAGMENT_GONE:
 		return true
-	case !ok || state == peerv1.FragmentState_FRAGMENT_HELD:
-		// This disk knows of each name that was submitted from it, until the value is over.
-		return n.writer.Incarnation() == uint32(p.roster.Of(p.config.Self)) && !p.resuming(n)
-	case state == peerv1.FragmentState_FRAGMENT_WRITTEN:
+	case ok && state == peerv1.FragmentState_FRAGMENT_WRITTEN:
 		values, final := p.inner.Known(key)
 		return final && !refers(values, n)
+	case !ok || state == peerv1.FragmentState_FRAGMENT_HELD:
+		// This disk knows of each name that was submitted from it, until the value is over.
+		return n.member() == p.config.Self && n.writer.Incarnation() == uint32(p.roster.Of(p.config.Self)) && !p.resuming(n)
 	}
 	return false
 }

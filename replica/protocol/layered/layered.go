@@ -48,6 +48,7 @@ type Protocol struct {
 	names   uint64 // the number of the last name
 	barrier uint64 // of the journal: what the inner protocol sends waits until this is durable
 	scanned bool   // wanted has all that is on disk
+	asked   []byte // the record up to which fragments were asked for
 
 	writes  map[name]*write // until their metadata is written, or given up
 	ordered []*write
@@ -162,7 +163,7 @@ func (p *Protocol) serve(from view.MemberID, m *peerv1.Message) {
 		p.serveFetch(from, m)
 	case peerv1.FragmentKind_FRAGMENT_ASK:
 		if p.over(m.Key, nameOf(m)) {
-			p.out.SendDurably(from, p.message(peerv1.FragmentKind_FRAGMENT_OVER, 0, m.Key, nameOf(m)))
+			p.tell([]view.MemberID{from}, peerv1.FragmentKind_FRAGMENT_OVER, m.Key, nameOf(m))
 		}
 	}
 }
@@ -304,7 +305,7 @@ func (p *Protocol) durable(f *phase.Phase) bool {
 				n++
 			}
 		}
-		need := min(max(p.config.Fragments.Data+p.faults(side), side.Majority()), side.Size())
+		need := max(p.config.Fragments.Data+p.faults(side), side.Majority()) // more than a view that a recovery left has
 		switch {
 		case p.mistakes.WriteAtOnce:
 			need = 1

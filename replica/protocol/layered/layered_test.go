@@ -390,3 +390,34 @@ func strip(w *world, id view.MemberID) {
 		return passes == nil || passes(from, to, m)
 	}
 }
+
+// With and without fragments, of a write of 100 kB: what leaves members for it, and what each of them stores at rest.
+func TestBytes(t *testing.T) {
+	const length = 100_000
+	for _, c := range []struct{ n, k int }{{5, 3}, {7, 3}, {7, 5}} {
+		sent, stored, read := [2]int{}, [2]int{}, [2]int{}
+		for i, k := range []int{0, c.k} {
+			w := newWorld(t, c.n, k, Mistakes{})
+			w.pass(retry)
+			w.bytes = 0
+			w.write(1, "k", large(length, 1))
+			sent[i], w.bytes = w.bytes, 0
+			w.expect(2, "k", large(length, 1))
+			read[i] = w.bytes
+			for _, nd := range w.nodes {
+				for key, value := range nd.disk { // order is irrelevant: a sum
+					stored[i] += len(key) + len(value)
+				}
+			}
+		}
+		whole, part := float64(c.n-1), float64(c.n-1)/float64(c.k)
+		if f := float64(sent[0]) / length; f < whole || f > 1.01*whole {
+			t.Errorf("n = %d: a value is sent %.2f times whole, want %.2f", c.n, f, whole)
+		}
+		if f := float64(sent[1]) / length; f < part || f > 1.02*part {
+			t.Errorf("n = %d, k = %d: it is sent %.2f times as fragments, want %.2f", c.n, c.k, f, part)
+		}
+		t.Logf("n = %d, k = %d, %d bytes: sent for a write %d whole, %d as fragments; stored by each member %d, %d; sent for a read %d, %d",
+			c.n, c.k, length, sent[0], sent[1], stored[0]/c.n, stored[1]/c.n, read[0], read[1])
+	}
+}

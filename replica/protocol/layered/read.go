@@ -56,11 +56,22 @@ func (p *Protocol) readMetadata(o *operation, r register.Result) {
 	if len(f.pieces) == 0 {
 		f.absent.Answer(p.roster, p.config.Self)
 	}
-	if !p.enoughOf(f) {
+	switch {
+	case p.enoughOf(f):
+	case p.config.View.Size() < p.code.k:
+		p.end(f)
+		p.out.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: r.RoundTrips, Message: fmt.Sprintf(
+			"%d members are left, and %d fragments restore the value; it is lost unless others come back, write the key anew", p.config.View.Size(), p.code.k)})
+	default:
 		f.result.RoundTrips++
 		p.ask(f, f.answered.Ask(&p.config, p.now, p.code.k-len(f.pieces)))
 		f.answered.Answer(p.roster, p.config.Self)
 	}
+}
+
+// lacks reports whether so many members have no fragment that the others have fewer than k.
+func (p *Protocol) lacks(f *fetch) bool {
+	return p.config.View.Size()-f.absent.Count(p.roster) < p.code.k
 }
 
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
@@ -109,7 +120,7 @@ func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
 	case p.enoughOf(f):
 	case f.read == nil:
 		p.abandon(f)
-	case p.config.View.Size()-f.absent.Count(p.roster) < p.code.k:
+	case p.lacks(f):
 		p.again(f)
 	case m.Fragment.Absent && !f.answered.Wide():
 		p.wide(f)

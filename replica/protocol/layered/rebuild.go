@@ -100,9 +100,13 @@ func (p *Protocol) rebuild() {
 	if asking >= most {
 		return
 	}
-	p.visit(nil, func(record, key []byte, n name, state peerv1.FragmentState) bool {
-		if state == peerv1.FragmentState_FRAGMENT_WANTED && p.wanted[string(record)] == nil && asking < most {
-			asking++
+	after := p.asked
+	p.asked = nil // from the beginning, unless there is more
+	p.visit(after, func(record, key []byte, n name, state peerv1.FragmentState) bool {
+		if state == peerv1.FragmentState_FRAGMENT_WANTED && p.wanted[string(record)] == nil {
+			if asking++; asking == most {
+				p.asked = record
+			}
 			f := p.newFetch(key, n)
 			p.wanted[string(record)] = f
 			p.ask(f, f.answered.Ask(&p.config, p.now, len(p.config.Nearest)))

@@ -1,0 +1,66 @@
+package v1alpha1
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/georegister/georegister/replica/capability"
+)
+
+// ErasureCoding says which values are stored as fragments, and how many of those restore one.
+type ErasureCoding struct {
+	// DataFragments is how many fragments restore a value: k of the paper. Each is that part of the value, and each member has one.
+	// With n members of which f may be lost (faultTolerance, or by default any minority), at most n - 2f: a write waits until k + f
+	// members have theirs.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=5
+	DataFragments int32 `json:"dataFragments"`
+
+	// ThresholdBytes is the size up to which values are stored whole, in bytes. Reads and writes of larger ones take a round trip more.
+	// Default: 65536.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=16777216
+	ThresholdBytes *int32 `json:"thresholdBytes,omitempty"`
+}
+
+// Threshold is thresholdBytes or its default.
+func (e ErasureCoding) Threshold() int { return int(valueOr(e.ThresholdBytes, DefaultThresholdBytes)) }
+
+// Bounds of erasureCoding.
+const (
+	maxDataFragments  = 5 // of seven members, one of which may be lost
+	minThresholdBytes = 1 << 10
+)
+
+// validateErasureCoding checks how large values are stored as fragments; counted says that the sites and the faults are right, so
+// that k <= n - 2f can be.
+func validateErasureCoding(path *field.Path, s GeoRegisterClusterSpec, counted bool) field.ErrorList {
+	e := s.ErasureCoding
+	if e == nil {
+		return nil
+	}
+	row, err := capability.Find(s.Protocol)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	if err := row.CheckErasureCoding(); err != nil {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("%v; remove it, or use protocol %s", err, gus))}
+	}
+	var errs field.ErrorList
+	at := path.Child("dataFragments")
+	switch k := e.DataFragments; {
+	case k < 1 || k > maxDataFragments:
+		errs = append(errs, validateRange(at, &k, maxDataFragments)...)
+	case counted:
+		if err := row.CheckFragments(s.MemberCount(), s.Faults(), int(k)); err != nil {
+			errs = append(errs, field.Invalid(at, k, err.Error()))
+		}
+	}
+	if t := e.ThresholdBytes; t != nil && (*t < minThresholdBytes || *t > maxValueBytes) {
+		errs = append(errs, field.Invalid(path.Child("thresholdBytes"), *t,
+			fmt.Sprintf("must be between %d and %d", minThresholdBytes, maxValueBytes)))
+	}
+	return errs
+}
