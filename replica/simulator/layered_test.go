@@ -36,6 +36,14 @@ func TestFragmentsSurvive(t *testing.T) {
 	}, append(gus.Paths(), layered.Paths()...))
 }
 
+// Fragments that go as soon as their value is over have reads begin anew, and nothing else.
+func TestHastyFragmentsSurvive(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start: fragmented(layered.Mistakes{NoGrace: true, Endless: true}), Options: fragmentedOptions(sameMembers()...), First: 1, Seeds: seedsFor(t) / 4,
+	}, layered.HastyPaths())
+}
+
 // Members are exchanged for others, which rebuild what those had, and more are added.
 func TestFragmentsSurviveChanges(t *testing.T) {
 	t.Parallel()
@@ -50,6 +58,8 @@ func TestMistakesOfFragmentsAreFound(t *testing.T) {
 	wipes := fragmentedOptions(Wipe, Partition, Crash, Loss)
 	wipes.Members = []int{5, 7}
 	crashes := fragmentedOptions(Crash, Torn, Partition, Loss, Reorder)
+	power := fragmentedOptions(Crash, Torn)
+	power.Members = []int{5}
 	for _, c := range []struct {
 		name    string
 		wrong   layered.Mistakes
@@ -59,9 +69,9 @@ func TestMistakesOfFragmentsAreFound(t *testing.T) {
 	}{
 		{"WriteAtOnce", layered.Mistakes{WriteAtOnce: true}, all, 0, 2000},
 		{"CountFragmentsOnly", layered.Mistakes{CountFragmentsOnly: true}, wipes, 0, 4000},
-		{"AckBeforePersist", layered.Mistakes{AckBeforePersist: true}, crashes, 2200, 500},
+		{"AckBeforePersist", layered.Mistakes{AckBeforePersist: true}, power, 0, 700},
 		{"ReuseNames", layered.Mistakes{ReuseNames: true, TrustFragments: true}, crashes, 0, 2000},
-		{"VoteWithoutFragments", layered.Mistakes{VoteWithoutFragments: true}, wipes, 0, 2000},
+		{"VoteWithoutFragments", layered.Mistakes{VoteWithoutFragments: true}, wipes, 300, 2000},
 		{"DropUnused", layered.Mistakes{DropUnused: true, Endless: true}, all, 0, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {

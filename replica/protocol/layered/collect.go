@@ -19,7 +19,9 @@ func (p *Protocol) collect() {
 	if p.now < p.sweep || p.code == nil {
 		return
 	}
-	p.sweep = p.now.Add(p.config.Suspect)
+	if !p.mistakes.NoGrace {
+		p.sweep = p.now.Add(p.config.Suspect)
+	}
 	left, after := sweepRecords, p.cursor
 	p.cursor = nil // from the beginning, unless there is more
 	type found struct {
@@ -36,7 +38,9 @@ func (p *Protocol) collect() {
 			p.cursor = record
 		}
 		switch state {
-		case peerv1.FragmentState_FRAGMENT_WANTED, peerv1.FragmentState_FRAGMENT_GONE:
+		case peerv1.FragmentState_FRAGMENT_GONE:
+		case peerv1.FragmentState_FRAGMENT_WANTED: // a change of the view has ended without this member's
+			p.note(record)
 		default:
 			unused = append(unused, found{key, n, record})
 		}
@@ -53,9 +57,9 @@ func (p *Protocol) collect() {
 		switch {
 		case p.mistakes.DropUnused:
 			p.forget(u.key, u.name)
-		case !ok:
+		case !ok && !p.mistakes.NoGrace:
 			p.idle[string(u.record)] = p.now
-		case p.now.Sub(since) < p.grace():
+		case p.now.Sub(since) < p.grace() && !p.mistakes.NoGrace:
 		case p.over(u.key, u.name):
 			if p.gone(u.name) { // the others have nobody else to ask
 				p.tell(p.config.Nearest, peerv1.FragmentKind_FRAGMENT_OVER, u.key, u.name)

@@ -11,5 +11,6 @@ type Mistakes struct {
 	DropUnused           bool // a member drops each fragment whose metadata it does not hold
 	GiveUpEarly          bool // a rebuilding member takes a value for given up after one answer
 	TrustFragments       bool // what fragments make is not compared with the checksum
+	NoGrace              bool // no mistake: a fragment goes as soon as its value is over, so that reads begin anew more often
 	Endless              bool // a read begins anew as often as it takes
 }

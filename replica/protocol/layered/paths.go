@@ -1,7 +1,5 @@
 package layered
 
-import "slices"
-
 // Names of the paths that are counted.
 const (
 	pathWrite      = "layered.write"
@@ -17,5 +15,8 @@ const (
 
 // Paths lists what random schedules with lost disks take.
 func Paths() []string {
-	return slices.Clone([]string{pathWrite, pathWrittenOut, pathRead, pathWide, pathDropped, pathRebuilt})
+	return []string{pathWrite, pathWrittenOut, pathRead, pathWide, pathDropped, pathRebuilt, pathAbandoned}
 }
+
+// HastyPaths lists what they take where fragments go at once (Mistakes.NoGrace).
+func HastyPaths() []string { return []string{pathAgain, pathDropped} }

@@ -58,10 +58,15 @@ func (p *Protocol) want(key []byte, n name) bool {
 	case !ok:
 		p.keep(key, n, peerv1.FragmentState_FRAGMENT_WANTED)
 	}
-	if record := string(recordKey(recordPrefix, key, n)); p.wanted[record] == nil {
-		p.wanted[record] = nil
-	}
+	p.note(recordKey(recordPrefix, key, n))
 	return true
+}
+
+// note has the fragment of a record rebuilt.
+func (p *Protocol) note(record []byte) {
+	if p.wanted[string(record)] == nil {
+		p.wanted[string(record)] = nil
+	}
 }
 
 func (p *Protocol) unwant(key []byte, n name) {
@@ -76,8 +81,8 @@ func (p *Protocol) unwant(key []byte, n name) {
 func (p *Protocol) scan() {
 	p.scanned = true
 	p.visit(nil, func(record, _ []byte, _ name, state peerv1.FragmentState) bool {
-		if state == peerv1.FragmentState_FRAGMENT_WANTED && p.wanted[string(record)] == nil {
-			p.wanted[string(record)] = nil
+		if state == peerv1.FragmentState_FRAGMENT_WANTED {
+			p.note(record)
 		}
 		return true
 	})
