@@ -78,7 +78,7 @@ func Wrap(inner Factory) member.Factory { return WrapWith(inner, Mistakes{}) }
 // WrapWith is Wrap with mistakes put back, for tests.
 func WrapWith(inner Factory, m Mistakes) member.Factory {
 	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		if config.Fragments.Data == 0 {
+		if _, coded := journal.Get(codeKey); config.Fragments.Data == 0 && !coded {
 			return inner(config, journal, roster)
 		}
 		return New(config, journal, roster, inner, m)
@@ -99,8 +99,11 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 	}
 	p.recallRoster()
 	p.inner = inner(config, journal, roster)
-	var err error
-	if p.code, err = newCode(config.Fragments.Data, config.View); err != nil {
+	err := agree(journal, config.Fragments.Data)
+	if err == nil {
+		p.code, err = newCode(config.Fragments.Data, config.View)
+	}
+	if err != nil {
 		p.out.Fault("%w", err)
 	}
 	if config.View.Joint() {

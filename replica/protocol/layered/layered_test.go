@@ -263,7 +263,7 @@ func TestFragmentsGo(t *testing.T) {
 	}
 	for _, nd := range w.nodes {
 		for key := range nd.disk {
-			if key[0] == recordPrefix && len(key) > 1 {
+			if key[0] == recordPrefix && len(key) > len(codeKey) {
 				t.Errorf("member %d has the record %q", nd.id, key)
 			}
 		}
@@ -419,5 +419,27 @@ func TestBytes(t *testing.T) {
 		}
 		t.Logf("n = %d, k = %d, %d bytes: sent for a write %d whole, %d as fragments; stored by each member %d, %d; sent for a read %d, %d",
 			c.n, c.k, length, sent[0], sent[1], stored[0]/c.n, stored[1]/c.n, read[0], read[1])
+	}
+}
+
+// What is on a disk is not read by another code than it was written with.
+func TestACodeIsForGood(t *testing.T) {
+	for _, c := range []struct {
+		before, after int
+		want          string
+	}{
+		{3, 3, ""}, {0, 0, ""},
+		{3, 2, "[3] fragments restore a value, and the configuration has 2"},
+		{3, 0, "[3] fragments restore a value, and the configuration has 0"},
+		{0, 3, "this disk was written without erasureCoding"},
+	} {
+		w := newWorld(t, 5, c.before, Mistakes{})
+		w.write(1, "k", large(500, 1))
+		w.data = c.after
+		nd := w.nodes[0]
+		err := w.begin(nd, false)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+			t.Errorf("from %d to %d: %v", c.before, c.after, err)
+		}
 	}
 }

@@ -11,7 +11,7 @@ func (p *Protocol) Adopt(key, value []byte) {
 	case len(key) == 0 || key[0] != recordPrefix && key[0] != piecesPrefix:
 		p.inner.Adopt(key, value)
 		return
-	case len(key) == 1 || p.code == nil:
+	case len(key) <= len(codeKey) || p.code == nil:
 		return // the sender's own
 	}
 	of, n, ok := readRecordKey(key)

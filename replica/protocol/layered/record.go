@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -95,6 +98,32 @@ const (
 
 // rosterKey is where the journal holds the disks that rebuilding members asked with.
 var rosterKey = []byte{recordPrefix}
+
+// codeKey is where the journal holds how many fragments restore a value, for good.
+var codeKey = []byte{recordPrefix, 'k'}
+
+// registers reports whether the inner protocol has records already.
+func registers(j *protocol.Journal) (found bool) {
+	j.Scan([]byte{'m', 0xff}, func(key, _ []byte) bool { // behind the member's own
+		found = key[0] < recordPrefix
+		return false
+	})
+	return found
+}
+
+// agree reports why a disk can't be gone on with: what it holds was written with another code, or with none.
+func agree(j *protocol.Journal, k int) error {
+	raw, ok := j.Get(codeKey)
+	switch {
+	case ok && (len(raw) != 1 || int(raw[0]) != k):
+		return fmt.Errorf("on this disk %v fragments restore a value, and the configuration has %d (erasureCoding.dataFragments, 0 if absent); start it as before", raw, k)
+	case !ok && k > 0 && registers(j):
+		return errors.New("this disk was written without erasureCoding; start it without, or create a new cluster")
+	case !ok && k > 0:
+		j.Put(bytes.Clone(codeKey), []byte{byte(k)})
+	}
+	return nil
+}
 
 func recordKey(prefix byte, key []byte, n name) []byte {
 	b := binary.BigEndian.AppendUint32(append(make([]byte, 0, 5+len(key)+nameBytes), prefix), uint32(len(key)))

@@ -65,6 +65,12 @@ func newWorld(t *testing.T, n, data int, wrong Mistakes) *world {
 
 // start begins a member's process on its disk.
 func (w *world) start(nd *node, bootstrap bool) {
+	if err := w.begin(nd, bootstrap); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) begin(nd *node, bootstrap bool) error {
 	nd.boot++
 	nd.down = false
 	c := protocol.Config{
@@ -86,7 +92,7 @@ func (w *world) start(nd *node, bootstrap bool) {
 	}
 	nd.Member = m
 	m.Tick(w.now)
-	w.turn(nd)
+	return w.step(nd)
 }
 
 func (w *world) kill(id view.MemberID)   { w.nodes[id-1].down = true }
@@ -99,9 +105,16 @@ func (w *world) wipe(id view.MemberID) {
 }
 
 func (w *world) turn(nd *node) {
+	if err := w.step(nd); err != nil {
+		w.t.Fatalf("member %d: %v", nd.id, err)
+	}
+}
+
+// step does what a member asks for; the error is its fault.
+func (w *world) step(nd *node) error {
 	e := nd.Ready()
 	if e.Fault != nil {
-		w.t.Fatalf("member %d: %v", nd.id, e.Fault)
+		return e.Fault
 	}
 	nd.disk.Write(e.Persist)
 	nd.journal.Persisted(e.Persist.Sequence)
@@ -118,6 +131,7 @@ func (w *world) turn(nd *node) {
 		w.bytes += s.Message.SizeVT()
 		w.flying = append(w.flying, flying{nd.id, s.To, s.Message})
 	}
+	return nil
 }
 
 // settle delivers until nothing is under way.
