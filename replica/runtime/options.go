@@ -155,8 +155,8 @@ func CheckPartitions(v view.View, protocol string, shards int) error {
 	case err != nil:
 		return err
 	case entry.Parted && v.FoundedPartitions() != shards:
-		return fmt.Errorf("partitions: the view of epoch %d has %d, of which it was founded with %d, and %d shards need one each: place as many partitions as there are shards",
-			v.Epoch, n, v.FoundedPartitions(), shards)
+		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d shards need one each, beside %d that were split off: place as many partitions as there are shards",
+			v.Epoch, n, shards, n-v.FoundedPartitions())
 	case n > MaxShards:
 		return fmt.Errorf("partitions: the view of epoch %d has %d, and there are %d at most", v.Epoch, n, MaxShards)
 	case !entry.Parted && n+len(v.Witnesses) > 0:
