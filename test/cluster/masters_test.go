@@ -44,6 +44,8 @@ func TestMasters(t *testing.T) {
 		}
 	})
 	s.writes("a master's machine was lost")
+	t.Logf("%s: that write ended; decisions on masters: %s", time.Now().UTC().Format("15:04:05.000"),
+		must(t, "get", "events", "-o", `jsonpath={range .items[?(@.reason=="MasterReplaced")]}{.eventTime} {.message}; {end}`))
 	if after := s.master(0); after == before {
 		t.Errorf("member %s is still the master of shard 0", after)
 	}
