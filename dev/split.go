@@ -7,11 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/api/v1alpha1"
 )
-
-// maxPartitions bounds how often partitions are split, as the manifest's spec.shards is bound.
-const maxPartitions = 256
 
 // wanted is how many partitions there are to be: more than the cluster was founded with where some were split, or are to be.
 func (r *record) wanted() int { return max(r.Shards, r.Wanted) }
@@ -48,12 +45,6 @@ func (r *record) number(text string) (int, error) {
 	return n, nil
 }
 
-// turn is the partition that is split next, and the number that half of its keys go to.
-func (r *record) turn() (parent, child int) {
-	child = len(r.View.Partitions)
-	return view.Parent(r.View.FoundedPartitions(), child), child
-}
-
 // Split wants one partition more: the next one in turn gives it half of its keys. It says which; that goes on by itself.
 func (c *Cluster) Split() (string, error) {
 	c.mu.Lock()
@@ -63,7 +54,7 @@ func (c *Cluster) Split() (string, error) {
 		return "", err
 	}
 	former := r.Wanted
-	parent, child := r.turn()
+	parent, child := r.View.NextSplit()
 	r.Wanted = child + 1
 	if err := c.directory.save(); err != nil {
 		r.Wanted = former
@@ -81,11 +72,11 @@ func (r *record) splittable() error {
 	case r.View.Epoch == 0:
 		return errors.New("the cluster is being founded; wait until all members serve")
 	}
-	parent, child := r.turn()
+	parent, child := r.View.NextSplit()
 	if child < r.wanted() {
 		return fmt.Errorf("partition %d is being split already, and there are %d of %d partitions; wait until all are there", parent, child, r.wanted())
 	}
-	if child >= maxPartitions {
+	if child >= v1alpha1.MaxShards {
 		return fmt.Errorf("there are %d partitions, and can't be more", child)
 	}
 	return nil
@@ -128,7 +119,7 @@ func (r *record) served(i int, observations []Observation) bool {
 // splitting says how far the split is that makes the partition of a number, after those of lower ones.
 func (r *record) splitting(child int, served func(int) bool) (text string, done bool) {
 	if child >= len(r.View.Partitions) {
-		parent, next := r.turn()
+		parent, next := r.View.NextSplit()
 		return fmt.Sprintf("partition %d: %s; then half of its keys go to partition %d", parent, r.hinders(parent, served(parent)), next), false
 	}
 	p, there := r.View.Partitions[child], r.sitesOf(r.View.After())

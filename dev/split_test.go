@@ -10,6 +10,7 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -134,8 +135,8 @@ func TestWhatSplitRefuses(t *testing.T) {
 	}
 	full, _ := curpFounded(t)
 	r := &full.directory.record
-	r.View.Founded, r.Wanted = 3, maxPartitions
-	for len(r.View.Partitions) < maxPartitions {
+	r.View.Founded, r.Wanted = 3, v1alpha1.MaxShards
+	for len(r.View.Partitions) < v1alpha1.MaxShards {
 		r.View.Partitions = append(r.View.Partitions, r.View.Partitions[0])
 	}
 	founding, _ := curpFounded(t)
@@ -198,7 +199,7 @@ func TestShardsAreNeverFewer(t *testing.T) {
 // The bound is that of manifests.
 func TestMostPartitions(t *testing.T) {
 	spec := "{protocol: CURP, shards: %d, sites: [{name: a}, {name: b}, {name: c}]}"
-	most := manifest(t, fmt.Sprintf(spec, maxPartitions))
+	most := manifest(t, fmt.Sprintf(spec, v1alpha1.MaxShards))
 	if errs := most.Validate(); len(errs) > 0 {
 		t.Error(errs)
 	}

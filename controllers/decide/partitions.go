@@ -245,14 +245,15 @@ func (s *situation) splitting(waits []string) *outcome {
 	if !s.partitioned() || s.doubt != nil {
 		return nil
 	}
-	count, asked := len(s.view.Partitions), s.Cluster.Spec.ShardCount()
+	parent, count := s.view.NextSplit()
+	asked := s.Cluster.Spec.ShardCount()
 	switch {
 	case count > asked:
 		return waitFor("ShardsCannotShrink", "There are %d shards, and spec.shards asks for %d: they are split, and never merged; set it to %[1]d", count, asked)
 	case count == asked:
 		return nil
 	}
-	next := fmt.Sprintf("There are %d of %d shards; shard %[1]d is to be split off shard %[3]d", count, asked, view.Parent(s.view.FoundedPartitions(), count))
+	next := fmt.Sprintf("There are %d of %d shards; shard %[1]d is to be split off shard %[3]d", count, asked, parent)
 	if len(waits) > 0 {
 		next += ", and that waits: " + list(waits)
 	}
@@ -275,8 +276,8 @@ func (s *situation) newsOf(d manager.Decision) (events []Event) {
 	}
 	snapshot, changes := s.managed(), d.Changes
 	split := -1
-	if count := len(s.view.Partitions); len(d.Next.Partitions) > count {
-		split = view.Parent(s.view.FoundedPartitions(), count)
+	if len(d.Next.Partitions) > len(s.view.Partitions) {
+		split, _ = s.view.NextSplit()
 	}
 	lost := func(before, after []view.MemberID) bool {
 		return slices.ContainsFunc(before, func(id view.MemberID) bool { return !slices.Contains(after, id) && snapshot.Suspected(id) })

@@ -22,7 +22,7 @@ type barrier struct {
 // submitAfter is Submit of a fence, or of an operation that comes after others.
 func (r *Replica) submitAfter(q request) bool {
 	home := r.home(&q.operation)
-	state, parts := register.NewBarrier(q.operation, func(key string) int { return Shard(key, len(r.shards)) })
+	state, parts := register.NewBarrier(q.operation, r.place)
 	switch {
 	case home == nil && len(parts) == 0:
 		go r.answer(&q.flight, register.Result{Status: register.OK, Fast: true})
@@ -69,7 +69,7 @@ func (r *Replica) submitAfter(q request) bool {
 // spans reports whether an operation has to wait for other shards.
 func (r *Replica) spans(op *register.Operation) bool {
 	for i := range op.After {
-		if Shard(op.After[i].Key, len(r.shards)) != Shard(op.Key, len(r.shards)) {
+		if r.place(op.After[i].Key) != r.place(op.Key) {
 			return true
 		}
 	}

@@ -79,10 +79,9 @@ func (m *manager) noteSplit() {
 
 // splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no view.
 func (m *manager) splitAtOnce(s *decide.Snapshot) (next view.View) {
-	count := len(s.View.Partitions)
-	parent := view.Parent(s.View.FoundedPartitions(), count)
+	parent, child := s.View.NextSplit()
 	p := s.View.Partitions[parent]
-	if s.Placement.Partitions <= count || s.View.Joint() || len(p.Formers) > 0 || len(p.Witnesses) == 0 || !m.views[m.record].held {
+	if s.Placement.Partitions <= child || s.View.Joint() || len(p.Formers) > 0 || len(p.Witnesses) == 0 || !m.views[m.record].held {
 		return next
 	}
 	next = s.View

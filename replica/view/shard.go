@@ -31,6 +31,12 @@ func (v View) FoundedPartitions() int { return cmp.Or(v.Founded, len(v.Partition
 // Shard is the partition where a key of that hash lives.
 func (v View) Shard(hash uint64) int { return Shard(hash, v.FoundedPartitions(), len(v.Partitions)) }
 
+// NextSplit is the partition that is split next, in turn, and the number of the one that it is split into.
+func (v View) NextSplit() (parent, child int) {
+	child = len(v.Partitions)
+	return Parent(v.FoundedPartitions(), child), child
+}
+
 // Divided are the partitions that were split off, with those that they were split off, in the order in which that came about.
 func (v View) Divided() (all []Division) {
 	for i := v.FoundedPartitions(); i < len(v.Partitions); i++ {

@@ -9,8 +9,8 @@ import (
 // splits reports whether a partition is to be split next: there are fewer than there should be, it is its turn (view.Parent), it has
 // its backups, and nothing else is to be done with it than what next says of its witnesses.
 func (m *mover) splits(next view.Partition, target view.MemberID) bool {
-	count := len(m.view.Partitions)
-	if m.placement.Partitions <= count || view.Parent(m.view.FoundedPartitions(), count) != m.i || m.view.Joint() {
+	parent, child := m.view.NextSplit()
+	if m.placement.Partitions <= child || parent != m.i || m.view.Joint() {
 		return false
 	}
 	whole := len(next.Backups) >= m.placement.Faults && slices.Equal(next.Backups, m.p.Backups) && !slices.ContainsFunc(next.Backups, m.s.drained)
