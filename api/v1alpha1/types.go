@@ -50,7 +50,7 @@ type GeoRegisterClusterList struct {
 }
 
 // GeoRegisterClusterSpec is what the user asks for.
-// +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in [3, 5, 7]",message="all sites together must have 3, 5 or 7 members: add or remove sites or members",fieldPath=".sites"
+// +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 with protocol Gus: add or remove sites or members",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) >= oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't shrink, since shards are split and never merged, and absent it is the number of sites: give at least the number that there was"
 // +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP and Gus alone, the others survive the loss of any minority: remove it, or use protocol CURP or Gus",fieldPath=".faultTolerance"
@@ -85,7 +85,7 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
-	// Sites are the places where members live. All members together must be 3, 5 or 7. They may be edited: sites
+	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4. They may be edited: sites
 	// and members are added, removed and exchanged in one change of the membership, and another node pool moves the
 	// members of its site. The status tells the change, and to edit the sites back abandons it.
 	// +listType=map

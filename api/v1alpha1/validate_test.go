@@ -120,7 +120,11 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 	rules := []string{"Pattern=`" + percentage.String() + "`", "Pattern=`" + bitRate.String() + "`"}
 	for _, p := range capability.Table() {
 		members := strings.ReplaceAll(fmt.Sprint(p.Members), " ", ", ")
-		rules = append(rules, fmt.Sprintf("sum() in %s\"", members))
+		if rule := ": " + members + ")\""; len(p.Members) == 3 {
+			rules = append(rules, rule)
+		} else { // the one protocol that has other numbers
+			rules = append(rules, fmt.Sprintf("sum() in (self.protocol == '%s' ? %s ", p.Name, members))
+		}
 	}
 	for _, name := range profile.Names() {
 		p, err := profile.Find(name)

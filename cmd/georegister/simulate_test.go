@@ -177,7 +177,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"--protocol gus --fault-tolerance 3":           "--fault-tolerance: 5 replicas can lose from 1 to 2",
 		"--protocol curp --fault-tolerance 3":          "--fault-tolerance: 5 replicas can lose from 1 to 2",
 		"--protocol gus --soak 5 --fault-tolerance 4":  "--fault-tolerance: for n > 5 and n = 2f + 1",
-		"--protocol gus --soak 5 --sites 9":            "--sites: protocol Gus runs with 3, 5 or 7 replicas, not 9",
+		"--protocol gus --soak 5 --sites 9":            "--sites: protocol Gus runs with 3, 4, 5 or 7 replicas, not 9",
 		"--protocol curp --soak 5 --fault-tolerance 1": "--fault-tolerance: schedules of --soak draw it",
 		"--soak 5 --fault-tolerance 1":                 "--fault-tolerance: protocol Gryff survives",
 		"-o xml":                                       `--output: unknown format "xml"`,

@@ -84,6 +84,7 @@ type Protocol struct {
 	Operations []Operation
 }
 
+// sizes are the numbers of members that survive the loss of one more than the next smaller: a fourth makes quorums larger, and no more.
 var sizes = []int{3, 5, 7}
 
 // What clients may rely on, per key.
@@ -157,8 +158,8 @@ func Table() []Protocol {
 		},
 		{
 			// A read takes a second one when what it found is not known to be final, a third where that is overtaken. With relaxed
-			// quorums the best is the same, and the worst waits for n - f.
-			Name: "Gus", Consistency: linearizable, Members: sizes, Relaxed: true, Fragments: true,
+			// quorums the best is the same, and the worst waits for n - f. The paper has it for four members too (section 3.3).
+			Name: "Gus", Consistency: linearizable, Members: []int{3, 4, 5, 7}, Relaxed: true, Fragments: true,
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},

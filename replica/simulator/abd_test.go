@@ -8,8 +8,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 )
 
-// searchSeeds is how many random schedules the test command tries for each protocol: some more than the 2,000
-// that must count, since a few hit too little.
+// searchSeeds is how many random schedules the test command tries for each protocol and number of members: some more than the
+// 2,000 that must count, since a few hit too little.
 const searchSeeds = 2200
 
 // seedsFor leaves out most of them where each costs much more: what worlds share by mistake, the race detector sees in a few.
@@ -23,22 +23,37 @@ func seedsFor(t *testing.T) int {
 
 func TestABDSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
+	survivesEach(t, Search{
 		Start: Member(abd.Factory), Options: Options{Faults: sameMembers(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
-	}, abd.Paths())
+	}, []int{3, 5, 7}, abd.Paths())
+}
+
+// survivesEach is survives with as many schedules for each number of members, which take every path together.
+func survivesEach(t *testing.T, s Search, sizes []int, paths []string) {
+	t.Helper()
+	all := Report{Paths: map[string]uint64{}}
+	for _, n := range sizes {
+		s.Options.Members = []int{n}
+		for path, taken := range survives(t, s, nil).Paths {
+			all.Paths[path] += taken
+		}
+	}
+	if missing := all.Missing(paths); missing != nil && seedsFor(t) == searchSeeds {
+		t.Errorf("paths never taken: %v", missing)
+	}
 }
 
 // survives runs a search that must find nothing, hit enough work in flight, and take every path.
-func survives(t *testing.T, s Search, paths []string) {
+func survives(t *testing.T, s Search, paths []string) Report {
 	t.Helper()
 	r := s.Run(context.Background())
 	for _, f := range r.Failures {
 		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
 	}
-	t.Logf("%d schedules, %d operations, %d faults that hit work in flight, %d events; paths %v",
-		r.Schedules, r.Operations, r.Hits, r.Events, r.Paths)
+	t.Logf("members %v: %d schedules, %d operations, %d faults that hit work in flight, %d events; paths %v",
+		s.Options.Members, r.Schedules, r.Operations, r.Hits, r.Events, r.Paths)
 	if seedsFor(t) < searchSeeds {
-		return // the numbers of a few seeds prove nothing, and those of all are looked at in every other run
+		return r // the numbers of a few seeds prove nothing, and those of all are looked at in every other run
 	}
 	if least := s.Seeds * 10 / 11; r.Schedules < least {
 		t.Errorf("%d of %d schedules count, want %d", r.Schedules, s.Seeds, least)
@@ -49,6 +64,7 @@ func survives(t *testing.T, s Search, paths []string) {
 	if missing := r.Missing(paths); missing != nil {
 		t.Errorf("paths never taken: %v", missing)
 	}
+	return r
 }
 
 func TestMistakesOfABDAreFound(t *testing.T) {

@@ -94,7 +94,7 @@ func (m *manager) begin(f *fault, v view.View) {
 	if more := leave - v.Size(); more > 0 {
 		join, leave = join-more, leave-more
 	}
-	if leave < 0 || join+leave == 0 {
+	if join < 0 || leave < 0 || join+leave == 0 {
 		return
 	}
 	if w.env.parted == nil {

@@ -10,9 +10,9 @@ import (
 
 func TestEPaxosSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
+	survivesEach(t, Search{
 		Start: Member(epaxos.Factory), Options: Options{Faults: sameMembers(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
-	}, epaxos.Paths())
+	}, []int{3, 5}, epaxos.Paths())
 }
 
 // Recoveries that duel with coordinators and with each other.

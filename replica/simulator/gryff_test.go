@@ -13,9 +13,9 @@ import (
 
 func TestGryffSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
+	survivesEach(t, Search{
 		Start: Member(gryff.Factory), Options: Options{Faults: sameMembers(), RMWs: ManyRMWs}, First: 1, Seeds: seedsFor(t),
-	}, gryff.Paths())
+	}, []int{3, 5}, gryff.Paths())
 }
 
 // Recoveries that duel with coordinators and with each other.

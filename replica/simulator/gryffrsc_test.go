@@ -17,9 +17,9 @@ func sessions(faults []FaultKind) Options {
 
 func TestGryffRSCSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
+	survivesEach(t, Search{
 		Start: Member(gryff.FactoryRSC), First: 1, Seeds: seedsFor(t), Options: sessions(sameMembers()),
-	}, append(gryff.PathsRSC(), sessionPaths()...))
+	}, []int{3, 5}, append(gryff.PathsRSC(), sessionPaths()...))
 }
 
 func TestGryffRSCSurvivesChanges(t *testing.T) {

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol"
@@ -18,18 +17,11 @@ func relaxed(m gus.Mistakes) Start {
 	})
 }
 
-// relaxedPathsFor lists the paths that a search must take; a short one does not come to a refusal.
-func relaxedPathsFor(t *testing.T) []string {
-	t.Helper()
-	paths := append(gus.Paths(), gus.RelaxedPaths()...)
-	return slices.DeleteFunc(paths, func(path string) bool { return seedsFor(t) < searchSeeds && path == "refused" })
-}
-
 func TestRelaxedGusSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
-		Start: relaxed(gus.Mistakes{}), Options: Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{7, 9}}, First: 1, Seeds: seedsFor(t) / 8,
-	}, relaxedPathsFor(t))
+	survivesEach(t, Search{
+		Start: relaxed(gus.Mistakes{}), Options: Options{Faults: sameMembers(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+	}, []int{7, 9}, append(gus.Paths(), gus.RelaxedPaths()...))
 }
 
 // Members change from and to numbers for which there are relaxed quorums.

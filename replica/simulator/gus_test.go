@@ -11,15 +11,16 @@ import (
 
 func TestGusSurvives(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
+	survivesEach(t, Search{
 		Start: Member(gus.Factory), Options: Options{Faults: sameMembers(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
-	}, gus.Paths())
+	}, []int{3, 4, 5, 7}, gus.Paths())
 }
 
 func TestGusSurvivesChanges(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
-		Start: Member(gus.Factory), Options: Options{Faults: FaultKinds(), RMWs: FewRMWs}, First: 1, Seeds: seedsFor(t),
+		Start: Member(gus.Factory), First: 1, Seeds: seedsFor(t),
+		Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{3, 4, 5, 7}},
 	}, append(changePathsFor(t), gus.ChangePaths()...))
 }
 

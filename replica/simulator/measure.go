@@ -164,7 +164,7 @@ func (x Experiment) faults(env environment) []Fault {
 		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
 	}
 	if slices.Contains(x.Faults, Change) {
-		s.drawChanges(x.Seed, n, false)
+		s.drawChanges(x.Seed, n, Options{})
 	}
 	if env.parted != nil {
 		s.drawForParts(newStream(x.Seed, forPartitions, 0), n, Options{Faults: x.Faults})

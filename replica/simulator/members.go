@@ -33,7 +33,7 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 		size := n
 		for range 1 + draw.below(2) {
 			f := Fault{Kind: Change, At: draw.between(s.Settle/20, s.Settle*6/10), Node: draw.below(n), Alive: draw.chance(600)}
-			f.Join, f.Leave = drawSizes(draw, size)
+			f.Join, f.Leave = drawSizes(draw, size, false)
 			size += f.Join - f.Leave
 			p.spares += 4 + 2*f.Join // who was given up for an abandoned change is replaced by another one
 			s.Faults = append(s.Faults, f)

@@ -155,7 +155,7 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	if slices.Contains(options.Faults, Change) && options.CURP == nil {
 		s.stretch(2)
-		s.drawChanges(seed, n, options.Keep)
+		s.drawChanges(seed, n, options)
 	}
 	if options.CURP != nil {
 		s.drawParted(seed, n, options)

@@ -11,8 +11,8 @@ func without(kinds []FaultKind, kind FaultKind) []FaultKind {
 }
 
 // drawChanges adds changes of members to a schedule, from a stream of their own: the rest of the schedule stays what it
-// is without them. To keep members is to have never fewer.
-func (s *Schedule) drawChanges(seed uint64, n int, keep bool) {
+// is without them.
+func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 	draw := newStream(seed, forChanges, 0)
 	size, join := n, 0
 	var changes []Fault
@@ -26,8 +26,8 @@ func (s *Schedule) drawChanges(seed uint64, n int, keep bool) {
 			Size:  draw.between(0, s.env.retry/2),
 			Alive: draw.chance(600),
 		}
-		f.Join, f.Leave = drawSizes(draw, size)
-		if keep {
+		f.Join, f.Leave = drawSizes(draw, size, slices.Contains(options.Members, 4))
+		if options.Keep {
 			f.Join = max(f.Join, f.Leave)
 		}
 		size += f.Join - f.Leave
@@ -70,9 +70,15 @@ func (s *Schedule) stretch(times time.Duration) {
 	}
 }
 
-// drawSizes says how many join and how many leave a view of some size, which is odd and stays so.
-func drawSizes(draw stream, size int) (join, leave int) {
+// drawSizes says how many join and how many leave a view of some size. It is odd and stays so, unless four may be members too.
+func drawSizes(draw stream, size int, four bool) (join, leave int) {
 	switch kind := draw.below(10); {
+	case four && (size == 3 || size == 4) && kind < 3:
+		return 1, 0
+	case four && (size == 4 || size == 5) && kind < 6:
+		return 0, 1
+	case size == 4:
+		return 1 + kind%2, 1 + kind%2
 	case size == 1:
 		return 2, 0
 	case kind < 2 && size < 7:

@@ -134,7 +134,7 @@ func TestChanges(t *testing.T) {
 		curp5     = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
 		seven     = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
 		fragments = "protocol: Gus\nfaultTolerance: 1\nerasureCoding: {dataFragments: 2}\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
-		count     = "all sites together must have 3, 5 or 7 members"
+		count     = "all sites together must have 3, 5 or 7 members, or 4 with protocol Gus"
 		links     = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
 		class     = "spec.storage.class can't be changed"
 		size      = "spec.storage.size can't shrink"
@@ -160,6 +160,7 @@ func TestChanges(t *testing.T) {
 		{"all sites others", sites, "protocol: Gryff\nsites: [{name: d, members: 2}, {name: e}]\n", ""},
 		{"a site less", sites, strings.Replace(sites, ", {name: c}", "", 1), count},
 		{"a site more", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}", 1), count},
+		{"a fourth member", strings.Replace(sites, "Gryff", "Gus", 1), strings.Replace(strings.Replace(sites, "Gryff", "Gus", 1), "{name: c}", "{name: c}, {name: d}", 1), ""},
 		{"a member more", sites, strings.Replace(sites, "name: b", "name: b, members: 2", 1), count},
 		{"more members than there may be", sites, strings.Replace(sites, "name: b", "name: b, members: 7", 1), count},
 		{"a site twice", sites, strings.Replace(sites, "name: c", "name: a", 1), "Duplicate value"},
