@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/workload"
+)
+
+// comparison runs every protocol that a manifest could name, where that manifest's members are, in virtual time.
+type comparison struct {
+	spec     v1alpha1.GeoRegisterClusterSpec
+	rtt      string // the round trips between sites, where the manifest has none
+	mix      string
+	conflict float64
+	clients  int
+	duration time.Duration // 0: as long as it takes for roundTrips
+	bySite   bool
+}
+
+// roundTrips is how many of the longest round trips a comparison takes if nobody says how long it is to take.
+const roundTrips = 150
+
+// compared is a row for one protocol, or for one of its sites.
+type compared struct {
+	name, site string
+	figures    map[register.Kind]workload.Figures
+}
+
+// run prints what each protocol gives. Progress goes to told.
+func (c comparison) run(ctx context.Context, out, told io.Writer) error {
+	network, err := c.network()
+	if err != nil {
+		return err
+	}
+	experiment, err := c.experiment(network)
+	if err != nil {
+		return err
+	}
+	var rows []compared
+	var without []string
+	for _, row := range capability.Table() {
+		if err := row.CheckMembers(len(network.Sites)); err != nil {
+			without = append(without, err.Error())
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		fmt.Fprintf(told, "%s: %v of virtual time\n", row.Name, experiment.Duration)
+		figures, err := c.measure(row, experiment)
+		if err != nil {
+			return fmt.Errorf("%s: %w", row.Name, err)
+		}
+		rows = append(rows, c.rows(row, figures, network.Sites)...)
+	}
+	return c.print(out, rows, without)
+}
+
+// experiment is what is the same for every protocol.
+func (c comparison) experiment(network profile.Profile) (simulator.Experiment, error) {
+	load := workload.Default()
+	var err error
+	if load.Mix, err = workload.ParseMix(c.mix); err != nil {
+		return simulator.Experiment{}, fmt.Errorf("--workload: %w", err)
+	}
+	if !(c.conflict >= 0 && c.conflict <= 1) {
+		return simulator.Experiment{}, fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", c.conflict)
+	}
+	if c.clients < 1 {
+		return simulator.Experiment{}, fmt.Errorf("--clients: %d clients of each member; give at least 1", c.clients)
+	}
+	if c.duration < 0 {
+		return simulator.Experiment{}, fmt.Errorf("--duration: %v; it must be positive", c.duration)
+	}
+	if c.duration == 0 {
+		c.duration = (roundTrips * network.Largest()).Round(time.Millisecond)
+	}
+	load.Conflict = c.conflict
+	return simulator.Experiment{Network: network, Clients: c.clients, Workload: load, Duration: c.duration, Seed: 1}, nil
+}
+
+// measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes.
+func (c comparison) measure(row capability.Protocol, x simulator.Experiment) (map[register.Kind]workload.KindFigures, error) {
+	tolerance := 0
+	if row.Name == c.spec.Protocol && c.spec.FaultTolerance != nil {
+		tolerance = c.spec.Faults()
+	}
+	s, err := findSimulated(row.Name, tolerance)
+	if err != nil {
+		return nil, err
+	}
+	mix := &x.Workload.Mix
+	if row.CheckOperation(register.RMW) != nil {
+		mix.Write, mix.RMW = mix.Write+mix.RMW, 0
+	}
+	if row.CheckOperation(register.Write) != nil {
+		mix.Write, mix.RMW = 0, mix.Write+mix.RMW
+		x.Workload.RMWs = workload.RMWIdempotent
+	}
+	x.Start, x.Regular = s.start, s.regular()
+	if s.curp {
+		x.CURP = &simulator.CURP{Backups: tolerance}
+	}
+	m, err := simulator.Measure(x)
+	if err != nil {
+		return nil, err
+	}
+	if !m.OK() {
+		return nil, fmt.Errorf("%s: %s", m.Report.Verdict, m.Reason)
+	}
+	return m.Report.Figures(), nil
+}
+
+// rows are the lines of a protocol.
+func (c comparison) rows(p capability.Protocol, figures map[register.Kind]workload.KindFigures, sites []string) []compared {
+	name := p.Name
+	if name == c.spec.Protocol {
+		name += " *"
+	}
+	all := compared{name: name, site: "all", figures: map[register.Kind]workload.Figures{}}
+	for kind, f := range figures {
+		all.figures[kind] = f.Overall
+	}
+	if !c.bySite {
+		return []compared{all}
+	}
+	var rows []compared
+	for _, site := range sites {
+		row := compared{name: name, site: site, figures: map[register.Kind]workload.Figures{}}
+		for kind, f := range figures {
+			row.figures[kind] = f.Sites[site]
+		}
+		rows = append(rows, row)
+	}
+	return append(rows, all)
+}
+
+func (c comparison) print(out io.Writer, rows []compared, without []string) error {
+	fmt.Fprintf(out, "%d members at %d sites; %d clients of each; %s, of which %g%% are on a key that all share.\n",
+		c.spec.MemberCount(), len(c.spec.Sites), c.clients, c.mix, c.conflict*100)
+	fmt.Fprint(out, "Milliseconds from the call to the answer, without faults, in virtual time; * is the manifest's own.\n\n")
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, "protocol\tsite\tread p50\tp99\twrite p50\tp99\trmw p50\tp99\t\n")
+	for _, row := range rows {
+		fmt.Fprintf(table, "%s\t%s\t", row.name, row.site)
+		for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
+			if f := row.figures[kind]; f.Count > 0 {
+				fmt.Fprintf(table, "%.1f\t%.1f\t", f.P50, f.P99)
+			} else {
+				fmt.Fprint(table, "-\t-\t")
+			}
+		}
+		fmt.Fprintln(table)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	fmt.Fprintln(out)
+	for _, text := range without {
+		fmt.Fprintf(out, "Not compared: %s.\n", text)
+	}
+	_, err := fmt.Fprint(out, "Where there are no rmws, clients write in their place, and the other way round. `georegister protocols` says what each\n"+
+		"guarantees and refuses; every history above was judged to have what its protocol guarantees.\n")
+	return err
+}
+
+// network is the one that the manifest declares, or that --rtt gives it, with a site for each member: those of one site are as far
+// from each other as a client from its member. Jitter, loss and rates are left out.
+func (c comparison) network() (profile.Profile, error) {
+	between := c.spec.RTT
+	switch {
+	case c.rtt != "" && c.spec.WAN != nil:
+		return profile.Profile{}, errors.New("--rtt: the manifest has round trips, in spec.wan; leave one of the two out")
+	case c.rtt != "":
+		given, err := profile.Parse(c.rtt)
+		if err != nil {
+			return profile.Profile{}, fmt.Errorf("--rtt: %w", err)
+		}
+		for _, site := range c.spec.Sites {
+			if given.Index(site.Name) < 0 {
+				return profile.Profile{}, fmt.Errorf("--rtt: no round trips of site %s of the manifest; give those of every pair of sites", site.Name)
+			}
+		}
+		between = func(a, b string) time.Duration { return given.RTT[given.Index(a)][given.Index(b)] }
+	case c.spec.WAN == nil && len(c.spec.Sites) > 1:
+		return profile.Profile{}, errors.New("the manifest has no spec.wan, which says how far its sites are apart: give --rtt, such as a-b=72ms,a-c=151ms,b-c=88ms")
+	}
+	var at, names []string // by member
+	for _, site := range c.spec.Sites {
+		for i := range site.MemberCount() {
+			name := site.Name
+			if i > 0 {
+				name = fmt.Sprintf("%s/%d", site.Name, i+1)
+			}
+			at, names = append(at, site.Name), append(names, name)
+		}
+	}
+	var pairs []profile.Pair
+	for i, a := range names {
+		for j := range i {
+			pairs = append(pairs, profile.Pair{A: a, B: names[j], RTT: max(between(at[i], at[j]), profile.Local)})
+		}
+	}
+	return profile.New(c.spec.Protocol, names, pairs)
+}
+
+const protocolsLong = `Lists the protocols: what each serves, at which cost, with how many members.
+
+With -f, says what each would give where the members of a GeoRegisterCluster manifest are: every protocol that can
+have so many is run in virtual time over the round trips of spec.wan (or --rtt), with the same clients, and judged. Jitter, loss and
+rates of links are left out, and values are small.`
+
+// mixHelp lists the workloads.
+func mixHelp() string {
+	return "with -f: the mix: " + strings.Join(workload.MixNames(), ", ") + ", or READ:WRITE:RMW weights"
+}
