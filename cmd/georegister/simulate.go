@@ -287,7 +287,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		fmt.Fprintf(out, "quorums that were lost and given up: %d; partitions that went on whole: %d, with less than all: %d, empty: %d\n",
 			report.Paths["curp.rescued"], report.Paths["curp.rescued.whole"], report.Paths["curp.rescued.shortened"], report.Paths["curp.rescued.empty"])
 		fmt.Fprintf(out, "members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of the keys was lost with too many members: %d\n",
-			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["curp.hopeless"])
+			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["hopeless"])
 	}
 	if slices.Contains(kinds, simulator.Change) {
 		fmt.Fprintf(out, "changes of members, and how many of them before the faults were over:")
@@ -295,6 +295,10 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 			fmt.Fprintf(out, " %s %d (%d)", c.Kind, c.All, c.Meanwhile)
 		}
 		fmt.Fprintln(out)
+		if !s.curp {
+			fmt.Fprintf(out, "records of the view that were lost: %d; schedules in which so many members were lost with it that it can't be rebuilt: %d\n",
+				report.Paths["change.record-lost"], report.Paths["hopeless"])
+		}
 	}
 	if len(report.Failures) == 0 {
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)

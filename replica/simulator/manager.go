@@ -19,7 +19,7 @@ type manager struct {
 	views []made // all that were ever made: calls and nodes name them by position
 
 	// What survives a crash of it.
-	record, former int     // former: the last view before the record that took hold
+	record, former int     // former: the last view that had taken hold when the record was written
 	change         *change // in progress, or nil
 	wanted         []*fault
 	spare          int // the first node that was never started
@@ -356,6 +356,29 @@ func (m *manager) rebuild() {
 	if c := m.change; c != nil {
 		c.resume(found)
 	}
+}
+
+// hopeless reports whether more is lost than any decision can make good: what is left can only wait for a person.
+func (m *manager) hopeless() bool {
+	if m.world.env.parted != nil {
+		return m.partitionLost()
+	}
+	return m.unknowable()
+}
+
+// unknowable reports whether the record is lost for good: so many members of the newest view that anybody holds have lost their disks, on
+// one side of a change at least, that they may have been the quorum of a later one. It comes of losses that were bearable in the view
+// that was recorded, such as of newcomers whose change was given up, when that record is lost before anybody who is left was told of it.
+// Those who are left can't tell this from a change that was finished with those who are lost, so to go on as before it could forget what
+// these acknowledged.
+func (m *manager) unknowable() bool {
+	newest := none
+	for _, nd := range m.world.nodes {
+		if nd.born && !nd.gone && nd.held != none && (newest == none || m.views[nd.held].Epoch > m.views[newest].Epoch) {
+			newest = nd.held
+		}
+	}
+	return m.lost && newest != none && !m.views[newest].Quorum(func(id view.MemberID) bool { return !m.world.nodes[id-1].lost })
 }
 
 // missing says what is not in order though the faults are over, or nothing.

@@ -229,11 +229,11 @@ func (w *world) expendable(nd *node) bool {
 	return true
 }
 
-// hopeless reports whether a partition is lost: its master is, for good, and no backup is left that had all that was synced in
+// partitionLost reports whether a partition is lost: its master is, for good, and no backup is left that had all that was synced in
 // the terms that are not recovered. It comes of a second loss before the first was repaired, such as when a backup is taken for
 // lost while the master's death is not known yet; whatever the decisions are, they can only wait. A master that was taken for lost
 // is one, as in the paper: what it holds may lack what its successor answered, and nobody is left who could tell.
-func (m *manager) hopeless() bool {
+func (m *manager) partitionLost() bool {
 	w := m.world
 	if m.ruined && !m.rescued {
 		return false

@@ -86,7 +86,7 @@ func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, s
 		}
 	}
 	if w.hopeless {
-		w.took("curp.hopeless")
+		w.took("hopeless")
 	}
 	if class == "" || class == Unbounded { // what clients saw tells more
 		if seen, why := w.judge(w.manager.unspoilt(o.History), cmp.Or(s.check, checkTimeout)); seen != "" && !(w.hopeless && seen == Miscount) {

@@ -92,7 +92,7 @@ type world struct {
 	fences   []history.Fence
 	trace    *trace                  // nil: no diagram wanted
 	decided  map[instanceName]string // never ranged over; what each instance was first committed with
-	hopeless bool                    // a part of the keys was lost, by more losses than there may be at once: nothing is read at the end
+	hopeless bool                    // something was lost, by more losses than there may be at once: nothing is read at the end
 	err      error                   // the first thing that must not happen
 	scratch  []byte                  // of unchanged
 }

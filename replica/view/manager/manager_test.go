@@ -104,6 +104,7 @@ func TestCommitted(t *testing.T) {
 func TestRebuild(t *testing.T) {
 	first := found(t, 3)
 	second := change(t, first, 1, 3) // by 4
+	five := change(t, first, 2)
 	other := second
 	other.Members = append([]view.Member{}, second.Members...)
 	other.Members[0].Address = "elsewhere:7000"
@@ -121,6 +122,8 @@ func TestRebuild(t *testing.T) {
 		"the one ahead and who leaves":  {[]Report{{1, second}, {3, first}}, 0, ""},
 		"who leaves is ahead":           {[]Report{{3, second}, {1, first}, {4, second}}, 2, ""},
 		"the removed one and a stale":   {[]Report{{3, first}, {2, first}}, 1, ""},
+		"three of those to be five":     {[]Report{{2, five}, {3, five}, {4, five}}, 2, ""},
+		"those who stay, of five":       {[]Report{{2, five}, {3, five}}, 0, ""}, // the others may have finished the change
 		"two views of one epoch":        {[]Report{{1, second}, {2, other}}, 0, "two views of epoch 2"},
 		"two views of an earlier epoch": {[]Report{{1, second}, {2, second}, {3, change(t, first, 1, 1)}}, 0, "two views of epoch 2"},
 	} {

@@ -1,0 +1,138 @@
+package simulator
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+	decide "github.com/georegister/georegister/replica/view/manager"
+)
+
+// A record that is lost together with a majority of the view that it would have to be rebuilt as can't be told apart from that of a
+// change that was finished by just those who are lost; any other ends. Here one of three members has lost its disk, both newcomers lose
+// theirs once the change is given up, and that is told to nobody before it is forgotten.
+func TestRecordsThatAreForgotten(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name             string
+		abandon, forgets bool
+		lost             []view.MemberID
+		hopeless         bool
+	}{
+		{"with three of five disks", true, true, []view.MemberID{1, 4, 5}, true},
+		{"with two of five disks", true, true, []view.MemberID{1, 4}, false},
+		{"before the change is given up", false, true, []view.MemberID{4, 5}, false},
+		{"by nobody", true, false, []view.MemberID{1, 4, 5}, false},
+	} {
+		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				s, _ := triangle(1)
+				for home := range 3 {
+					s.plan(home, 10*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
+					s.plan(home, time.Second, register.Operation{Kind: register.Write, Value: register.Value("new")})
+				}
+				took := map[string]int{}
+				w := newWorld(s.Seed, s.env, Member(inner), func(path string) { took[path]++ }, false, 2)
+				for _, plan := range s.Clients {
+					w.addClient(plan.Home, &list{plan.Operations}, 0)
+				}
+				m := w.manager
+				m.losses = 1 // it loses its record here, and not at random
+				m.want(&fault{Fault: Fault{Kind: Change, For: 10 * ms, Join: 2, Side: 1 << 1}})
+				lose := func(id view.MemberID) {
+					nd := w.nodes[id-1]
+					if !w.tolerates(nd) {
+						t.Fatalf("member %d may not lose its disk", id)
+					}
+					nd.crash(0, 0)
+					nd.wipe()
+				}
+				if !w.run(time.Second, func() bool { return m.views[m.record].Joint() }) {
+					t.Fatalf("nobody joins: %v", w.err)
+				}
+				lose(c.lost[0])
+				if !w.run(time.Second, func() bool { return w.nodes[2].held == m.record }) || m.views[m.record].held {
+					t.Fatalf("one member at least, and no quorum, is to hold the joint view: %v", w.err)
+				}
+				if c.abandon {
+					m.abandon(m.change, m.views[m.record].View)
+				}
+				for _, id := range c.lost[1:] {
+					lose(id)
+				}
+				if c.forgets {
+					m.losses++
+					m.loseRecord()
+				}
+				class, reason := w.live(2 * time.Second)
+				if class != "" || w.hopeless != c.hopeless {
+					t.Fatalf("hopeless: %v; %s: %s", w.hopeless, class, reason)
+				}
+				if rebuilt := c.forgets && !c.hopeless; rebuilt != (took["change.rebuilt"] > 0) {
+					t.Errorf("rebuilt: %d", took["change.rebuilt"])
+				}
+				if class, reason := w.judge(w.recorder.Operations(), checkTimeout); class != "" {
+					t.Errorf("%s: %s", class, reason)
+				}
+			})
+		}
+	}
+}
+
+func TestWhichRecordsAreUnknowable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		known   bool            // the record is
+		lost    []view.MemberID // disks
+		knowing view.MemberID   // who was told that the change was abandoned, or nobody
+		want    bool
+	}{
+		{name: "nobody is lost"},
+		{name: "a majority after the change is left", lost: []view.MemberID{1, 4}},
+		{name: "both newcomers", lost: []view.MemberID{4, 5}},
+		{name: "a majority after the change is lost", lost: []view.MemberID{1, 4, 5}, want: true},
+		{name: "a majority before it is lost", lost: []view.MemberID{1, 2}, want: true},
+		{name: "and the record is known", known: true, lost: []view.MemberID{1, 4, 5}},
+		{name: "and somebody knows the view after it", lost: []view.MemberID{1, 4, 5}, knowing: 3},
+		{name: "of that view too, a majority is lost", lost: []view.MemberID{1, 2, 4}, knowing: 3, want: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _ := triangle(1)
+			w := newWorld(1, s.env, Member(abd.Factory), nil, false, 2)
+			m := w.manager
+			var founders []decide.Founder
+			for _, nd := range w.nodes[3:] {
+				nd.born = true
+				founders = append(founders, decide.Founder{ID: nd.config.Self, Disk: nd.disk()})
+			}
+			joint, err := decide.Change(m.views[0].View, founders, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := decide.Abandon(joint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, after := m.add(joint), m.add(before)
+			for _, nd := range w.nodes {
+				if nd.lost = slices.Contains(c.lost, nd.config.Self); !nd.lost {
+					nd.enter(held)
+				}
+				if nd.config.Self == c.knowing {
+					nd.enter(after)
+				}
+			}
+			m.lost = !c.known
+			if got := m.hopeless(); got != c.want {
+				t.Errorf("hopeless: %v", got)
+			}
+		})
+	}
+}
