@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -9,8 +10,8 @@ import (
 )
 
 const (
-	tries      = 100_000 // what a replay may do beyond one pass before it leaves the key to the search
-	maxUnknown = 3       // unknown effects in a row that are tried to explain one answer
+	tries      = 1_000_000 // what a replay may do beyond one pass before it leaves the key to the search: of a hundred steps, less than a second
+	maxUnknown = 3         // unknown effects in a row that are tried to explain one answer, beside those that a read shows
 )
 
 // proved reports whether the carstamps lead to a linearization of the steps. Whether they do is for the
@@ -166,12 +167,13 @@ func (r *replay) place(i int, value register.Value, unknown int) bool {
 	for r.first < len(r.loose) && r.placed[r.first] {
 		r.first++
 	}
+	grows := r.shows(i, value)
 	for j := r.first; j < len(r.loose); j++ {
 		s := r.loose[j]
 		if r.budget--; r.budget < 0 || s.from > r.latest[i] {
 			return false
 		}
-		if r.placed[j] || !s.known && (unknown == 0 || r.used[s.class] != s.rank) || r.overdue(s.from) {
+		if r.placed[j] || !s.known && (unknown == 0 && !grows || r.used[s.class] != s.rank) || r.overdue(s.from) {
 			continue
 		}
 		if r.try(i, j, value, unknown) {
@@ -194,9 +196,19 @@ func (r *replay) try(i, j int, value register.Value, unknown int) bool {
 	if !changes {
 		return false
 	}
+	if appends := len(next) > len(value) && bytes.HasPrefix(next, value); !appends || !r.shows(i, next) {
+		if unknown--; unknown < 0 {
+			return false
+		}
+	}
 	r.used[s.class]++
 	defer func() { r.used[s.class]-- }()
-	return r.at(i, next, unknown-1)
+	return r.at(i, next, unknown)
+}
+
+// shows reports whether order[i] read what begins with a value. Of appends it shows the order, so that any number of them can be placed.
+func (r *replay) shows(i int, value register.Value) bool {
+	return i < len(r.order) && r.order[i].Request.Kind == register.Read && bytes.HasPrefix(r.order[i].Result.Value, value)
 }
 
 // overdue reports whether a known loose step that is left had returned before a time.

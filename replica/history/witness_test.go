@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,5 +38,48 @@ func TestWritesWithoutCarstampsArePlaced(t *testing.T) {
 	operations[len(operations)-1].Result.Value = register.Value("1298") // overwritten before it began
 	if v := Check(operations[len(operations)-60:], Options{Timeout: time.Minute}); v.Outcome != Violation {
 		t.Errorf("%v: a value that was overwritten is read", v.Outcome)
+	}
+}
+
+// What a read shows of many appends of unknown outcome is their order, so it is not searched for.
+func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
+	const many = 40
+	var operations []Operation
+	shown := ""
+	for i := range many {
+		token := fmt.Sprintf("<%d>", many-i) // the last that was asked for comes first
+		operations = append(operations, unknown(rmw(fmt.Sprint("c", i), 10*(many-i), 1000, "", register.Append, token)))
+		shown += token
+	}
+	read := readOf("r", 1000, 1010, shown)
+	read.Result.Carstamp = register.Carstamp{RMWs: many}
+	operations = append(operations, read)
+	if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
+	}
+	few := append(slices.Clone(operations[:4]), readOf("r", 1000, 1010, "<40><39><38><37>"))
+	few[3].Invoked = 1020 // after the read
+	if v := Check(few, Options{Timeout: time.Minute}); v.Outcome != Violation {
+		t.Errorf("%v: an append is read before it was asked for", v.Outcome)
+	}
+}
+
+// A write that nobody found fits where one of unknown outcome was, as far as the first answers tell. Of many unknown ones, it takes
+// the replay some time to come back to that.
+func TestReplayComesBackFromAWrongWrite(t *testing.T) {
+	var operations []Operation
+	for i := range 3 {
+		operations = append(operations, unknown(write(fmt.Sprint("w", i), i, 100, fmt.Sprint(7000+i))),
+			unknown(rmw(fmt.Sprint("g", i), i, 100, "", register.GetAndSet, fmt.Sprint(8000+i))))
+	}
+	operations = append(operations, remove("k", 100, 200), write("l", 100, 200, "20000"), write("m", 100, 200, "24000"))
+	appended := rmw("a", 300, 400, "9", register.Append, "<33>")
+	read := readOf("r", 500, 600, "34000<33>")
+	for _, o := range []*Operation{&appended, &read} {
+		o.Result.Carstamp = register.Carstamp{Timestamp: 5, Writer: 1, RMWs: 1}
+	}
+	operations = append(operations, unknown(write("u", 50, 100, "34000")), appended, read)
+	if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 }
