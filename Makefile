@@ -104,7 +104,10 @@ soak: build-store ## Search SCHEDULES=100000 random schedules of faults and chan
 	./bin/georegister simulate --protocol curpraft --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol epaxos --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol gus --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol gus --fault-tolerance 2 --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol gus --data-fragments 3 --soak $(SCHEDULES)
 	./bin/georegister simulate --protocol rmwpaxos --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol rmwpaxosatleastonce --soak $(SCHEDULES)
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh

@@ -96,7 +96,7 @@ func (c comparison) measure(row capability.Protocol, x simulator.Experiment) (ma
 	if row.Name == c.spec.Protocol && c.spec.FaultTolerance != nil {
 		tolerance = c.spec.Faults()
 	}
-	s, err := findSimulated(row.Name, tolerance)
+	s, err := findSimulated(row.Name, tolerance, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/workload"
@@ -41,12 +40,17 @@ type simulateFlags struct {
 	stale    bool
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
 	tolerance int
+	// fragments is erasureCoding.dataFragments of a manifest; 0: values are stored whole.
+	fragments int
 }
 
 const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
 saw, and prints latencies by kind of operation and site. The same flags give the same result on any machine.
 
 Under GryffRSC clients are sessions, and what they saw is to be regular sequentially consistent.
+
+With --data-fragments protocol Gus stores values of more than 16 bytes as fragments: of an experiment all, each of 64 bytes, and of
+schedules each second one. As many members may have lost their disks at once as --fault-tolerance says, and never are there fewer of them.
 
 The exit status is not 0 if the history is not what the protocol promises, or an operation or a change of members got stuck though
 faults were over.`
@@ -56,7 +60,8 @@ const simulateExample = `  georegister simulate --protocol gryff --profile gryff
   georegister simulate --protocol gryff --workload gryff-a --faults crash,loss --duration 60s
   georegister simulate --faults all --duration 30s --history history.jsonl && georegister check history.jsonl
   georegister simulate --protocol gryff --soak 100000
-  georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000`
+  georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000
+  georegister simulate --protocol gus --data-fragments 3 --faults crash,wipe`
 
 func newSimulateCommand() *cobra.Command {
 	var f simulateFlags
@@ -72,6 +77,9 @@ func newSimulateCommand() *cobra.Command {
 			}
 			if c.Flags().Changed("fault-tolerance") && f.tolerance < 1 {
 				return fmt.Errorf("--fault-tolerance: %d; give at least 1, or leave it out", f.tolerance)
+			}
+			if c.Flags().Changed("data-fragments") && f.fragments < 1 {
+				return fmt.Errorf("--data-fragments: %d; give at least 1, or leave it out", f.fragments)
 			}
 			if f.soak != 0 {
 				for _, name := range []string{"profile", "rtt", "clients", "workload", "conflict", "keys", "stale", "duration", "output", "history"} {
@@ -101,6 +109,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
 	flags.IntVar(&f.tolerance, "fault-tolerance", 0, "how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other quorums, with curp the backups (default: any minority)")
+	flags.IntVar(&f.fragments, "data-fragments", 0, "with gus: how many fragments restore a value, as dataFragments of a manifest (default: values are stored whole); --fault-tolerance is 1 then unless given. A soak without changes of members has fewer where members are too few")
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	flags.StringVar(&f.history, "history", "", "write what the clients saw to this file, for `georegister check`")
 	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
@@ -111,9 +120,9 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return fmt.Errorf("--output: unknown format %q; use table or json", f.output)
 	}
-	s, err := findSimulated(f.protocol, f.tolerance)
+	s, err := findSimulated(f.protocol, f.tolerance, f.fragments)
 	if err != nil {
-		return fmt.Errorf("--protocol: %w", err)
+		return err
 	}
 	kinds, err := s.parseFaults(f.faults, f.soak != 0)
 	if err != nil {
@@ -128,6 +137,7 @@ func (f simulateFlags) run(c *cobra.Command) error {
 		return err
 	}
 	x.Start, x.Faults, x.Regular = s.start, kinds, s.regular()
+	x.Losses, x.Keep = s.losses(), s.fragments > 0
 	if s.curp {
 		x.CURP = &simulator.CURP{Backups: f.tolerance}
 	}
@@ -183,6 +193,9 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 		return none, fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", f.conflict)
 	}
 	spec.Conflict, spec.Stale = f.conflict, f.stale
+	if s.fragments > 0 {
+		spec.ValueBytes = largeValue
+	}
 	if f.clients < 1 {
 		return none, fmt.Errorf("--clients: %d clients at each site; give at least 1", f.clients)
 	}
@@ -236,14 +249,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	if f.soak < 1 {
 		return fmt.Errorf("--soak: %d schedules; give at least 1", f.soak)
 	}
-	options := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs, Regular: s.regular()}
-	if s.row.CheckOperation(register.RMW) != nil {
-		options.RMWs = simulator.FewRMWs
-	}
-	options.Idempotent = s.row.CheckOperation(register.Write) != nil
-	if s.curp {
-		options.CURP, options.Stale = &curp.Options{}, simulator.SomeStale
-	}
+	options := s.options(kinds)
 	var err error
 	if f.sites != "" {
 		n, err := strconv.Atoi(f.sites)
@@ -254,7 +260,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 			return err
 		}
 		options.Members = []int{n}
-	} else if options.Members, err = s.sizes(); err != nil {
+	} else if options.Members, err = s.sizes(kinds); err != nil {
 		return err
 	}
 	ctx := c.Context()

@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -20,25 +23,71 @@ type simulated struct {
 	row   capability.Protocol
 	// tolerance is how many members may be lost at once; 0: any minority.
 	tolerance int
+	// fragments is how many restore a value; 0: values are stored whole.
+	fragments int
 }
+
+// Values of more bytes than threshold are stored as fragments, if any are. They are short, since nothing here takes longer with longer ones.
+const (
+	threshold  = 16
+	largeValue = 64
+)
 
 // regular reports whether histories are to be regular sequentially consistent, and no more.
 func (s simulated) regular() bool { return s.row.Regular() }
 
-func findSimulated(name string, tolerance int) (simulated, error) {
+// findSimulated finds a protocol by its name, and what is to be tolerated where that is given; the error names the flag that is wrong.
+func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 	entry, err := catalog.Find(name)
 	if err != nil {
-		return simulated{}, err
+		return simulated{}, fmt.Errorf("--protocol: %w", err)
 	}
 	row, err := capability.Find(name)
-	s := simulated{curp: entry.Parted, row: row, tolerance: tolerance}
-	if !entry.Parted && err == nil {
+	if err != nil {
+		return simulated{}, fmt.Errorf("--protocol: %w", err)
+	}
+	s := simulated{curp: entry.Parted, row: row, tolerance: tolerance, fragments: fragments}
+	if fragments > 0 {
+		if err := row.CheckErasureCoding(); err != nil {
+			return simulated{}, fmt.Errorf("--data-fragments: %w; leave it out, or use --protocol gus", err)
+		}
+		s.tolerance = max(tolerance, 1) // with any minority lost, one fragment would be all of the value
+	}
+	if !entry.Parted {
 		s.start = simulator.Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
-			c.Faults = tolerance
+			c.Faults = s.tolerance
+			if s.fragments > 0 {
+				n := c.View.Before().Size()
+				c.Fragments = protocol.Fragments{Data: min(s.fragments, n-2*min(s.tolerance, row.Faults(n))), Threshold: threshold}
+			}
 			return entry.Factory(c, j, r)
 		})
 	}
-	return s, err
+	return s, nil
+}
+
+// options say what schedules of a soak are like, but for how many members there are.
+func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
+	o := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs, Regular: s.regular(), Losses: s.losses(), Keep: s.fragments > 0}
+	if s.row.CheckOperation(register.RMW) != nil {
+		o.RMWs = simulator.FewRMWs
+	}
+	o.Idempotent = s.row.CheckOperation(register.Write) != nil
+	if s.curp {
+		o.CURP, o.Stale = &curp.Options{}, simulator.SomeStale
+	}
+	if s.fragments > 0 {
+		o.Large = largeValue
+	}
+	return o
+}
+
+// losses is how many members may have lost their disks at once; 0: any minority. Fragments are what more would cost.
+func (s simulated) losses() int {
+	if s.fragments == 0 {
+		return 0
+	}
+	return s.tolerance
 }
 
 // checkSites refuses a number of sites that the protocol, or what it is to tolerate, is not for, and names the flag that is wrong.
@@ -59,6 +108,17 @@ func (s simulated) checkSites(n int) error {
 	case s.tolerance > most:
 		return fmt.Errorf("--fault-tolerance: %d replicas can lose from 1 to %d; lower it, or add sites", n, most)
 	}
+	return s.checkFragments(n)
+}
+
+// checkFragments refuses more fragments than members of that number can have.
+func (s simulated) checkFragments(n int) error {
+	if s.fragments == 0 {
+		return nil
+	}
+	if err := s.row.CheckFragments(n, s.tolerance, s.fragments); err != nil {
+		return fmt.Errorf("--data-fragments: %w", err)
+	}
 	return nil
 }
 
@@ -73,8 +133,10 @@ const widest = 9
 
 // sizes are the numbers of members that the schedules of a soak choose from: nil for the simulator's own, or those that have relaxed
 // quorums for what is to be tolerated.
-func (s simulated) sizes() (sizes []int, err error) {
+func (s simulated) sizes(kinds []simulator.FaultKind) (sizes []int, err error) {
 	switch {
+	case s.fragments > 0:
+		return s.fragmentSizes(slices.Contains(kinds, simulator.Change))
 	case s.tolerance == 0:
 		return nil, nil
 	case s.curp:
@@ -87,6 +149,25 @@ func (s simulated) sizes() (sizes []int, err error) {
 	}
 	if len(sizes) == 0 {
 		return nil, fmt.Errorf("--fault-tolerance: %w", s.row.CheckFaults(widest, s.tolerance))
+	}
+	return sizes, nil
+}
+
+// fragmentSizes are those of sizes with fragments: where members change, all that can have as many as were asked for, since a disk knows
+// for good how many restore a value.
+func (s simulated) fragmentSizes(change bool) (sizes []int, err error) {
+	fits := false
+	for _, n := range s.row.Members {
+		if tolerated := s.row.CheckFaults(n, s.tolerance); tolerated != nil {
+			err = fmt.Errorf("--fault-tolerance: %w", tolerated)
+			continue
+		}
+		if err = s.checkFragments(n); err == nil || !change {
+			sizes, fits = append(sizes, n), fits || err == nil
+		}
+	}
+	if !fits {
+		return nil, err
 	}
 	return sizes, nil
 }

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/georegister/georegister/replica/simulator"
 )
 
 func simulate(args ...string) (string, error) {
@@ -119,6 +122,62 @@ func TestSimulateFaultTolerance(t *testing.T) {
 	}
 }
 
+// A large write waits for k + f members before Gus writes, and a large read for k - 1 others after Gus has read.
+func TestSimulateFragments(t *testing.T) {
+	for fragments, trips := range map[string]float64{"": 1, " --data-fragments 3": 2} {
+		out, err := simulate(strings.Fields("--protocol gus --clients 2 --duration 12s --conflict 0 -o json --fault-tolerance 1" + fragments)...)
+		var report struct {
+			Operations map[string]struct{ Overall figures }
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &report)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, operations := range report.Operations {
+			// The first reads find nothing yet.
+			if got := operations.Overall.RoundTrips; got > trips || got < trips-0.05 {
+				t.Errorf("%q: %ss take %v round trips, want %v", fragments, kind, got, trips)
+			}
+		}
+	}
+	out, err := simulate(strings.Fields("--protocol gus --data-fragments 3 --clients 2 --duration 20s --faults all")...)
+	if err != nil || !strings.Contains(out, "verdict: linearizable") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = simulate("--protocol", "gus", "--soak", "20", "--data-fragments", "3")
+	if err != nil || !strings.Contains(out, "gus: 20 schedules") || !strings.Contains(out, "shrink 0 (0)") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Schedules of a soak with fragments are those of the simulator's own searches for mistakes of them.
+func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
+	same := slices.DeleteFunc(simulator.FaultKinds(), func(k simulator.FaultKind) bool { return k == simulator.Change })
+	for _, c := range []struct {
+		tolerance, fragments int
+		kinds                []simulator.FaultKind
+		sizes                []int
+	}{
+		{0, 3, simulator.FaultKinds(), []int{5, 7}}, {0, 3, same, []int{3, 5, 7}}, {1, 3, simulator.FaultKinds(), []int{5, 7}},
+		{0, 1, simulator.FaultKinds(), []int{3, 5, 7}}, {2, 1, simulator.FaultKinds(), []int{5, 7}}, {2, 3, same, []int{5, 7}},
+	} {
+		s, err := findSimulated("gus", c.tolerance, c.fragments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes, err := s.sizes(c.kinds)
+		if err != nil || !slices.Equal(sizes, c.sizes) {
+			t.Errorf("k = %d, f = %d: %v members, %v, want %v", c.fragments, c.tolerance, sizes, err, c.sizes)
+		}
+		o := s.options(c.kinds)
+		if o.Large != 64 || o.Losses != max(c.tolerance, 1) || !o.Keep || o.RMWs != simulator.FewRMWs {
+			t.Errorf("k = %d, f = %d: %+v", c.fragments, c.tolerance, o)
+		}
+	}
+}
+
 func TestSimulateCURP(t *testing.T) {
 	out, err := simulate("--protocol", "CURP", "--profile", "gryff", "--sites", "CA,VA,IR", "--clients", "2", "--duration", "12s", "--faults", "crash,pause,lose")
 	if err != nil || !strings.Contains(out, "verdict: linearizable") {
@@ -156,37 +215,46 @@ func TestSimulateHistory(t *testing.T) {
 
 func TestSimulateRefuses(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--protocol paxos":                             `--protocol: unknown protocol "paxos"`,
-		"--profile mars":                               `--profile: unknown profile "mars"`,
-		"--profile gryff --rtt a-b=1ms":                "--rtt and --profile both name a network",
-		"--rtt a-b=1ms,b-c=2ms":                        "--rtt: round trip a-c is missing",
-		"--rtt a-b=-1ms":                               "must be positive",
-		"--sites 4":                                    "--sites: protocol Gryff runs with 3, 5 or 7 replicas, not 4",
-		"--sites 9":                                    "--sites: profile gryff has 5 sites, not 9",
-		"--sites CA,VA,XX":                             `--sites: profile gryff has no site "XX"`,
-		"--sites CA,VA,CA":                             `--sites: site "CA" is named twice`,
-		"--workload half":                              "--workload: unknown workload",
-		"--workload gryff-a --protocol abd":            "protocol ABD has no read-modify-write",
-		"--conflict 2":                                 "--conflict: 2 is no probability",
-		"--clients 0":                                  "--clients: 0 clients",
-		"--duration 0s":                                "--duration: 0s",
-		"--faults fire":                                `--faults: unknown fault "fire"`,
-		"--keys none":                                  "--keys: unknown keys",
-		"--fault-tolerance 0":                          "--fault-tolerance: 0; give at least 1",
-		"--fault-tolerance 1":                          "--fault-tolerance: protocol Gryff survives the loss of any minority",
-		"--protocol gus --fault-tolerance 3":           "--fault-tolerance: 5 replicas can lose from 1 to 2",
-		"--protocol curp --fault-tolerance 3":          "--fault-tolerance: 5 replicas can lose from 1 to 2",
-		"--protocol gus --soak 5 --fault-tolerance 4":  "--fault-tolerance: for n > 5 and n = 2f + 1",
-		"--protocol gus --soak 5 --sites 9":            "--sites: protocol Gus runs with 3, 4, 5 or 7 replicas, not 9",
-		"--protocol curp --soak 5 --fault-tolerance 1": "--fault-tolerance: schedules of --soak draw it",
-		"--soak 5 --fault-tolerance 1":                 "--fault-tolerance: protocol Gryff survives",
-		"-o xml":                                       `--output: unknown format "xml"`,
-		"--soak -1":                                    "--soak: -1 schedules",
-		"--soak 5 --sites CA":                          "--sites:",
-		"--soak 5 --clients 3":                         "--clients: schedules of --soak",
-		"--history /":                                  "write the history",
-		"--unknown":                                    "unknown flag",
-		"--protocol abd --workload 1:1:0 --keys":       "flag needs an argument",
+		"--protocol paxos":                                      `--protocol: unknown protocol "paxos"`,
+		"--profile mars":                                        `--profile: unknown profile "mars"`,
+		"--profile gryff --rtt a-b=1ms":                         "--rtt and --profile both name a network",
+		"--rtt a-b=1ms,b-c=2ms":                                 "--rtt: round trip a-c is missing",
+		"--rtt a-b=-1ms":                                        "must be positive",
+		"--sites 4":                                             "--sites: protocol Gryff runs with 3, 5 or 7 replicas, not 4",
+		"--sites 9":                                             "--sites: profile gryff has 5 sites, not 9",
+		"--sites CA,VA,XX":                                      `--sites: profile gryff has no site "XX"`,
+		"--sites CA,VA,CA":                                      `--sites: site "CA" is named twice`,
+		"--workload half":                                       "--workload: unknown workload",
+		"--workload gryff-a --protocol abd":                     "protocol ABD has no read-modify-write",
+		"--conflict 2":                                          "--conflict: 2 is no probability",
+		"--clients 0":                                           "--clients: 0 clients",
+		"--duration 0s":                                         "--duration: 0s",
+		"--faults fire":                                         `--faults: unknown fault "fire"`,
+		"--keys none":                                           "--keys: unknown keys",
+		"--fault-tolerance 0":                                   "--fault-tolerance: 0; give at least 1",
+		"--fault-tolerance 1":                                   "--fault-tolerance: protocol Gryff survives the loss of any minority",
+		"--protocol gus --fault-tolerance 3":                    "--fault-tolerance: 5 replicas can lose from 1 to 2",
+		"--protocol curp --fault-tolerance 3":                   "--fault-tolerance: 5 replicas can lose from 1 to 2",
+		"--protocol gus --soak 5 --fault-tolerance 4":           "--fault-tolerance: for n > 5 and n = 2f + 1",
+		"--protocol gus --soak 5 --sites 9":                     "--sites: protocol Gus runs with 3, 4, 5 or 7 replicas, not 9",
+		"--protocol curp --soak 5 --fault-tolerance 1":          "--fault-tolerance: schedules of --soak draw it",
+		"--soak 5 --fault-tolerance 1":                          "--fault-tolerance: protocol Gryff survives",
+		"--data-fragments 0":                                    "--data-fragments: 0; give at least 1",
+		"--data-fragments 3":                                    "--data-fragments: protocol Gryff stores values whole; leave it out, or use --protocol gus",
+		"--protocol curp --data-fragments 1":                    "--data-fragments: protocol CURP stores values whole",
+		"--protocol gus --data-fragments 4":                     "--data-fragments: 5 replicas of which 1 may be lost can have from 1 to 3 data fragments (k <= n - 2f), not 4; lower",
+		"--protocol gus --data-fragments 3 --sites 3":           "--data-fragments: 3 replicas",
+		"--protocol gus --data-fragments 6 --soak 5":            "--data-fragments: 7 replicas of which 1 may be lost can have from 1 to 5",
+		"--protocol gus --data-fragments 2 --fault-tolerance 2": "--data-fragments: 5 replicas of which 2 may be lost",
+		"--protocol gus --data-fragments 3 --soak 5 --sites 3 --faults crash": "--data-fragments: 3 replicas",
+		"--protocol gus --data-fragments 1 --soak 5 --fault-tolerance 9":      "--fault-tolerance: 7 replicas can lose from 1 to 3",
+		"-o xml":                                 `--output: unknown format "xml"`,
+		"--soak -1":                              "--soak: -1 schedules",
+		"--soak 5 --sites CA":                    "--sites:",
+		"--soak 5 --clients 3":                   "--clients: schedules of --soak",
+		"--history /":                            "write the history",
+		"--unknown":                              "unknown flag",
+		"--protocol abd --workload 1:1:0 --keys": "flag needs an argument",
 	} {
 		out, err := simulate(strings.Fields(flags)...)
 		if err == nil || !strings.Contains(err.Error(), want) {

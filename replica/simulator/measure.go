@@ -24,6 +24,8 @@ type Experiment struct {
 	Duration time.Duration // virtual; the first and the last twelfth are left out of the figures
 	Seed     uint64
 	Faults   []FaultKind // injected all the time, except in the end; none for figures
+	Losses   int         // how many members may have lost their disks at once; 0: any minority
+	Keep     bool        // members that change are never fewer than before
 	CURP     *CURP       // nil: the protocol is what Start says
 	Regular  bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
 }
@@ -137,6 +139,7 @@ func (x Experiment) environment() environment {
 		retry:     2 * x.Network.Largest(),
 		clientRTT: profile.Local,
 		regular:   x.Regular,
+		losses:    x.Losses,
 	}
 	env.suspect = 3 * env.retry
 	if x.CURP != nil {
@@ -164,7 +167,7 @@ func (x Experiment) faults(env environment) []Fault {
 		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
 	}
 	if slices.Contains(x.Faults, Change) {
-		s.drawChanges(x.Seed, n, Options{})
+		s.drawChanges(x.Seed, n, Options{Keep: x.Keep})
 	}
 	if env.parted != nil {
 		s.drawForParts(newStream(x.Seed, forPartitions, 0), n, Options{Faults: x.Faults})
