@@ -52,6 +52,18 @@ func TestFragmentsSurviveChanges(t *testing.T) {
 	survives(t, Search{Start: fragmented(layered.Mistakes{}), Options: options, First: 1, Seeds: seedsFor(t) / 4}, layered.Paths())
 }
 
+// Members miss fragments most of the time, and make theirs of others' as soon as that is known, while those go; or later.
+func TestMissedFragmentsSurvive(t *testing.T) {
+	t.Parallel()
+	survives(t, Search{
+		Start:   fragmented(layered.Mistakes{Thrifty: true, NoGrace: true, Endless: true}),
+		Options: fragmentedOptions(sameMembers()...), First: 1, Seeds: seedsFor(t) / 4,
+	}, layered.RepairPaths())
+	options := fragmentedOptions(FaultKinds()...)
+	options.Members, options.Keep = []int{5, 7}, true
+	survives(t, Search{Start: fragmented(layered.Mistakes{Thrifty: true}), Options: options, First: 1, Seeds: seedsFor(t) / 8}, layered.RepairPaths())
+}
+
 func TestMistakesOfFragmentsAreFound(t *testing.T) {
 	t.Parallel()
 	all := fragmentedOptions(sameMembers()...)

@@ -166,6 +166,20 @@ func (p *Protocol) Known(key []byte) (values []register.Value, final bool) {
 	return values, r.final(r.Carstamp)
 }
 
+// Registers implements layered.Inner.
+func (p *Protocol) Registers(after []byte, visit func(key []byte, value register.Value, final bool) bool) {
+	p.journal.Scan(append([]byte{recordPrefix}, after...), func(record, encoded []byte) bool {
+		if record[0] != recordPrefix {
+			return false
+		}
+		r, err := decode(encoded)
+		if err != nil {
+			return true // who loads it says so
+		}
+		return visit(record[1:], r.Value, r.final(r.Carstamp))
+	})
+}
+
 // recordKey is valid until the next call: the journal keeps only what is put.
 func (p *Protocol) recordKey(key []byte) []byte {
 	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)

@@ -28,6 +28,9 @@ type Inner interface {
 	// Known lists every value of a key that this member may come to tell others, the register's first, and reports whether that
 	// one is final: no read that begins from now on returns an older one.
 	Known(key []byte) (values []register.Value, final bool)
+	// Registers visits the registers of this member behind a key (nil: all), in the order of their keys, until visit returns false,
+	// and says of each whether its value is final. Keys and values are valid only during the visit.
+	Registers(after []byte, visit func(key []byte, value register.Value, final bool) bool)
 }
 
 // Factory makes an Inner over a journal.
@@ -60,6 +63,10 @@ type Protocol struct {
 	sweep  protocol.Instant // when to look again for fragments that can go
 	cursor []byte           // the record up to which was looked
 	idle   map[string]protocol.Instant
+
+	repairs  []*missed        // fragments that this member missed, as found
+	survey   protocol.Instant // when to go on with them, and to look for more
+	surveyed []byte           // the register up to which was looked
 }
 
 // operation is what the inner protocol does for a request.
@@ -179,6 +186,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.tickFetches()
 	p.rebuild()
 	p.collect()
+	p.repair()
 }
 
 // Ready implements protocol.Protocol.
@@ -270,7 +278,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	clear(p.inside)
 	clear(p.fetches)
 	clear(p.writes)
-	p.ordered, p.fetched = nil, nil
+	p.ordered, p.fetched, p.repairs = nil, nil, nil
 	return unfinished
 }
 
@@ -308,7 +316,7 @@ func (p *Protocol) durable(f *phase.Phase) bool {
 				n++
 			}
 		}
-		need := max(p.config.Fragments.Data+p.faults(side), side.Majority()) // more than a view that a recovery left has
+		need := p.need(side)
 		switch {
 		case p.mistakes.WriteAtOnce:
 			need = 1
@@ -320,6 +328,11 @@ func (p *Protocol) durable(f *phase.Phase) bool {
 		}
 	}
 	return true
+}
+
+// need is how many members of a side must have acknowledged: more than a view that a recovery left has.
+func (p *Protocol) need(side view.View) int {
+	return max(p.config.Fragments.Data+p.faults(side), side.Majority())
 }
 
 func (p *Protocol) late(r *protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }

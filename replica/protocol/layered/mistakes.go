@@ -10,7 +10,9 @@ type Mistakes struct {
 	VoteWithoutFragments bool // a member whose disk was lost votes before it has its fragments again
 	DropUnused           bool // a member drops each fragment whose metadata it does not hold
 	GiveUpEarly          bool // a rebuilding member takes a value for given up after one answer
+	RepairLate           bool // a repair keeps its fragment though the register has another value by now, as if it had been sent
 	TrustFragments       bool // what fragments make is not compared with the checksum
-	NoGrace              bool // no mistake: a fragment goes as soon as its value is over, so that reads begin anew more often
+	NoGrace              bool // no mistake: a fragment goes as soon as its value is over, so that reads begin anew more often, and is repaired as soon as it is missed
+	Thrifty              bool // no mistake: fragments are handed to as many as have to have theirs, at first, so that the others miss them
 	Endless              bool // a read begins anew as often as it takes
 }

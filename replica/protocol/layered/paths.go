@@ -10,7 +10,9 @@ const (
 	pathWide       = "layered.read-wide"  // members beyond the nearest k were asked
 	pathDropped    = "layered.dropped"
 	pathRebuilt    = "layered.rebuilt"
-	pathAbandoned  = "layered.abandoned" // a value of which fewer than k fragments exist was never written
+	pathRepairOver = "layered.repair-over" // the register had something else by then, or the fragment had come
+	pathRepaired   = "layered.repaired"    // a member that had missed its fragment has it
+	pathAbandoned  = "layered.abandoned"   // a value of which fewer than k fragments exist was never written
 )
 
 // Paths lists what random schedules with lost disks take.
@@ -20,3 +22,6 @@ func Paths() []string {
 
 // HastyPaths lists what they take where fragments go at once (Mistakes.NoGrace).
 func HastyPaths() []string { return []string{pathAgain, pathDropped} }
+
+// RepairPaths lists what they take besides where most members miss fragments (Mistakes.Thrifty).
+func RepairPaths() []string { return []string{pathRepaired, pathRepairOver} }

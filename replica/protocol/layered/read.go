@@ -16,13 +16,14 @@ import (
 // meanwhile, and fragments stay a while after their value is over, so that even once is rare.
 const maxAgain = 16
 
-// fetch collects fragments of a value, for a read or to rebuild this member's own.
+// fetch collects fragments of a value, for a read, or for this member's own: to rebuild it on a disk that is new, or to repair it.
 type fetch struct {
 	number   uint64
 	key      []byte
 	name     name
-	read     *operation // nil: to rebuild
-	value    metadata   // of a read
+	read     *operation // nil: to rebuild, or to repair
+	repair   bool
+	value    metadata // of a read or a repair
 	result   register.Result
 	pieces   map[uint32][]byte
 	answered phase.Phase
@@ -76,7 +77,7 @@ func (p *Protocol) lacks(f *fetch) bool {
 
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
 	m := p.message(peerv1.FragmentKind_FRAGMENT_FETCH, f.number, f.key, f.name)
-	m.Fragment.Rebuilding = f.read == nil
+	m.Fragment.Rebuilding = f.read == nil && !f.repair
 	p.out.SendAll(to, m)
 }
 
@@ -118,8 +119,10 @@ func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
 	}
 	switch {
 	case p.enoughOf(f):
-	case f.read == nil:
+	case f.read == nil && !f.repair:
 		p.abandon(f)
+	case p.lacks(f) && f.repair: // it is over, which the register here has not heard of
+		p.end(f)
 	case p.lacks(f):
 		p.again(f)
 	case m.Fragment.Absent && !f.answered.Wide():
@@ -133,14 +136,15 @@ func (p *Protocol) enoughOf(f *fetch) bool {
 		return false
 	}
 	p.end(f)
-	if f.read == nil {
+	switch {
+	case f.repair:
+		p.repaired(f)
+		return true
+	case f.read == nil:
 		p.rebuilt(f)
 		return true
 	}
-	value, err := p.code.restore(f.pieces, f.value.length)
-	if err == nil && sumOf(value) != f.value.sum && !p.mistakes.TrustFragments {
-		err = errors.New("they make another value than was written")
-	}
+	value, err := p.restored(f)
 	r := f.result
 	r.Value = value
 	if err != nil {
@@ -149,6 +153,15 @@ func (p *Protocol) enoughOf(f *fetch) bool {
 	}
 	p.out.CompleteDurably(f.read.request.Handle, r)
 	return true
+}
+
+// restored returns the value that fragments make, if it is the one that was written.
+func (p *Protocol) restored(f *fetch) ([]byte, error) {
+	value, err := p.code.restore(f.pieces, f.value.length)
+	if err == nil && sumOf(value) != f.value.sum && !p.mistakes.TrustFragments {
+		err = errors.New("they make another value than was written")
+	}
+	return value, err
 }
 
 // again reads anew: k + f members had fragments when the metadata was written, and so many have none now that the value is over. What is

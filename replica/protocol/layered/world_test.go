@@ -36,6 +36,7 @@ type world struct {
 
 type node struct {
 	*member.Member
+	layer   *Protocol // nil: values are stored whole
 	id      view.MemberID
 	disk    disktest.Disk
 	journal *protocol.Journal
@@ -84,9 +85,14 @@ func (w *world) begin(nd *node, bootstrap bool) error {
 		}
 	}
 	nd.journal = protocol.NewJournal(nd.disk)
-	m, err := member.Start(c, nd.journal, WrapWith(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) Inner {
+	factory := WrapWith(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) Inner {
 		return gus.New(c, j, r, gus.Mistakes{})
-	}, w.wrong))
+	}, w.wrong)
+	m, err := member.Start(c, nd.journal, func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+		inner := factory(c, j, r)
+		nd.layer, _ = inner.(*Protocol)
+		return inner
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}

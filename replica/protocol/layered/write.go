@@ -43,7 +43,11 @@ func (p *Protocol) write(r protocol.Request) {
 	p.ordered = append(p.ordered, w)
 	own := index(p.config.Self)
 	p.keep(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: w.fragments[own]})
-	p.store(w, w.stored.Ask(&p.config, p.now, len(p.config.Nearest)))
+	asked := len(p.config.Nearest)
+	if p.mistakes.Thrifty && !p.config.View.Joint() {
+		asked = p.need(p.config.View) - 1
+	}
+	p.store(w, w.stored.Ask(&p.config, p.now, asked))
 	w.stored.Answer(p.roster, p.config.Self)
 	p.advance(w)
 }
