@@ -36,32 +36,37 @@ func TestFragmentsSurvive(t *testing.T) {
 	}, append(gus.Paths(), layered.Paths()...))
 }
 
+// fragmentedChanges has members exchanged for others, which rebuild what those had, and more added.
+func fragmentedChanges() Options {
+	o := fragmentedOptions(FaultKinds()...)
+	o.Members, o.Keep = []int{5, 7}, true
+	return o
+}
+
 // Fragments that go as soon as their value is over have reads begin anew, and nothing else.
 func TestHastyFragmentsSurvive(t *testing.T) {
 	t.Parallel()
-	survives(t, Search{
-		Start: fragmented(layered.Mistakes{NoGrace: true, Endless: true}), Options: fragmentedOptions(sameMembers()...), First: 1, Seeds: seedsFor(t) / 4,
-	}, layered.HastyPaths())
+	for _, options := range []Options{fragmentedOptions(sameMembers()...), fragmentedChanges()} {
+		survives(t, Search{
+			Start: fragmented(layered.Mistakes{NoGrace: true, Endless: true}), Options: options, First: 1, Seeds: seedsFor(t) / 4,
+		}, layered.HastyPaths())
+	}
 }
 
-// Members are exchanged for others, which rebuild what those had, and more are added.
 func TestFragmentsSurviveChanges(t *testing.T) {
 	t.Parallel()
-	options := fragmentedOptions(FaultKinds()...)
-	options.Members, options.Keep = []int{5, 7}, true
-	survives(t, Search{Start: fragmented(layered.Mistakes{}), Options: options, First: 1, Seeds: seedsFor(t) / 4}, layered.Paths())
+	survives(t, Search{Start: fragmented(layered.Mistakes{}), Options: fragmentedChanges(), First: 1, Seeds: seedsFor(t) / 4}, layered.Paths())
 }
 
 // Members miss fragments most of the time, and make theirs of others' as soon as that is known, while those go; or later.
 func TestMissedFragmentsSurvive(t *testing.T) {
 	t.Parallel()
+	hasty := layered.Mistakes{Thrifty: true, NoGrace: true, Endless: true}
+	survives(t, Search{Start: fragmented(hasty), Options: fragmentedOptions(sameMembers()...), First: 1, Seeds: seedsFor(t) / 4}, layered.RepairPaths())
+	survives(t, Search{Start: fragmented(hasty), Options: fragmentedChanges(), First: 1, Seeds: seedsFor(t) / 8}, layered.RepairPaths())
 	survives(t, Search{
-		Start:   fragmented(layered.Mistakes{Thrifty: true, NoGrace: true, Endless: true}),
-		Options: fragmentedOptions(sameMembers()...), First: 1, Seeds: seedsFor(t) / 4,
+		Start: fragmented(layered.Mistakes{Thrifty: true}), Options: fragmentedChanges(), First: 1, Seeds: seedsFor(t) / 8,
 	}, layered.RepairPaths())
-	options := fragmentedOptions(FaultKinds()...)
-	options.Members, options.Keep = []int{5, 7}, true
-	survives(t, Search{Start: fragmented(layered.Mistakes{Thrifty: true}), Options: options, First: 1, Seeds: seedsFor(t) / 8}, layered.RepairPaths())
 }
 
 func TestMistakesOfFragmentsAreFound(t *testing.T) {
@@ -84,6 +89,7 @@ func TestMistakesOfFragmentsAreFound(t *testing.T) {
 		{"AckBeforePersist", layered.Mistakes{AckBeforePersist: true}, power, 0, 700},
 		{"ReuseNames", layered.Mistakes{ReuseNames: true, TrustFragments: true}, crashes, 0, 2000},
 		{"VoteWithoutFragments", layered.Mistakes{VoteWithoutFragments: true}, wipes, 300, 2000},
+		{"WaitForAll", layered.Mistakes{WaitForAll: true, NoGrace: true, Endless: true}, fragmentedChanges(), 0, 200},
 		{"DropUnused", layered.Mistakes{DropUnused: true, Endless: true}, all, 0, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {

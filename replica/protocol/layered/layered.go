@@ -74,6 +74,7 @@ type operation struct {
 	request  protocol.Request // as it was submitted here
 	write    *write           // of metadata
 	again    int              // a read: how often it began anew
+	doubted  name             // a read: what it began anew for though k members may have fragments of it
 	trips    int              // round trips of the fetches before that
 	resumed  name             // of a write that goes on from another view
 	resuming bool

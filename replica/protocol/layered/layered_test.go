@@ -341,6 +341,37 @@ func TestAReadOfWhatIsOverReadsAgain(t *testing.T) {
 	}
 }
 
+// So does one when a member is away that could have the fragment that is short, while two keep theirs that have not heard.
+func TestAReadDoesNotWaitForFragmentsOfWhatIsOver(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		w := newWorld(t, 5, 3, Mistakes{WaitForAll: wrong})
+		deaf(w, 5)
+		w.write(1, "k", large(500, 1))
+		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+			if m.Fragment != nil {
+				return to != 5 || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED
+			}
+			return true
+		}
+		h := w.submit(5, register.Operation{Kind: register.Read, Key: "k"}, 0)
+		fetched := w.passes
+		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
+			return fetched(from, to, m) && from != 3 && from != 4 && to != 3 && to != 4
+		}
+		w.write(2, "k", []byte("it is small now"))
+		w.pass(30 * retry)
+		if members, _ := w.fragments(); members != 2 {
+			t.Fatalf("%d members have fragments", members)
+		}
+		w.kill(1)
+		w.passes = nil
+		w.pass(10 * retry)
+		if r, done := w.results[h]; done == wrong || done && string(r.Value) != "it is small now" {
+			t.Errorf("mistake %v: it ended: %v, with %v and %d bytes", wrong, done, r.Status, len(r.Value))
+		}
+	}
+}
+
 // A newcomer that finds fewer fragments than restore a value waits until so many have answered that its writer can't have counted
 // the lost disk.
 func TestANewcomerGivesUpLateEnough(t *testing.T) {

@@ -75,6 +75,20 @@ func (p *Protocol) lacks(f *fetch) bool {
 	return p.config.View.Size()-f.absent.Count(p.roster) < p.code.k
 }
 
+// doubtful reports whether so many members have no fragment that the value is over, unless more than f disks are lost: k + f had
+// theirs. Others may keep theirs for good, not knowing, so to wait for those that are away could be in vain. If it is read again all
+// the same, that is waited for.
+func (p *Protocol) doubtful(f *fetch) bool {
+	side := p.config.View.Before() // who joins may have none yet
+	left := side.Size()
+	for _, m := range side.Members {
+		if f.absent.Answered(p.roster, m.ID) {
+			left--
+		}
+	}
+	return left < p.need(side) && !p.mistakes.WaitForAll
+}
+
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
 	m := p.message(peerv1.FragmentKind_FRAGMENT_FETCH, f.number, f.key, f.name)
 	m.Fragment.Rebuilding = f.read == nil && !f.repair
@@ -124,6 +138,9 @@ func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
 	case p.lacks(f) && f.repair: // it is over, which the register here has not heard of
 		p.end(f)
 	case p.lacks(f):
+		p.again(f)
+	case f.read != nil && f.read.doubted != f.name && p.doubtful(f):
+		f.read.doubted = f.name
 		p.again(f)
 	case m.Fragment.Absent && !f.answered.Wide():
 		p.wide(f)
