@@ -8,8 +8,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// sweepRecords is how many records of fragments are looked at in Config.Suspect.
-const sweepRecords = 256
+const (
+	sweepRecords = 256 // how many records of fragments are looked at in Config.Suspect
+	hurry        = 16  // how many times as many while most of them are of values that are over
+)
 
 // grace is how long a fragment stays here at least after its value was last found to be in use, so that reads that found it end.
 func (p *Protocol) grace() time.Duration { return 4 * p.config.Retry }
@@ -46,6 +48,7 @@ func (p *Protocol) collect() {
 		}
 		return true
 	})
+	idle := 0
 	for _, u := range unused {
 		values, _ := p.inner.Known(u.key)
 		if refers(values, u.name) {
@@ -53,6 +56,7 @@ func (p *Protocol) collect() {
 			p.noteWritten(u.key, u.name)
 			continue
 		}
+		idle++
 		since, ok := p.idle[string(u.record)]
 		switch {
 		case p.mistakes.DropUnused:
@@ -70,6 +74,9 @@ func (p *Protocol) collect() {
 		case u.name.member() != p.config.Self:
 			p.tell([]view.MemberID{u.name.member()}, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
 		}
+	}
+	if p.cursor != nil && idle > sweepRecords/2 { // they come faster than they would go
+		p.sweep = p.now.Add(p.config.Suspect / hurry)
 	}
 }
 

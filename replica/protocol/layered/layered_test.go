@@ -474,3 +474,23 @@ func TestACodeIsForGood(t *testing.T) {
 		}
 	}
 }
+
+// However fast values are replaced, those that are over go as fast.
+func TestFragmentsGoAsFastAsTheyCome(t *testing.T) {
+	w := newWorld(t, 5, 3, Mistakes{})
+	const each, steps = 50, 120 // 200 in a retry time, which is more than are looked at while nothing goes
+	most := 0
+	for range steps {
+		for i := range each {
+			w.write(1, "k", large(101, byte(i)))
+		}
+		w.pass(retry / 4)
+		_, records := w.fragments()
+		most = max(most, records/5)
+	}
+	// Each stays for four retry times, and until it is looked at then.
+	if bound := 3 * 4 * 4 * each; most > bound {
+		t.Errorf("up to %d fragments of %d were with a member, want at most %d", most, each*steps, bound)
+	}
+	t.Logf("up to %d fragments of %d were with a member", most, each*steps)
+}
