@@ -90,6 +90,7 @@ func TestMistakesOfFragmentsAreFound(t *testing.T) {
 		{"ReuseNames", layered.Mistakes{ReuseNames: true, TrustFragments: true}, crashes, 0, 2000},
 		{"VoteWithoutFragments", layered.Mistakes{VoteWithoutFragments: true}, wipes, 300, 2000},
 		{"WaitForAll", layered.Mistakes{WaitForAll: true, NoGrace: true, Endless: true}, fragmentedChanges(), 0, 200},
+		{"CountGone", layered.Mistakes{CountGone: true}, fragmentedChanges(), 5676, 1},
 		{"DropUnused", layered.Mistakes{DropUnused: true, Endless: true}, all, 0, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ type Mistakes struct {
 	GiveUpEarly          bool // a rebuilding member takes a value for given up after one answer
 	RepairLate           bool // a repair keeps its fragment though the register has another value by now, as if it had been sent
 	WaitForAll           bool // a read whose value is over waits for members that are away, if these could have its fragments
+	CountGone            bool // fragments of members that were to join, in a change that was taken back, count towards k
 	TrustFragments       bool // what fragments make is not compared with the checksum
 	NoGrace              bool // no mistake: a fragment goes as soon as its value is over, so that reads begin anew more often, and is repaired as soon as it is missed
 	Thrifty              bool // no mistake: fragments are handed to as many as have to have theirs, at first, so that the others miss them

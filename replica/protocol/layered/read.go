@@ -34,11 +34,18 @@ type fetch struct {
 func (p *Protocol) newFetch(key []byte, n name) *fetch {
 	f := &fetch{number: p.out.Op(), key: key, name: n, pieces: map[uint32][]byte{}}
 	for _, piece := range p.pieces(key, n) {
-		f.pieces[piece.Index] = piece.Data
+		p.gather(f, piece.Index, piece.Data)
 	}
 	p.fetches[f.number] = f
 	p.fetched = append(p.fetched, f)
 	return f
+}
+
+// gather adds a fragment. One of a member that was to join, in a change that was taken back, may be beyond this view's code.
+func (p *Protocol) gather(f *fetch, index uint32, data []byte) {
+	if int(index) < p.code.n || p.mistakes.CountGone {
+		f.pieces[index] = data
+	}
 }
 
 // readMetadata handles the end of the inner protocol's read.
@@ -129,7 +136,7 @@ func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
 	if m.Fragment.Absent {
 		f.absent.Answer(p.roster, from)
 	} else {
-		f.pieces[m.Fragment.Index] = m.Fragment.Data
+		p.gather(f, m.Fragment.Index, m.Fragment.Data)
 	}
 	switch {
 	case p.enoughOf(f):

@@ -41,7 +41,7 @@ func (p *Protocol) Adopt(key, value []byte) {
 		if f.pieces[piece.Index] == nil {
 			kept = append(kept, piece)
 		}
-		f.pieces[piece.Index] = piece.Data
+		p.gather(f, piece.Index, piece.Data)
 	}
 	if len(f.pieces) >= p.code.k {
 		p.rebuilt(f)
