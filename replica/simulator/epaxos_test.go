@@ -69,6 +69,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"CommitBeforePersist", mistakes{CommitBeforePersist: true}, member.Mistakes{}, crashed, 0, 3000},
 		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
 		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
+		{"ExecutedGoesBack", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, Options{Faults: FaultKinds(), RMWs: ManyRMWs, Members: []int{3}}, 100280, 1},
 		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 200},
 		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 0, 200},
 		{"OrderByNumber", mistakes{OrderByNumber: true}, member.Mistakes{}, few, 80, 2000},

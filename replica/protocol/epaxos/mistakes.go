@@ -14,6 +14,7 @@ type Mistakes struct {
 	AnswerOnCommit      bool // reads and rmws are answered on commit, from what was executed until then
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
+	ExecutedGoesBack    bool // an instance that is executed after a later one of its writer hides that one's execution
 	ForgetSessions      bool // duplicates are not recognised where they are executed, be they rmws or writes
 	OrderBySelf         bool // each member executes a component beginning with its own instance
 	OrderByNumber       bool // components are executed without regard to seq, though writes are answered on commit
@@ -27,7 +28,7 @@ func (m *Mistakes) ofCommands() instance.Mistakes {
 	return instance.Mistakes{
 		FastOnMerged: m.FastOnMerged, AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
-		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions,
+		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ExecutedGoesBack: m.ExecutedGoesBack, ForgetSessions: m.ForgetSessions,
 		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,
 	}

@@ -174,6 +174,13 @@ func (p *Core) executeInstance(i *instance) {
 		kept.Answers = session.Bounded(execution.Answers)
 		p.apply(o.key, current)
 	}
+	// In a component a later instance of the same writer can come first, by seq: this one was begun before, and recovered after it.
+	if last := o.execution(i.id.writer); last.GetId().GetNumber() > i.id.number && !p.mistakes.ExecutedGoesBack {
+		kept = &peerv1.Executed{Id: last.Id, Answers: last.Answers, Reads: last.Reads}
+		if !i.reads() {
+			kept.Reads = min(last.Reads, last.Id.Number-i.id.number) // what reads may leave out ends with it
+		}
+	}
 	setExecuted(state, kept)
 	o.state = state
 	p.saveState(o)

@@ -13,6 +13,7 @@ type Mistakes struct {
 	BaseNotRecovered    bool // recovery carries deps, but not base
 	ForgetPrevious      bool // execution ignores prev
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
+	ExecutedGoesBack    bool // an instance that is executed after a later one of its writer hides that one's execution
 	ForgetSessions      bool // duplicates are not recognised where they are executed
 	OrderBySelf         bool // each member executes a component beginning with its own instance
 	OrderByNumber       bool // a component is executed without regard to seq
