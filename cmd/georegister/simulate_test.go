@@ -160,8 +160,8 @@ func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
 		kinds                []simulator.FaultKind
 		sizes                []int
 	}{
-		{0, 3, simulator.FaultKinds(), []int{5, 7}}, {0, 3, same, []int{3, 5, 7}}, {1, 3, simulator.FaultKinds(), []int{5, 7}},
-		{0, 1, simulator.FaultKinds(), []int{3, 5, 7}}, {2, 1, simulator.FaultKinds(), []int{5, 7}}, {2, 3, same, []int{5, 7}},
+		{0, 3, simulator.FaultKinds(), []int{5, 7}}, {0, 3, same, []int{3, 4, 5, 7}}, {1, 3, simulator.FaultKinds(), []int{5, 7}},
+		{0, 1, simulator.FaultKinds(), []int{3, 4, 5, 7}}, {2, 1, simulator.FaultKinds(), []int{5, 7}}, {2, 3, same, []int{5, 7}},
 	} {
 		s, err := findSimulated("gus", c.tolerance, c.fragments)
 		if err != nil {
