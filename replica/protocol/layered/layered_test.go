@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -241,56 +240,6 @@ func TestANewcomerVotesWithItsFragments(t *testing.T) {
 	}
 }
 
-// A newcomer that finds fewer fragments than restore a value waits until so many have answered that its writer can't have counted
-// the lost disk.
-func TestANewcomerGivesUpLateEnough(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{GiveUpEarly: wrong})
-		value := large(500, 1)
-		w.kill(5)
-		w.write(1, "k", value) // members 1 to 4 have fragments
-		w.revive(5)
-		// Member 5, which has none, and one that has one are all that member 2's next disk hears of fragments at first.
-		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-			return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED || from == 5
-		}
-		strip(w, 2)
-		w.wipe(2)
-		w.pass(6 * retry)
-		if got := w.took[pathAbandoned] > 0; got != wrong {
-			t.Errorf("mistake %v: it gave up: %v", wrong, got)
-		}
-		if w.nodes[1].Voter() != wrong {
-			t.Errorf("mistake %v: it votes: %v", wrong, w.nodes[1].Voter())
-		}
-		w.passes = nil
-		w.pass(6 * retry)
-		if !w.nodes[1].Voter() {
-			t.Errorf("mistake %v: it does not vote at last", wrong)
-		}
-		if members, _ := w.fragments(); !wrong && members != 4 {
-			t.Errorf("%d members have fragments", members)
-		}
-	}
-}
-
-// strip has state transfers to a member bring no fragments, as if those that it copies had been sent theirs later.
-func strip(w *world, id view.MemberID) {
-	passes := w.passes
-	w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-		if to == id && m.Transfer != nil {
-			kept := m.Transfer.Records[:0]
-			for _, r := range m.Transfer.Records {
-				if r.Key[0] != piecesPrefix {
-					kept = append(kept, r)
-				}
-			}
-			m.Transfer.Records = kept
-		}
-		return passes == nil || passes(from, to, m)
-	}
-}
-
 // With and without fragments, of a write of 100 kB: what leaves members for it, and what each of them stores at rest.
 func TestBytes(t *testing.T) {
 	const length = 100_000
@@ -341,60 +290,5 @@ func TestACodeIsForGood(t *testing.T) {
 		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
 			t.Errorf("from %d to %d: %v", c.before, c.after, err)
 		}
-	}
-}
-
-// A member that was rebuilding has the fragment of one that was to join when the change is taken back. The code of the view before has none
-// of that ID.
-func TestFragmentsBeyondTheCodeCountNowhere(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		w := newWorld(t, 5, 3, Mistakes{CountGone: wrong})
-		w.write(1, "k", large(500, 1))
-		two := w.nodes[1]
-		w.kill(2)
-		more, err := newCode(3, view.View{Members: []view.Member{{ID: 8}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := more.encode(large(500, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var kept peerv1.FragmentPieces
-		for _, i := range []uint32{0, 2, 7} {
-			kept.Pieces = append(kept.Pieces, &peerv1.FragmentPiece{Index: i, Data: all[i]})
-		}
-		for key := range two.disk { // order is irrelevant: there is one of each
-			switch {
-			case key[0] == piecesPrefix:
-				two.disk[key], err = kept.MarshalVT()
-			case key[0] == recordPrefix && len(key) > len(codeKey):
-				two.disk[key], err = (&peerv1.FragmentRecord{State: peerv1.FragmentState_FRAGMENT_WANTED}).MarshalVT()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.start(two, false)
-		if wrong {
-			var fault error
-			for i := protocol.Instant(1); i < 40 && fault == nil; i++ {
-				two.Tick(w.now.Add(time.Duration(i) * retry))
-				fault = w.step(two)
-				for ; fault == nil && len(w.flying) > 0; w.flying = w.flying[1:] {
-					to := w.nodes[w.flying[0].to-1]
-					to.Receive(w.flying[0].from, w.flying[0].message)
-					fault = w.step(to)
-				}
-			}
-			if fault == nil {
-				t.Error("the mistake does no harm")
-			}
-			continue
-		}
-		w.pass(30 * retry)
-		w.kill(1)
-		w.kill(3)
-		w.expect(2, "k", large(500, 1))
 	}
 }

@@ -10,6 +10,8 @@ type Mistakes struct {
 	VoteWithoutFragments bool // a member whose disk was lost votes before it has its fragments again
 	DropUnused           bool // a member drops each fragment whose metadata it does not hold
 	GiveUpEarly          bool // a rebuilding member takes a value for given up after one answer
+	WaitInSilence        bool // a voting member that has yet to rebuild its fragment tells nobody that it has none, nor counts itself
+	CountLostDisk        bool // a member whose disk was lost counts itself as one that has none, as if the lost disk had had none
 	RepairLate           bool // a repair keeps its fragment though the register has another value by now, as if it had been sent
 	WaitForAll           bool // a read whose value is over waits for members that are away, if these could have its fragments
 	CountGone            bool // fragments of members that were to join, in a change that was taken back, count towards k

@@ -102,16 +102,17 @@ func (p *Protocol) ask(f *fetch, to []view.MemberID) {
 	p.out.SendAll(to, m)
 }
 
-// serveFetch answers with this member's fragment. To a member that rebuilds its own it is not said that there is none before its
+// serveFetch answers with this member's fragment. One that waits for its own has none: it votes, so no writer has counted it
+// (docs/protocols.md, "Members that vote and wait"). To a member that rebuilds its own it is not said that there is none before its
 // disk is known here for good: a fragment that is acknowledged after that tells the writer that an earlier disk is lost.
 func (p *Protocol) serveFetch(from view.MemberID, m *peerv1.Message) {
 	n := nameOf(m)
 	answer := p.message(peerv1.FragmentKind_FRAGMENT_FETCHED, m.Op, m.Key, n)
 	state, ok := p.known(m.Key, n)
 	switch {
-	case ok && state == peerv1.FragmentState_FRAGMENT_WANTED:
-		return // it is not known yet
-	case ok && state != peerv1.FragmentState_FRAGMENT_GONE:
+	case ok && state == peerv1.FragmentState_FRAGMENT_WANTED && p.mistakes.WaitInSilence:
+		return
+	case ok && state != peerv1.FragmentState_FRAGMENT_GONE && state != peerv1.FragmentState_FRAGMENT_WANTED:
 		for _, piece := range p.pieces(m.Key, n) {
 			answer.Fragment.Index, answer.Fragment.Data = piece.Index, piece.Data
 		}

@@ -114,6 +114,9 @@ func (p *Protocol) rebuild() {
 			}
 			f := p.newFetch(key, n)
 			p.wanted[string(record)] = f
+			if p.voting && !p.mistakes.WaitInSilence || p.mistakes.CountLostDisk {
+				f.answered.Answer(p.roster, p.config.Self) // that it has none
+			}
 			p.ask(f, f.answered.Ask(&p.config, p.now, len(p.config.Nearest)))
 		}
 		return asking < most
@@ -137,12 +140,13 @@ func (p *Protocol) rebuilt(f *fetch) {
 // abandon gives up a fragment that can't be rebuilt, if so many have answered that the metadata was written in no way that counts on
 // it. Had the writer counted this member's lost disk, k + f - 1 others had their fragments by then; at most f - 1 of those
 // have not answered. Who answered that it has none, and gets one later, tells the writer that the disk is lost. So does this
-// member's own question.
+// member's own question. One that votes was not counted, with any disk: k + f others had theirs, of which at most f have not answered,
+// so its own answer is one of those n - f.
 func (p *Protocol) abandon(f *fetch) {
 	side := p.config.View.Before()
 	n := 0
 	for _, m := range side.Members {
-		if m.ID != p.config.Self && f.answered.Answered(p.roster, m.ID) {
+		if f.answered.Answered(p.roster, m.ID) { // itself too, if it votes
 			n++
 		}
 	}

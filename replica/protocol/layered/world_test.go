@@ -2,6 +2,7 @@ package layered
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,6 +109,48 @@ func (w *world) revive(id view.MemberID) { w.start(w.nodes[id-1], false) }
 func (w *world) wipe(id view.MemberID) {
 	w.nodes[id-1].disk = disktest.Disk{}
 	w.start(w.nodes[id-1], false)
+}
+
+// change has the members that are up go over to a joint view, in which one or none leaves and others join, on disks that it names.
+func (w *world) change(leave view.MemberID, join ...view.MemberID) {
+	w.view.Epoch++
+	w.view.Members = slices.Clone(w.view.Members)
+	for i := range w.view.Members {
+		w.view.Members[i].Leaving = w.view.Members[i].ID == leave
+	}
+	for _, id := range join {
+		w.view.Members = append(w.view.Members, view.Member{ID: id, Joining: true})
+		w.nodes = append(w.nodes, &node{id: id, disk: disktest.Disk{}})
+	}
+	w.enter(join...)
+}
+
+// finish has them go over to the view after the change.
+func (w *world) finish() {
+	w.view = w.view.After()
+	w.view.Epoch++
+	w.enter()
+}
+
+func (w *world) enter(joining ...view.MemberID) {
+	for _, nd := range w.nodes {
+		if !nd.down {
+			w.start(nd, slices.Contains(joining, nd.id))
+		}
+	}
+}
+
+// finishable reports whether the change may be finished, by what members say that are up.
+func (w *world) finishable() bool {
+	says := func(id view.MemberID) (c member.Change) {
+		if nd := w.nodes[id-1]; !nd.down {
+			c = nd.Change()
+		}
+		return c
+	}
+	return w.view.Covered(
+		func(id view.MemberID) bool { c := says(id); return c.Settled && c.Transfers && c.Fetched },
+		func(id view.MemberID) bool { return says(id).Settled })
 }
 
 func (w *world) turn(nd *node) {
