@@ -89,7 +89,7 @@ func (c checker) check(steps []step, timeout time.Duration) (Outcome, bool) {
 		return Violation, false
 	}
 	prepared := prepare(c.registry, merged)
-	if proved(c.registry, prepared) {
+	if proved(c.registry, prepared, len(merged)-len(prepared)) {
 		return Linearizable, false
 	}
 	m := newModel(c.registry, prepared)

@@ -22,6 +22,7 @@ type shape struct {
 	hints      bool    // whether there are carstamps
 	blank      bool    // whether rmws have none of them
 	blind      bool    // whether there are only reads and writes
+	counted    bool    // whether carstamps count, as those of EPaxos, and most writes have none
 }
 
 // atomic makes a history that is linearizable, by executing every operation on real registers at one
@@ -54,9 +55,22 @@ func atomic(rng *rand.Rand, s shape) []Operation {
 		}
 	}
 	slices.SortFunc(effects, func(a, b pending) int { return cmp.Compare(a.at, b.at) })
-	values := map[string]register.Value{}
+	values, counts := map[string]register.Value{}, map[string]register.Carstamp{}
 	for i, e := range effects {
 		result := execute(registry, values, e.o.Request)
+		if s.counted {
+			result.Carstamp = counts[e.o.Request.Key].Next()
+			switch e.o.Request.Kind {
+			case register.Read:
+				result.Carstamp.RMWs--
+			case register.Write:
+				result.Carstamp = register.Carstamp{Timestamp: result.Carstamp.Timestamp + 1, Writer: register.Writer(i + 1)}
+			}
+			counts[e.o.Request.Key] = result.Carstamp
+			if e.o.Request.Kind == register.Write && rng.IntN(4) > 0 {
+				result.Carstamp = register.Carstamp{}
+			}
+		}
 		if s.hints && !(s.blank && e.o.Request.Kind == register.RMW) {
 			result.Carstamp.Timestamp = uint64(i + 1)
 		}
@@ -74,7 +88,10 @@ func atomic(rng *rand.Rand, s shape) []Operation {
 // request draws an operation; token is unique.
 func request(rng *rand.Rand, token string, s shape) register.Operation {
 	o := register.Operation{Kind: register.RMW, Key: fmt.Sprint("k", rng.IntN(s.keys))}
-	kinds := 12
+	kinds, numbers := 12, 3
+	if s.counted {
+		numbers = 1_000_000 // what reads find of writes without carstamps tells which
+	}
 	if s.blind {
 		kinds = 8
 	}
@@ -90,7 +107,7 @@ func request(rng *rand.Rand, token string, s shape) register.Operation {
 	case 4, 5:
 		o.Kind, o.Value = register.Write, register.Value(token)
 	case 6:
-		o.Kind, o.Value = register.Write, register.Value(fmt.Sprint(rng.IntN(3)))
+		o.Kind, o.Value = register.Write, register.Value(fmt.Sprint(rng.IntN(numbers)))
 	case 7:
 		o.Kind = register.Write
 	case 8:
@@ -131,7 +148,7 @@ func execute(registry *register.Registry, values map[string]register.Value, o re
 func TestAtomicHistoriesAreAccepted(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		s := shape{operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(), hints: seed%3 > 0, blank: seed%3 > 1}
+		s := shape{operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(), hints: seed%3 > 0, blank: seed%3 > 1, counted: seed%6 == 0}
 		if v := Check(atomic(rng, s), Options{Timeout: time.Minute}); !v.OK() {
 			t.Fatalf("seed %d: %s\n%s", seed, v.Outcome, v.Explanation)
 		}
@@ -160,7 +177,7 @@ func TestCheckAgreesWithPlainSearch(t *testing.T) {
 	counts := map[Outcome]int{}
 	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		history := atomic(rng, shape{operations: 9 + rng.IntN(4), clients: 3, keys: 1, unknown: 0.3, hints: true, blank: seed%2 == 0})
+		history := atomic(rng, shape{operations: 9 + rng.IntN(4), clients: 3, keys: 1, unknown: 0.3, hints: seed%3 > 0, blank: seed%2 == 0, counted: seed%3 == 0})
 		for range rng.IntN(6) {
 			a, b := &history[rng.IntN(len(history))], &history[rng.IntN(len(history))]
 			if a.Result.Status == register.OK && b.Known() && a.Request.Kind != register.Write {

@@ -22,7 +22,10 @@ const (
 // Reads and writes are taken in the order of their carstamps. A write that was answered before its place was known has that
 // of the operations that found it. Writes and rmws without one, as protocols need not tell it, and unknown steps are put between them
 // where they fit.
-func proved(registry *register.Registry, steps []step) bool {
+//
+// If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. leftOut is how many
+// unknown writes prepare left out: nobody saw them, but they may count.
+func proved(registry *register.Registry, steps []step, leftOut int) bool {
 	r := replay{registry: registry}
 	seen := stamps(registry, steps)
 	for i := range steps {
@@ -42,10 +45,26 @@ func proved(registry *register.Registry, steps []step) bool {
 			r.order = append(r.order, s)
 		}
 	}
+	r.sort(observesCounted)
+	var from count
+	if from, r.counted = counts(r.order, r.loose, leftOut); r.counted && r.run(tries/10, from) {
+		return true
+	}
+	r.counted = false
+	r.sort(observes)
+	return r.run(tries, count{})
+}
+
+// sort orders the steps that have a carstamp by it, and those of one carstamp by a rank.
+func (r *replay) sort(rank func(*step) int) {
 	slices.SortStableFunc(r.order, func(a, b *step) int {
-		return cmp.Or(a.Result.Carstamp.Compare(b.Result.Carstamp), cmp.Compare(observes(a), observes(b)),
+		return cmp.Or(a.Result.Carstamp.Compare(b.Result.Carstamp), cmp.Compare(rank(a), rank(b)),
 			cmp.Compare(a.from, b.from))
 	})
+}
+
+// run is one attempt, with so many tries beyond one pass.
+func (r *replay) run(tries int, from count) bool {
 	r.latest = make([]time.Duration, len(r.order)+1)
 	r.latest[len(r.order)] = never
 	for i, s := range slices.Backward(r.order) {
@@ -54,9 +73,10 @@ func proved(registry *register.Registry, steps []step) bool {
 			return false
 		}
 	}
+	r.first = 0
 	r.placed, r.used = make([]bool, len(r.loose)), make([]int, len(r.loose))
-	r.budget = tries + 20*len(steps)
-	return r.at(0, nil, deepen)
+	r.budget = tries + 20*(len(r.order)+len(r.loose))
+	return r.at(0, nil, from, deepen)
 }
 
 func lacksStamp(s *step) bool {
@@ -115,6 +135,14 @@ func observes(s *step) int {
 	return 0
 }
 
+// observesCounted is observes where an rmw counts though it is refused, so that its carstamp is a new one.
+func observesCounted(s *step) int {
+	if s.Request.Kind == register.Read {
+		return 1
+	}
+	return 0
+}
+
 // replay applies steps in a given order, with loose ones between them.
 type replay struct {
 	registry *register.Registry
@@ -125,6 +153,7 @@ type replay struct {
 	first    int             // no loose step before this one is left
 	used     []int           // unknown steps that were placed, by class
 	budget   int
+	counted  bool // a step with a carstamp comes only where the count is right
 }
 
 // deepen, as a number of unknown steps, is to try none, then one, then more.
@@ -132,30 +161,41 @@ const deepen = -1
 
 // at reports whether the steps from order[i] and the loose ones that are left can follow a value, with at
 // most so many unknown steps before order[i].
-func (r *replay) at(i int, value register.Value, unknown int) bool {
+func (r *replay) at(i int, value register.Value, c count, unknown int) bool {
 	for ; i < len(r.order); i++ {
 		s := r.order[i]
 		next, agrees := answer(r.registry, value, s)
-		if agrees = agrees && !r.overdue(s.from); !agrees {
-			return r.insert(i, value, unknown)
-		}
-		// What fits a value has no other chance once a write comes over it.
-		if s.Request.Kind == register.Write && r.place(i, value, 0) {
-			return true
+		agrees = agrees && !r.overdue(s.from)
+		if r.counted {
+			writes, rmws, possible := c.missing(s)
+			if !possible {
+				return false
+			}
+			missing := writes+rmws > 0
+			if (missing || !agrees) && r.insert(i, value, c, unknown) {
+				return true
+			}
+			if c, possible = c.reach(s, writes, rmws); !possible || !agrees {
+				return false
+			}
+		} else if !agrees {
+			return r.insert(i, value, c, unknown)
+		} else if s.Request.Kind == register.Write && r.place(i, value, c, 0) {
+			return true // what fits a value has no other chance once a write comes over it
 		}
 		value, unknown = next, deepen
 	}
 	// Unknown steps that are left never took effect.
-	return !r.overdue(never) || r.insert(i, value, unknown)
+	return !r.overdue(never) || r.insert(i, value, c, unknown)
 }
 
 // insert reports whether loose steps before order[i] help.
-func (r *replay) insert(i int, value register.Value, unknown int) bool {
+func (r *replay) insert(i int, value register.Value, c count, unknown int) bool {
 	if unknown != deepen {
-		return r.place(i, value, unknown)
+		return r.place(i, value, c, unknown)
 	}
 	for most := range maxUnknown + 1 {
-		if r.place(i, value, most) {
+		if r.place(i, value, c, most) {
 			return true
 		}
 	}
@@ -163,7 +203,7 @@ func (r *replay) insert(i int, value register.Value, unknown int) bool {
 }
 
 // place tries each loose step that fits directly before order[i].
-func (r *replay) place(i int, value register.Value, unknown int) bool {
+func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 	for r.first < len(r.loose) && r.placed[r.first] {
 		r.first++
 	}
@@ -176,7 +216,7 @@ func (r *replay) place(i int, value register.Value, unknown int) bool {
 		if r.placed[j] || !s.known && (unknown == 0 && !grows || r.used[s.class] != s.rank) || r.overdue(s.from) {
 			continue
 		}
-		if r.try(i, j, value, unknown) {
+		if r.try(i, j, value, c, unknown) {
 			return true
 		}
 	}
@@ -184,13 +224,13 @@ func (r *replay) place(i int, value register.Value, unknown int) bool {
 }
 
 // try puts one loose step before order[i], and takes it back if that does not work out.
-func (r *replay) try(i, j int, value register.Value, unknown int) bool {
+func (r *replay) try(i, j int, value register.Value, c count, unknown int) bool {
 	s := r.loose[j]
 	r.placed[j] = true
 	defer func() { r.placed[j], r.first = false, min(r.first, j) }()
 	if s.known {
 		next, agrees := answer(r.registry, value, s)
-		return agrees && r.at(i, next, unknown)
+		return agrees && r.at(i, next, c.after(s), unknown)
 	}
 	next, changes := effect(r.registry, value, s)
 	if !changes {
@@ -203,7 +243,7 @@ func (r *replay) try(i, j int, value register.Value, unknown int) bool {
 	}
 	r.used[s.class]++
 	defer func() { r.used[s.class]-- }()
-	return r.at(i, next, unknown)
+	return r.at(i, next, c.after(s), unknown)
 }
 
 // shows reports whether order[i] read what begins with a value. Of appends it shows the order, so that any number of them can be placed.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -81,5 +82,52 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 	operations = append(operations, unknown(write("u", 50, 100, "34000")), appended, read)
 	if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
+	}
+}
+
+// Where carstamps count, they tell how many of the writes without one come between two operations, also of those of unknown outcome
+// that nobody saw. The same carstamps with gaps between them prove less.
+func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
+	proves := func(history []Operation) bool {
+		merged, _ := mergeRetries(partition(history)["k0"])
+		steps := prepare(register.NewRegistry(), merged)
+		return proved(register.NewRegistry(), steps, len(merged)-len(steps))
+	}
+	both, counted, gaps := 0, 0, 0
+	for seed := range uint64(200) {
+		history := atomic(rand.New(rand.NewPCG(seed, 5)), shape{operations: 60, clients: 6, keys: 1, unknown: 0.3, counted: true})
+		byCount := proves(history)
+		for i := range history {
+			history[i].Result.Carstamp.Timestamp *= 100
+		}
+		switch byGaps := proves(history); {
+		case byCount && byGaps:
+			both++
+		case byCount:
+			counted++
+		case byGaps:
+			gaps++
+		}
+	}
+	if both < 100 || counted < 15 || gaps > 0 {
+		t.Errorf("proved with both: %d, with counts only: %d, with gaps only: %d", both, counted, gaps)
+	}
+}
+
+// What carstamps count is no reason to believe an answer: of two writes, one after the other, the first is not read after the second.
+func TestCountsExcuseNoWrongValue(t *testing.T) {
+	for _, timestamp := range []uint64{1, 2, 3} {
+		operations := []Operation{
+			unknown(write("u", 0, 5, "7000")), // a third one, if there was
+			write("a", 0, 10, "5000"), write("b", 20, 30, "6000"),
+			at(2, 0, readOf("r", 40, 50, "6000")), at(timestamp, 0, readOf("r", 60, 70, "7000")),
+		}
+		if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable {
+			t.Errorf("timestamp %d: %v: the write of unknown outcome may come last", timestamp, v.Outcome)
+		}
+		operations[4].Result.Value = register.Value("5000")
+		if v := Check(operations, Options{Timeout: time.Minute, Brief: true}); v.Outcome != Violation {
+			t.Errorf("timestamp %d: %v: a value that was overwritten is read", timestamp, v.Outcome)
+		}
 	}
 }
