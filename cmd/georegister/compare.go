@@ -74,8 +74,8 @@ func (c comparison) experiment(network profile.Profile) (simulator.Experiment, e
 	if load.Mix, err = workload.ParseMix(c.mix); err != nil {
 		return simulator.Experiment{}, fmt.Errorf("--workload: %w", err)
 	}
-	if !(c.conflict >= 0 && c.conflict <= 1) {
-		return simulator.Experiment{}, fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", c.conflict)
+	if err := checkConflict(c.conflict); err != nil {
+		return simulator.Experiment{}, err
 	}
 	if c.clients < 1 {
 		return simulator.Experiment{}, fmt.Errorf("--clients: %d clients of each member; give at least 1", c.clients)
@@ -108,10 +108,7 @@ func (c comparison) measure(row capability.Protocol, x simulator.Experiment) (ma
 		mix.Write, mix.RMW = 0, mix.Write+mix.RMW
 		x.Workload.RMWs = workload.RMWIdempotent
 	}
-	x.Start, x.Regular = s.start, s.regular()
-	if s.curp {
-		x.CURP = &simulator.CURP{Backups: tolerance}
-	}
+	s.runs(&x)
 	m, err := simulator.Measure(x)
 	if err != nil {
 		return nil, err

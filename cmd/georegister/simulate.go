@@ -136,11 +136,8 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	x.Start, x.Faults, x.Regular = s.start, kinds, s.regular()
-	x.Losses, x.Keep = s.losses(), s.fragments > 0
-	if s.curp {
-		x.CURP = &simulator.CURP{Backups: f.tolerance}
-	}
+	x.Faults = kinds
+	s.runs(&x)
 	began := time.Now()
 	m, err := simulator.Measure(x)
 	if err != nil {
@@ -189,8 +186,8 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	if spec.Keys, err = workload.ParseKeys(f.keys); err != nil {
 		return none, fmt.Errorf("--keys: %w", err)
 	}
-	if !(f.conflict >= 0 && f.conflict <= 1) {
-		return none, fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", f.conflict)
+	if err := checkConflict(f.conflict); err != nil {
+		return none, err
 	}
 	spec.Conflict, spec.Stale = f.conflict, f.stale
 	if s.fragments > 0 {
@@ -205,6 +202,14 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	return simulator.Experiment{
 		Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed,
 	}, nil
+}
+
+// checkConflict refuses what is no probability.
+func checkConflict(p float64) error {
+	if p >= 0 && p <= 1 {
+		return nil
+	}
+	return fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", p)
 }
 
 // network is the profile that --rtt or --profile names, narrowed to --sites.

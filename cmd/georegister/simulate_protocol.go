@@ -82,6 +82,15 @@ func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
 	return o
 }
 
+// runs has an experiment be one of this protocol.
+func (s simulated) runs(x *simulator.Experiment) {
+	x.Start, x.Regular = s.start, s.regular()
+	x.Losses, x.Keep = s.losses(), s.fragments > 0
+	if s.curp {
+		x.CURP = &simulator.CURP{Backups: s.tolerance}
+	}
+}
+
 // losses is how many members may have lost their disks at once; 0: any minority. Fragments are what more would cost.
 func (s simulated) losses() int {
 	if s.fragments == 0 {

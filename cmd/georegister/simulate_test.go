@@ -93,21 +93,32 @@ func nine() string {
 	return strings.Join(pairs, ",")
 }
 
+// overall is what simulate measures with flags, by kind of operation, over all sites.
+func overall(t *testing.T, flags string) map[string]figures {
+	t.Helper()
+	out, err := simulate(strings.Fields(flags + " -o json")...)
+	var report struct {
+		Operations map[string]struct{ Overall figures }
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &report)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]figures{}
+	for kind, f := range report.Operations {
+		all[kind] = f.Overall
+	}
+	return all
+}
+
 // What a read returns that enough members hold, it returns after one round trip; with majorities it waits for the write to end.
 func TestSimulateFaultTolerance(t *testing.T) {
 	fast := map[string]float64{}
 	for _, tolerance := range []string{"", " --fault-tolerance 2"} {
-		out, err := simulate(strings.Fields("--protocol gus --sites a,b,c,d,e,f,g --clients 2 --duration 12s --conflict 0.5 -o json --rtt " + nine() + tolerance)...)
-		var report struct {
-			Operations map[string]struct{ Overall figures }
-		}
-		if err == nil {
-			err = json.Unmarshal([]byte(out), &report)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		fast[tolerance] = report.Operations["read"].Overall.FastPathRate
+		operations := overall(t, "--protocol gus --sites a,b,c,d,e,f,g --clients 2 --duration 12s --conflict 0.5 --rtt "+nine()+tolerance)
+		fast[tolerance] = operations["read"].FastPathRate
 	}
 	if fast[" --fault-tolerance 2"] <= fast[""] {
 		t.Errorf("reads in one round trip: %v", fast)
@@ -125,19 +136,9 @@ func TestSimulateFaultTolerance(t *testing.T) {
 // A large write waits for k + f members before Gus writes, and a large read for k - 1 others after Gus has read.
 func TestSimulateFragments(t *testing.T) {
 	for fragments, trips := range map[string]float64{"": 1, " --data-fragments 3": 2} {
-		out, err := simulate(strings.Fields("--protocol gus --clients 2 --duration 12s --conflict 0 -o json --fault-tolerance 1" + fragments)...)
-		var report struct {
-			Operations map[string]struct{ Overall figures }
-		}
-		if err == nil {
-			err = json.Unmarshal([]byte(out), &report)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for kind, operations := range report.Operations {
+		for kind, operations := range overall(t, "--protocol gus --clients 2 --duration 12s --conflict 0 --fault-tolerance 1"+fragments) {
 			// The first reads find nothing yet.
-			if got := operations.Overall.RoundTrips; got > trips || got < trips-0.05 {
+			if got := operations.RoundTrips; got > trips || got < trips-0.05 {
 				t.Errorf("%q: %ss take %v round trips, want %v", fragments, kind, got, trips)
 			}
 		}
