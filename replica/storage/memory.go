@@ -1,10 +1,9 @@
 package storage
 
 import (
-	"cmp"
 	"sync/atomic"
 
-	"github.com/RaduBerinde/btreemap"
+	"github.com/google/btree"
 
 	"github.com/georegister/georegister/replica/protocol"
 )
@@ -17,7 +16,7 @@ type memory struct {
 
 type memoryShard struct {
 	records map[string]*stored
-	order   *btreemap.BTreeMap[string, struct{}] // the keys, for scans; reads don't pay for it
+	order   *btree.BTreeG[string] // the keys, for scans; reads don't pay for it
 }
 
 // stored is a record. Changing it costs no key, as an assignment to a map would.
@@ -33,7 +32,7 @@ func (m *memory) grow(shards int) {
 	for len(m.shards) < shards {
 		m.shards = append(m.shards, &memoryShard{
 			records: map[string]*stored{},
-			order:   btreemap.New[string, struct{}](32, cmp.Compare[string]),
+			order:   btree.NewOrderedG[string](32),
 		})
 	}
 }
@@ -57,7 +56,7 @@ func (m *memory) commit(shard int, batch protocol.Batch, _ func(uint64)) bool {
 		default:
 			key := string(u.Key)
 			s.records[key] = &stored{u.Value}
-			s.order.ReplaceOrInsert(key, struct{}{})
+			s.order.ReplaceOrInsert(key)
 			grown += len(key) + len(u.Value)
 		}
 	}
@@ -79,13 +78,7 @@ func (s *memoryShard) Get(key []byte) ([]byte, bool) {
 
 // Scan implements protocol.Reader.
 func (s *memoryShard) Scan(after []byte, visit func(key, value []byte) bool) {
-	from := btreemap.Min[string]()
-	if after != nil {
-		from = btreemap.GT(string(after))
-	}
-	for key := range s.order.Ascend(from, btreemap.Max[string]()) {
-		if !visit([]byte(key), s.records[key].value) {
-			return
-		}
-	}
+	s.order.AscendGreaterOrEqual(string(after), func(key string) bool {
+		return after != nil && key == string(after) || visit([]byte(key), s.records[key].value)
+	})
 }

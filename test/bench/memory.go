@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	stdruntime "runtime"
+	"runtime/pprof"
 	"time"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -25,6 +26,7 @@ type sizing struct {
 	dir, protocols, durabilities string
 	keys, valueBytes             int
 	shards, outstanding          int
+	profile                      string
 }
 
 // keyBytes is how long the keys are.
@@ -41,6 +43,7 @@ func measureMemory(ctx context.Context, args []string) error {
 	set.IntVar(&f.valueBytes, "value-bytes", 16, "how long values are")
 	set.IntVar(&f.shards, "shards", int(v1alpha1.DefaultShards), "how many shards the replicas have")
 	set.IntVar(&f.outstanding, "outstanding", 1024, "how many sessions there are, each with one operation under way")
+	set.StringVar(&f.profile, "profile", "", "a directory for a profile of each row's heap; none if empty")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -91,12 +94,15 @@ func (f sizing) measure(ctx context.Context, protocol, durability string, kind r
 	}
 	empty := liveHeap()
 	begun := time.Now()
-	if err := f.fill(ctx, replicas, kind); err != nil {
+	if err := f.fill(ctx, replicas, protocol, kind); err != nil {
 		return err
 	}
-	took := time.Since(begun)
+	took := time.Since(begun).Round(time.Second)
 	full, err := restingHeap(ctx)
 	if err != nil {
+		return err
+	}
+	if err := f.writeProfile(fmt.Sprintf("%s-%s-%s.heap", protocol, durability, kind)); err != nil {
 		return err
 	}
 	each := float64(f.keys * len(replicas))
@@ -119,6 +125,19 @@ func (f sizing) measure(ctx context.Context, protocol, durability string, kind r
 	fmt.Fprintf(os.Stderr, "%s, %s, %s: filled in %s\n", protocol, durability, kind, took)
 	fmt.Printf("| %s | %s | %s | %.0f | %s | %s |\n", protocol, durability, kind, memory, over, disk)
 	return nil
+}
+
+// writeProfile keeps what allocated the heap as it is now.
+func (f sizing) writeProfile(name string) (err error) {
+	if f.profile == "" {
+		return nil
+	}
+	file, err := os.Create(filepath.Join(f.profile, name))
+	if err != nil {
+		return fmt.Errorf("-profile: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return pprof.Lookup("heap").WriteTo(file, 0)
 }
 
 // open starts the replicas in this process, and waits until each can serve.
@@ -162,8 +181,29 @@ func closeAll(replicas []*runtime.Replica) error {
 // fillWithin bounds how long an operation may take: the machine may be slow, but none is to be lost.
 const fillWithin = 5 * time.Minute
 
-// fill gives each key a value by one operation.
-func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, kind register.Kind) error {
+// fill gives each key a value by one operation, and has every replica hold every key, as it does in the long run: a write
+// that only goes to a quorum is brought to the others by their reads.
+func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, protocol string, kind register.Kind) error {
+	if err := f.run(ctx, "filled", func(i, session int, number uint64, done func(register.Result)) {
+		replicas[session%len(replicas)].Submit(f.operation(i, session, number, kind), fillWithin, done)
+	}); err != nil {
+		return err
+	}
+	if kind == register.RMW || protocol == "EPaxos" {
+		return nil // every replica executes every command, and a read would be one of its own
+	}
+	for at, r := range replicas {
+		if err := f.run(ctx, fmt.Sprintf("read at replica %d", at+1), func(i, _ int, _ uint64, done func(register.Result)) {
+			r.Submit(register.Operation{Kind: register.Read, Key: keyOf(i)}, fillWithin, done)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run submits one operation for each key, by sessions that have one under way each; what names it in the progress.
+func (f sizing) run(ctx context.Context, what string, submit func(i, session int, number uint64, done func(register.Result))) error {
 	type ended struct {
 		session int
 		result  register.Result
@@ -173,7 +213,11 @@ func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, kind regi
 	for session := range f.outstanding {
 		done <- ended{session, register.Result{Status: register.OK}}
 	}
+	begun := time.Now()
 	for i := range f.keys + f.outstanding {
+		if i > 0 && i%max(1, f.keys/10) == 0 {
+			fmt.Fprintf(os.Stderr, "%s %d of %d keys after %s\n", what, min(i, f.keys), f.keys, time.Since(begun).Round(time.Second))
+		}
 		var e ended
 		select {
 		case <-ctx.Done():
@@ -181,27 +225,28 @@ func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, kind regi
 		case e = <-done:
 		}
 		if e.result.Status != register.OK {
-			return fmt.Errorf("a %s is answered %s: %s", kind, e.result.Status, e.result.Message)
+			return fmt.Errorf("an operation is answered %s: %s", e.result.Status, e.result.Message)
 		}
 		if i >= f.keys {
 			continue // the last ones end
 		}
 		numbers[e.session]++
-		replicas[e.session%len(replicas)].Submit(f.operation(i, e.session, numbers[e.session], kind), fillWithin, func(r register.Result) {
-			done <- ended{e.session, r}
-		})
+		submit(i, e.session, numbers[e.session], func(r register.Result) { done <- ended{e.session, r} })
 	}
 	return nil
 }
 
-// operation gives key i its value. Keys and values look random, so that values don't get smaller on disk.
+// keyOf is key i. Keys and values look random, so that they don't get smaller on disk.
+func keyOf(i int) string { return fmt.Sprintf("%0*x", keyBytes, scatter(uint64(i))) }
+
+// operation gives key i its value.
 func (f sizing) operation(i, session int, number uint64, kind register.Kind) register.Operation {
 	value := make(register.Value, 0, f.valueBytes+8)
 	for n := uint64(0); len(value) < f.valueBytes; n++ {
 		value = binary.LittleEndian.AppendUint64(value, scatter(uint64(i)<<20+n))
 	}
 	value = value[:f.valueBytes:f.valueBytes]
-	op := register.Operation{Kind: kind, Key: fmt.Sprintf("%0*x", keyBytes, scatter(uint64(i)))}
+	op := register.Operation{Kind: kind, Key: keyOf(i)}
 	if kind == register.Write {
 		op.Value = value
 		return op
