@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -28,6 +29,8 @@ type Experiment struct {
 	Keep     bool        // members that change are never fewer than before
 	CURP     *CURP       // nil: the protocol is what Start says
 	Regular  bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
+
+	judgeFor time.Duration // how long the history may take to be judged, of real time; 0 stands for measureCheck
 }
 
 // CURP has an experiment be one of masters and witnesses.
@@ -104,7 +107,7 @@ func Measure(x Experiment) (Measured, error) {
 	m.History = operations
 	m.Operations, m.Events, m.Faults = len(operations), w.events, len(faults)
 	if class == "" {
-		class, reason = w.judge(operations, measureCheck)
+		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
 	}
 	m.Report.Verdict, m.Reason = history.Linearizable, reason
 	if x.Regular {
