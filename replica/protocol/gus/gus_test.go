@@ -219,6 +219,41 @@ func TestRecordsComeToRest(t *testing.T) {
 	}
 }
 
+// A slow write's COMMIT leaves its value, and its FINAL is lost: once the register is past it and its writer has said that it is
+// over, nothing is left. Also if its writer never says so, what is left is bounded.
+func TestVotesWithoutFinalGo(t *testing.T) {
+	const writes = 300
+	for _, n := range []int{4, 5, 7} {
+		for _, says := range []bool{true, false} {
+			a := newAlone(n)
+			for i := range uint64(writes) {
+				commit := message(peerv1.GusKind_GUS_COMMIT, 10*i+20, 2, 10*i+11)
+				commit.Gus.Round, commit.Gus.Proposer = 1, commit.Writer
+				a.Receive(2, commit)
+				a.turn()
+				next := message(peerv1.GusKind_GUS_WRITE, 10*i+21, 2, 10*i+21)
+				if says {
+					next.Gus.Ended = 10*i + 21
+				}
+				a.Receive(2, next)
+				a.turn()
+			}
+			r, most := a.record(t, "k"), 64
+			if says {
+				most = 2 // the last one, and what the register has
+			}
+			if len(r.Writes) > most || r.Timestamp != 10*writes+11 {
+				t.Errorf("with %d members, of which the writer says what is over: %v, %d writes are kept, and the register is at %d", n, says, len(r.Writes), r.Timestamp)
+			}
+			for _, w := range r.Writes {
+				if w.Stored {
+					t.Errorf("with %d members, the value of write %d is kept beside the register's", n, w.Origin)
+				}
+			}
+		}
+	}
+}
+
 func TestADamagedRecordStopsTheMember(t *testing.T) {
 	for name, step := range map[string]func(*alone){
 		"own read": func(a *alone) {

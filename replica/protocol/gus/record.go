@@ -118,14 +118,20 @@ func (r *record) mayHold(origin, tag register.Carstamp) bool {
 }
 
 // prune drops what nobody will ask for: a write that began where holding is no vote, and that this member has not voted
-// on, is stale here once the register is past it, whether it was held or not. And it keeps the list bounded.
+// on, is stale here once the register is past it, whether it was held or not. Nor does a vote need its value once the register
+// is past it, if it is for the write's larger tag: the write ends with that one or with its first. And it keeps the list bounded.
 func (r *record) prune() {
+	for i := range r.writes {
+		if w := &r.writes[i]; w.stored && w.voted != w.origin.Timestamp && !r.Carstamp.Less(w.tag(w.voted)) {
+			w.stored, w.value = false, nil
+		}
+	}
 	r.writes = slices.DeleteFunc(r.writes, func(w write) bool {
 		return w.born == 0 && w.promised == ballot{} && w.voted == 0 && w.decided == 0 && w.origin.Less(r.Carstamp)
 	})
 	for i := 0; i < len(r.writes) && len(r.writes) > maxWrites; {
 		w := &r.writes[i]
-		if !w.origin.Less(r.Carstamp) || w.stored || r.about(r.Carstamp) == w {
+		if !w.origin.Less(r.Carstamp) || w.stored && r.Carstamp.Less(w.tag(w.voted)) || r.about(r.Carstamp) == w {
 			i++
 			continue
 		}
@@ -290,11 +296,6 @@ func (r *record) merge(o *record) {
 	case 0:
 		if w := r.about(r.Carstamp); w != nil && o.about(r.Carstamp) == nil && w.decided == 0 {
 			r.remove(w.origin)
-		}
-	}
-	for i := range r.writes { // a vote for what the register is past needs no value
-		if w := &r.writes[i]; w.stored && !r.Carstamp.Less(w.tag(w.voted)) {
-			w.stored, w.value = false, nil
 		}
 	}
 }
