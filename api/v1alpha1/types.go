@@ -50,11 +50,11 @@ type GeoRegisterClusterList struct {
 }
 
 // GeoRegisterClusterSpec is what the user asks for.
-// +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 with protocol Gus: add or remove sites or members",fieldPath=".sites"
+// +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7, 9] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus: add or remove sites or members",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) >= oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't shrink, since shards are split and never merged, and absent it is the number of sites: give at least the number that there was"
 // +kubebuilder:validation:XValidation:rule="self.protocol in ['CURP', 'Gus'] || !has(self.faultTolerance)",message="faultTolerance is of protocols CURP and Gus alone, the others survive the loss of any minority: remove it, or use protocol CURP or Gus",fieldPath=".faultTolerance"
-// +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() != 7 || self.faultTolerance != 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper): lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() <= 5 || self.faultTolerance < 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper), and 9 members have no quorums for 3 either: lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can't be changed with protocol Gus, whose members count quorums by it: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.faultTolerance) || 2 * self.faultTolerance < self.sites.map(s, s.?members.orValue(1)).sum()",message="faultTolerance must be less than half of the members: lower it, or add members",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'Gus' || !has(self.erasureCoding)",message="protocol Gus alone can store values as fragments: remove erasureCoding, or use protocol Gus",fieldPath=".erasureCoding"
@@ -85,7 +85,7 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
-	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4. They may be edited: sites
+	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4 or 9. They may be edited: sites
 	// and members are added, removed and exchanged in one change of the membership, and another node pool moves the
 	// members of its site. The status tells the change, and to edit the sites back abandons it.
 	// +listType=map
@@ -110,8 +110,8 @@ type GeoRegisterClusterSpec struct {
 	// many witnesses as this says. A master can be replaced only while a majority of the members is there. Default: the most.
 	//
 	// With Gus and more than 5 members, to tolerate fewer than any minority lets reads return what is not known to be final, once
-	// enough members hold it. A write that others conflict with then waits for all members but so many. With 7 members it is
-	// 1 or 2; of 3 no such quorums exist. Up to 5 members it changes nothing. It can't be changed later. Default: any minority may be lost,
+	// enough members hold it. A write that others conflict with then waits for all members but so many. With 7 or 9 members
+	// it is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. It can't be changed later. Default: any minority may be lost,
 	// and all wait for majorities.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -148,7 +148,7 @@ func TestSimulateFragments(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = simulate("--protocol", "gus", "--soak", "20", "--data-fragments", "3")
-	if err != nil || !strings.Contains(out, "gus: 20 schedules") || !strings.Contains(out, "shrink 0 (0)") {
+	if err != nil || !strings.Contains(out, "verdict: linearizable") || !strings.Contains(out, "shrink 0 (0)") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -161,8 +161,8 @@ func TestSimulateSoaksFragmentsAsTheSearchesDo(t *testing.T) {
 		kinds                []simulator.FaultKind
 		sizes                []int
 	}{
-		{0, 3, simulator.FaultKinds(), []int{5, 7}}, {0, 3, same, []int{3, 4, 5, 7}}, {1, 3, simulator.FaultKinds(), []int{5, 7}},
-		{0, 1, simulator.FaultKinds(), []int{3, 4, 5, 7}}, {2, 1, simulator.FaultKinds(), []int{5, 7}}, {2, 3, same, []int{5, 7}},
+		{0, 3, simulator.FaultKinds(), []int{5, 7, 9}}, {0, 3, same, []int{3, 4, 5, 7, 9}}, {1, 3, simulator.FaultKinds(), []int{5, 7, 9}},
+		{0, 1, simulator.FaultKinds(), []int{3, 4, 5, 7, 9}}, {2, 1, simulator.FaultKinds(), []int{5, 7, 9}}, {2, 3, same, []int{5, 7, 9}},
 	} {
 		s, err := findSimulated("gus", c.tolerance, c.fragments)
 		if err != nil {
@@ -237,7 +237,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"--protocol gus --fault-tolerance 3":                    "--fault-tolerance: 5 replicas can lose from 1 to 2",
 		"--protocol curp --fault-tolerance 3":                   "--fault-tolerance: 5 replicas can lose from 1 to 2",
 		"--protocol gus --soak 5 --fault-tolerance 4":           "--fault-tolerance: for n > 5 and n = 2f + 1",
-		"--protocol gus --soak 5 --sites 9":                     "--sites: protocol Gus runs with 3, 4, 5 or 7 replicas, not 9",
+		"--protocol gus --soak 5 --sites 8":                     "--sites: protocol Gus runs with 3, 4, 5, 7 or 9 replicas, not 8",
 		"--protocol curp --soak 5 --fault-tolerance 1":          "--fault-tolerance: schedules of --soak draw it",
 		"--soak 5 --fault-tolerance 1":                          "--fault-tolerance: protocol Gryff survives",
 		"--data-fragments 0":                                    "--data-fragments: 0; give at least 1",
@@ -245,10 +245,10 @@ func TestSimulateRefuses(t *testing.T) {
 		"--protocol curp --data-fragments 1":                    "--data-fragments: protocol CURP stores values whole",
 		"--protocol gus --data-fragments 4":                     "--data-fragments: 5 replicas of which 1 may be lost can have from 1 to 3 data fragments (k <= n - 2f), not 4; lower",
 		"--protocol gus --data-fragments 3 --sites 3":           "--data-fragments: 3 replicas",
-		"--protocol gus --data-fragments 6 --soak 5":            "--data-fragments: 7 replicas of which 1 may be lost can have from 1 to 5",
+		"--protocol gus --data-fragments 8 --soak 5":            "--data-fragments: 9 replicas of which 1 may be lost can have from 1 to 7",
 		"--protocol gus --data-fragments 2 --fault-tolerance 2": "--data-fragments: 5 replicas of which 2 may be lost",
 		"--protocol gus --data-fragments 3 --soak 5 --sites 3 --faults crash": "--data-fragments: 3 replicas",
-		"--protocol gus --data-fragments 1 --soak 5 --fault-tolerance 9":      "--fault-tolerance: 7 replicas can lose from 1 to 3",
+		"--protocol gus --data-fragments 1 --soak 5 --fault-tolerance 9":      "--fault-tolerance: 9 replicas can lose from 1 to 4",
 		"-o xml":                                 `--output: unknown format "xml"`,
 		"--soak -1":                              "--soak: -1 schedules",
 		"--soak 5 --sites CA":                    "--sites:",

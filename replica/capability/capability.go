@@ -159,7 +159,7 @@ func Table() []Protocol {
 		{
 			// A read takes a second one when what it found is not known to be final, a third where that is overtaken. With relaxed
 			// quorums the best is the same, and the worst waits for n - f. The paper has it for four members too (section 3.3).
-			Name: "Gus", Consistency: linearizable, Members: []int{3, 4, 5, 7}, Relaxed: true, Fragments: true,
+			Name: "Gus", Consistency: linearizable, Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fragments: true,
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},

@@ -134,7 +134,7 @@ func TestChanges(t *testing.T) {
 		curp5     = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
 		seven     = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
 		fragments = "protocol: Gus\nfaultTolerance: 1\nerasureCoding: {dataFragments: 2}\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
-		count     = "all sites together must have 3, 5 or 7 members, or 4 with protocol Gus"
+		count     = "all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus"
 		links     = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
 		class     = "spec.storage.class can't be changed"
 		size      = "spec.storage.size can't shrink"
