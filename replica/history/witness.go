@@ -83,8 +83,8 @@ func lacksStamp(s *step) bool {
 	return s.known && s.Request.Kind == register.Write && s.Result.Carstamp.IsZero() && s.Request.Value.Present()
 }
 
-// stamps are, by value, the carstamps of writes that were answered without: reads returned the value with it, or the first rmw
-// on the write was answered with the next one.
+// stamps are, by value, the carstamps of writes that were answered without: reads returned the value with it, or with that of
+// rmws on it, or the first rmw on the write was answered with the next one.
 func stamps(registry *register.Registry, steps []step) map[string]register.Carstamp {
 	var lacking []*step
 	for i := range steps {
@@ -100,8 +100,9 @@ func stamps(registry *register.Registry, steps []step) map[string]register.Carst
 	for i := range steps {
 		s := &steps[i]
 		told[s.Result.Carstamp] = true
-		if s.Request.Kind == register.Read && s.Result.Value.Present() && s.Result.Carstamp.RMWs == 0 {
-			seen[string(s.Result.Value)] = s.Result.Carstamp
+		if s.Request.Kind == register.Read && s.Result.Value.Present() {
+			// Rmws that came between changed nothing, since no two writes here have one value.
+			seen[string(s.Result.Value)] = register.Carstamp{Timestamp: s.Result.Carstamp.Timestamp, Writer: s.Result.Carstamp.Writer}
 		}
 	}
 	for i := range steps {
