@@ -40,7 +40,7 @@ func relaxed(m gus.Mistakes) member.Factory {
 	}
 }
 
-// alone is member 1 of n, which talks to nobody but the test, and counts its paths.
+// alone is a member, the first if nothing else is said, which talks to nobody but the test, and counts its paths.
 type alone struct {
 	*gus.Protocol
 	journal *protocol.Journal
@@ -48,10 +48,12 @@ type alone struct {
 	took    map[string]int
 }
 
-func newAlone(n int) *alone {
+func newAlone(n int) *alone { return newMember(1, n, 0) }
+
+func newMember(self view.MemberID, n, faults int) *alone {
 	a := &alone{disk: disktest.Disk{}, took: map[string]int{}}
 	c := protocol.Config{
-		Self: 1, View: view.View{Cluster: "test", Epoch: 1}, Boot: 1, Retry: time.Second,
+		Self: self, View: view.View{Cluster: "test", Epoch: 1}, Boot: 1, Retry: time.Second, Faults: faults,
 		Count: func(path string) { a.took[path]++ },
 	}
 	for i := range n {
