@@ -22,6 +22,7 @@ type cluster struct {
 	done     []protocol.Completion
 	persists int // batches
 	messages int
+	sees     func(from view.MemberID, x protocol.Envelope) // nil: nobody looks at the messages that run delivers
 }
 
 func newCluster(n int) *cluster {
@@ -65,6 +66,9 @@ func (c *cluster) run() {
 			for _, x := range append(slices.Clone(e.Send), e.SendAfterPersist...) {
 				quiet = false
 				c.messages++
+				if c.sees != nil {
+					c.sees(p.config.Self, x)
+				}
 				c.members[x.To-1].Receive(p.config.Self, x.Message)
 			}
 		}
