@@ -173,7 +173,7 @@ func Table() []Protocol {
 			// finishes what the other one began, and then writes. More of them can make it more, without a bound.
 			Name: "RMWPaxos", Consistency: linearizable, Members: sizes,
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{6, Majority}},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{9, Majority}},
 				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}},
 			},
@@ -182,7 +182,7 @@ func Table() []Protocol {
 			// As RMWPaxos, for idempotent functions alone.
 			Name: "RMWPaxosAtLeastOnce", Consistency: linearizable, Members: sizes,
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{6, Majority}},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
 				{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
 					"once, and a write that is applied again takes back what was written after it; call set-newest.v1, which " +
 					"writes with a version, or use protocol RMWPaxos"},

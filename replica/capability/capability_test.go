@@ -92,7 +92,7 @@ func TestRoundTrips(t *testing.T) {
 		{"Gus", register.Read, 3, 1, 3},
 		{"Gus", register.Write, 5, 1, 2},
 		{"Gus", register.RMW, 5, 0, 0},
-		{"RMWPaxos", register.Read, 3, 1, 6},
+		{"RMWPaxos", register.Read, 3, 1, 8},
 		{"RMWPaxos", register.RMW, 5, 1, 9},
 		{"RMWPaxosAtLeastOnce", register.Write, 5, 0, 0},
 		{"RMWPaxosAtLeastOnce", register.RMW, 5, 1, 9},

@@ -85,8 +85,8 @@ func TestAReadAsksAgainBeforeItHelps(t *testing.T) {
 			t.Errorf("%+v: it asked %d times; its paths are %v", tt, asked, took)
 		}
 		c.run()
-		if len(c.done) != 1 || string(c.done[0].Result.Value) != fmt.Sprint(last) {
-			t.Errorf("%+v: the read, of %d, ends with %+v", tt, last, c.done)
+		if len(c.done) != 1 || string(c.done[0].Result.Value) != fmt.Sprint(last) || c.done[0].Result.RoundTrips != asked+3 {
+			t.Errorf("%+v: the read, of %d, ends with %+v, want %d round trips: three for a write-through", tt, last, c.done, asked+3)
 		}
 	}
 }

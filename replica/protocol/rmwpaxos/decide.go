@@ -156,10 +156,10 @@ func (p *Protocol) answer(o *object, b *batch, answers []*peerv1.Answer) {
 		}
 		r.answered = true
 		if answers[k].Expired && r.Operation.Kind == register.Read {
-			p.joinRead(o, r.Request) // it was in a batch whose answers nobody has
+			p.joinRead(o, &request{Request: r.Request, trips: r.trips + b.trips}) // it was in a batch whose answers nobody has
 			continue
 		}
-		result := register.Result{RoundTrips: p.wide(b.trips), Fast: b.trips <= 1}
+		result := register.Result{RoundTrips: p.wide(b.trips + r.trips), Fast: b.trips+r.trips <= 1}
 		p.completeAbout(o.key, r.Handle, resultOf(answers[k], result))
 	}
 }

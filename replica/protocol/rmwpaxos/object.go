@@ -22,6 +22,7 @@ const maxResting = 4096
 type request struct {
 	protocol.Request
 	answered bool // given up at its deadline
+	trips    int  // round trips that a read has waited for before
 }
 
 // object is a key that this member proposes for.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -25,13 +24,13 @@ type read struct {
 }
 
 // joinRead adds a client to the key's read that has not begun yet.
-func (p *Protocol) joinRead(o *object, r protocol.Request) {
+func (p *Protocol) joinRead(o *object, r *request) {
 	if o.read == nil {
 		o.read = &read{object: o}
 		o.reads++
 		p.reads = append(p.reads, o.read)
 	}
-	o.read.requests = append(o.read.requests, &request{Request: r})
+	o.read.requests = append(o.read.requests, r)
 	p.advanceLater(o)
 }
 
@@ -121,6 +120,7 @@ func (p *Protocol) help(r *read) {
 	o := r.object
 	for _, q := range r.requests {
 		if !q.answered {
+			q.trips += r.trips
 			o.queue = append(o.queue, q)
 		}
 	}
@@ -143,12 +143,12 @@ func (p *Protocol) endReads(o *object, d *drive) {
 }
 
 func (p *Protocol) endRead(r *read, s state) {
-	result := register.Result{
-		Status: register.OK, Value: s.value, Carstamp: s.carstamp, RoundTrips: p.wide(r.trips), Fast: r.trips <= 1,
-	}
 	for _, q := range r.requests {
 		if !q.answered {
-			p.completeAbout(r.object.key, q.Handle, result)
+			trips := r.trips + q.trips
+			p.completeAbout(r.object.key, q.Handle, register.Result{
+				Status: register.OK, Value: s.value, Carstamp: s.carstamp, RoundTrips: p.wide(trips), Fast: trips <= 1,
+			})
 		}
 	}
 	p.forgetRead(r)

@@ -128,7 +128,7 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 func (p *Protocol) Submit(r protocol.Request) {
 	switch op := r.Operation; op.Kind {
 	case register.Read:
-		p.joinRead(p.object([]byte(op.Key)), r)
+		p.joinRead(p.object([]byte(op.Key)), &request{Request: r})
 	case register.RMW, register.Write:
 		if op.Kind == register.RMW {
 			if err := p.config.Functions.Check(op.Call); err != nil {
