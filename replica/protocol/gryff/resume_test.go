@@ -16,8 +16,12 @@ import (
 
 // of is member 1 of n in a view of an epoch, over a journal.
 func of(n int, epoch uint64, journal *protocol.Journal) *Protocol {
+	return memberOf(1, n, epoch, journal)
+}
+
+func memberOf(self view.MemberID, n int, epoch uint64, journal *protocol.Journal) *Protocol {
 	c := protocol.Config{
-		Self: 1, View: view.View{Cluster: "test", Epoch: epoch}, Boot: uint32(epoch), Retry: time.Second, Suspect: time.Minute,
+		Self: self, View: view.View{Cluster: "test", Epoch: epoch}, Boot: uint32(epoch), Retry: time.Second, Suspect: time.Minute,
 		Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
 	}
 	for i := range n {
