@@ -119,3 +119,46 @@ func TestTheGraphOfAHotKeyIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// An instance has up to 64 commands, and no more once it has 1 MiB of values and arguments.
+func TestInstancesAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		waiting int
+		size    int
+		rmws    bool
+		want    []int // commands of the instances after the first 8
+	}{
+		{"64", 64, 10, false, []int{64}},
+		{"200", 200, 10, false, []int{64, 64, 64, 8}},
+		{"200 rmws", 200, 10, true, []int{64, 64, 64, 8}},
+		{"large writes", 10, 300 << 10, false, []int{4, 4, 2}},
+		{"large rmws", 5, 512 << 10, true, []int{2, 2, 1}},
+		{"of more than an instance", 3, 2 << 20, false, []int{1, 1, 1}},
+	} {
+		c := newCluster(3, Mistakes{})
+		for handle := range uint64(lanes) {
+			c.submit(0, handle+1, writeOf("k", handle+1))
+		}
+		for i := range tt.waiting {
+			op := writeOf("k", 0)
+			op.Value = make(register.Value, tt.size)
+			if tt.rmws {
+				op = register.Operation{Kind: register.RMW, Key: "k", Call: register.Call{
+					Function: register.GetAndSet, Args: [][]byte{op.Value}, MaxValueBytes: 4 << 20,
+				}}
+			}
+			c.submit(0, uint64(lanes+1+i), op)
+		}
+		var sizes []int
+		c.deliver(func(p packet) bool {
+			if p.message.Kind == peerv1.Kind_PRE_ACCEPT { // each is looked at once: the first that is there is delivered
+				sizes = append(sizes, len(p.message.Instance.Commands))
+			}
+			return true
+		})
+		if len(c.answers) != lanes+tt.waiting || !slices.Equal(sizes[lanes:], tt.want) {
+			t.Errorf("%s: %d of %d operations ended, in instances of %v, want %v", tt.name, len(c.answers), lanes+tt.waiting, sizes[lanes:], tt.want)
+		}
+	}
+}
