@@ -159,7 +159,9 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 		{"members of two views count each other", drawStraggler, member.Mistakes{AnyEpoch: true}, managerMistakes{anyEpoch: true}},
 		{"what another change fetched counts", drawTwice, member.Mistakes{KeepFetched: true}, managerMistakes{}},
 	} {
-		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "EPaxos": epaxos.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
+		for name, inner := range map[string]member.Factory{
+			"ABD": abd.Factory, "EPaxos": epaxos.Factory, "Gryff": gryff.Factory, "Gus": gus.Factory, "RMWPaxos": rmwpaxos.Factory,
+		} { // order is irrelevant: each is a test
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				wrong := func(seed uint64) Schedule {
 					s := c.draw(seed)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -62,11 +64,20 @@ func drawFence(seed uint64) Schedule {
 
 func TestLostDisksAreFenced(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, drawFence, Member(abd.Factory), 500)
-	for name, start := range map[string]Start{
-		"CountDeadDisks":  Member(abd.FactoryWith(abd.Mistakes{CountDeadDisks: true})),
-		"KeepIncarnation": MemberWith(abd.Factory, member.Mistakes{KeepIncarnation: true}),
-	} { // order is irrelevant: each is a test
-		t.Run(name, func(t *testing.T) { mustFind(t, drawFence, start, 0, 500, nil) })
+	for _, c := range []struct {
+		name         string
+		inner, wrong member.Factory // the protocol, and with CountDeadDisks
+	}{
+		{"ABD", abd.Factory, abd.FactoryWith(abd.Mistakes{CountDeadDisks: true})},
+		{"Gus", gus.Factory, gus.FactoryWith(gus.Mistakes{CountDeadDisks: true})},
+		{"RMWPaxos", rmwpaxos.Factory, rmwpaxos.FactoryWith(rmwpaxos.Options{}, rmwpaxos.Mistakes{CountDeadDisks: true})},
+	} {
+		mustNotFind(t, drawFence, Member(c.inner), 500)
+		for name, start := range map[string]Start{
+			"CountDeadDisks":  Member(c.wrong),
+			"KeepIncarnation": MemberWith(c.inner, member.Mistakes{KeepIncarnation: true}),
+		} { // order is irrelevant: each is a test
+			t.Run(c.name+", "+name, func(t *testing.T) { mustFind(t, drawFence, start, 0, 500, found(Violation)) })
+		}
 	}
 }

@@ -85,7 +85,7 @@ func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
 	d.asked.Restart()
 	p.sendVote(o, d, d.asked.Ask(&p.config, p.now, len(p.config.Nearest)))
 	if own, voted := p.vote(o.key, d.round, proposal); voted {
-		d.asked.Answer(p.roster, p.config.Self)
+		d.asked.Answer(p.counted, p.config.Self)
 		p.decideVoted(o, d)
 	} else {
 		d.highest = max(d.highest, own.ack.n)
@@ -97,7 +97,7 @@ func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
 // decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with the
 // votes is there for the next state.
 func (p *Protocol) decideVoted(o *object, d *drive) {
-	if !d.asked.Quorum(p.roster, 0) {
+	if !d.asked.Quorum(p.counted, 0) {
 		return
 	}
 	o.lead = lead{d.round.next(), d.round}

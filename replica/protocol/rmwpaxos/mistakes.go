@@ -17,6 +17,7 @@ type Mistakes struct {
 	ForgetSessions        bool // nor the sessions of clients
 	CopyVotes             bool // what a state transfer brings counts as votes
 	CountOldVotes         bool // votes of members before a change count after it
+	CountDeadDisks        bool // answers of a disk that was lost since still count
 	AnsweredByOneSide     bool // in a joint view, votes from before it are enough for a read, whoever else has answered
 	AdoptBlindly          bool // a state transfer replaces what is newer
 	AnyFunction           bool // at least once: what is not idempotent is called all the same

@@ -98,7 +98,7 @@ func (p *Protocol) prepare(o *object, d *drive, n uint64) {
 	own, granted := p.grant(o.key, d.round)
 	d.replies.add(p.own(own, granted))
 	d.asked.Restart()
-	d.asked.Answer(p.roster, p.config.Self)
+	d.asked.Answer(p.counted, p.config.Self)
 	p.sendAll(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(o, d))
 	p.decidePrepared(o, d)
 }
@@ -136,11 +136,11 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		}
 		d.highest = max(d.highest, r.n)
 		d.replies.add(answer)
-		d.asked.Answer(p.roster, from)
+		d.asked.Answer(p.counted, from)
 		p.decidePrepared(o, d)
 	case d.stage != voting && d.stage != finishing:
 	case kind == peerv1.RMWPaxosKind_PAXOS_VOTED && (r == d.round || p.mistakes.AnyAttempt):
-		d.asked.Answer(p.roster, from)
+		d.asked.Answer(p.counted, from)
 		p.decideVoted(o, d)
 	case kind == peerv1.RMWPaxosKind_PAXOS_NACK:
 		d.highest = max(d.highest, r.n)
@@ -159,7 +159,7 @@ func (p *Protocol) tickDrive(o *object, d *drive) {
 		}
 		return
 	}
-	missing := d.asked.Again(&p.config, p.roster, p.now)
+	missing := d.asked.Again(&p.config, p.counted, p.now)
 	if len(missing) == 0 {
 		return
 	}

@@ -68,7 +68,7 @@ func (rs replies) highest() round {
 // receive makes a reply of a message. It reports false if the state that was left out, since the asker had it, is not
 // among what is known: then the message answers an earlier question.
 func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies) (reply, bool) {
-	r := reply{from: from, incarnation: p.roster.Of(from)}
+	r := reply{from: from, incarnation: p.counted.Of(from)}
 	r.granted = m.RmwPaxos.Kind == peerv1.RMWPaxosKind_PAXOS_ACK
 	r.ack, r.voted, r.votedIn = roundOf(m.RmwPaxos.Round), roundOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
 	if !m.Same {
@@ -82,18 +82,18 @@ func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies)
 
 // own is the reply of this member's acceptor.
 func (p *Protocol) own(a acceptor, granted bool) reply {
-	return reply{from: p.config.Self, incarnation: p.roster.Of(p.config.Self), granted: granted, acceptor: a}
+	return reply{from: p.config.Self, incarnation: p.counted.Of(p.config.Self), granted: granted, acceptor: a}
 }
 
 // quorum reports whether the members of the replies that has accepts, with the disks that they have now, are a quorum.
 func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 	p.counting.Restart()
 	for i := range rs {
-		if r := &rs[i]; r.incarnation == p.roster.Of(r.from) && has(r) {
-			p.counting.Answer(p.roster, r.from)
+		if r := &rs[i]; r.incarnation == p.counted.Of(r.from) && has(r) {
+			p.counting.Answer(p.counted, r.from)
 		}
 	}
-	return p.counting.Quorum(p.roster, 0)
+	return p.counting.Quorum(p.counted, 0)
 }
 
 // chosen reports whether the state of a round is known to be chosen, and was the last that was when the replies were
@@ -119,7 +119,7 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 	}
 	old, n := false, 0
 	for i := range rs {
-		if r := &rs[i]; counts(r) && r.incarnation == p.roster.Of(r.from) && p.before.Index(r.from) >= 0 {
+		if r := &rs[i]; counts(r) && r.incarnation == p.counted.Of(r.from) && p.before.Index(r.from) >= 0 {
 			old = old || r.votedIn < p.config.View.Epoch
 			n++
 		}
@@ -132,10 +132,10 @@ func (p *Protocol) possible(refused []view.MemberID) bool {
 	p.counting.Restart()
 	for i := range p.config.View.Members {
 		if id := p.config.View.Members[i].ID; !slices.Contains(refused, id) {
-			p.counting.Answer(p.roster, id)
+			p.counting.Answer(p.counted, id)
 		}
 	}
-	return p.counting.Quorum(p.roster, 0)
+	return p.counting.Quorum(p.counted, 0)
 }
 
 // answeredBy reports whether a quorum has answered at all.

@@ -43,7 +43,7 @@ func (p *Protocol) beginRead(o *object) {
 	o.read = nil
 	r.op = p.op()
 	p.asking[r.op] = r
-	p.askRead(r, r.asked.AskQuorum(&p.config, p.roster, p.now))
+	p.askRead(r, r.asked.AskQuorum(&p.config, p.counted, p.now))
 }
 
 // askRead begins a try.
@@ -52,7 +52,7 @@ func (p *Protocol) askRead(r *read, to []view.MemberID) {
 	r.had = append(r.had, own)
 	r.trips++
 	r.replies.add(p.own(own, false))
-	r.asked.Answer(p.roster, p.config.Self)
+	r.asked.Answer(p.counted, p.config.Self)
 	p.sendAll(to, p.readMessage(r))
 	p.decideRead(r)
 }
@@ -78,7 +78,7 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	}
 	r.replies.add(answer)
 	if int(m.RmwPaxos.Try) == len(r.had) {
-		r.asked.Answer(p.roster, from)
+		r.asked.Answer(p.counted, from)
 	}
 	p.decideRead(r)
 }
@@ -91,7 +91,7 @@ func (p *Protocol) decideRead(r *read) {
 	highest := r.replies.highest()
 	for i := range r.replies {
 		voted := r.replies[i].voted
-		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.roster, 0) {
+		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.counted, 0) {
 			p.config.Took(pathRead)
 			s := r.replies[i].state
 			p.learn(r.object.key, voted, s) // if this member has missed it, so that it is asked for once
@@ -99,7 +99,7 @@ func (p *Protocol) decideRead(r *read) {
 			return
 		}
 	}
-	if !r.asked.Quorum(p.roster, 0) {
+	if !r.asked.Quorum(p.counted, 0) {
 		return
 	}
 	// A write is under way, or was left unfinished. If nothing has moved since the last try, its proposer may be dead.
@@ -177,7 +177,7 @@ func (p *Protocol) tickReads() {
 			}
 			p.forgetRead(r)
 		case r.op != 0:
-			if missing := r.asked.Again(&p.config, p.roster, p.now); len(missing) > 0 {
+			if missing := r.asked.Again(&p.config, p.counted, p.now); len(missing) > 0 {
 				p.config.Took(pathRetryRead)
 				p.sendAll(missing, p.readMessage(r))
 			}

@@ -53,6 +53,7 @@ type Protocol struct {
 	config   protocol.Config
 	options  Options
 	roster   *phase.Roster
+	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
 	journal  *protocol.Journal
 	mistakes Mistakes
 	me       register.Writer // names rounds: no two processes have the same
@@ -107,7 +108,7 @@ func FactoryWith(options Options, mistakes Mistakes) member.Factory {
 func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, options Options, mistakes Mistakes) *Protocol {
 	incarnation := uint32(roster.Of(config.Self))
 	p := &Protocol{
-		config: config, options: options, roster: roster, journal: journal, mistakes: mistakes,
+		config: config, options: options, roster: roster, counted: roster, journal: journal, mistakes: mistakes,
 		me:       register.NewWriter(uint32(config.Self), incarnation, config.Boot),
 		author:   register.NewWriter(uint32(config.Self), incarnation, 0),
 		before:   config.View.Before(),
@@ -118,6 +119,9 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 		silent:   map[view.MemberID]protocol.Instant{},
 	}
 	p.nextOp = phase.FirstOp(&p.config, roster)
+	if mistakes.CountDeadDisks {
+		p.counted = phase.NewRoster(config.View)
+	}
 	if mistakes.RoundWithoutBoot {
 		p.me, p.nextOp = p.author, 0
 	}
