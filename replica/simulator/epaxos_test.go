@@ -82,6 +82,9 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		// OneBallot: see below. AnswerNamed, KeepAgreed and RecoverAsPlain: see the protocol's own tests.
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.seeds == 1 {
+				mustPass(t, drawn(c.options), Member(epaxos.Factory), c.after+1)
+			}
 			mustFind(t, drawn(c.options), MemberWith(epaxos.FactoryWith(c.mistakes), c.member), c.after, c.seeds, nil)
 		})
 	}

@@ -43,6 +43,15 @@ func mustNotFind(t *testing.T, draw func(seed uint64) Schedule, start Start, see
 	}
 }
 
+// mustPass is mustNotFind for the very schedule of one seed: where a mistake is looked for in no other, that must not be
+// wrong by itself.
+func mustPass(t *testing.T, draw func(seed uint64) Schedule, start Start, seed uint64) {
+	t.Helper()
+	if f := draw(seed).Run(start, nil).Failure; f != nil {
+		t.Errorf("without the mistake: %v\n%s", f, Explain(f))
+	}
+}
+
 // drawn is Draw with options.
 func drawn(options Options) func(seed uint64) Schedule {
 	return func(seed uint64) Schedule { return Draw(seed, options) }

@@ -97,6 +97,9 @@ func TestMistakesOfFragmentsAreFound(t *testing.T) {
 		{"DropUnused", layered.Mistakes{DropUnused: true, Endless: true}, all, 0, 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.seeds == 1 {
+				mustPass(t, drawn(c.options), fragmented(layered.Mistakes{}), c.after+1)
+			}
 			mustFind(t, drawn(c.options), fragmented(c.wrong), c.after, c.seeds, nil)
 		})
 	}
