@@ -29,6 +29,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	gusWith := func(m gus.Mistakes) Start { return Member(gus.FactoryWith(m)) }
 	all := Options{Faults: sameMembers(), RMWs: FewRMWs}
 	three := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{3}}
+	four := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{4}}
 	more := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{5, 7}}
 	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
 	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: FewRMWs, Members: []int{3, 5}}
@@ -48,10 +49,15 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"HeldIsStale", gusWith(gus.Mistakes{HeldIsStale: true}), three, 0, 4000},
 		{"AdoptOlder", gusWith(gus.Mistakes{AdoptOlder: true}), three, 1370, 4000},
 		{"ReadSpeculative", gusWith(gus.Mistakes{ReadSpeculative: true}), more, 0, 2000},
+		{"ReadSpeculative with four", gusWith(gus.Mistakes{ReadSpeculative: true}), four, 0, 2000},
 		{"KeepStale", gusWith(gus.Mistakes{KeepStale: true}), all, 0, 500},
+		{"KeepStale with four", gusWith(gus.Mistakes{KeepStale: true}), four, 0, 500},
 		{"CommitWithoutValue", gusWith(gus.Mistakes{CommitWithoutValue: true}), all, 0, 500},
+		{"CommitWithoutValue with four", gusWith(gus.Mistakes{CommitWithoutValue: true}), four, 0, 500},
 		{"ForgetVotes", gusWith(gus.Mistakes{ForgetVotes: true}), more, 1190, 4000},
+		{"ForgetVotes with four", gusWith(gus.Mistakes{ForgetVotes: true}), four, 950, 4000},
 		{"TagAlong", gusWith(gus.Mistakes{TagAlong: true}), all, 0, 500},
+		{"TagAlong with four", gusWith(gus.Mistakes{TagAlong: true}), four, 0, 500},
 		{"ShareTags", gusWith(gus.Mistakes{ShareTags: true}), all, 230, 2000},
 		{"TagWithoutBoot", gusWith(gus.Mistakes{TagWithoutBoot: true}), crashes, 80, 6000},
 		{"NumberWithoutBoot", gusWith(gus.Mistakes{NumberWithoutBoot: true}), crashes, 1460, 4000},
