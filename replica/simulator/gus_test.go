@@ -32,6 +32,9 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	four := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{4}}
 	more := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{5, 7}}
 	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
+	// Nobody stops: what a process had in memory is not why.
+	links := Options{Faults: []FaultKind{Partition, Loss, Reorder, Duplicate, Slow}, RMWs: FewRMWs}
+	overtaken := Options{Faults: []FaultKind{Reorder}, RMWs: FewRMWs, Members: []int{3}}
 	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: FewRMWs, Members: []int{3, 5}}
 	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: FewRMWs}
 	early := changes
@@ -54,6 +57,8 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"KeepStale with four", gusWith(gus.Mistakes{KeepStale: true}), four, 0, 500},
 		{"CommitWithoutValue", gusWith(gus.Mistakes{CommitWithoutValue: true}), all, 0, 500},
 		{"CommitWithoutValue with four", gusWith(gus.Mistakes{CommitWithoutValue: true}), four, 0, 500},
+		{"StoreUnderOwnTag", gusWith(gus.Mistakes{StoreUnderOwnTag: true}), links, 0, 500},
+		{"DropEarlyCommit", gusWith(gus.Mistakes{DropEarlyCommit: true}), overtaken, 310, 2000},
 		{"ForgetVotes", gusWith(gus.Mistakes{ForgetVotes: true}), more, 1190, 4000},
 		{"ForgetVotes with four", gusWith(gus.Mistakes{ForgetVotes: true}), four, 950, 4000},
 		{"TagAlong", gusWith(gus.Mistakes{TagAlong: true}), all, 0, 500},
@@ -74,6 +79,10 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 			mustFind(t, drawn(c.options), c.start, c.after, c.seeds, nil)
 		})
 	}
+	t.Run("NeverRecover", func(t *testing.T) { // nothing wrong is read
+		stops := Options{Faults: []FaultKind{Crash, Partition}, RMWs: FewRMWs, Members: []int{4, 5, 7}}
+		mustFind(t, drawn(stops), gusWith(gus.Mistakes{NeverRecover: true}), 0, 500, found(Stuck))
+	})
 }
 
 // drawPreempted makes a schedule in which a writer changes its tag while others have the write decided without it. Of five

@@ -50,6 +50,7 @@ type Protocol struct {
 	keys    map[string]*active    // what runs here, by key
 	joining map[string]*operation // reads of this turn, which others may join
 	scratch []byte                // for the keys of records
+	shelf   shelf
 
 	// What Ready hands over, but for the journal's batch.
 	sends, sendsDurable         slab.List[protocol.Envelope]
@@ -118,6 +119,9 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 		if m.SmallWriteQuorum {
 			p.stales = 1
 		}
+	}
+	if m.StoreUnderOwnTag || m.DropEarlyCommit {
+		p.shelf = shelf{}
 	}
 	if m.CountDeadDisks {
 		p.counted = phase.NewRoster(config.View)

@@ -1,5 +1,7 @@
 package gus
 
+import "github.com/georegister/georegister/replica/register"
+
 // Mistakes puts known errors back, for tests that show that a checker finds them. The zero value makes none.
 type Mistakes struct {
 	AckBeforePersist      bool // members answer before what they tell of is durable
@@ -12,6 +14,9 @@ type Mistakes struct {
 	KeepStale             bool // a writer keeps its tag though not enough found it newer than theirs
 	IgnoreLocks           bool // a member votes for a tag of a write's though it has promised a later ballot
 	CommitWithoutValue    bool // a COMMIT brings no value: who has not got the write stores an empty one
+	StoreUnderOwnTag      bool // as in public code: the value of a stale WRITE is kept under the member's own tag, and COMMIT looks for it under the writer's
+	DropEarlyCommit       bool // a COMMIT that overtakes its WRITE finds nothing to commit, and is answered all the same
+	NeverRecover          bool // a read waits for the writer's word, for ever: nobody else has the write decided
 	ForgetVotes           bool // recovery decides for the tag that it found, whatever others have voted for
 	TagAlong              bool // section 5.2: a read joins another one that has been under way for a while
 	ShareTags             bool // a tag comes from the register alone: two writes of a coordinator can share it
@@ -26,4 +31,27 @@ type Mistakes struct {
 	RetagHeld             bool // relaxed: a write that goes on in another view gets another tag though some hold its first one
 	CountVotes            bool // relaxed: who voted for a tag counts as a holder, though it says to its writer that it is none
 	RejoinAsHolder        bool // relaxed: a lost disk's next one says of open writes what those that it copied have said
+}
+
+// shelf is the paper's temporary storage, for mistakes in its use: of each write that has arrived, whether its value is found
+// there. Nil without them.
+type shelf map[placed]bool
+
+type placed struct {
+	key    string
+	origin register.Carstamp
+}
+
+func (s shelf) put(key []byte, origin register.Carstamp, found bool) {
+	if s != nil {
+		s[placed{string(key), origin}] = found
+	}
+}
+
+func (s shelf) get(key []byte, origin register.Carstamp) (found, arrived bool) {
+	if s == nil {
+		return true, true
+	}
+	found, arrived = s[placed{string(key), origin}]
+	return found || !arrived, arrived
 }

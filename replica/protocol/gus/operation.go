@@ -138,6 +138,8 @@ func (p *Protocol) again(o *operation) {
 		return
 	}
 	switch {
+	case o.waits && p.mistakes.NeverRecover:
+		return
 	case o.waits:
 		p.config.Took(pathReadRecovers)
 		p.recover(o)

@@ -79,6 +79,7 @@ func (p *Protocol) serveWrite(from view.MemberID, m *peerv1.Message) {
 		r.add(write{origin: t, born: m.Gus.Born})
 		p.store(m.Key, r)
 	}
+	p.shelf.put(m.Key, t, a.Gus.Held || !p.mistakes.StoreUnderOwnTag)
 	p.tellNewest(a, &r)
 	p.reply(from, a)
 }
@@ -166,6 +167,7 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	a := p.message(peerv1.GusKind_GUS_COMMIT_REPLY, m.Op, m.Key, origin, m.Timestamp)
 	setBallot(a, b)
 	p.remember(m.Key, origin, valueOf(m))
+	found, arrived := p.shelf.get(m.Key, origin)
 	w := r.find(origin)
 	if w != nil && p.mistakes.IgnoreLocks {
 		w.decided, w.promised = 0, ballot{}
@@ -178,7 +180,14 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	case barred(a, &r, w, origin, b):
 		return a
 	case w == nil:
+		if !arrived && p.mistakes.DropEarlyCommit {
+			return a
+		}
 		w = r.add(write{origin: origin, born: m.Gus.Born})
+	}
+	v := valueOf(m)
+	if !found {
+		v = nil
 	}
 	w.promised = b
 	w.voted, w.vote = t.Timestamp, b
@@ -186,9 +195,9 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	switch {
 	case !r.Carstamp.Less(t):
 	case p.three && p.votes(m.Gus.Born) && b.round == 1:
-		r.Versioned = register.Versioned{Carstamp: t, Value: valueOf(m)}
+		r.Versioned = register.Versioned{Carstamp: t, Value: v}
 	default:
-		w.stored, w.value = true, valueOf(m)
+		w.stored, w.value = true, v
 	}
 	p.store(m.Key, r)
 	return a

@@ -16,6 +16,7 @@ func (p *Protocol) write(o *operation) {
 	}
 	o.stage = speculating
 	p.remember(o.key, o.origin, o.value)
+	p.shelf.put(o.key, o.origin, true)
 	members := p.everyone(o)
 	o.answered.Answer(p.counted, p.config.Self)
 	if p.enough == 0 {
