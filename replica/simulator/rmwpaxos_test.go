@@ -72,4 +72,9 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 			mustFind(t, drawn(c.options), MemberWith(rmwpaxos.FactoryWith(rmwpaxos.Options{}, c.mistakes), c.member), c.after, c.seeds, harm)
 		})
 	}
+	t.Run("KeepDuelling", func(t *testing.T) { // without any fault
+		calm := drawn(Options{RMWs: ManyRMWs, Members: []int{3, 5}})
+		mustNotFind(t, calm, Member(rmwpaxos.Factory), 200)
+		mustFind(t, calm, Member(rmwpaxos.FactoryWith(rmwpaxos.Options{}, mistakes{KeepDuelling: true})), 0, 200, found(Stuck))
+	})
 }

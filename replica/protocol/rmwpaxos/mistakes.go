@@ -11,6 +11,7 @@ type Mistakes struct {
 	DenyAtOnce            bool // what changes nothing is answered after phase 1 although an earlier proposal of it is about (lines 15, 16)
 	ReadInconsistent      bool // a read returns the highest value of an inconsistent quorum
 	FastBlindly           bool // a proposer that lost its round goes on in the next one without phase 1
+	KeepDuelling          bool // a proposer that lost a round asks for the next one at once, each time: nobody hands over, has the right of way, or waits
 	AnyAttempt            bool // VOTED counts for whatever the proposer is doing now
 	RoundWithoutBoot      bool // the rounds of a restarted proposer are those of the process before
 	ForgetBatches         bool // the state does not hold the last batches of members
