@@ -47,7 +47,7 @@ func TestMistakesOfRelaxedGusAreFound(t *testing.T) {
 		{"SmallWriteQuorum of seven", gus.Mistakes{SmallWriteQuorum: true}, 7, 1190},
 		{"SmallWriteQuorum of nine", gus.Mistakes{SmallWriteQuorum: true}, 9, 660},
 		{"HeldByReadQuorum", gus.Mistakes{HeldByReadQuorum: true}, 7, 800},
-		// AdoptOwn, CountVotes, RejoinAsHolder and RetagHeld: see the scripts of the protocol.
+		// CountVotes, RejoinAsHolder and RetagHeld: see the scripts of the protocol.
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// They live where answers differ in which of two writes came first.

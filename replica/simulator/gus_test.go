@@ -35,6 +35,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	// Nobody stops: what a process had in memory is not why.
 	links := Options{Faults: []FaultKind{Partition, Loss, Reorder, Duplicate, Slow}, RMWs: FewRMWs}
 	overtaken := Options{Faults: []FaultKind{Reorder}, RMWs: FewRMWs, Members: []int{3}}
+	crash := Options{Faults: []FaultKind{Crash}, RMWs: FewRMWs, Members: []int{3}}
 	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: FewRMWs, Members: []int{3, 5}}
 	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: FewRMWs}
 	early := changes
@@ -47,6 +48,8 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		seeds   int
 	}{
 		{"AckBeforePersist", gusWith(gus.Mistakes{AckBeforePersist: true}), crashes, 300, 500},
+		{"ExposeVolatile", gusWith(gus.Mistakes{ExposeVolatile: true}), crash, 20, 2000},
+		{"AdoptOwn", gusWith(gus.Mistakes{AdoptOwn: true}), overtaken, 440, 2000},
 		{"CompleteBeforePersist", gusWith(gus.Mistakes{CompleteBeforePersist: true}), crashes, 0, 4000},
 		{"CountWriter", gusWith(gus.Mistakes{CountWriter: true}), three, 1370, 4000},
 		{"HeldIsStale", gusWith(gus.Mistakes{HeldIsStale: true}), three, 0, 4000},
@@ -71,7 +74,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 		{"CountOneSide", MemberWith(gus.Factory, member.Mistakes{CountOneSide: true}), changes, 0, 500},
 		{"FetchFromOne", MemberWith(gus.Factory, member.Mistakes{FetchFromOne: true}), changes, 630, 2000},
 		{"a change is finished early", Member(gus.Factory), early, 0, 500},
-		// IgnoreLocks: see below. CountDeadDisks and KeepIncarnation: see TestLostDisksAreFenced. ExposeVolatile: a script shows it.
+		// IgnoreLocks: see below. CountDeadDisks and KeepIncarnation: see TestLostDisksAreFenced.
 		{"AdoptAsFinal", gusWith(gus.Mistakes{AdoptAsFinal: true}), changes, 0, 2000},
 		{"ResumeWithNewTag", gusWith(gus.Mistakes{ResumeWithNewTag: true}), changes, 280, 2000},
 	} {
