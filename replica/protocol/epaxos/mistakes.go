@@ -7,12 +7,14 @@ import "github.com/georegister/georegister/replica/protocol/instance"
 type Mistakes struct {
 	AckBeforePersist    bool // votes leave before they are durable
 	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	FastOnMajority      bool // a majority is a fast quorum, though recovery may then see one member alone of those who agreed
 	AskAllAlone         bool // with three members both others are asked as if each were the only one
 	StayAlone           bool // the second of them is asked so when the first does not answer in time
 	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
 	CommitBeforePersist bool // a fast commit is told before the coordinator can't forget it
 	AnswerOnCommit      bool // reads and rmws are answered on commit, from what was executed until then
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
+	CountDeadDisks      bool // answers of a disk that was lost since still count
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ExecutedGoesBack    bool // an instance that is executed after a later one of its writer hides that one's execution
 	ForgetSessions      bool // duplicates are not recognised where they are executed, be they rmws or writes
@@ -26,8 +28,10 @@ type Mistakes struct {
 
 func (m *Mistakes) ofCommands() instance.Mistakes {
 	return instance.Mistakes{
-		FastOnMerged: m.FastOnMerged, AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
+		FastOnMerged: m.FastOnMerged, FastOnMajority: m.FastOnMajority,
+		AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
+		CountDeadDisks: m.CountDeadDisks,
 		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ExecutedGoesBack: m.ExecutedGoesBack, ForgetSessions: m.ForgetSessions,
 		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,

@@ -75,7 +75,7 @@ func (p *Protocol) writeBack(o *operation) {
 		return
 	}
 	o.backing, o.waited = true, min(1, p.config.View.Size()-1)
-	p.SendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_READ2))
+	p.SendAll(o.asked.AskQuorum(&p.config, p.counted, p.now), p.ask(o, peerv1.Kind_READ2))
 	p.decideUpdate(o)
 }
 

@@ -26,7 +26,7 @@ import (
 type Protocol struct {
 	*outbox.Outbox
 	config   protocol.Config
-	roster   *phase.Roster
+	counted  *phase.Roster // whose answers count: the members' present disks, unless a mistake is put back
 	journal  *protocol.Journal
 	mistakes Mistakes
 	me       register.Writer // issues the carstamps of writes
@@ -74,7 +74,7 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 	p := &Protocol{
 		Outbox:     outbox.New("gryff", phase.FirstOp(&config, roster), journal),
 		config:     config,
-		roster:     roster,
+		counted:    roster,
 		journal:    journal,
 		mistakes:   mistakes,
 		me:         register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), config.Boot),
@@ -83,6 +83,9 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 	}
 	if mistakes.TagWithoutBoot {
 		p.me = register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0)
+	}
+	if mistakes.CountDeadDisks {
+		p.counted = phase.NewRoster(config.View)
 	}
 	p.AckBeforePersist = mistakes.AckBeforePersist
 	registers := &instance.Registers{Load: p.load, Apply: p.apply}

@@ -11,8 +11,11 @@ type Mistakes struct {
 	SpreadVolatile      bool // Read1 carries a value that the proxy can still lose
 	SkipWriteBack       bool // a read returns what a single member may hold
 	SameTag             bool // concurrent writes of one coordinator issue one carstamp
+	RereadValue         bool // what is sent in a second phase, or returned, is the register's present value under the chosen carstamp
+	RetryWithNewTag     bool // a write's second phase is retried under a new carstamp; the old one's acknowledgements count
 	TagWithoutBoot      bool // a restarted coordinator issues the carstamps of its earlier life
 	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	FastOnMajority      bool // a majority is a fast quorum, though recovery may then see one member alone of those who agreed
 	AskAllAlone         bool // with three members both others are asked as if each were the only one
 	StayAlone           bool // the second of them is asked so when the first does not answer in time
 	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
@@ -21,6 +24,7 @@ type Mistakes struct {
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
 	BaseNotRecovered    bool // recovery carries deps, but not base
 	ForgetPrevious      bool // execution ignores prev
+	CountDeadDisks      bool // answers of a disk that was lost since still count
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ForgetSessions      bool // duplicates are not recognised where they are executed
 	OrderBySelf         bool // each member executes a component beginning with its own instance
@@ -43,8 +47,10 @@ type Mistakes struct {
 // ofRMWs are those of the commands.
 func (m *Mistakes) ofRMWs() instance.Mistakes {
 	return instance.Mistakes{
-		FastOnMerged: m.FastOnMerged, AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
+		FastOnMerged: m.FastOnMerged, FastOnMajority: m.FastOnMajority,
+		AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
+		CountDeadDisks: m.CountDeadDisks,
 		OneBallot: m.OneBallot, BaseNotRecovered: m.BaseNotRecovered, ForgetPrevious: m.ForgetPrevious,
 		ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions, OrderBySelf: m.OrderBySelf,
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,

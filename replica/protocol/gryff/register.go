@@ -89,7 +89,7 @@ func (p *Protocol) read(r protocol.Request) {
 
 func (p *Protocol) readPhase(o *operation) {
 	o.chosen = p.load(o.key)
-	p.spread(o, o.asked.AskQuorum(&p.config, p.roster, p.now), peerv1.Kind_READ1)
+	p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_READ1)
 	p.decideRead(o)
 }
 
@@ -102,7 +102,7 @@ func (p *Protocol) write(r protocol.Request) {
 		return
 	}
 	o.chosen.Carstamp = p.load(o.key).Carstamp
-	p.SendAll(o.asked.AskQuorum(&p.config, p.roster, p.now), p.ask(o, peerv1.Kind_WRITE1))
+	p.SendAll(o.asked.AskQuorum(&p.config, p.counted, p.now), p.ask(o, peerv1.Kind_WRITE1))
 	p.decideWrite(o)
 }
 
@@ -111,6 +111,9 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 	m := p.Message(kind, o.op, o.key)
 	if kind != peerv1.Kind_WRITE1 {
 		stamp.Put(m, o.chosen)
+		if o.second && p.mistakes.RereadValue {
+			stamp.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.load(o.key).Value})
+		}
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
 			m.Value, m.Same = nil, true // the carstamp alone
 		}
@@ -173,24 +176,24 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 		}
 		o.chosen = got
 		o.holders.Restart()
-		o.holders.Answer(p.roster, from)
+		o.holders.Answer(p.counted, from)
 		p.apply(o.key, got) // algorithm 7, line 5
 	case 0:
-		o.holders.Answer(p.roster, from)
+		o.holders.Answer(p.counted, from)
 	}
-	o.asked.Answer(p.roster, from)
+	o.asked.Answer(p.counted, from)
 	p.decideRead(o)
 }
 
 // decideRead returns the value when a quorum holds it, and otherwise spreads it to those that lack it
 // (algorithm 7, lines 6 to 12). In Gryff-RSC the session spreads it, unless it is too large to be carried.
 func (p *Protocol) decideRead(o *operation) {
-	if o.second || !o.asked.Quorum(p.roster, p.config.Self) {
+	if o.second || !o.asked.Quorum(p.counted, p.config.Self) {
 		return
 	}
-	if o.holders.Quorum(p.roster, p.config.Self) {
+	if o.holders.Quorum(p.counted, p.config.Self) {
 		p.config.Took("read.fast")
-		p.end(o, o.result(min(1, p.config.View.Size()-1), true))
+		p.end(o, p.reread(o, o.result(min(1, p.config.View.Size()-1), true)))
 		return
 	}
 	if p.mistakes.SkipWriteBack {
@@ -208,7 +211,7 @@ func (p *Protocol) decideRead(o *operation) {
 	o.second = true
 	var missing []view.MemberID
 	for _, id := range p.config.Nearest {
-		if o.asked.Answered(p.roster, id) && !o.holders.Answered(p.roster, id) {
+		if o.asked.Answered(p.counted, id) && !o.holders.Answered(p.counted, id) {
 			missing = append(missing, id)
 		}
 	}
@@ -221,6 +224,14 @@ func (o *operation) result(roundTrips int, fast bool) register.Result {
 	return register.Result{
 		Status: register.OK, Value: o.chosen.Value, Carstamp: o.chosen.Carstamp, RoundTrips: o.waited + roundTrips, Fast: fast && o.waited == 0,
 	}
+}
+
+// reread is the mistake of taking what the register holds by now for the value of the chosen carstamp.
+func (p *Protocol) reread(o *operation, r register.Result) register.Result {
+	if p.mistakes.RereadValue {
+		r.Value = p.load(o.key).Value
+	}
+	return r
 }
 
 func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
@@ -244,21 +255,25 @@ func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
 	if got := stamp.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
 		o.chosen.Carstamp = got
 	}
-	o.asked.Answer(p.roster, from)
+	o.asked.Answer(p.counted, from)
 	p.decideWrite(o)
 }
 
 // decideWrite issues the carstamp (algorithm 1, line 15). It is applied here at once, so that a concurrent
 // write of this coordinator issues a larger one: no (timestamp, writer) is issued twice.
 func (p *Protocol) decideWrite(o *operation) {
-	if o.second || !o.asked.Quorum(p.roster, p.config.Self) {
+	if o.second || !o.asked.Quorum(p.counted, p.config.Self) {
 		return
 	}
+	p.update(o, p.newCarstamp(o))
+}
+
+func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
 	latest := o.chosen.Carstamp.Timestamp
 	if !p.mistakes.SameTag {
 		latest = max(latest, p.load(o.key).Carstamp.Timestamp)
 	}
-	p.update(o, register.Carstamp{Timestamp: latest + 1, Writer: p.me})
+	return register.Carstamp{Timestamp: latest + 1, Writer: p.me}
 }
 
 // update begins a write's second phase, under a carstamp that it keeps.
@@ -268,7 +283,7 @@ func (p *Protocol) update(o *operation, c register.Carstamp) {
 	p.apply(o.key, o.chosen)
 	p.config.Took("write")
 	o.asked.Restart()
-	p.spread(o, o.asked.AskQuorum(&p.config, p.roster, p.now), peerv1.Kind_WRITE2)
+	p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_WRITE2)
 	p.decideUpdate(o)
 }
 
@@ -291,12 +306,12 @@ func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
 	if o == nil || !o.second && !o.backing {
 		return
 	}
-	o.asked.Answer(p.roster, from)
+	o.asked.Answer(p.counted, from)
 	p.decideUpdate(o)
 }
 
 func (p *Protocol) decideUpdate(o *operation) {
-	if !o.asked.Quorum(p.roster, p.config.Self) {
+	if !o.asked.Quorum(p.counted, p.config.Self) {
 		return
 	}
 	if o.backing {
@@ -309,7 +324,7 @@ func (p *Protocol) decideUpdate(o *operation) {
 		p.end(o, r)
 		return
 	}
-	p.end(o, o.result(2, false))
+	p.end(o, p.reread(o, o.result(2, false)))
 }
 
 func (p *Protocol) tickOperation(o *operation) {
@@ -321,8 +336,12 @@ func (p *Protocol) tickOperation(o *operation) {
 		p.end(o, register.Result{Status: register.Unavailable, Message: "no quorum answered before the deadline"})
 		return
 	}
-	if to := o.asked.Again(&p.config, p.roster, p.now); len(to) > 0 {
+	if to := o.asked.Again(&p.config, p.counted, p.now); len(to) > 0 {
 		p.config.Took("register.retry")
+		if p.mistakes.RetryWithNewTag && o.kind() == peerv1.Kind_WRITE2 {
+			o.chosen.Carstamp = p.newCarstamp(o)
+			p.apply(o.key, o.chosen)
+		}
 		p.spread(o, to, o.kind())
 	}
 }

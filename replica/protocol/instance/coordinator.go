@@ -82,7 +82,7 @@ func (p *Core) propose(o *object) {
 		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 		d.alone, d.merged = p.asksOne(), i.attributes
 		p.saveInstance(i)
-		to := d.asked.AskFast(&p.config, p.roster, p.now)
+		to := d.asked.AskFast(&p.config, p.counted, p.now)
 		if d.alone && p.mistakes.AskAllAlone {
 			to = p.config.Nearest
 		}
@@ -202,9 +202,9 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 		d.merged.base = theirs.base
 	}
 	if m.Instance.Agreed && (d.alone || !p.asksOne()) || p.mistakes.FastOnMerged {
-		d.agreed.Answer(p.roster, from)
+		d.agreed.Answer(p.counted, from)
 	}
-	d.asked.Answer(p.roster, from)
+	d.asked.Answer(p.counted, from)
 	p.decidePreAccept(d)
 }
 
@@ -217,7 +217,8 @@ func (p *Core) asksOne() bool { return p.roster.HasFast() && p.config.View.FastQ
 // *initial* attributes, so that recovery knows what could have been chosen.
 func (p *Core) decidePreAccept(d *drive) {
 	switch {
-	case d.agreed.Fast(p.roster, p.config.Self):
+	case d.agreed.Fast(p.counted, p.config.Self),
+		p.mistakes.FastOnMajority && p.roster.HasFast() && d.agreed.Quorum(p.counted, p.config.Self):
 		p.took("fast")
 		d.fastPath = true
 		d.roundTrips = min(1, p.config.View.Size()-1)
@@ -228,8 +229,8 @@ func (p *Core) decidePreAccept(d *drive) {
 			d.attributes = d.merged
 		}
 		p.commit(d)
-	case d.asked.Quorum(p.roster, p.config.Self) &&
-		(d.agreed.Count(p.roster) < d.asked.Count(p.roster) || !p.roster.HasFast()):
+	case d.asked.Quorum(p.counted, p.config.Self) &&
+		(d.agreed.Count(p.counted) < d.asked.Count(p.counted) || !p.roster.HasFast()):
 		p.took("slow")
 		d.roundTrips = 1
 		p.accept(d, d.merged)
@@ -243,7 +244,7 @@ func (p *Core) accept(d *drive, a attributes) {
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
-	to := d.asked.AskQuorum(&p.config, p.roster, p.now)
+	to := d.asked.AskQuorum(&p.config, p.counted, p.now)
 	if silent {
 		to = d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
 	}
@@ -253,13 +254,13 @@ func (p *Core) accept(d *drive, a attributes) {
 
 func (p *Core) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	if d := o.answering(m, accepting); d != nil {
-		d.asked.Answer(p.roster, from)
+		d.asked.Answer(p.counted, from)
 		p.decideAccept(d)
 	}
 }
 
 func (p *Core) decideAccept(d *drive) {
-	if d.asked.Quorum(p.roster, p.config.Self) {
+	if d.asked.Quorum(p.counted, p.config.Self) {
 		d.roundTrips++
 		p.commit(d)
 	}
@@ -297,9 +298,9 @@ func (p *Core) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
 	id := idOf(m.Instance.GetId())
 	d := o.driveOf(id)
 	if d != nil {
-		d.executed.Answer(p.roster, from)
+		d.executed.Answer(p.counted, from)
 		if m.Op == d.op {
-			d.asked.Answer(p.roster, from)
+			d.asked.Answer(p.counted, from)
 		}
 		// Own execution brings all answers; of those that come from others, large ones are left out.
 		if d.outcome == nil && len(m.Instance.Answers) > 0 && !slices.ContainsFunc(m.Instance.Answers, (*peerv1.Answer).GetExpired) {
@@ -347,7 +348,7 @@ func (p *Core) decideExecuted(d *drive) {
 	if d.object.executed(d.id.writer) < d.id.number {
 		self = 0 // others have, perhaps
 	}
-	if p.options.Registers != nil && !d.executed.Quorum(p.roster, self) {
+	if p.options.Registers != nil && !d.executed.Quorum(p.counted, self) {
 		return
 	}
 	if d.object.executed(d.id.writer) < d.id.number && d.outcome == nil {

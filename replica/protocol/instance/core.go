@@ -44,6 +44,7 @@ type Core struct {
 	*outbox.Outbox
 	config   protocol.Config
 	roster   *phase.Roster
+	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
 	journal  *protocol.Journal
 	options  Options
 	mistakes Mistakes
@@ -71,6 +72,7 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 		Outbox:   out,
 		config:   config,
 		roster:   roster,
+		counted:  roster,
 		journal:  journal,
 		options:  options,
 		mistakes: mistakes,
@@ -79,6 +81,9 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 		draws:    config.Seed,
 		objects:  map[string]*object{},
 		live:     list.New(),
+	}
+	if mistakes.CountDeadDisks {
+		p.counted = phase.NewRoster(config.View)
 	}
 	p.loadInstances()
 	return p

@@ -4,6 +4,7 @@ package instance
 // Protocols list those that are theirs too; docs/protocols.md says what each one breaks.
 type Mistakes struct {
 	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
+	FastOnMajority      bool // a majority is a fast quorum, though recovery may then see one member alone of those who agreed
 	AskAllAlone         bool // with three members both others are asked as if each were the only one
 	StayAlone           bool // the second of them is asked so when the first does not answer in time
 	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
@@ -12,6 +13,7 @@ type Mistakes struct {
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
 	BaseNotRecovered    bool // recovery carries deps, but not base
 	ForgetPrevious      bool // execution ignores prev
+	CountDeadDisks      bool // answers of a disk that was lost since still count
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ExecutedGoesBack    bool // an instance that is executed after a later one of its writer hides that one's execution
 	ForgetSessions      bool // duplicates are not recognised where they are executed

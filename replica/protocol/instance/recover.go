@@ -131,7 +131,7 @@ func (p *Core) yield(i *instance) {
 
 func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 	d := o.answering(m, preparing)
-	if d == nil || !d.asked.Answer(p.roster, from) {
+	if d == nil || !d.asked.Answer(p.counted, from) {
 		return
 	}
 	// A new disk's answer replaces that of the lost one.
@@ -145,7 +145,7 @@ func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
 func (p *Core) decidePrepare(d *drive) {
-	if !d.asked.Quorum(p.roster, p.config.Self) {
+	if !d.asked.Quorum(p.counted, p.config.Self) {
 		return
 	}
 	// Only those before a change were asked for what could be committed on the fast path.
@@ -158,7 +158,7 @@ func (p *Core) decidePrepare(d *drive) {
 	authorAnswered := false
 	author := view.MemberID(d.id.writer.Member())
 	for _, r := range d.prepared {
-		if r.from != p.config.Self && !d.asked.Answered(p.roster, r.from) {
+		if r.from != p.config.Self && !d.asked.Answered(p.counted, r.from) {
 			continue // a disk that is gone
 		}
 		switch {
@@ -234,12 +234,12 @@ func (p *Core) tickDrive(d *drive) {
 			return
 		}
 	}
-	missing := d.asked.Again(&p.config, p.roster, p.now)
+	missing := d.asked.Again(&p.config, p.counted, p.now)
 	if len(missing) == 0 {
 		return
 	}
 	p.took("retry")
-	if d.stage == preAccepting && d.asked.Quorum(p.roster, p.config.Self) {
+	if d.stage == preAccepting && d.asked.Quorum(p.counted, p.config.Self) {
 		d.roundTrips = 1
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
