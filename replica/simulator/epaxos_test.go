@@ -98,6 +98,10 @@ func drawInterferingDuel(seed uint64) Schedule {
 
 func TestRareMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
-	mustNotFind(t, drawInterferingDuel, Member(epaxos.Factory), 300)
-	mustDivide(t, drawInterferingDuel, Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), Member(epaxos.Factory), 0, 2000, divided)
+	for name, draw := range map[string]func(uint64) Schedule{"three": drawInterferingDuel, "five": drawDuelOfFive} { // order is irrelevant: each is a test
+		t.Run("OneBallot of "+name, func(t *testing.T) {
+			mustNotFind(t, draw, Member(epaxos.Factory), 300)
+			mustDivide(t, draw, Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), Member(epaxos.Factory), 0, 2000, divided)
+		})
+	}
 }

@@ -150,6 +150,7 @@ func TestRareMistakesOfGryffAreFound(t *testing.T) {
 		mistakes gryff.Mistakes
 	}{
 		{"OneBallot", drawDuel, gryff.Mistakes{OneBallot: true}},
+		{"OneBallot of five", drawDuelOfFive, gryff.Mistakes{OneBallot: true}},
 		{"TagWithoutBoot", drawReborn, gryff.Mistakes{TagWithoutBoot: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -46,6 +46,33 @@ func appends(key, what string) register.Operation {
 	return register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte(what)}}}
 }
 
+// drawDuelOfFive is drawInterferingDuel with five members: e alone accepted what others added, in its own ballot, and promised
+// itself higher ones; a made it a no-op with others, and is cut off with b, so that c, who remembers, and d need e.
+func drawDuelOfFive(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := pentagon(seed)
+	s.env.shuffled = false
+	for other := range 4 { // they meet without e
+		s.env.network.RTT[4][other], s.env.network.RTT[other][4] = 22*ms, 22*ms
+	}
+	s.env.suspect = 60 * ms
+	s.plan(0, 155*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
+	s.plan(4, 160*ms, appends("", "x"))
+	unheard := 158 * ms
+	alone := 216*ms + draw.between(0, 10*ms)
+	silent := 320*ms + draw.between(0, 50*ms)
+	again := 390 * ms
+	s.Faults = []Fault{
+		{Kind: Partition, Node: -1, At: unheard, For: 20 * ms, Side: 1 << 4, Rate: 1000},
+		{Kind: Partition, Node: -1, At: alone, For: again - alone, Side: 1 << 4, Rate: 1000},
+		{Kind: Crash, Node: 4, At: alone + 10*ms, For: ms},
+		{Kind: Partition, Node: -1, At: silent, For: time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: Crash, Node: 4, At: alone + draw.between(60*ms, 100*ms), For: ms},
+	}
+	s.Settle = silent + time.Second
+	return s
+}
+
 // drawDeadVote makes a schedule in which a coordinator (a) hears one member (b) agree, which then loses its disk, and joins again
 // among three that were not asked. Two of those (c and d) agree then: with the lost disk's vote they would be a fast quorum, and
 // of those that are left, d alone would know of it.
@@ -72,6 +99,38 @@ func drawDeadVote(seed uint64) Schedule {
 	return s
 }
 
+// drawReused makes a schedule in which a coordinator (a) loses its disk when one member (e) alone knows of its instance, and joins
+// again among the others. Its next instance of that key meets e, and a and b are cut off before others hear what came of it.
+func drawReused(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := pentagon(seed)
+	s.env.shuffled = false
+	for other, rtt := range []time.Duration{1: 12 * ms, 2: 18 * ms, 3: 40 * ms, 4: 10 * ms} {
+		if other > 0 {
+			s.env.network.RTT[0][other], s.env.network.RTT[other][0] = rtt, rtt
+		}
+	}
+	s.env.retry, s.env.suspect = 80*ms, 400*ms
+	begin := 100 * ms
+	wiped := begin + 7*ms
+	joined := wiped + 140*ms
+	for i := range 3 {
+		key := mixedPrefix + string(rune('0'+i))
+		s.Clients = append(s.Clients,
+			Plan{Home: 0, Operations: []Planned{{begin, appends(key, "x")}}},
+			Plan{Home: 0, Operations: []Planned{{joined + time.Duration(i)*ms, appends(key, "y")}}})
+	}
+	left := joined + draw.between(15*ms, 35*ms)
+	s.Faults = []Fault{
+		{Kind: Partition, Node: -1, At: 90 * ms, For: wiped - 90*ms, Side: 1<<0 | 1<<4},
+		{Kind: Partition, Node: -1, At: wiped, For: joined - wiped, Side: 1 << 4, Rate: 1000},
+		{Kind: Wipe, Node: 0, At: wiped, For: ms},
+		{Kind: Partition, Node: -1, At: left, For: 2 * time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
+	}
+	s.Settle = left + 2*time.Second
+	return s
+}
+
 func TestMistakesOfLostDisksAreFound(t *testing.T) {
 	t.Parallel()
 	keep, one := member.Mistakes{KeepIncarnation: true}, member.Mistakes{TransferFromOne: true}
@@ -93,6 +152,8 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 		{"KeepIncarnation, EPaxos", drawDeadVote, MemberWith(epaxos.Factory, keep), rightEPaxos, 0, 500, divided},
 		{"KeepIncarnation, Gryff's rmws", drawDeadVote, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, divided},
 		{"KeepIncarnation, Gryff's registers", drawFence, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, noticed},
+		{"ReuseNumbers, EPaxos", drawReused, Member(epaxos.FactoryWith(epaxos.Mistakes{ReuseNumbers: true})), rightEPaxos, 130, 500, divided},
+		{"ReuseNumbers, Gryff", drawReused, Member(gryff.FactoryWith(gryff.Mistakes{ReuseNumbers: true})), rightGryff, 130, 500, divided},
 		{"TransferFromOne, EPaxos", drawn(wipes), MemberWith(epaxos.Factory, one), rightEPaxos, 300, 500, noticed},
 		{"TransferFromOne, Gryff", drawn(wipes), MemberWith(gryff.Factory, one), rightGryff, 90, 500, noticed},
 	} {
@@ -100,6 +161,7 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 	}
 	for _, right := range []Start{rightEPaxos, rightGryff} {
 		mustNotFind(t, drawDeadVote, right, 200)
+		mustNotFind(t, drawReused, right, 300)
 	}
 	mustNotFind(t, drawFence, rightGryff, 200)
 }

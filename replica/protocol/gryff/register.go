@@ -268,6 +268,7 @@ func (p *Protocol) decideWrite(o *operation) {
 	p.update(o, p.newCarstamp(o))
 }
 
+// newCarstamp is larger than what a quorum told, and than what this coordinator issued.
 func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
 	latest := o.chosen.Carstamp.Timestamp
 	if !p.mistakes.SameTag {

@@ -85,6 +85,9 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 	if mistakes.CountDeadDisks {
 		p.counted = phase.NewRoster(config.View)
 	}
+	if mistakes.ReuseNumbers {
+		p.author = register.NewWriter(uint32(config.Self), 1, 0)
+	}
 	p.loadInstances()
 	return p
 }
