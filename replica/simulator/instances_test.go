@@ -131,9 +131,49 @@ func drawReused(seed uint64) Schedule {
 	return s
 }
 
+// drawNewDisk makes a schedule in which a coordinator (a) of three commits on the fast path with b, and loses its disk and its
+// Commit. If its next one votes before it is settled, b hears that one deny the instance. As it did not propose that, it is not
+// believed: b knows that the lost one may have committed.
+func drawNewDisk(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s, draw := triangle(seed)
+	s.plan(0, 100*ms, appends("", "x"))
+	s.env.suspect = 90 * ms
+	lost := 121*ms + draw.between(0, 10*ms)
+	s.Faults = []Fault{{Kind: Wipe, Node: 0, At: lost, For: ms, Rate: 1000}}
+	s.Settle = lost + time.Second
+	return s
+}
+
+// drawDeadPromise makes a schedule in which b tells e, who recovers a's instance, that it does not know of it, loses its disk, joins
+// again with c, d and a, and agrees with c and d to a fast commit. If it votes before it is settled, then of what e hears, d's
+// word and b's new one are needed to find out. e itself has pre-accepted the instance after one of its own, and so did not agree.
+func drawDeadPromise(seed uint64) Schedule {
+	const ms = time.Millisecond
+	const a, e, b, c = 0, 1, 4, 2
+	s, draw := pentagon(seed)
+	s.env.shuffled, s.env.retry = false, 100*ms
+	s.plan(e, 100*ms, appends("", "w"))
+	s.plan(a, 115*ms, appends("", "x"))
+	lost := 430 * ms
+	left := 530*ms + draw.between(0, 25*ms)
+	s.Faults = []Fault{
+		{Kind: Partition, Node: -1, At: 90 * ms, For: 20 * ms, Side: 1 << e},
+		{Kind: Partition, Node: -1, At: 110 * ms, For: 20 * ms, Side: 1<<a | 1<<e},
+		{Kind: Partition, Node: -1, At: 130 * ms, For: lost - 130*ms, Side: 1<<e | 1<<b, Rate: 1000},
+		{Kind: Partition, Node: -1, At: 130 * ms, For: lost - 130*ms, Side: 1 << a, Rate: 1000},
+		{Kind: Wipe, Node: b, At: lost, For: ms, Rate: 1000},
+		{Kind: Partition, Node: -1, At: lost, For: left - lost, Side: 1 << e, Rate: 1000},
+		{Kind: Partition, Node: -1, At: left, For: time.Second, Side: 1<<a | 1<<c, Rate: 1000},
+	}
+	s.Settle = left + time.Second
+	return s
+}
+
 func TestMistakesOfLostDisksAreFound(t *testing.T) {
 	t.Parallel()
 	keep, one := member.Mistakes{KeepIncarnation: true}, member.Mistakes{TransferFromOne: true}
+	skip := member.Mistakes{SkipSettling: true}
 	wipes := Options{Faults: []FaultKind{Wipe, Partition}, RMWs: ManyRMWs, Members: []int{3, 5}}
 	rightEPaxos, rightGryff := Member(epaxos.Factory), Member(gryff.Factory)
 	deadEPaxos := Member(epaxos.FactoryWith(epaxos.Mistakes{CountDeadDisks: true}))
@@ -154,14 +194,19 @@ func TestMistakesOfLostDisksAreFound(t *testing.T) {
 		{"KeepIncarnation, Gryff's registers", drawFence, MemberWith(gryff.Factory, keep), rightGryff, 0, 500, noticed},
 		{"ReuseNumbers, EPaxos", drawReused, Member(epaxos.FactoryWith(epaxos.Mistakes{ReuseNumbers: true})), rightEPaxos, 130, 500, divided},
 		{"ReuseNumbers, Gryff", drawReused, Member(gryff.FactoryWith(gryff.Mistakes{ReuseNumbers: true})), rightGryff, 130, 500, divided},
+		// Members that settle deny nothing, so recovery is shown beside the mistake that they don't.
+		{"CountDeadDisks, recovery of EPaxos", drawDeadPromise, MemberWith(epaxos.FactoryWith(epaxos.Mistakes{CountDeadDisks: true}), skip), MemberWith(epaxos.Factory, skip), 0, 500, divided},
+		{"CountDeadDisks, recovery of Gryff", drawDeadPromise, MemberWith(gryff.FactoryWith(gryff.Mistakes{CountDeadDisks: true}), skip), MemberWith(gryff.Factory, skip), 0, 500, divided},
+		{"TrustNewDisk, EPaxos", drawNewDisk, MemberWith(epaxos.FactoryWith(epaxos.Mistakes{TrustNewDisk: true}), skip), MemberWith(epaxos.Factory, skip), 0, 500, divided},
+		{"TrustNewDisk, Gryff", drawNewDisk, MemberWith(gryff.FactoryWith(gryff.Mistakes{TrustNewDisk: true}), skip), MemberWith(gryff.Factory, skip), 0, 500, divided},
 		{"TransferFromOne, EPaxos", drawn(wipes), MemberWith(epaxos.Factory, one), rightEPaxos, 300, 500, noticed},
 		{"TransferFromOne, Gryff", drawn(wipes), MemberWith(gryff.Factory, one), rightGryff, 90, 500, noticed},
 	} {
 		t.Run(c.name, func(t *testing.T) { mustDivide(t, c.draw, c.wrong, c.right, c.after, c.seeds, c.counts) })
 	}
 	for _, right := range []Start{rightEPaxos, rightGryff} {
-		mustNotFind(t, drawDeadVote, right, 200)
-		mustNotFind(t, drawReused, right, 300)
+		for _, draw := range []func(uint64) Schedule{drawFence, drawDeadVote, drawReused, drawNewDisk, drawDeadPromise} {
+			mustNotFind(t, draw, right, 150)
+		}
 	}
-	mustNotFind(t, drawFence, rightGryff, 200)
 }

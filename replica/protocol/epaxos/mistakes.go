@@ -15,6 +15,7 @@ type Mistakes struct {
 	AnswerOnCommit      bool // reads and rmws are answered on commit, from what was executed until then
 	OneBallot           bool // recovery takes the highest promised ballot for the highest accepted one
 	CountDeadDisks      bool // answers of a disk that was lost since still count
+	TrustNewDisk        bool // recovery takes a new disk of the coordinator for the one that proposed
 	ReuseNumbers        bool // a new disk's instances have the numbers of the lost one's
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ExecutedGoesBack    bool // an instance that is executed after a later one of its writer hides that one's execution
@@ -32,7 +33,7 @@ func (m *Mistakes) ofCommands() instance.Mistakes {
 		FastOnMerged: m.FastOnMerged, FastOnMajority: m.FastOnMajority,
 		AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
-		CountDeadDisks: m.CountDeadDisks, ReuseNumbers: m.ReuseNumbers,
+		CountDeadDisks: m.CountDeadDisks, TrustNewDisk: m.TrustNewDisk, ReuseNumbers: m.ReuseNumbers,
 		OneBallot: m.OneBallot, ForgetExecuted: m.ForgetExecuted, ExecutedGoesBack: m.ExecutedGoesBack, ForgetSessions: m.ForgetSessions,
 		OrderBySelf: m.OrderBySelf, OrderByNumber: m.OrderByNumber, AnswerNamed: m.AnswerNamed,
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,

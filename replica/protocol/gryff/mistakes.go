@@ -25,6 +25,7 @@ type Mistakes struct {
 	BaseNotRecovered    bool // recovery carries deps, but not base
 	ForgetPrevious      bool // execution ignores prev
 	CountDeadDisks      bool // answers of a disk that was lost since still count
+	TrustNewDisk        bool // recovery takes a new disk of the coordinator for the one that proposed
 	ReuseNumbers        bool // a new disk's instances have the numbers of the lost one's
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ForgetSessions      bool // duplicates are not recognised where they are executed
@@ -51,7 +52,7 @@ func (m *Mistakes) ofRMWs() instance.Mistakes {
 		FastOnMerged: m.FastOnMerged, FastOnMajority: m.FastOnMajority,
 		AskAllAlone: m.AskAllAlone, StayAlone: m.StayAlone, RecoverInitial: m.RecoverInitial,
 		CommitBeforePersist: m.CommitBeforePersist, AnswerOnCommit: m.AnswerOnCommit,
-		CountDeadDisks: m.CountDeadDisks, ReuseNumbers: m.ReuseNumbers,
+		CountDeadDisks: m.CountDeadDisks, TrustNewDisk: m.TrustNewDisk, ReuseNumbers: m.ReuseNumbers,
 		OneBallot: m.OneBallot, BaseNotRecovered: m.BaseNotRecovered, ForgetPrevious: m.ForgetPrevious,
 		ForgetExecuted: m.ForgetExecuted, ForgetSessions: m.ForgetSessions, OrderBySelf: m.OrderBySelf,
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,

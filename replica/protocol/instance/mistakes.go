@@ -14,6 +14,7 @@ type Mistakes struct {
 	BaseNotRecovered    bool // recovery carries deps, but not base
 	ForgetPrevious      bool // execution ignores prev
 	CountDeadDisks      bool // answers of a disk that was lost since still count
+	TrustNewDisk        bool // recovery takes a new disk of the coordinator for the one that proposed
 	ReuseNumbers        bool // a new disk's instances have the numbers of the lost one's
 	ForgetExecuted      bool // Prepare for a collected instance answers "unknown"
 	ExecutedGoesBack    bool // an instance that is executed after a later one of its writer hides that one's execution

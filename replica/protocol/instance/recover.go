@@ -170,7 +170,7 @@ func (p *Core) decidePrepare(d *drive) {
 			fast = r
 			agreed++
 		}
-		authorAnswered = authorAnswered || r.from == author && p.sameDisk(d.id.writer)
+		authorAnswered = authorAnswered || r.from == author && (p.sameDisk(d.id.writer) || p.mistakes.TrustNewDisk)
 	}
 	switch {
 	case decided != nil:
