@@ -51,6 +51,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 	// The rarer ones are looked for where they live.
 	stops := []FaultKind{Crash, Torn, Partition, Loss, Reorder}
 	crashed := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{3}}
+	duels := Options{Faults: stops, RMWs: FewRMWs, Members: []int{3}, Impatient: true}
 	five := Options{Faults: stops, RMWs: ManyRMWs, Members: []int{5}}
 	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Loss, Crash}, RMWs: ManyRMWs}
 	changes := Options{Faults: []FaultKind{Change, Partition}, RMWs: ManyRMWs}
@@ -73,6 +74,7 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"AnswerOnCommit", mistakes{AnswerOnCommit: true}, member.Mistakes{}, many, 0, 200},
 		{"ForgetExecuted", mistakes{ForgetExecuted: true}, member.Mistakes{}, many, 0, 200},
 		{"ExecutedGoesBack", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, Options{Faults: FaultKinds(), RMWs: ManyRMWs, Members: []int{3}}, 100280, 1},
+		{"ExecutedGoesBack in duels", mistakes{ExecutedGoesBack: true}, member.Mistakes{}, duels, 1265, 500},
 		{"ForgetSessions", mistakes{ForgetSessions: true}, member.Mistakes{}, many, 0, 200},
 		{"OrderBySelf", mistakes{OrderBySelf: true}, member.Mistakes{}, many, 0, 200},
 		{"OrderByNumber", mistakes{OrderByNumber: true}, member.Mistakes{}, few, 80, 2000},
