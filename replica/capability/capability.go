@@ -61,11 +61,13 @@ type Path struct {
 // Operation is what a protocol makes of one kind of operation.
 type Operation struct {
 	Kind  register.Kind
-	Best  Path // without failures and conflicts; zero if the operation is refused
+	Best  Path // without failures and conflicts, at the site where that is least; zero if the operation is refused
 	Worst Path // with them, short of lost messages; zero if the operation is refused
 	// BestOnly lists the numbers of members with which every operation of this kind takes the best path, as long as who is asked
 	// answers in time.
 	BestOnly []int
+	// UpTo is the most bytes of a value for which BestOnly says so. 0: any value.
+	UpTo int
 	// Refusal says, for people, why the protocol has no such operation and what to use instead. It is
 	// empty if it has.
 	Refusal string
@@ -82,7 +84,15 @@ type Protocol struct {
 	// Fragments says that large values can be stored as fragments of an erasure code.
 	Fragments  bool
 	Operations []Operation
+	// Note says, for people, what the numbers of the operations rest on, and what they leave out. It may be empty.
+	Note string
 }
+
+// FragmentTrips is how many round trips storing or fetching the fragments of a value adds to those of its metadata.
+const FragmentTrips = 1
+
+// carried is the largest value, in bytes, that a read of Gryff carries to who has an older one.
+const carried = 64 << 10
 
 // sizes are the numbers of members that survive the loss of one more than the next smaller: a fourth makes quorums larger, and no more.
 var sizes = []int{3, 5, 7}
@@ -99,6 +109,8 @@ func Table() []Protocol {
 	return []Protocol{
 		{
 			Name: "ABD", Consistency: linearizable, Members: sizes,
+			Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it takes 2 where some of them missed that, " +
+				"also long after the write, and then they have it",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
@@ -107,9 +119,10 @@ func Table() []Protocol {
 			},
 		},
 		{
-			// The best is with what commutes; the worst has a witness that rejects, a request to sync and the sync. A
-			// read takes none at the master's site, and at a backup's with a witness of the partition.
+			// The worst has a witness that rejects, a request to sync and the sync.
 			Name: "CURP", Consistency: linearizable, Members: sizes,
+			Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, or of a backup with a " +
+				"witness of the partition, and elsewhere it is 1",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{0, Nobody}, Worst: Path{2, Replicas}},
 				{Kind: register.Write, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
@@ -117,8 +130,8 @@ func Table() []Protocol {
 			},
 		},
 		{
-			// The best of updates is with what commutes. Otherwise all is as in Raft.
 			Name: "CURPRaft", Consistency: linearizable, Members: sizes,
+			Note: "1 is for a read at the leader's site, and for an update that commutes with what is not committed; all else is as in Raft",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.Write, Best: Path{1, Superquorum}, Worst: Path{2, Majority}},
@@ -126,9 +139,9 @@ func Table() []Protocol {
 			},
 		},
 		{
-			// The best is without interference, and with three members always: the one that is asked decides. A read or an rmw
-			// waits also until what it depends on is known here, which takes no round trip of its own.
+			// With three members the one that is asked decides.
 			Name: "EPaxos", Consistency: linearizable, Members: sizes,
+			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
 				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
@@ -137,41 +150,49 @@ func Table() []Protocol {
 		},
 		{
 			Name: "Gryff", Consistency: linearizable, Members: sizes,
+			Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it brings it to included, and 2 for an rmw " +
+				"that finds it with all of n - 1; else it takes one more, also long after the write",
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}, UpTo: carried},
 				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}, BestOnly: []int{3}},
 			},
 		},
 		{
-			// As Gryff, of clients that have sessions. A read takes two, and an rmw one more than in Gryff, if it comes after a
-			// read of another key that found what no quorum was known to hold; a read of a value that is too large to be carried,
-			// or by a client without sessions, takes one more for the write-back, as in Gryff. With several shards, any operation
-			// that comes after such a read in another shard takes one more.
+			// As Gryff, of clients that have sessions. The worst has both a fence in another shard and a write-back in its own, and a
+			// read that of Gryff, too. With three members no read leaves anything to come after.
 			Name: "GryffRSC", Consistency: regularSequential, Members: sizes,
+			Note: "a session's operation that comes after a read that found what no quorum was known to hold takes one more than in Gryff if it is " +
+				"in another shard, and one more if it is a read of another key or an rmw; a read by a client without sessions, or of a value " +
+				"over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may bring them along " +
+				"from when there were more",
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}},
-				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{4, Majority}, BestOnly: []int{3}},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}, UpTo: carried},
+				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{3, Majority}, BestOnly: []int{3}},
+				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{5, Majority}, BestOnly: []int{3}},
 				{Kind: register.Fence, Best: Path{0, Nobody}, Worst: Path{1, Majority}},
 			},
 		},
 		{
-			// A read takes a second one when what it found is not known to be final, a third where that is overtaken. With relaxed
-			// quorums the best is the same, and the worst waits for n - f. The paper has it for four members too (section 3.3).
+			// A read takes a second one when what it found is not known to be final, and a third and a fourth to have that decided. With
+			// relaxed quorums the best is the same, and the worst waits for n - f. The paper has it for four members too (section 3.3).
 			Name: "Gus", Consistency: linearizable, Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fragments: true,
+			Note: "4 is for a read that finds the write of one writer that failed, and 3 what it takes otherwise; if another operation is in the way of " +
+				"deciding that, it can be more, without a bound, and so it can for a writer that is taken for failed. With erasureCoding a value " +
+				"above the threshold takes one more, to store or to fetch its fragments; a read of one that is replaced meanwhile begins anew",
 			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{3, Majority}},
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.RMW, Refusal: "not supported by protocol Gus; it stores plain registers, which can't " +
 					"agree on a read-modify-write: use protocol Gryff"},
 			},
 		},
 		{
-			// The best is of a register at rest, and of who wrote last. The worst has one operation of another member in the way,
-			// whatever the order of messages: what loses its round is handed to the key's proposer, which may lose too,
-			// finishes what the other one began, and then writes. More of them can make it more, without a bound.
+			// The worst is whatever the order of messages: what loses its round is handed to the key's proposer, which may lose too,
+			// finishes what the other one began, and then writes.
 			Name: "RMWPaxos", Consistency: linearizable, Members: sizes,
+			Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the worst has one operation of " +
+				"another member in the way, and more of them can make it more, without a bound",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{9, Majority}},
@@ -179,8 +200,8 @@ func Table() []Protocol {
 			},
 		},
 		{
-			// As RMWPaxos, for idempotent functions alone.
 			Name: "RMWPaxosAtLeastOnce", Consistency: linearizable, Members: sizes,
+			Note: "as RMWPaxos, for idempotent functions alone",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
 				{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
@@ -190,8 +211,8 @@ func Table() []Protocol {
 			},
 		},
 		{
-			// The best is at the leader's site.
 			Name: "Raft", Consistency: linearizable, Members: sizes,
+			Note: "1 is for the leader's site",
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
 				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
@@ -303,7 +324,7 @@ func (p Protocol) CheckFragments(n, f, k int) error {
 }
 
 // RoundTrips is the least and the most wide-area round trips that an operation waits for in a cluster of n
-// members without lost messages; 0, 0 if the protocol refuses it.
+// members without lost messages, of values that are no longer than UpTo; 0, 0 if the protocol refuses it.
 func (p Protocol) RoundTrips(kind register.Kind, n int) (best, worst int) {
 	op := p.Operation(kind)
 	if slices.Contains(op.BestOnly, n) {

@@ -16,7 +16,7 @@ func Markdown() string {
 			})
 		}
 	}
-	return align(rows) + refusals()
+	return align(rows) + refusals() + notes()
 }
 
 func (op Operation) trips() string {
@@ -29,6 +29,9 @@ func (op Operation) trips() string {
 	text := fmt.Sprintf("%d, at worst %d", op.Best.RoundTrips, op.Worst.RoundTrips)
 	if len(op.BestOnly) > 0 {
 		text += fmt.Sprintf("; with %s members always %d", either(op.BestOnly), op.Best.RoundTrips)
+	}
+	if op.UpTo > 0 {
+		text += fmt.Sprintf(" up to %d KiB", op.UpTo>>10)
 	}
 	return text
 }
@@ -51,6 +54,19 @@ func refusals() string {
 			if op.Refusal != "" {
 				fmt.Fprintf(&b, "\n%s refuses %s: \"%s\".\n", p.Name, op.Kind, op.Refusal)
 			}
+		}
+	}
+	return b.String()
+}
+
+// notes say what the numbers of round trips mean.
+func notes() string {
+	var b strings.Builder
+	b.WriteString("\nRound trips are those without failures and conflicts; \"at worst\" is with them, short of lost messages; \"always\" is as long as " +
+		"the members that are asked answer in time.\n")
+	for _, p := range Table() {
+		if p.Note != "" {
+			fmt.Fprintf(&b, "\n%s: %s.\n", p.Name, p.Note)
 		}
 	}
 	return b.String()

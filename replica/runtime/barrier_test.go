@@ -90,6 +90,8 @@ func TestWhatIsOfOtherShardsIsFencedFirst(t *testing.T) {
 		}
 		if r := c.do(0, test.operation); r.Status != register.OK || r.RoundTrips != test.trips {
 			t.Errorf("%s: %s after %d round trips, want %d: %s", name, r.Status, r.RoundTrips, test.trips, r.Message)
+		} else if r.Fast && test.operation.Kind == register.Read {
+			t.Errorf("%s took the fast path, and %d round trips", name, test.trips)
 		}
 	}
 	c.idle(0)

@@ -71,6 +71,7 @@ type asked struct {
 	attempt uint32
 	barrier *barrier // which waits for it; nil: the client does
 	shard   int      // of what the barrier waits for
+	waited  int      // round trips of what the client's operation waited for before it came to its shard
 }
 
 // clock is a node's monotonic clock: virtual time, scaled and shifted.
@@ -295,6 +296,7 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 		return
 	}
 	if b := in.behind; b != nil {
+		who.waited = b.RoundTrips()
 		nd.hand(b.Operation(), who, b.deadline, now)
 		return
 	}
@@ -444,7 +446,9 @@ func (nd *node) complete(completions []protocol.Completion) {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue
 		}
-		nd.world.respond(nd, who, c.Result)
+		r := c.Result
+		r.RoundTrips, r.Fast = r.RoundTrips+who.waited, r.Fast && who.waited == 0
+		nd.world.respond(nd, who, r)
 	}
 }
 
