@@ -48,7 +48,7 @@ func dial(ctx context.Context, address string) *client.Client {
 	return c
 }
 
-// Two clusters, whose protocol is GryffRSC: one has the photos, the other one each user's album, which names photos. Charlie's upload is
+// Two clusters, whose protocol is GryffRSC, with registers in memory in their place (TestSessionsOfTwoClustersCompose runs the protocol): one has the photos, the other one each user's album, which names photos. Charlie's upload is
 // under way when Alice finds his photo and puts it into her album, which Bob reads. An album must not name a photo
 // that is not there.
 func Example_twoClusters() {

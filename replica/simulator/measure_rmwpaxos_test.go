@@ -111,6 +111,28 @@ func fewBeyondTheWorst(t *testing.T, operations []history.Operation) {
 	}
 }
 
+// How often a read asks again before it helps (X of section 5.8): 200 clients on one register.
+func TestRMWPaxosReadRetries(t *testing.T) {
+	t.Parallel()
+	rates := map[int]float64{}
+	for _, retries := range []int{0, 1, 2, 4} {
+		o := rmwpaxos.Options{ReadRetries: retries}
+		if retries == 0 {
+			o.ReadRetries = -1 // its zero stands for 2
+		}
+		x := experiment(t, Member(rmwpaxos.FactoryWith(o, rmwpaxos.Mistakes{})), "ycsb-b", "CA", "VA", "IR", "OR", "JP")
+		x.Clients, x.Duration = 40, 12*time.Second
+		x.Workload.Keys, x.Workload.KeyCount = workload.Uniform, 1
+		figures := measure(t, x).Report.Figures()
+		read, write := figures[register.Read].Overall, figures[register.Write].Overall
+		rates[retries] = float64(read.Count) / 10
+		t.Logf("| %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |", retries, rates[retries], read.P50, read.P99, float64(write.Count)/10, write.P50, write.P99)
+	}
+	if rates[2] < 1.2*rates[0] || rates[4] > 1.1*rates[2] {
+		t.Errorf("reads/s by retries: %v; want two to be a gain, and more of them none", rates)
+	}
+}
+
 // The number of registers: 400 clients, read-heavy and write-heavy, over so many keys (figure 5 of the paper has 512 clients).
 func TestRMWPaxosOfManyRegisters(t *testing.T) {
 	t.Parallel()
