@@ -58,11 +58,13 @@ func (c comparison) run(ctx context.Context, out, told io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(told, "%s: %v of virtual time\n", row.Name, experiment.Duration)
-		figures, err := c.measure(row, experiment)
-		if err != nil {
-			return fmt.Errorf("%s: %w", row.Name, err)
+		for _, fragments := range c.fragments(row) {
+			figures, err := c.measure(row, experiment, fragments)
+			if err != nil {
+				return fmt.Errorf("%s: %w", row.Name, err)
+			}
+			rows = append(rows, c.rows(c.name(row, fragments), figures, network.Sites)...)
 		}
-		rows = append(rows, c.rows(row, figures, network.Sites)...)
 	}
 	return c.print(out, rows, without)
 }
@@ -90,16 +92,37 @@ func (c comparison) experiment(network profile.Profile) (simulator.Experiment, e
 	return simulator.Experiment{Network: network, Clients: c.clients, Workload: load, Duration: c.duration, Seed: 1}, nil
 }
 
-// measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes.
-func (c comparison) measure(row capability.Protocol, x simulator.Experiment) (map[register.Kind]workload.KindFigures, error) {
+// fragments are the numbers of fragments with which a protocol is compared: 0, for values that are stored whole, and what the manifest
+// says of larger ones.
+func (c comparison) fragments(row capability.Protocol) []int {
+	if row.Name != c.spec.Protocol || c.spec.ErasureCoding == nil {
+		return []int{0}
+	}
+	return []int{0, int(c.spec.ErasureCoding.DataFragments)}
+}
+
+// shards is how many a cluster of the manifest would have with a protocol.
+func (c comparison) shards(protocol string) int {
+	spec := c.spec
+	spec.Protocol = protocol
+	return spec.ShardCount()
+}
+
+// measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes. With fragments all values
+// are stored so.
+func (c comparison) measure(row capability.Protocol, x simulator.Experiment, fragments int) (map[register.Kind]workload.KindFigures, error) {
 	tolerance := 0
-	if row.Name == c.spec.Protocol && c.spec.FaultTolerance != nil {
+	if row.Name == c.spec.Protocol && (c.spec.FaultTolerance != nil || fragments > 0) {
 		tolerance = c.spec.Faults()
 	}
-	s, err := findSimulated(row.Name, tolerance, 0)
+	s, err := findSimulated(row.Name, tolerance, fragments)
 	if err != nil {
 		return nil, err
 	}
+	if fragments > 0 {
+		x.Workload.ValueBytes = largeValue
+	}
+	x.Shards = c.shards(row.Name)
 	mix := &x.Workload.Mix
 	if row.CheckOperation(register.RMW) != nil {
 		mix.Write, mix.RMW = mix.Write+mix.RMW, 0
@@ -119,12 +142,20 @@ func (c comparison) measure(row capability.Protocol, x simulator.Experiment) (ma
 	return m.Report.Figures(), nil
 }
 
-// rows are the lines of a protocol.
-func (c comparison) rows(p capability.Protocol, figures map[register.Kind]workload.KindFigures, sites []string) []compared {
-	name := p.Name
-	if name == c.spec.Protocol {
+// name is what the table calls a protocol.
+func (c comparison) name(row capability.Protocol, fragments int) string {
+	name := row.Name
+	if fragments > 0 {
+		name += " fragments"
+	}
+	if row.Name == c.spec.Protocol {
 		name += " *"
 	}
+	return name
+}
+
+// rows are the lines of a protocol.
+func (c comparison) rows(name string, figures map[register.Kind]workload.KindFigures, sites []string) []compared {
 	all := compared{name: name, site: "all", figures: map[register.Kind]workload.Figures{}}
 	for kind, f := range figures {
 		all.figures[kind] = f.Overall
@@ -144,8 +175,12 @@ func (c comparison) rows(p capability.Protocol, figures map[register.Kind]worklo
 }
 
 func (c comparison) print(out io.Writer, rows []compared, without []string) error {
-	fmt.Fprintf(out, "%d members at %d sites; %d clients of each; %s, of which %g%% are on a key that all share.\n",
-		c.spec.MemberCount(), len(c.spec.Sites), c.clients, c.mix, c.conflict*100)
+	shards := fmt.Sprint(c.shards(c.spec.Protocol))
+	if n := c.shards("CURP"); fmt.Sprint(n) != shards {
+		shards += fmt.Sprintf(" (CURP: %d)", n)
+	}
+	fmt.Fprintf(out, "%d members at %d sites, %s shards; %d clients of each member; %s, of which %g%% are on a key that all share.\n",
+		c.spec.MemberCount(), len(c.spec.Sites), shards, c.clients, c.mix, c.conflict*100)
 	fmt.Fprint(out, "Milliseconds from the call to the answer, without faults, in virtual time; * is the manifest's own.\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "protocol\tsite\tread p50\tp99\twrite p50\tp99\trmw p50\tp99\t\n")
@@ -164,6 +199,15 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 		return fmt.Errorf("write the table: %w", err)
 	}
 	fmt.Fprintln(out)
+	if e := c.spec.ErasureCoding; e != nil {
+		fmt.Fprintf(out, "Fragments: of values of more than %d bytes (spec.erasureCoding); the other lines are of smaller ones.\n", e.Threshold())
+	}
+	if len(c.spec.Homes) > 0 {
+		fmt.Fprint(out, "Left out: spec.homes; CURP's masters are at the sites in turn.\n")
+	}
+	if c.spec.Dedicated() {
+		fmt.Fprint(out, "Left out: spec.witness.placement; CURP's witnesses are beside members.\n")
+	}
 	for _, text := range without {
 		fmt.Fprintf(out, "Not compared: %s.\n", text)
 	}
@@ -215,8 +259,9 @@ func (c comparison) network() (profile.Profile, error) {
 const protocolsLong = `Lists the protocols: what each serves, at which cost, with how many members.
 
 With -f, says what each would give where the members of a GeoRegisterCluster manifest are: every protocol that can
-have so many is run in virtual time over the round trips of spec.wan (or --rtt), with the same clients, and judged. Jitter, loss and
-rates of links are left out, and values are small.`
+have so many is run in virtual time over the round trips of spec.wan (or --rtt), with the manifest's shards and the same clients, and
+judged. With spec.erasureCoding there is a line for values that are stored as fragments, too. Left out are jitter, loss and rates of links,
+the size of values, and where spec.homes and spec.witness put masters and witnesses.`
 
 // mixHelp lists the workloads.
 func mixHelp() string {

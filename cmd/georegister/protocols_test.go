@@ -68,6 +68,54 @@ func TestProtocolsOfAManifest(t *testing.T) {
 	}
 }
 
+// The manifest's shards, and its fragments, are in what is compared; what is not is said.
+func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
+	t.Parallel()
+	const sites = "  sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
+	even := []string{"--rtt", "a-b=20ms,a-c=20ms,a-d=20ms,a-e=20ms,b-c=20ms,b-d=20ms,b-e=20ms,c-d=20ms,c-e=20ms,d-e=20ms",
+		"--clients", "1", "--duration", "1s", "--conflict", "0", "--workload", "50:50:0"}
+	run := func(spec string) string {
+		out, err := protocols(append([]string{"-f", manifestOf(t, spec+sites)}, even...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	out := run("  protocol: Gus\n  faultTolerance: 1\n  erasureCoding: {dataFragments: 3}\n")
+	for _, want := range []string{"5 sites, 4 (CURP: 5) shards", "Fragments: of values of more than 65536 bytes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	p50 := map[string]string{} // of reads and writes
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(strings.Replace(line, " fragments", "-fragments", 1)); len(f) == 9 && f[1] == "*" {
+			p50[f[0]] = f[3][:1] + " " + f[5][:1] // in tens of milliseconds
+		}
+	}
+	if p50["Gus"] != "2 2" || p50["Gus-fragments"] != "4 4" {
+		t.Errorf("reads and writes of whole values and of fragments take %v, want one round trip and two, in\n%s", p50, out)
+	}
+	one, four := run("  protocol: CURP\n  shards: 1\n"), run("  protocol: CURP\n  shards: 4\n  homes: [b]\n  witness: {placement: Dedicated}\n")
+	if strings.Contains(one, "Left out") || !strings.Contains(one, "5 sites, 1 shards;") || strings.Contains(one, "fragments *") {
+		t.Errorf("with one shard:\n%s", one)
+	}
+	if !strings.Contains(four, "Left out: spec.homes") || !strings.Contains(four, "Left out: spec.witness.placement") || !strings.Contains(four, "5 sites, 4 shards;") {
+		t.Errorf("with four shards, and homes:\n%s", four)
+	}
+	curp := func(out string) string {
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, "CURP *") {
+				return line
+			}
+		}
+		return ""
+	}
+	if curp(one) == curp(four) {
+		t.Errorf("four masters give what one gives: %s", curp(one))
+	}
+}
+
 func TestProtocolsOfAManifestWithoutWAN(t *testing.T) {
 	t.Parallel()
 	near := manifestOf(t, "  protocol: Gus\n  sites: [{name: a}, {name: b, members: 2}, {name: c}]\n")
