@@ -189,7 +189,35 @@ func BenchmarkCheckRSC(b *testing.B) {
 	}
 }
 
-func BenchmarkCheckRSCViolation(b *testing.B) {
+// A history of 100,000 operations is decided: one that is legal, with rmws and unknown outcomes, without a search; and one that is not,
+// with the cycle. It says nothing of how long that takes: see BenchmarkCheckRSC.
+func TestCheckRSCOfManyOperations(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes some seconds")
+	}
+	s := shape{operations: 100_000, clients: 64, keys: 1000, unknown: 0.001, hints: true}
+	d := delays(rand.New(rand.NewPCG(1, 1)), s, 1000, 100)
+	if v := checkRSC(t, d.operations, d.options); !v.OK() || v.Searched || v.Operations != s.operations {
+		t.Errorf("%s of %d operations, searched %t: %s", v.Outcome, v.Operations, v.Searched, v.Explanation)
+	}
+	d = manyWithViolation()
+	v := checkRSC(t, d.operations, d.options)
+	if v.Outcome != Violation || v.Operations != s.operations || len(v.Cycle) < 2 {
+		t.Fatalf("%s of %d operations, a cycle of %d: %s", v.Outcome, v.Operations, len(v.Cycle), v.Explanation)
+	}
+	for i, e := range v.Cycle {
+		if next := v.Cycle[(i+1)%len(v.Cycle)]; e.To.Client != next.From.Client || e.To.Invoked != next.From.Invoked || e.Why == "" {
+			t.Errorf("edge %d of the cycle: %+v, then %+v", i, e, next)
+		}
+	}
+	if !slices.ContainsFunc(v.Cycle, func(e RSCEdge) bool { return e.From.Request.Kind == register.Read && e.From.Result.Value == nil }) {
+		t.Errorf("the read that found nothing is not in the cycle %+v", v.Cycle)
+	}
+}
+
+// manyWithViolation has 100,000 operations, and a read that missed a write of its key that had ended.
+func manyWithViolation() delayed {
 	d := delays(rand.New(rand.NewPCG(1, 1)), shape{operations: 100_000, clients: 64, keys: 1000, hints: true, blind: true}, 1000, 100).unique()
 	for i := range slices.Backward(d.operations) { // by the last read there was a write of its key that had ended
 		if o := &d.operations[i]; o.Request.Kind == register.Read {
@@ -197,6 +225,11 @@ func BenchmarkCheckRSCViolation(b *testing.B) {
 			break
 		}
 	}
+	return d
+}
+
+func BenchmarkCheckRSCViolation(b *testing.B) {
+	d := manyWithViolation()
 	for b.Loop() {
 		if v := checkRSC(b, d.operations, d.options); v.Outcome != Violation {
 			b.Fatal(v.Outcome, v.Explanation)
