@@ -140,3 +140,33 @@ func TestLargeValuesCostReadsOfGryff(t *testing.T) {
 		}
 	}
 }
+
+// A read of Gus that finds the write of a member that crashed has it decided, in as many round trips as the table says. Only where others
+// are in the way of that, too, it takes more.
+func TestGusReadsPastCrashedWriters(t *testing.T) {
+	t.Parallel()
+	row, err := capability.Find("Gus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, worst := row.RoundTrips(register.Read, 5)
+	x := ofTheTable(t, row, 5, 0.25)
+	x.Duration, x.Faults = 30*time.Second, []FaultKind{Crash}
+	reads, at, beyond := 0, 0, 0
+	for _, o := range measure(t, x).History {
+		if o.Request.Kind != register.Read || o.Result.Status != register.OK {
+			continue
+		}
+		reads++
+		switch {
+		case o.Result.RoundTrips == worst:
+			at++
+		case o.Result.RoundTrips > worst:
+			beyond++
+		}
+	}
+	t.Logf("of %d reads %d took %d round trips, and %d more", reads, at, worst, beyond)
+	if at == 0 || beyond*10 > at || beyond*500 > reads {
+		t.Errorf("of %d reads %d took %d round trips, and %d more", reads, at, worst, beyond)
+	}
+}
