@@ -111,3 +111,10 @@ type Result struct {
 	// Depends, of a Regular read, reports that a quorum may not hold what was read: a dependency of its session from now on.
 	Depends bool
 }
+
+// Behind is the result of an operation that waited for so many round trips before its protocol began with it.
+func (r Result) Behind(roundTrips int) Result {
+	r.RoundTrips += roundTrips
+	r.Fast = r.Fast && roundTrips == 0
+	return r
+}

@@ -428,7 +428,7 @@ func (s *shard) finish(completions []protocol.Completion) {
 		}
 		delete(s.flying, c.Handle)
 		s.state.flying.Add(-1)
-		c.Result.RoundTrips, c.Result.Fast = c.Result.RoundTrips+f.waited, c.Result.Fast && f.waited == 0
+		c.Result = c.Result.Behind(f.waited)
 		if !f.part {
 			s.replica.metrics.finished(f.kind, &c.Result, now.Sub(f.begun))
 		}

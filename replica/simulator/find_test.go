@@ -9,13 +9,13 @@ import (
 // find returns the first failure that counts among so many seeds after one, or nil. Where the first seed that shows a mistake is a late
 // one, those long before it are left out: they were searched once. If some classes only count, checks end soon: to search a
 // wrong history to its end can take hours, and another seed shows as much.
-func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(Class) bool) *Failure {
+func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
 	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
 		s := draw(seed)
 		if counts != nil {
 			s.check = 5 * time.Second
 		}
-		if f := s.Run(start, nil).Failure; f != nil && (counts == nil || counts(f.Class)) {
+		if f := s.Run(start, nil).Failure; f != nil && (counts == nil || counts(f)) {
 			return f
 		}
 	}
@@ -25,6 +25,16 @@ func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int,
 // mustFind is find for a mistake that was put back, which has to be found.
 func mustFind(t *testing.T, draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(Class) bool) {
 	t.Helper()
+	var byClass func(*Failure) bool
+	if counts != nil {
+		byClass = func(f *Failure) bool { return counts(f.Class) }
+	}
+	mustFail(t, draw, start, after, seeds, byClass)
+}
+
+// mustFail is mustFind where the class alone does not say what counts.
+func mustFail(t *testing.T, draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
+	t.Helper()
 	if raceEnabled {
 		t.Skip("the search takes minutes under the race detector, and is single-threaded")
 	}
@@ -33,6 +43,7 @@ func mustFind(t *testing.T, draw func(seed uint64) Schedule, start Start, after 
 		t.Fatalf("not found in %d seeds after %d", seeds, after)
 	}
 	t.Logf("%.200v", f)
+	return f
 }
 
 // mustNotFind is find for what is right, in schedules that are made for a mistake.
@@ -43,7 +54,7 @@ func mustNotFind(t *testing.T, draw func(seed uint64) Schedule, start Start, see
 	}
 }
 
-// mustPass is mustNotFind for the very schedule of one seed: where a mistake is looked for in no other, that must not be
+// mustPass is mustNotFind for the very schedule of one seed: one that has a mistake found must not be
 // wrong by itself.
 func mustPass(t *testing.T, draw func(seed uint64) Schedule, start Start, seed uint64) {
 	t.Helper()

@@ -20,26 +20,11 @@ func divided(f *Failure) bool {
 // noticed counts what clients notice.
 func noticed(f *Failure) bool { return found("")(f.Class) }
 
-// mustDivide is mustFind for what counts, and shows that the very schedule that has a mistake found is passed without it.
+// mustDivide is mustFail, and shows that the very schedule that has a mistake found is passed without it.
 func mustDivide(t *testing.T, draw func(seed uint64) Schedule, wrong, right Start, after uint64, seeds int, counts func(*Failure) bool) {
 	t.Helper()
-	if raceEnabled {
-		t.Skip("the search takes minutes under the race detector, and is single-threaded")
-	}
-	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
-		s := draw(seed)
-		s.check = 5 * time.Second
-		f := s.Run(wrong, nil).Failure
-		if f == nil || !counts(f) {
-			continue
-		}
-		t.Logf("%.200v", f)
-		if f := draw(seed).Run(right, nil).Failure; f != nil {
-			t.Errorf("without the mistake: %v\n%s", f, Explain(f))
-		}
-		return
-	}
-	t.Fatalf("not found in %d seeds after %d", seeds, after)
+	f := mustFail(t, draw, wrong, after, seeds, counts)
+	mustPass(t, draw, right, f.Schedule.Seed)
 }
 
 func appends(key, what string) register.Operation {

@@ -446,9 +446,7 @@ func (nd *node) complete(completions []protocol.Completion) {
 			nd.fenced(who.barrier, who.shard, c.Result)
 			continue
 		}
-		r := c.Result
-		r.RoundTrips, r.Fast = r.RoundTrips+who.waited, r.Fast && who.waited == 0
-		nd.world.respond(nd, who, r)
+		nd.world.respond(nd, who, c.Result.Behind(who.waited))
 	}
 }
 
