@@ -58,8 +58,12 @@ func newConnection(server *Redis, conn net.Conn, id int64) *connection {
 }
 
 func (c *connection) resetClient() {
-	c.client = clientState{version: 2, authenticated: c.server.options.Password == ""}
+	c.client = clientState{version: 2}
+	c.authenticate(c.server.options.Password == "")
 }
+
+// authenticate notes whether the client may be served.
+func (c *connection) authenticate(done bool) { c.client.authenticated, c.in.Stranger = done, !done }
 
 // serve runs the connection to its end.
 func (c *connection) serve() {
@@ -86,8 +90,11 @@ func (c *connection) read() {
 		command, err := c.in.Next()
 		if err != nil {
 			var protocol resp.ProtocolError
+			var foreign resp.ForeignError
 			if errors.As(err, &protocol) {
 				c.hangUp("ERR " + protocol.Error())
+			} else if errors.As(err, &foreign) {
+				c.server.attacked(c.conn.RemoteAddr(), foreign)
 			} else if !ended(err) {
 				c.server.options.Log.Info("Redis client lost", zap.Stringer("client", c.conn.RemoteAddr()), zap.Error(err))
 			}

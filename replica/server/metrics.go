@@ -10,6 +10,7 @@ type Metrics struct {
 	commands    *prometheus.CounterVec
 	carried     *prometheus.CounterVec
 	fences      prometheus.Counter
+	foreign     prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them, unless registerer is nil.
@@ -37,8 +38,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
 		}),
 	}
+	m.foreign = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "georegister_server_foreign_total",
+		Help: "Connections to the Redis port that were closed since they spoke another protocol, such as HTTP.",
+	})
 	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences)
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences, m.foreign)
 	}
 	return m
 }

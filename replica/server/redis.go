@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/georegister/georegister/replica/server/resp"
 )
@@ -48,6 +50,8 @@ type Redis struct {
 	open      prometheus.Gauge
 	served    atomic.Int64 // commands
 	connected atomic.Int64 // connections, ever
+	unheard   atomic.Int64 // attacks that no line was logged of
+	attacks   rate.Sometimes
 
 	mu          sync.Mutex
 	listeners   map[net.Listener]struct{}
@@ -81,6 +85,7 @@ func NewRedis(options RedisOptions) (*Redis, error) {
 		fences:      options.Metrics.fences,
 		listeners:   map[net.Listener]struct{}{},
 		connections: map[*connection]struct{}{},
+		attacks:     rate.Sometimes{Interval: time.Minute},
 	}
 	for _, c := range table() {
 		c.counters = options.Metrics.command("redis", c.name)
@@ -179,6 +184,16 @@ func (r *Redis) Shutdown(ctx context.Context) error {
 	r.mu.Unlock()
 	<-ended
 	return fmt.Errorf("stopping the Redis door: %w", ctx.Err())
+}
+
+// attacked notes that a client speaks another protocol. What it said is not told: it is chosen by whoever attacks.
+func (r *Redis) attacked(client net.Addr, what resp.ForeignError) {
+	r.options.Metrics.foreign.Inc()
+	r.unheard.Add(1)
+	r.attacks.Do(func() {
+		r.options.Log.Warn("Possible attack on the Redis port: connection closed", zap.Stringer("client", client),
+			zap.String("cause", what.Error()), zap.Int64("connections", r.unheard.Swap(0)))
+	})
 }
 
 // clients is how many connections are open.

@@ -91,7 +91,7 @@ func (c *connection) login(user, password []byte) bool {
 	if string(user) != "default" || c.server.options.Password != "" && subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
 		return false
 	}
-	c.client.authenticated = true
+	c.authenticate(true)
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // inline reads a command as a person types it: words, perhaps quoted, up to the end of the line.
@@ -23,8 +24,11 @@ func (r *Reader) inline() error {
 		}
 	}
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+	if protocol := foreign(line); protocol != "" {
+		return ForeignError(protocol)
+	}
 	for {
-		line = bytes.TrimLeft(line, " \t\r\n\v\f\x00")
+		line = bytes.TrimLeft(line, spaces)
 		if len(line) == 0 {
 			return nil
 		}
@@ -34,8 +38,39 @@ func (r *Reader) inline() error {
 		}
 		r.ends = append(r.ends, len(r.arena))
 		line = rest
+		if r.Stranger && len(r.ends) > strangerArguments {
+			return ProtocolError("unauthenticated multibulk length")
+		}
 	}
 }
+
+// foreign names the protocol that a line begins which no client of ours sends, or nothing. A browser can be had to send any
+// lines that somebody likes as the body of a request, but not without these before them: each request of HTTP has a header
+// Host, and that of a page on another site is a GET, HEAD or POST, or an OPTIONS first. GET is a command here too,
+// so that only its Host tells.
+func foreign(line []byte) string {
+	line = bytes.TrimLeft(line, spaces)
+	first := line
+	if end := bytes.IndexAny(line, spaces); end >= 0 {
+		first = line[:end]
+	}
+	switch strings.ToUpper(string(first[:min(len(first), len("OPTIONS")+1)])) {
+	case "POST", "PUT", "HEAD", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI": // no commands
+		return "HTTP"
+	}
+	const host = "host:"
+	if len(line) >= len(host) && strings.EqualFold(string(line[:len(host)]), host) {
+		return "HTTP"
+	}
+	// The name of the server in a greeting of TLS is any text that somebody likes, too.
+	if len(line) > 0 && line[0] < ' ' {
+		return "no text"
+	}
+	return ""
+}
+
+// spaces are what separates words.
+const spaces = " \t\r\n\v\f\x00"
 
 // word unquotes the first word of line into the arena. As in Redis, a closing quote ends the word and
 // must be followed by a space.
@@ -85,7 +120,7 @@ func unescape(c byte) byte {
 	return c
 }
 
-func isSpace(c byte) bool { return bytes.IndexByte([]byte(" \t\r\n\v\f\x00"), c) >= 0 }
+func isSpace(c byte) bool { return strings.IndexByte(spaces, c) >= 0 }
 
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'

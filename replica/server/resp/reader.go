@@ -27,11 +27,23 @@ type ProtocolError string
 
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
 
+// ForeignError is input of another protocol, such as HTTP. Somebody may have brought a program of somebody else to send
+// it here, with commands in its body: nothing more is to be read, and nothing to be answered. Its text names the protocol.
+type ForeignError string
+
+func (e ForeignError) Error() string { return "the input is " + string(e) + ", not RESP" }
+
 // Limits bound one command. What is over them is read and dropped, so that the connection can go on.
 type Limits struct {
 	ArgumentBytes int // largest argument
 	CommandBytes  int // all arguments of a command together, each counted with a little overhead
 }
+
+// Bounds of a command from who has not said yet who they are, as in Redis. What is over them ends the connection.
+const (
+	strangerArguments = 10
+	strangerBulk      = 16 << 10
+)
 
 // argumentOverhead is what an argument counts for beside its bytes: its slice header.
 const argumentOverhead = 24
@@ -56,6 +68,9 @@ type Reader struct {
 	arena  []byte
 	ends   []int
 	args   [][]byte
+
+	// Stranger holds the commands from the next one on to little: their sender is not authenticated, and should be.
+	Stranger bool
 }
 
 // NewReader returns a reader of commands from in.
@@ -63,7 +78,7 @@ func NewReader(in io.Reader, limits Limits) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, 16<<10), limits: limits}
 }
 
-// Next reads a command, never an empty one. A ProtocolError or an error of the stream is final. io.EOF
+// Next reads a command, never an empty one. A ProtocolError, a ForeignError or an error of the stream is final. io.EOF
 // means that the stream ended between two commands.
 func (r *Reader) Next() (Command, error) {
 	for {
@@ -111,8 +126,11 @@ func (r *Reader) multibulk() (*Excess, error) {
 	if err != nil {
 		return nil, err
 	}
-	if count > maxArguments {
+	switch {
+	case count > maxArguments:
 		return nil, ProtocolError("invalid multibulk length")
+	case count > strangerArguments && r.Stranger:
+		return nil, ProtocolError("unauthenticated multibulk length")
 	}
 	var excess *Excess
 	total := 0
@@ -130,6 +148,9 @@ func (r *Reader) multibulk() (*Excess, error) {
 		}
 		if size < 0 || size > maxBulk {
 			return nil, ProtocolError("invalid bulk length")
+		}
+		if size > strangerBulk && r.Stranger {
+			return nil, ProtocolError("unauthenticated bulk length")
 		}
 		total += size + argumentOverhead
 		if excess == nil && size > r.limits.ArgumentBytes {

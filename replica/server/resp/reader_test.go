@@ -55,6 +55,14 @@ func TestReader(t *testing.T) {
 		{"negative bulk", "*1\r\n$-1\r\n", nil, ProtocolError("invalid bulk length")},
 		{"large bulk", "*1\r\n$536870913\r\n", nil, ProtocolError("invalid bulk length")},
 		{"wrong bulk", "*1\r\n$1\r\nabc\r\n", nil, ProtocolError("expected a line end behind a bulk string")},
+		{"POST", "PING\r\npost / HTTP/1.1\r\nSET k v\r\n", []string{`["PING"]`}, ForeignError("HTTP")},
+		{"POST alone", " POST\r\n", nil, ForeignError("HTTP")},
+		{"host", "GET / HTTP/1.1\r\nhOST:a\r\nSET k v\r\n", []string{`["GET" "/" "HTTP/1.1"]`}, ForeignError("HTTP")},
+		{"other methods", "OPTIONS * HTTP/1.1\r\n", nil, ForeignError("HTTP")},
+		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", nil, ForeignError("HTTP")},
+		{"TLS", "\x16\x03\x01\x00\x20\x01\r\nSET k v\r\n", nil, ForeignError("no text")},
+		{"like them", "POSTED\r\nSET host: post\r\nhosts:\r\n*1\r\n$4\r\nPOST\r\n",
+			[]string{`["POSTED"]`, `["SET" "host:" "post"]`, `["hosts:"]`, `["POST"]`}, io.EOF},
 		{"long inline", strings.Repeat("a", maxInline+1), nil, ProtocolError("too big inline request")},
 		{"argument over the limit", "*3\r\n$3\r\nSET\r\n$9\r\n123456789\r\n$1\r\nv\r\n*1\r\n$4\r\nPING\r\n",
 			[]string{`["SET"] over: argument 1 has 9 of 8`, `["PING"]`}, io.EOF},
@@ -69,6 +77,35 @@ func TestReader(t *testing.T) {
 			again, err := readAll(NewReader(iotest.OneByteReader(strings.NewReader(test.input)), small))
 			if !slices.Equal(again, test.want) || !errors.Is(err, test.err) {
 				t.Errorf("byte by byte: read %v, %v\nwant %v, %v", again, err, test.want, test.err)
+			}
+		})
+	}
+}
+
+// A client that is not authenticated may send what it takes to be, and no more.
+func TestStranger(t *testing.T) {
+	t.Parallel()
+	argument := func(size int) string { return string(AppendBulk(nil, strings.Repeat("a", size))) }
+	for _, test := range []struct {
+		name, input string
+		commands    int
+		err         error
+	}{
+		{"as much as it may", "*10\r\n" + strings.Repeat(argument(16<<10), 10), 1, io.EOF},
+		{"too many", "*11\r\n", 0, ProtocolError("unauthenticated multibulk length")},
+		{"too many words", strings.Repeat("a ", 11) + "\n", 0, ProtocolError("unauthenticated multibulk length")},
+		{"too long", "*1\r\n$16385\r\n", 0, ProtocolError("unauthenticated bulk length")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			limits := Limits{ArgumentBytes: 1 << 20, CommandBytes: 1 << 20}
+			r := NewReader(strings.NewReader(test.input), limits)
+			r.Stranger = true
+			if got, err := readAll(r); len(got) != test.commands || !errors.Is(err, test.err) {
+				t.Errorf("read %d commands, %v; want %d, %v", len(got), err, test.commands, test.err)
+			}
+			r = NewReader(strings.NewReader(test.input), limits)
+			if _, err := readAll(r); errors.Is(err, test.err) && test.err != io.EOF {
+				t.Errorf("who is known may not send it either: %v", err)
 			}
 		})
 	}
