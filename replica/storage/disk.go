@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 
+	"github.com/georegister/georegister/replica/durable"
 	"github.com/georegister/georegister/replica/protocol"
 )
 
@@ -26,7 +27,14 @@ const (
 	groupBytes = 2 << 20
 	// prefixBytes is the length of a shard's number in front of its keys.
 	prefixBytes = 2
+	// sumBytes is the length of the checksum behind each value.
+	sumBytes = 8
+	// markEvery bounds how old the mark of the latest commit may be after a loss of power.
+	markEvery = time.Second
 )
+
+// markKey is that of the first record of every commit, which is its mark. No shard has that prefix.
+var markKey = []byte{0xff, 0xff, 'm'}
 
 // disk is the engine over a Pebble database.
 type disk struct {
@@ -35,6 +43,10 @@ type disk struct {
 	failure *failure
 	observe func(Commit)
 	readers []*diskShard
+	seed    uint64 // of the records' checksums
+	boot    atomic.Uint32
+	latest  atomic.Uint64 // the number of the latest commit; the committer's
+	mark    *durable.MarkFile
 
 	mutex   sync.Mutex
 	waiting []request
@@ -52,34 +64,16 @@ type request struct {
 	done  func(uint64)
 }
 
-func openDisk(path string, o *Options, f *failure, observe func(Commit)) (*disk, error) {
-	cache := pebble.NewCache(cacheBytes)
-	defer cache.Unref()
-	db, err := pebble.Open(path, &pebble.Options{
-		FS:                          o.FileSystem,
-		Cache:                       cache,
-		MemTableSize:                memTableBytes,
-		MemTableStopWritesThreshold: memTables,
-		FormatMajorVersion:          pebble.FormatValueSeparation,
-		// Most keys that are asked for and not in memory don't exist: filters spare the search.
-		Levels: filters(),
-		Logger: newDatabaseLog(o.Logger, f),
-		EventListener: &pebble.EventListener{
-			// The database would try a failed flush again and again; here a disk that failed once
-			// (or is full) is not trusted.
-			BackgroundError: func(err error) { f.set(fmt.Errorf("disk failed: %w", err)) },
-			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				f.set(fmt.Errorf("disk is damaged: %s: %w", info.Path, info.Details))
-			},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+// newDisk runs a committer on a database whose latest commit has a number.
+func newDisk(db *pebble.DB, o *Options, f *failure, seed, number uint64, mark *durable.MarkFile, observe func(Commit)) *disk {
+	d := &disk{
+		db: db, options: o, failure: f, observe: observe, seed: seed, mark: mark,
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
-	d := &disk{db: db, options: o, failure: f, observe: observe, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	d.latest.Store(number)
 	d.grow(o.Identity.Shards)
 	go d.run()
-	return d, nil
+	return d
 }
 
 func (d *disk) grow(shards int) {
@@ -91,23 +85,6 @@ func (d *disk) grow(shards int) {
 			cache: newCache(cachedBytes / d.options.Identity.Shards),
 		})
 	}
-}
-
-func filters() (levels [7]pebble.LevelOptions) {
-	for i := range levels {
-		levels[i].FilterPolicy = bloom.FilterPolicy(10)
-	}
-	return levels
-}
-
-// empty reports whether the database has no record.
-func (d *disk) empty() bool {
-	iterator, err := d.db.NewIter(nil)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = iterator.Close() }()
-	return !iterator.First()
 }
 
 func (d *disk) shard(i int) protocol.Reader { return d.readers[i] }
@@ -146,19 +123,19 @@ func (d *disk) run() {
 			d.failure.set(fmt.Errorf("disk failed: %v", reason))
 		}
 	}()
-	var flush <-chan time.Time
+	flushEvery, flush := markEvery, d.syncMark
 	if d.options.Durability == Interval {
-		ticker := time.NewTicker(d.options.FlushEvery)
-		defer ticker.Stop()
-		flush = ticker.C
+		flushEvery, flush = d.options.FlushEvery, d.sync
 	}
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
 	unsynced := false
 	var taken []request
 	for {
 		select {
 		case <-d.wake:
-		case <-flush:
-			if unsynced && !d.sync() {
+		case <-ticker.C:
+			if unsynced && !flush() {
 				return
 			}
 			unsynced = false
@@ -186,23 +163,21 @@ func (d *disk) run() {
 // write commits the first of the requests as one group, and reports how many and whether it went well.
 func (d *disk) write(requests []request) (n int, ok bool) {
 	start := time.Now()
-	batch := d.db.NewBatch()
+	batch, err := d.newBatch()
 	size := 0
-	for n < len(requests) && (n == 0 || size < groupBytes) {
+	for err == nil && n < len(requests) && (n == 0 || size < groupBytes) {
 		for _, u := range requests[n].batch.Mutations {
-			if err := d.readers[requests[n].shard].write(batch, u); err != nil {
-				d.failure.set(fmt.Errorf("disk failed: %w", err))
-				return n, false
+			if err = d.readers[requests[n].shard].write(batch, u); err != nil {
+				break
 			}
 			size += len(u.Key) + len(u.Value)
 		}
 		n++
 	}
-	mode := pebble.Sync
-	if d.options.Durability == Interval {
-		mode = pebble.NoSync
+	if err == nil {
+		err = d.commitBatch(batch, d.options.Durability == Sync)
 	}
-	if err := d.commitBatch(batch, mode); err != nil {
+	if err != nil {
 		d.failure.set(fmt.Errorf("disk failed: %w", err))
 		return n, false
 	}
@@ -213,23 +188,72 @@ func (d *disk) write(requests []request) (n int, ok bool) {
 	return n, true
 }
 
-func (d *disk) commitBatch(batch *pebble.Batch, mode *pebble.WriteOptions) error {
+// newBatch begins a commit with its mark.
+func (d *disk) newBatch() (*pebble.Batch, error) {
+	batch := d.db.NewBatch()
+	m := durable.Mark{Boot: d.boot.Load(), Number: d.latest.Load() + 1}
+	return batch, batch.Set(markKey, m.Append(nil, d.seed), nil)
+}
+
+// commitBatch ends a commit. If it is to be synced, its mark outlives the process before anybody is told of it.
+func (d *disk) commitBatch(batch *pebble.Batch, sync bool) error {
+	mode := pebble.NoSync
+	if sync {
+		mode = pebble.Sync
+	}
 	if err := batch.Commit(mode); err != nil {
 		return err
 	}
 	if err := d.failure.reason(); err != nil {
 		return err // something else failed meanwhile; nothing is acknowledged from here on
 	}
+	d.latest.Add(1)
+	if sync {
+		if err := d.mark.Write(d.now()); err != nil {
+			return err
+		}
+	}
 	return batch.Close()
 }
 
-// sync makes durable what was written without.
+// now is the mark of the latest commit.
+func (d *disk) now() durable.Mark { return durable.Mark{Boot: d.boot.Load(), Number: d.latest.Load()} }
+
+// sync makes durable what was written without, by a commit of its own.
 func (d *disk) sync() bool {
-	if err := d.db.LogData(nil, pebble.Sync); err != nil {
+	batch, err := d.newBatch()
+	if err == nil {
+		err = d.commitBatch(batch, true)
+	}
+	if err != nil {
 		d.failure.set(fmt.Errorf("disk failed: %w", err))
 	}
 	return d.failure.reason() == nil
 }
+
+// syncMark makes the mark durable, so that a loss of power does not make it older than that.
+func (d *disk) syncMark() bool {
+	if err := d.mark.Sync(); err != nil {
+		d.failure.set(fmt.Errorf("disk failed: %w", err))
+		return false
+	}
+	return true
+}
+
+// begin implements engine.
+func (d *disk) begin(boot uint32) error {
+	d.boot.Store(boot)
+	begun := make(chan struct{})
+	d.commit(0, protocol.Batch{}, func(uint64) { close(begun) })
+	select {
+	case <-begun:
+		return nil
+	case <-d.failure.done:
+		return d.failure.reason()
+	}
+}
+
+func (d *disk) number() uint64 { return d.latest.Load() }
 
 func (d *disk) close() error {
 	d.mutex.Lock()
@@ -246,7 +270,7 @@ func (d *disk) close() error {
 	d.using.Lock()
 	defer d.using.Unlock()
 	d.closed = true
-	return d.db.Close()
+	return errors.Join(d.db.Close(), d.mark.Close())
 }
 
 // diskShard is a shard's part of the key space: its number, then the shard's own keys.
@@ -265,11 +289,21 @@ func (s *diskShard) write(batch *pebble.Batch, u protocol.Mutation) error {
 		copy(op.Key[prefixBytes:], u.Key)
 		return op.Finish()
 	}
-	op := batch.SetDeferred(prefixBytes+len(u.Key), len(u.Value))
+	op := batch.SetDeferred(prefixBytes+len(u.Key), len(u.Value)+sumBytes)
 	copy(op.Key, s.prefix)
 	copy(op.Key[prefixBytes:], u.Key)
 	copy(op.Value, u.Value)
+	binary.BigEndian.PutUint64(op.Value[len(u.Value):], durable.Checksum(s.disk.seed, op.Key, u.Value))
 	return op.Finish()
+}
+
+// checked returns the value of a record, which is not a copy: what is not this shard's under that key is damage.
+func (s *diskShard) checked(key, stored []byte) []byte {
+	n := len(stored) - sumBytes
+	if n < 0 || durable.Checksum(s.disk.seed, key, stored[:n]) != binary.BigEndian.Uint64(stored[n:]) {
+		s.fail(fmt.Errorf("the record %x is %w: its checksum is wrong", key, durable.ErrDamaged))
+	}
+	return stored[:n]
 }
 
 // Get implements protocol.Reader. The value stays valid: a protocol may keep it.
@@ -292,6 +326,7 @@ func (s *diskShard) read(key []byte) []byte {
 	if err != nil {
 		s.fail(err)
 	}
+	value = s.checked(s.key, value)
 	// Never nil, even when it is empty.
 	value = append(make([]byte, 0, len(value)), value...)
 	if err := closer.Close(); err != nil {
@@ -322,7 +357,8 @@ func (s *diskShard) Load(keys [][]byte) {
 		}
 		var value []byte
 		if more && bytes.Equal(iterator.Key(), s.key) {
-			value = append(make([]byte, 0, len(iterator.Value())), iterator.Value()...) // never nil, as in read
+			stored := s.checked(s.key, iterator.Value())
+			value = append(make([]byte, 0, len(stored)), stored...) // never nil, as in read
 		}
 		s.cache.put(key, value)
 	}
@@ -343,7 +379,7 @@ func (s *diskShard) Scan(after []byte, visit func(key, value []byte) bool) {
 	}
 	defer func() { _ = iterator.Close() }()
 	for ok := iterator.First(); ok; ok = iterator.Next() {
-		if !visit(iterator.Key()[prefixBytes:], iterator.Value()) {
+		if !visit(iterator.Key()[prefixBytes:], s.checked(iterator.Key(), iterator.Value())) {
 			return
 		}
 	}

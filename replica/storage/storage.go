@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
+	"github.com/georegister/georegister/replica/durable"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -96,6 +98,9 @@ type engine interface {
 	grow(shards int)
 	// commit persists a batch of a shard, before it returns (then it is true), or later.
 	commit(shard int, batch protocol.Batch, done func(sequence uint64)) bool
+	// begin makes it durable that what follows belongs to a boot. Nothing else is under way.
+	begin(boot uint32) error
+	number() uint64 // of the latest commit
 	bytes() uint64
 	close() error
 }
@@ -106,15 +111,18 @@ type Store struct {
 	engine   engine
 	failure  *failure
 	observer atomic.Pointer[func(Commit)]
+	noting   sync.Mutex // serialises what is written of the record
 	mutex    sync.Mutex // guards record and view
 	record   record
 	view     view.View
+	lock     io.Closer // of the directory; nil without one
 	closing  sync.Once
 	closed   error
 }
 
 // Open opens the state of a member, and makes its next boot count durable. It refuses a disk of another
-// member or cluster (ErrForeign) and one that another process uses.
+// member or cluster (ErrForeign), of another version, and one that another process uses. A disk that provably does not hold
+// what was durable on it is set aside: the member begins with an empty one, which is Lost, and Loss says why.
 func Open(o Options) (*Store, error) {
 	if o.Durability == 0 {
 		o.Durability = Sync
@@ -131,89 +139,12 @@ func Open(o Options) (*Store, error) {
 	if o.Directory == "" && o.Durability != Memory {
 		return nil, fmt.Errorf("storage: durability %s needs a directory", o.Durability)
 	}
-	s := &Store{options: o, failure: newFailure(), record: record{DiskVersion: DiskVersion, Identity: o.Identity}}
-	s.record.newDisk()
+	s := &Store{options: o, record: record{Identity: o.Identity, Disk: durable.NewName()}}
+	s.failure = newFailure(s.noteDamage)
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("storage %s: %w", o.Directory, err)
 	}
 	return s, nil
-}
-
-func (s *Store) open() error {
-	o := &s.options
-	if o.Directory == "" {
-		s.record.Boot = 1
-		s.engine = newMemory(o.Identity.Shards)
-		return nil
-	}
-	if err := makeDirectory(o.FileSystem, o.Directory); err != nil {
-		return err
-	}
-	earlier, err := readRecord(o.FileSystem, o.Directory)
-	if err != nil {
-		return err
-	}
-	if earlier != nil {
-		if err := earlier.check(o.Identity); err != nil {
-			return err
-		}
-		s.record = *earlier
-		if s.record.Disk == "" { // it was made before disks had names
-			s.record.newDisk()
-		}
-	}
-	if s.view, err = readView(o.FileSystem, o.Directory, o.Identity.Cluster); err != nil {
-		return err
-	}
-	if o.Durability == Memory {
-		if earlier != nil {
-			s.record.lose()
-		}
-		s.engine = newMemory(o.Identity.Shards)
-	} else if err := s.openDisk(earlier); err != nil {
-		return err
-	}
-	// The record is written last: until then, nothing that this start did needs to be known by the next.
-	s.record.Boot++
-	s.record.Clean = false
-	s.record.Durability = o.Durability
-	if err := writeRecord(o.FileSystem, o.Directory, &s.record); err != nil {
-		return errors.Join(err, s.engine.close())
-	}
-	return nil
-}
-
-func (s *Store) openDisk(earlier *record) error {
-	o := &s.options
-	path := o.FileSystem.PathJoin(o.Directory, "db")
-	switch {
-	case earlier == nil:
-	case earlier.stateLost():
-		o.Logger.Warn("the latest stop was not clean: this member's state counts as lost, and is wiped",
-			zap.String("directory", o.Directory), zap.Stringer("durability", earlier.Durability))
-		if err := errors.Join(o.FileSystem.RemoveAll(path), syncDirectory(o.FileSystem, o.Directory)); err != nil {
-			return fmt.Errorf("wipe: %w", err)
-		}
-		s.record.lose()
-	default:
-		if names, err := o.FileSystem.List(path); err != nil || len(names) == 0 {
-			// Somebody removed the database and left the identity. That is noted before a new database hides
-			// it from the start after a crash in between.
-			s.record.lose()
-			if err := writeRecord(o.FileSystem, o.Directory, &s.record); err != nil {
-				return err
-			}
-		}
-	}
-	d, err := openDisk(path, o, s.failure, s.observe)
-	if err != nil {
-		return err
-	}
-	if earlier == nil && !d.empty() {
-		return errors.Join(fmt.Errorf("%w: it holds records but no %s file", ErrForeign, identityFile), d.close())
-	}
-	s.engine = d
-	return nil
 }
 
 // Boot counts the starts of this member on this disk, this one included; see Reboot.
@@ -267,18 +198,36 @@ func (s *Store) reboot() error {
 			return s.Err()
 		}
 	}
+	err := s.boot()
+	if err != nil {
+		s.failure.set(fmt.Errorf("disk failed: %w", err))
+	}
+	return err
+}
+
+// boot counts a boot, durably, on the record and on the engine: a record that was put back from before is found out.
+func (s *Store) boot() error {
+	if err := s.note(func(r *record) {
+		r.Boot++
+		r.Clean, r.Durability, r.Commit = false, s.options.Durability, s.engine.number()
+	}); err != nil {
+		return err
+	}
+	return s.engine.begin(s.Boot())
+}
+
+// note changes the record, durably if there is a directory.
+func (s *Store) note(change func(*record)) error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
 	s.mutex.Lock()
-	s.record.Boot++
+	change(&s.record)
+	record := s.record
 	s.mutex.Unlock()
 	if s.options.Directory == "" {
 		return nil
 	}
-	record := s.now()
-	if err := writeRecord(s.options.FileSystem, s.options.Directory, &record); err != nil {
-		s.failure.set(fmt.Errorf("disk failed: %w", err))
-		return err
-	}
-	return nil
+	return writeRecord(s.options.FileSystem, s.options.Directory, &record)
 }
 
 // Observe has the function told of each commit from now on, from the committer's goroutine; nil: nobody.
@@ -310,16 +259,19 @@ func (s *Store) close() error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	if err := s.engine.close(); err != nil {
-		return fmt.Errorf("storage %s: close: %w", s.options.Directory, err)
+	err := s.engine.close()
+	if err == nil {
+		err = s.note(func(r *record) { r.Clean, r.Commit = true, s.engine.number() })
 	}
-	if s.options.Directory == "" {
-		return nil
-	}
-	record := s.now()
-	record.Clean = true
-	if err := writeRecord(s.options.FileSystem, s.options.Directory, &record); err != nil {
+	if err = errors.Join(err, s.unlock()); err != nil {
 		return fmt.Errorf("storage %s: close: %w", s.options.Directory, err)
 	}
 	return nil
+}
+
+func (s *Store) unlock() error {
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
 }

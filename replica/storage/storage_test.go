@@ -13,8 +13,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"go.uber.org/zap"
 
+	"github.com/georegister/georegister/replica/durable"
 	"github.com/georegister/georegister/replica/protocol"
 )
 
@@ -237,13 +237,7 @@ func TestARemovedDatabaseStaysLost(t *testing.T) {
 		closeStore(t, s)
 		t.Fatal("opened, though no database can be made")
 	}
-	plain := options(fs, Sync)
-	plain.Logger = zap.NewNop()
-	d, err := openDisk(directory+"/db", &plain, newFailure(), func(Commit) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.close(); err != nil {
+	if err := fs.MkdirAll(directory+"/db", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, options(fs, Sync))
@@ -285,20 +279,44 @@ func TestRecordsWithoutAnIdentityAreRefused(t *testing.T) {
 	}
 }
 
-func TestDamagedIdentityIsRefused(t *testing.T) {
-	for name, content := range map[string]string{
-		"is damaged":                          "{",
-		"disk version 7 is not 1":             `{"disk_version": 7}`,
-		`durability "Fast" is unknown`:        `{"disk_version": 1, "durability": "Fast"}`,
-		"disk version 0 is not 1, the one of": `{}`,
+func TestAnotherDiskVersionIsRefused(t *testing.T) {
+	later := func(version int) func(*testing.T, vfs.FS) {
+		return func(t *testing.T, fs vfs.FS) {
+			if err := durable.WriteDocument(fs, directory, identityFile, version, record{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for says, change := range map[string]func(*testing.T, vfs.FS){
+		"disk version 7 is not 2": later(7),
+		"disk version 1 is not 2": func(t *testing.T, fs vfs.FS) { // it had no digest
+			if err := durable.Replace(fs, directory, identityFile, []byte(`{"disk_version": 1, "cluster": "c", "boot": 3}`)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the database is of format 999, and this program reads those up to": func(t *testing.T, fs vfs.FS) {
+			if err := durable.Replace(fs, directory+"/db", "marker.format-version.000099.999", nil); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		fs := vfs.NewMem()
-		closeStore(t, open(t, options(fs, Sync)))
-		if err := writeFile(fs, directory+"/"+identityFile, []byte(content)); err != nil {
+		s := open(t, options(fs, Sync))
+		put(t, s, 0, 1, set("k", "v"))
+		closeStore(t, s)
+		kept, err := durable.Read(fs, directory+"/"+identityFile)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(options(fs, Sync)); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("got %v, want %q", err, name)
+		change(t, fs)
+		if _, err := Open(options(fs, Sync)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+		if err := durable.Replace(fs, directory, identityFile, kept); err != nil {
+			t.Fatal(err)
+		}
+		if there, err := durable.Exists(fs, directory+"/"+asideDirectory); there || err != nil {
+			t.Errorf("%s: the disk was set aside, or %v", says, err)
 		}
 	}
 }
@@ -360,6 +378,13 @@ func TestADiskThatFailsIsNeverTrustedAgain(t *testing.T) {
 				}
 				if persisted.Load() != before {
 					t.Error("acknowledged after a failure")
+				}
+				if d == Sync { // nothing acknowledged is missing
+					next := open(t, options(snapshot(t, fs).restore(t), d))
+					if v, ok := next.Shard(0).Get([]byte("k")); next.Lost() || !ok || v == nil {
+						t.Errorf("a disk that failed to write is lost: %v; it holds %q", next.Loss(), v)
+					}
+					closeStore(t, next)
 				}
 			})
 		}

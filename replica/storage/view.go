@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/georegister/georegister/replica/durable"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -30,7 +31,12 @@ func (s *Store) View() view.View {
 // it holds then is not known. Without a directory the view lasts as long as the store.
 func (s *Store) SaveView(v view.View) error {
 	if s.options.Directory != "" {
-		if err := writeView(s.options.FileSystem, s.options.Directory, v); err != nil {
+		err := writeView(s.options.FileSystem, s.options.Directory, v)
+		if err == nil {
+			// Later than the view: an older one is not taken for the latest from here on.
+			err = s.note(func(r *record) { r.Epoch = v.Epoch })
+		}
+		if err != nil {
 			s.failure.set(fmt.Errorf("disk failed: %w", err))
 			return fmt.Errorf("storage %s: %w", s.options.Directory, err)
 		}
@@ -46,28 +52,28 @@ func writeView(fs vfs.FS, directory string, v view.View) error {
 	if err != nil {
 		return fmt.Errorf("encode view: %w", err)
 	}
-	if err := replaceFile(fs, directory, viewFile, append(data, '\n')); err != nil {
+	if err := durable.Replace(fs, directory, viewFile, append(data, '\n')); err != nil {
 		return fmt.Errorf("write view: %w", err)
 	}
 	return nil
 }
 
-// readView returns a view of epoch 0 if there is none.
+// readView returns a view of epoch 0 if there is none. Its error wraps durable.ErrDamaged if it is not what was saved.
 func readView(fs vfs.FS, directory, cluster string) (view.View, error) {
 	path := fs.PathJoin(directory, viewFile)
-	data, err := readFile(fs, path)
+	data, err := durable.Read(fs, path)
 	if data == nil || err != nil {
 		return view.View{}, err
 	}
 	var r viewRecord
 	if err := json.Unmarshal(data, &r); err != nil {
-		return view.View{}, fmt.Errorf("view %s is damaged: %w", path, err)
+		return view.View{}, fmt.Errorf("view %s is %w: %w", path, durable.ErrDamaged, err)
 	}
 	if got := r.View.Digest(); got != r.Digest {
-		return view.View{}, fmt.Errorf("view %s is damaged: its digest is %s, not %s", path, got, r.Digest)
+		return view.View{}, fmt.Errorf("view %s is %w: its digest is %s, not %s", path, durable.ErrDamaged, got, r.Digest)
 	}
 	if err := r.View.Validate(); err != nil {
-		return view.View{}, fmt.Errorf("view %s is damaged: %w", path, err)
+		return view.View{}, fmt.Errorf("view %s is %w: %w", path, durable.ErrDamaged, err)
 	}
 	if r.View.Cluster != cluster {
 		return view.View{}, fmt.Errorf("%w: its view is of cluster %s, this member's is %s", ErrForeign, r.View.Cluster, cluster)

@@ -38,7 +38,8 @@ var rooms = []struct {
 	{"replica/protocol/curpraft", []string{"api/peer", "replica/register", "replica/view", "replica/protocol", "witness/cache"}},
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
-	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol"}},
+	{"replica/durable", nil},
+	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol", "replica/durable"}},
 	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
 	{"replica/simulator", []string{
 		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/capability", "replica/protocol",
@@ -68,7 +69,7 @@ var rooms = []struct {
 	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
-	{"witness/disk", nil},
+	{"witness/disk", []string{"replica/durable"}},
 	{"witness/manage", []string{"api/witness", "replica/view", "replica/transport/codec"}},
 	{"witness", []string{"api/witness", "replica/register", "replica/transport/codec"}},
 }

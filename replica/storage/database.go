@@ -1,0 +1,138 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/georegister/georegister/replica/durable"
+)
+
+// format is that of the databases that this program writes.
+const format = pebble.FormatValueSeparation
+
+// openDatabase opens a database; what fails then or later is told to f.
+func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Options)) (*pebble.DB, error) {
+	cache := pebble.NewCache(cacheBytes)
+	defer cache.Unref()
+	options := &pebble.Options{
+		FS:                          o.FileSystem,
+		Cache:                       cache,
+		MemTableSize:                memTableBytes,
+		MemTableStopWritesThreshold: memTables,
+		FormatMajorVersion:          format,
+		// Most keys that are asked for and not in memory don't exist: filters spare the search.
+		Levels: filters(),
+		Logger: newDatabaseLog(o.Logger, f),
+		EventListener: &pebble.EventListener{
+			// The database would try a failed flush again and again; here a disk that failed once
+			// (or is full) is not trusted.
+			BackgroundError: func(err error) { f.set(fmt.Errorf("disk failed: %w", err)) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				f.set(fmt.Errorf("the disk is %w: %s: %w", durable.ErrDamaged, info.Path, info.Details))
+			},
+		},
+	}
+	adapt(options)
+	type result struct {
+		db  *pebble.DB
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil { // it takes what it reads for what it wrote
+				opened <- result{err: fmt.Errorf("%w: %v", durable.ErrDamaged, reason)}
+			}
+		}()
+		db, err := pebble.Open(path, options)
+		opened <- result{db, err}
+	}()
+	select {
+	case r := <-opened:
+		if r.err != nil {
+			return nil, fmt.Errorf("open database: %w", r.err)
+		}
+		return r.db, nil
+	case <-f.done: // it may never return
+		return nil, fmt.Errorf("open database: %w", f.reason())
+	}
+}
+
+func filters() (levels [7]pebble.LevelOptions) {
+	for i := range levels {
+		levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return levels
+}
+
+// checkFormat refuses a database of a later program: it is whole, but nothing that could be read here.
+func checkFormat(fs vfs.FS, path string) error {
+	names, err := fs.List(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		rest, ok := strings.CutPrefix(name, "marker.format-version.")
+		if !ok {
+			continue
+		}
+		_, version, _ := strings.Cut(rest, ".")
+		if n, err := strconv.ParseUint(version, 10, 32); err == nil && n > uint64(format) {
+			return fmt.Errorf("the database is of format %d, and this program reads those up to %d; start it with the program that wrote it",
+				n, uint64(format))
+		}
+	}
+	return nil
+}
+
+// withoutLogs shows a database without its logs.
+type withoutLogs struct{ vfs.FS }
+
+func (f withoutLogs) List(path string) ([]string, error) {
+	all, err := f.FS.List(path)
+	var others []string
+	for _, name := range all {
+		if _, ok := logName(name); !ok {
+			others = append(others, name)
+		}
+	}
+	return others, err
+}
+
+// markInTables reads the mark of the latest commit that the tables hold, whatever the logs have.
+func markInTables(path string, o *Options, seed uint64) (m durable.Mark, err error) {
+	f := newFailure(func(error) {}) // who asks does that
+	db, err := openDatabase(path, o, f, func(p *pebble.Options) {
+		p.FS, p.ReadOnly, p.ErrorIfNotExists = withoutLogs{o.FileSystem}, true, true
+	})
+	if err != nil {
+		return m, err
+	}
+	m, err = readMark(db, seed)
+	return m, errors.Join(err, f.reason(), db.Close())
+}
+
+// readMark reads the mark of a database's latest commit; it is zero if there is none.
+func readMark(db *pebble.DB, seed uint64) (durable.Mark, error) {
+	value, closer, err := db.Get(markKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return durable.Mark{}, nil
+	}
+	if err != nil {
+		return durable.Mark{}, err
+	}
+	m, ok := durable.ParseMark(value, seed)
+	if err := closer.Close(); err != nil {
+		return durable.Mark{}, err
+	}
+	if !ok {
+		return durable.Mark{}, fmt.Errorf("the database is not this disk's, or %w", durable.ErrDamaged)
+	}
+	return m, nil
+}
