@@ -74,7 +74,7 @@ func (s Session) check(ctx context.Context, cluster *Cluster, console *Console, 
 		}
 	}
 	screen.print(fmt.Sprintf("checking %d operations\n", len(record.Operations)))
-	verdict := checked.Judge(protocol, record, report)
+	verdict := checked.Judge(ctx, protocol, record, report)
 	var table strings.Builder
 	if err := report.Table(&table); err != nil {
 		return err

@@ -60,7 +60,9 @@ func (k *Kubernetes) Verify(ctx context.Context, out io.Writer, name string, o V
 	}
 	// Whatever comes next must not be cut off half-way: the keys are to be gone again.
 	ending := context.WithoutCancel(ctx)
-	read := checked.ReadBack(ending, connected.sites, recorder)
+	within, cancel := checked.Ending(ctx)
+	defer cancel()
+	read := checked.ReadBack(within, connected.sites, recorder)
 	cleaned := connected.clean(ending, checked.Keys(recorder))
 	record := recorder.Record()
 	if o.History != "" {
@@ -68,7 +70,7 @@ func (k *Kubernetes) Verify(ctx context.Context, out io.Writer, name string, o V
 			return errors.Join(err, cleaned)
 		}
 	}
-	verdict := checked.Judge(c.Spec.Protocol, record, report)
+	verdict := checked.Judge(within, c.Spec.Protocol, record, report)
 	if err := report.Table(out); err != nil {
 		return errors.Join(err, cleaned)
 	}

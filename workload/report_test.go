@@ -147,7 +147,7 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 	if len(operations) != 2000 || report.Operations() != 2000 || s.closed.Load() != 6 {
 		t.Errorf("%d operations in the history, %d in the report, %d clients closed", len(operations), report.Operations(), s.closed.Load())
 	}
-	if v := history.Check(operations, history.Options{Timeout: time.Minute}); !v.OK() {
+	if v := history.Check(t.Context(), operations, history.Options{Timeout: time.Minute}); !v.OK() {
 		t.Errorf("%s: %s", v.Outcome, v.Explanation)
 	}
 	// Spoil the run's own history, to see that the check above could have failed.
@@ -157,7 +157,7 @@ func TestLoopRecordsALinearizableHistory(t *testing.T) {
 			break
 		}
 	}
-	if v := history.Check(operations, history.Options{Timeout: time.Minute, Brief: true}); v.OK() {
+	if v := history.Check(t.Context(), operations, history.Options{Timeout: time.Minute, Brief: true}); v.OK() {
 		t.Error("a spoilt history is accepted")
 	}
 }

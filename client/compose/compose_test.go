@@ -27,7 +27,7 @@ func (w *world) check(t *testing.T, service string) history.RSCVerdict {
 	if service == "" {
 		options.Messages = w.messages
 	}
-	v, err := history.CheckRSC(operations, options)
+	v, err := history.CheckRSC(t.Context(), operations, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
@@ -25,6 +27,8 @@ With --model rsc it is one that is regular sequentially consistent, as GryffRSC 
 its value only for those who know of it. Messages between clients and fences are lines of the history too. For a
 violation, a shortest cycle is printed: operations each of which has to come before the next one, with the reason in words. What
 can't be decided within --max-states is a failure.
+
+A line may have 128 MiB, and the whole check may take --max-memory; a history that needs more is refused. SIGINT and SIGTERM end the check at once.
 
 The exit status is 0 only if the history is what the model says.`
 
@@ -46,6 +50,7 @@ type checkFlags struct {
 	torn      bool
 	stale     time.Duration
 	maxStates int
+	maxMemory string // empty: toolMemory
 }
 
 func newCheckCommand() *cobra.Command {
@@ -63,7 +68,8 @@ func newCheckCommand() *cobra.Command {
 					return fmt.Errorf("--%s has no meaning with --model %s; leave it out", name, f.model)
 				}
 			}
-			return runCheck(c.InOrStdin(), c.OutOrStdout(), args[0], f)
+			defer waiting(c.ErrOrStderr(), "checking "+args[0])()
+			return runCheck(c.Context(), c.InOrStdin(), c.OutOrStdout(), args[0], f)
 		},
 	}
 	flags := c.Flags()
@@ -73,11 +79,27 @@ func newCheckCommand() *cobra.Command {
 	flags.DurationVar(&f.stale, "stale", 0, "how old the answers to reads that may be stale can be, such as CURP's lease; 0 leaves them unjudged")
 	flags.BoolVar(&f.torn, "torn", false, "leave out a last line without an end, which a killed process leaves")
 	flags.IntVar(&f.maxStates, "max-states", 0, "with --model rsc: how much each search by values alone may try; 0 is 200000")
+	flags.StringVar(&f.maxMemory, "max-memory", "", "how much memory the check may take, such as 4Gi (default: half of the machine's)")
 	return c
 }
 
+// memory is how many bytes the check may take.
+func (f checkFlags) memory() (int64, error) {
+	if f.maxMemory == "" {
+		return toolMemory(), nil
+	}
+	q, err := resource.ParseQuantity(f.maxMemory)
+	if err != nil || q.Value() < leastMemory {
+		return 0, fmt.Errorf("--max-memory is %q; give at least %s, such as 4Gi", f.maxMemory, quantity(leastMemory))
+	}
+	return q.Value(), nil
+}
+
+// leastMemory is what a check takes with next to no history.
+const leastMemory = 64 << 20
+
 // runCheck checks the history in a file, or on in if the file is "-".
-func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
+func runCheck(ctx context.Context, in io.Reader, out io.Writer, name string, f checkFlags) error {
 	switch {
 	case f.stale < 0:
 		return fmt.Errorf("--stale is %v; give 0 to leave reads that may be stale unjudged, or more", f.stale)
@@ -88,7 +110,13 @@ func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
 	case f.model != "" && f.model != linearizableModel && f.model != rscModel:
 		return fmt.Errorf("--model is %q; give %s or %s", f.model, linearizableModel, rscModel)
 	}
-	record, err := readHistory(in, name, f.torn)
+	memory, err := f.memory()
+	if err != nil {
+		return err
+	}
+	ctx, stop := boundMemory(ctx, memory, "check fewer operations at once, or allow more with --max-memory")
+	defer stop()
+	record, err := readHistory(ctx, in, name, f.torn)
 	if err != nil {
 		return err
 	}
@@ -99,15 +127,15 @@ func runCheck(in io.Reader, out io.Writer, name string, f checkFlags) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if f.model == rscModel {
-		return checkRSC(out, name, record, f.maxStates)
+		return checkRSC(ctx, out, name, record, f.maxStates)
 	}
-	return checkLinearizable(out, name, record, f)
+	return checkLinearizable(ctx, out, name, record, f)
 }
 
 // checkRSC judges a history by regular sequential consistency.
-func checkRSC(out io.Writer, name string, record history.Record, maxStates int) error {
+func checkRSC(ctx context.Context, out io.Writer, name string, record history.Record, maxStates int) error {
 	begun := time.Now()
-	verdict, err := record.CheckRSC(history.RSCOptions{MaxStates: maxStates})
+	verdict, err := record.CheckRSC(ctx, history.RSCOptions{MaxStates: maxStates})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -118,6 +146,9 @@ func checkRSC(out io.Writer, name string, record history.Record, maxStates int) 
 		return nil
 	}
 	fmt.Fprintln(out, verdict.Explanation)
+	if verdict.Outcome == history.Stopped {
+		return fmt.Errorf("%s: %s", name, verdict.Explanation)
+	}
 	if verdict.Outcome == history.Undecided {
 		return errors.New("the check could not decide, so nothing is known; allow more with --max-states")
 	}
@@ -125,11 +156,11 @@ func checkRSC(out io.Writer, name string, record history.Record, maxStates int) 
 }
 
 // checkLinearizable judges a history by linearizability, of which messages and fences are no part: real time orders more.
-func checkLinearizable(out io.Writer, name string, record history.Record, f checkFlags) error {
+func checkLinearizable(ctx context.Context, out io.Writer, name string, record history.Record, f checkFlags) error {
 	begun, operations := time.Now(), record.Operations
-	verdict, wrong := history.Check(operations, history.Options{Timeout: f.timeout}), errors.New("the history is not linearizable")
+	verdict, wrong := history.Check(ctx, operations, history.Options{Timeout: f.timeout}), errors.New("the history is not linearizable")
 	if verdict.OK() && f.stale > 0 {
-		verdict = history.CheckStale(operations, f.stale, history.Options{Timeout: f.timeout})
+		verdict = history.CheckStale(ctx, operations, f.stale, history.Options{Timeout: f.timeout})
 		wrong = fmt.Errorf("the history is linearizable, but for reads that may be stale: one is older than %v, or told of what was lost", f.stale)
 	}
 	fmt.Fprintf(out, "verdict: %s\n%d operations on %d keys, %d checked, %d of them of unknown outcome, in %v\n",
@@ -139,7 +170,10 @@ func checkLinearizable(out io.Writer, name string, record history.Record, f chec
 		return nil
 	}
 	fmt.Fprintln(out, verdict.Explanation)
-	if verdict.Outcome == history.Timeout {
+	switch verdict.Outcome {
+	case history.Stopped:
+		return fmt.Errorf("%s: %s", name, verdict.Explanation)
+	case history.Timeout:
 		return errors.New("the check did not end in time, so nothing is known; allow more with --timeout")
 	}
 	if n := len(record.Messages) + len(record.Fences); n > 0 {
@@ -151,7 +185,7 @@ func checkLinearizable(out io.Writer, name string, record history.Record, f chec
 			picture = "history.html"
 		}
 	}
-	if err := draw(verdict, picture); err != nil {
+	if err := draw(ctx, verdict, picture); err != nil {
 		return errors.Join(wrong, err)
 	}
 	fmt.Fprintf(out, "picture: %s\n", picture)
@@ -173,7 +207,53 @@ func checkFunctions(operations []history.Operation) error {
 	return nil
 }
 
-func readHistory(in io.Reader, name string, torn bool) (history.Record, error) {
+// readHistory reads a history, until the context ends: also where no byte comes, from a terminal or a pipe.
+func readHistory(ctx context.Context, in io.Reader, name string, torn bool) (history.Record, error) {
+	type result struct {
+		record history.Record
+		err    error
+	}
+	read := make(chan result, 1)
+	go func() { // what it waits for can't be broken off: it is left alone
+		record, err := openHistory(ctx, in, name, torn)
+		read <- result{record, err}
+	}()
+	select {
+	case r := <-read:
+		return r.record, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-read: // which says how far it came
+		return r.record, r.err
+	case <-time.After(endReading):
+		return history.Record{}, fmt.Errorf("%s: stopped while it was read: %w", name, context.Cause(ctx))
+	}
+}
+
+// waiting tells now and then that something goes on, until it is stopped.
+func waiting(out io.Writer, what string) (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(tellEvery)
+		defer ticker.Stop()
+		for begun := time.Now(); ; {
+			select {
+			case <-over:
+				return
+			case now := <-ticker.C:
+				fmt.Fprintf(out, "%s for %v\n", what, now.Sub(begun).Round(time.Second))
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}
+
+// endReading is how long a reader that was stopped may take to say where.
+const endReading = 100 * time.Millisecond
+
+func openHistory(ctx context.Context, in io.Reader, name string, torn bool) (history.Record, error) {
 	if name == "-" {
 		name = "standard input"
 	} else {
@@ -182,23 +262,29 @@ func readHistory(in io.Reader, name string, torn bool) (history.Record, error) {
 			return history.Record{}, fmt.Errorf("open the history: %w", err)
 		}
 		defer file.Close()
+		if info, err := file.Stat(); err == nil && info.IsDir() {
+			return history.Record{}, fmt.Errorf("%s is a directory; give the file of a history", name)
+		}
 		in = file
 	}
-	record, err := history.ReadRecord(in, torn)
+	record, err := history.ReadRecord(ctx, in, torn)
+	if errors.Is(err, history.ErrTorn) {
+		err = fmt.Errorf("%w: --torn leaves it out", err)
+	}
 	if err != nil {
 		return history.Record{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return record, nil
 }
 
-func draw(verdict history.Verdict, name string) (err error) {
+func draw(ctx context.Context, verdict history.Verdict, name string) (err error) {
 	file, err := os.Create(name)
 	if err != nil {
 		return fmt.Errorf("create the picture: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	buffer := bufio.NewWriter(file)
-	if err := verdict.Picture(buffer); err != nil {
+	if err := verdict.Picture(ctx, buffer); err != nil {
 		return err
 	}
 	if err := buffer.Flush(); err != nil {

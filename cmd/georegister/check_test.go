@@ -2,11 +2,27 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
+
+// asProgram is set in the environment of this test's own program where it is to be georegister.
+const asProgram = "GEOREGISTER_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
 
 const (
 	checkWrite = `{"client":"a","kind":"write","key":"k","value":"v","invoked_ns":1,"returned_ns":2,"status":"ok"}` + "\n"
@@ -36,7 +52,13 @@ func TestCheckCommand(t *testing.T) {
 			err: "one is older than 1ns", picture: true},
 		{name: "bad bound", history: checkWrite, args: []string{"--stale=-1s"}, err: "--stale is -1s"},
 		{name: "bad line", history: checkWrite + "{}\n", err: `line 2: field "client" is missing`},
-		{name: "torn line", history: checkWrite + checkRead[:30], err: "line 2: not a JSON object"},
+		{name: "torn line", history: checkWrite + checkRead[:30], err: "line 2: not a JSON object, as each line of a history is: unexpected end of JSON input; the line has no end, as if its writer was killed, or is writing still: --torn leaves it out"},
+		{name: "other bytes", history: checkWrite + "\x00\x00\n", err: "line 2: not a JSON object, as each line of a history is: invalid character '\\x00'"},
+		{name: "no text", history: checkWrite + "\xff\n", err: "line 2: not UTF-8; write other bytes as"},
+		{name: "deep", history: strings.Repeat("[", 1<<20) + "\n", err: "line 1: not a JSON object, as each line of a history is: invalid character '[' exceeded max depth"},
+		{name: "deep within", history: `{"args":` + strings.Repeat("[", 1<<20) + "\n", err: "line 1: not a JSON object, as each line of a history is: invalid character '[' exceeded max depth"},
+		{name: "bad memory", history: checkWrite, args: []string{"--max-memory=much"}, err: `--max-memory is "much"; give at least 64Mi, such as 4Gi`},
+		{name: "little memory", history: checkWrite, args: []string{"--max-memory=1Mi"}, err: "--max-memory"},
 		{name: "torn line left out", history: checkWrite + checkRead[:30], args: []string{"--torn"}, out: "1 operations"},
 		{name: "function of another program", history: checkWrite + checkOther, err: `client c, key "k", invoked_ns 7: unknown rmw function "twice.v1"`},
 		{name: "empty", err: "nothing to check"},
@@ -88,5 +110,97 @@ func TestCheckCommandReadsStandardInput(t *testing.T) {
 	c.SetArgs([]string{"-"})
 	if err := c.Execute(); err != nil || !strings.HasPrefix(out.String(), "verdict: linearizable\n") {
 		t.Errorf("printed %q, error %v", out.String(), err)
+	}
+}
+
+// endless gives the same line again and again, up to a bound that ends a test in any case.
+type endless struct {
+	line string
+	left int
+}
+
+func (e *endless) Read(p []byte) (n int, err error) {
+	if e.left <= 0 {
+		return 0, io.EOF
+	}
+	for n < len(p) && e.left > 0 {
+		m := copy(p[n:], e.line)
+		m -= m % len(e.line)
+		if m == 0 {
+			break
+		}
+		n, e.left = n+m, e.left-m
+	}
+	return n, nil
+}
+
+func TestCheckIsBounded(t *testing.T) {
+	for _, test := range []struct {
+		name, line, err string
+		args            []string
+	}{
+		{name: "a line", line: strings.Repeat("\x00", 64), err: "standard input: read the history: line 1: longer than 128 MiB, which no operation is"},
+		{name: "all lines", line: checkWrite, args: []string{"--max-memory=128Mi"}, err: "stopped: it takes more than 128Mi of memory: check fewer operations at once, or allow more with --max-memory"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCheckCommand()
+			c.SilenceErrors, c.SilenceUsage = true, true
+			c.SetIn(&endless{test.line, 1 << 29})
+			c.SetOut(io.Discard)
+			c.SetArgs(append(test.args, "-"))
+			if err := c.Execute(); err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("got error %v, want %q", err, test.err)
+			}
+		})
+	}
+	c := newCheckCommand()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs([]string{t.TempDir()})
+	if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "is a directory; give the file of a history") {
+		t.Errorf("of a directory: %v", err)
+	}
+}
+
+// A check ends though what it reads does not.
+func TestCheckEndsWhileItReads(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := make(chan error)
+	go func() { over <- runCheck(ctx, in, io.Discard, "-", checkFlags{}) }()
+	if _, err := io.WriteString(out, checkWrite); err != nil { // it is read, and more is waited for
+		t.Fatal(err)
+	}
+	ended := errors.New("ended by this test")
+	cancel(ended)
+	if err := <-over; !errors.Is(err, ended) || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A whole program ends at SIGTERM, in words, where it waits for a pipe, and for who will write to one.
+func TestProgramEndsAtASignal(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := exec.CommandContext(t.Context(), os.Args[0], "check", pipe)
+	program.Env = append(os.Environ(), asProgram+"=yes")
+	var said bytes.Buffer
+	program.Stderr = &said
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // as soon as the program opens it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if err := program.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var status *exec.ExitError
+	if err := program.Wait(); !errors.As(err, &status) || status.ExitCode() != 1 || !strings.Contains(said.String(), "stopped") {
+		t.Errorf("%v, and it said %q", err, said.String())
 	}
 }

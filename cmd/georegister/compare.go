@@ -47,6 +47,9 @@ func (c comparison) run(ctx context.Context, out, told io.Writer) error {
 	if err != nil {
 		return err
 	}
+	experiment.Progress = progress(told, experiment.Duration)
+	ctx, stop := boundMemory(ctx, toolMemory(), "lower --duration or --clients")
+	defer stop()
 	var rows []compared
 	var without []string
 	for _, row := range capability.Table() {
@@ -59,7 +62,7 @@ func (c comparison) run(ctx context.Context, out, told io.Writer) error {
 		}
 		fmt.Fprintf(told, "%s: %v of virtual time\n", row.Name, experiment.Duration)
 		for _, fragments := range c.fragments(row) {
-			figures, err := c.measure(row, experiment, fragments)
+			figures, err := c.measure(ctx, row, experiment, fragments)
 			if err != nil {
 				return fmt.Errorf("%s: %w", row.Name, err)
 			}
@@ -79,11 +82,17 @@ func (c comparison) experiment(network profile.Profile) (simulator.Experiment, e
 	if err := checkConflict(c.conflict); err != nil {
 		return simulator.Experiment{}, err
 	}
-	if c.clients < 1 {
-		return simulator.Experiment{}, fmt.Errorf("--clients: %d clients of each member; give at least 1", c.clients)
+	if err := checkRTT(network); err != nil {
+		return simulator.Experiment{}, err
+	}
+	if err := checkClients(c.clients); err != nil {
+		return simulator.Experiment{}, err
 	}
 	if c.duration < 0 {
 		return simulator.Experiment{}, fmt.Errorf("--duration: %v; it must be positive", c.duration)
+	}
+	if err := checkDuration(c.duration); err != nil {
+		return simulator.Experiment{}, err
 	}
 	if c.duration == 0 {
 		c.duration = (roundTrips * network.Largest()).Round(time.Millisecond)
@@ -110,7 +119,7 @@ func (c comparison) shards(protocol string) int {
 
 // measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes. With fragments all values
 // are stored so.
-func (c comparison) measure(row capability.Protocol, x simulator.Experiment, fragments int) (map[register.Kind]workload.KindFigures, error) {
+func (c comparison) measure(ctx context.Context, row capability.Protocol, x simulator.Experiment, fragments int) (map[register.Kind]workload.KindFigures, error) {
 	tolerance := 0
 	if row.Name == c.spec.Protocol && (c.spec.FaultTolerance != nil || fragments > 0) {
 		tolerance = c.spec.Faults()
@@ -132,7 +141,7 @@ func (c comparison) measure(row capability.Protocol, x simulator.Experiment, fra
 		x.Workload.RMWs = workload.RMWIdempotent
 	}
 	s.runs(&x)
-	m, err := simulator.Measure(x)
+	m, err := simulator.Measure(ctx, x)
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"math"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // garbagePercent lets the heap grow to five times what is in use between collections: a member makes little
@@ -50,4 +56,55 @@ func machineMemory(read func(path string) ([]byte, error)) int64 {
 		return 0
 	}
 	return memory
+}
+
+const (
+	// someMemory is what a tool may take where the system does not tell how much there is.
+	someMemory = 4 << 30
+	// watchEvery is between two looks at what a tool takes.
+	watchEvery = 20 * time.Millisecond
+)
+
+// toolMemory is how many bytes a tool may take that holds a whole history: half of the machine's memory.
+func toolMemory() int64 {
+	if memory := machineMemory(os.ReadFile); memory > 0 {
+		return memory / 2
+	}
+	return someMemory
+}
+
+// boundMemory returns a context that ends, beside when ctx does, soon after this process holds more than so many bytes. The cause says that,
+// and what to do about it. Call stop when the bound is to hold no more.
+func boundMemory(ctx context.Context, most int64, advice string) (bounded context.Context, stop func()) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	before := debug.SetMemoryLimit(most) // what is over is collected before the bound is reached
+	stack := debug.SetMaxStack(int(min(most, math.MaxInt)))
+	watch := func() {
+		held := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		ticker := time.NewTicker(watchEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-bounded.Done():
+				return
+			case <-ticker.C:
+			}
+			metrics.Read(held)
+			if held[0].Value.Uint64()+held[1].Value.Uint64() > uint64(most) {
+				cancel(fmt.Errorf("it takes more than %s of memory: %s", quantity(most), advice))
+			}
+		}
+	}
+	go watch()
+	return bounded, func() {
+		cancel(nil)
+		debug.SetMemoryLimit(before)
+		debug.SetMaxStack(stack)
+	}
+}
+
+// quantity is a number of bytes for people, rounded to MiB.
+func quantity(bytes int64) string {
+	q := resource.NewQuantity((bytes+1<<19)>>20<<20, resource.BinarySI)
+	return q.String()
 }

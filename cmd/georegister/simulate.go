@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +43,13 @@ type simulateFlags struct {
 	fragments int
 }
 
+// The bounds of an experiment. What they allow may still take more memory than there is: then it ends with an error.
+const (
+	maxDuration = 24 * time.Hour // virtual
+	maxClients  = 10_000         // at each site
+	maxRTT      = time.Minute    // in longer ones, clients see next to nothing
+)
+
 const simulateLong = `Runs a protocol with simulated clients, network, disks and faults in virtual time, checks what the clients
 saw, and prints latencies by kind of operation and site. The same flags give the same result on any machine.
 
@@ -51,6 +57,9 @@ Under GryffRSC clients are sessions, and what they saw is to be regular sequenti
 
 With --data-fragments protocol Gus stores values of more than 16 bytes as fragments: of an experiment all, each of 64 bytes, and of
 schedules each second one. As many members may have lost their disks at once as --fault-tolerance says, and never are there fewer of them.
+
+An experiment has at most 24 hours of virtual time, 10000 clients at each site, and round trips of at most 1 min. What all clients saw is
+held in memory: a run that takes more than half of the machine's ends, and says when. SIGINT and SIGTERM end it at once.
 
 The exit status is not 0 if the history is not what the protocol promises, or an operation or a change of members got stuck though
 faults were over.`
@@ -100,12 +109,12 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringVar(&f.sites, "sites", "", "how many sites of the profile, or a list of their names; all if empty")
 	flags.StringVar(&f.profile, "profile", "gryff", "sites and round trips by name: "+strings.Join(profile.Names(), " or "))
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
-	flags.IntVar(&f.clients, "clients", 16, "closed-loop clients at each site")
+	flags.IntVar(&f.clients, "clients", 16, "closed-loop clients at each site, at most 10000")
 	flags.StringVar(&f.workload, "workload", "ycsb-a", "the mix: "+strings.Join(workload.MixNames(), ", ")+", or READ:WRITE:RMW weights")
 	flags.Float64Var(&f.conflict, "conflict", defaults.Conflict, "probability that an operation is on the key that all clients share, from 0 to 1")
 	flags.StringVar(&f.keys, "keys", string(defaults.Keys), "how keys are chosen: conflict, zipf or uniform")
 	flags.BoolVar(&f.stale, "stale", false, "let reads be stale, within the protocol's bound: they wait for less with curp")
-	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time; figures leave out its first and last twelfth")
+	flags.DurationVar(&f.duration, "duration", 180*time.Second, "simulated time, at most 24h; figures leave out its first and last twelfth")
 	flags.Uint64Var(&f.seed, "seed", 1, "what everything random comes from; with --soak, the first one")
 	flags.StringVar(&f.faults, "faults", "none", fmt.Sprintf("none, all, or a list of %v", simulator.FaultKinds()))
 	flags.IntVar(&f.tolerance, "fault-tolerance", 0, "how many members may be lost at once, as faultTolerance of a manifest: with gus and more than 5 sites other quorums, with curp the backups (default: any minority)")
@@ -139,7 +148,10 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	x.Faults = kinds
 	s.runs(&x)
 	began := time.Now()
-	m, err := simulator.Measure(x)
+	ctx, stop := boundMemory(c.Context(), toolMemory(), "lower --duration or --clients")
+	defer stop()
+	x.Progress = progress(c.ErrOrStderr(), f.duration)
+	m, err := simulator.Measure(ctx, x)
 	if err != nil {
 		return err
 	}
@@ -193,15 +205,63 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	if s.fragments > 0 {
 		spec.ValueBytes = largeValue
 	}
-	if f.clients < 1 {
-		return none, fmt.Errorf("--clients: %d clients at each site; give at least 1", f.clients)
+	if err := checkRTT(network); err != nil {
+		return none, err
+	}
+	if err := checkClients(f.clients); err != nil {
+		return none, err
 	}
 	if f.duration <= 0 {
 		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
 	}
+	if err := checkDuration(f.duration); err != nil {
+		return none, err
+	}
 	return simulator.Experiment{
 		Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed,
 	}, nil
+}
+
+// progress tells now and then how far an experiment is.
+func progress(out io.Writer, duration time.Duration) func(time.Duration, int) {
+	told := time.Now()
+	return func(now time.Duration, operations int) {
+		if time.Since(told) < tellEvery {
+			return
+		}
+		told = time.Now()
+		fmt.Fprintf(out, "%v of %v of virtual time, %d operations\n", now.Round(time.Second), duration, operations)
+	}
+}
+
+// tellEvery is how often those that wait are told how far something is.
+const tellEvery = 2 * time.Second
+
+// checkRTT refuses round trips that are too long to be simulated.
+func checkRTT(network profile.Profile) error {
+	if most := network.Largest(); most > maxRTT {
+		return fmt.Errorf("--rtt: the longest round trip is %v; give at most %v", most, maxRTT)
+	}
+	return nil
+}
+
+// checkClients refuses too few clients and too many.
+func checkClients(n int) error {
+	switch {
+	case n < 1:
+		return fmt.Errorf("--clients: %d clients at each site; give at least 1", n)
+	case n > maxClients:
+		return fmt.Errorf("--clients: %d clients at each site; give at most %d", n, maxClients)
+	}
+	return nil
+}
+
+// checkDuration refuses more virtual time than anything needs.
+func checkDuration(d time.Duration) error {
+	if d > maxDuration {
+		return fmt.Errorf("--duration: %v of virtual time; give at most %v: what all clients saw is held in memory, and figures settle within minutes", d, maxDuration)
+	}
+	return nil
 }
 
 // checkConflict refuses what is no probability.
@@ -269,14 +329,11 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		return err
 	}
 	ctx := c.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	began, told := time.Now(), time.Now()
 	report := simulator.Search{
 		Start: s.start, Options: options, First: f.seed, Seeds: f.soak,
 		Progress: func(done int) {
-			if time.Since(told) < 2*time.Second && done < f.soak {
+			if time.Since(told) < tellEvery && done < f.soak {
 				return
 			}
 			told = time.Now()
@@ -315,7 +372,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
 		return nil
 	}
-	first := simulator.Shrink(report.Failures[0])
+	first := simulator.Shrink(ctx, report.Failures[0])
 	fmt.Fprintln(out, simulator.Explain(first))
 	return report.Failures[0]
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,7 +203,7 @@ func TestSimulateHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := runCheck(nil, &out, file, checkFlags{}); err != nil || !strings.Contains(out.String(), "verdict: linearizable") {
+	if err := runCheck(t.Context(), nil, &out, file, checkFlags{}); err != nil || !strings.Contains(out.String(), "verdict: linearizable") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	text, err := os.ReadFile(file)
@@ -230,6 +233,11 @@ func TestSimulateRefuses(t *testing.T) {
 		"--conflict 2":                                          "--conflict: 2 is no probability",
 		"--clients 0":                                           "--clients: 0 clients",
 		"--duration 0s":                                         "--duration: 0s",
+		"--duration 10000h":                                     "--duration: 10000h0m0s of virtual time; give at most 24h0m0s",
+		"--clients 1000000000":                                  "--clients: 1000000000 clients at each site; give at most 10000",
+		"--conflict NaN":                                        "--conflict: NaN is no probability",
+		"--workload 1e9:NaN:1":                                  "--workload:",
+		"--rtt a-b=1h,b-c=1h,a-c=1h":                            "--rtt: the longest round trip is 1h0m0s",
 		"--faults fire":                                         `--faults: unknown fault "fire"`,
 		"--keys none":                                           "--keys: unknown keys",
 		"--fault-tolerance 0":                                   "--fault-tolerance: 0; give at least 1",
@@ -265,4 +273,30 @@ func TestSimulateRefuses(t *testing.T) {
 			t.Errorf("%s: printed %q", flags, out)
 		}
 	}
+}
+
+// An experiment, and a soak, end soon after their context does, and say how far they came.
+func TestSimulateEnds(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--protocol abd --duration 24h": "of virtual time",
+		"--protocol abd --soak 1000000": "stopped after ",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newSimulateCommand()
+		c.SilenceErrors, c.SilenceUsage = true, true
+		c.SetOut(io.Discard)
+		c.SetErr(told{cancel}) // it is under way
+		c.SetArgs(strings.Fields(flags))
+		if err := c.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flags, err)
+		}
+	}
+}
+
+// told ends something once anything is written.
+type told struct{ end func() }
+
+func (w told) Write(p []byte) (int, error) {
+	w.end()
+	return len(p), nil
 }

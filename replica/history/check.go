@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +22,10 @@ import (
 // For each key an order is proposed from the carstamps, where there are any, and proved or rejected by the
 // values and times alone; what is not proved so is searched by porcupine. The search keeps one bit for each
 // pair of operations of a key: 100,000 operations on one key without carstamps need more than a gigabyte.
-func Check(operations []Operation, options Options) Verdict {
-	c := checker{registry: options.Registry}
+//
+// It ends soon after the context does. Unless a violation was found until then, the outcome is Stopped.
+func Check(ctx context.Context, operations []Operation, options Options) Verdict {
+	c := checker{ctx: ctx, registry: options.Registry}
 	if c.registry == nil {
 		c.registry = register.NewRegistry()
 	}
@@ -50,6 +53,10 @@ func Check(operations []Operation, options Options) Verdict {
 			continue
 		}
 		v.Outcome, v.Key = found, key
+		if found == Stopped {
+			v.Explanation = fmt.Sprintf("the check was stopped: %v", context.Cause(ctx))
+			return v
+		}
 		if found == Violation {
 			if !options.Brief {
 				v.Failing, v.Explanation = c.explain(key, keys[key])
@@ -65,6 +72,7 @@ func Check(operations []Operation, options Options) Verdict {
 
 // checker decides about single keys.
 type checker struct {
+	ctx      context.Context
 	registry *register.Registry
 	deadline time.Time // zero: none
 }
@@ -88,15 +96,21 @@ func (c checker) check(steps []step, timeout time.Duration) (Outcome, bool) {
 	if conflict != nil {
 		return Violation, false
 	}
-	prepared := prepare(c.registry, merged)
-	if proved(c.registry, prepared, len(merged)-len(prepared)) {
+	prepared := prepare(c.ctx, c.registry, merged)
+	if c.ctx.Err() != nil {
+		return Stopped, false
+	}
+	if proved(c.ctx, c.registry, prepared, len(merged)-len(prepared)) {
 		return Linearizable, false
 	}
-	m := newModel(c.registry, prepared)
-	switch porcupine.CheckOperationsTimeout(m.porcupine(), toPorcupine(prepared), timeout) {
-	case porcupine.Ok:
+	m := newModel(c.ctx, c.registry, prepared)
+	found := porcupine.CheckOperationsTimeout(m.porcupine(), toPorcupine(prepared), timeout)
+	switch {
+	case found == porcupine.Ok:
 		return Linearizable, true
-	case porcupine.Illegal:
+	case c.ctx.Err() != nil: // whatever was found then: no step was taken any more
+		return Stopped, true
+	case found == porcupine.Illegal:
 		return Violation, true
 	}
 	return Timeout, true

@@ -174,7 +174,7 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			v := Check(test.history, Options{Timeout: time.Minute})
+			v := Check(t.Context(), test.history, Options{Timeout: time.Minute})
 			if v.Outcome != test.want {
 				t.Fatalf("got %s, want %s\n%s", v.Outcome, test.want, v.Explanation)
 			}
@@ -186,7 +186,7 @@ func TestCheckTellsHistoriesApart(t *testing.T) {
 			}
 			if test.want == Violation {
 				// What is shown must itself be a violation, else it explains nothing.
-				if again := Check(v.Failing, Options{Timeout: time.Minute}); again.Outcome != Violation {
+				if again := Check(t.Context(), v.Failing, Options{Timeout: time.Minute}); again.Outcome != Violation {
 					t.Fatalf("the failing part alone is %s:\n%s", again.Outcome, v.Explanation)
 				}
 			}
@@ -201,7 +201,7 @@ func TestViolationIsExplainedBriefly(t *testing.T) {
 		history = append(history, write("a", 10*i, 10*i+1, value), readOf("b", 10*i+2, 10*i+3, value))
 	}
 	history = append(history, readOf("c", 600, 601, "A"))
-	v := Check(history, Options{})
+	v := Check(t.Context(), history, Options{})
 	if v.Outcome != Violation || v.Key != "k" {
 		t.Fatalf("got %s on key %q", v.Outcome, v.Key)
 	}
@@ -212,25 +212,19 @@ func TestViolationIsExplainedBriefly(t *testing.T) {
 		t.Errorf("the explanation does not show the stale read:\n%s", v.Explanation)
 	}
 	var picture strings.Builder
-	if err := v.Picture(&picture); err != nil {
+	if err := v.Picture(t.Context(), &picture); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(picture.String(), "<html") || !strings.Contains(picture.String(), `read(\"k\")`) {
 		t.Errorf("the picture is not a page with the operations")
 	}
-	if err := Check(nil, Options{}).Picture(&picture); err == nil {
+	if err := Check(t.Context(), nil, Options{}).Picture(t.Context(), &picture); err == nil {
 		t.Error("a linearizable history has a picture")
 	}
 }
 
 func TestTimeoutIsNoSuccess(t *testing.T) {
-	// Many clients append at once and nobody looks before the end, so that all orders must be tried.
-	var history []Operation
-	for i := range 24 {
-		history = append(history, unknown(rmw(string(rune('a'+i)), 1, 0, "", register.Append, strings.Repeat(string(rune('a'+i)), 1+i%3))))
-	}
-	history = append(history, readOf("z", 2, 3, strings.Repeat("-", 40)))
-	v := Check(history, Options{Timeout: 20 * time.Millisecond})
+	v := Check(t.Context(), hard(), Options{Timeout: 20 * time.Millisecond})
 	if v.Outcome != Timeout || v.OK() || v.Key != "k" || v.Explanation == "" {
 		t.Fatalf("got %+v", v)
 	}
@@ -245,7 +239,7 @@ func TestViolationOutweighsTimeout(t *testing.T) {
 	}
 	last := readOf("z", 6, 7, strings.Repeat("-", 40))
 	last.Request.Key = "first"
-	v := Check(append(history, last), Options{Timeout: time.Second, Brief: true})
+	v := Check(t.Context(), append(history, last), Options{Timeout: time.Second, Brief: true})
 	if v.Outcome != Violation || v.Key != "k" {
 		t.Fatalf("got %s on key %q", v.Outcome, v.Key)
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ func (c checker) explain(key string, steps []step) ([]Operation, string) {
 	}
 	end := time.Now().Add(explainFor)
 	fails := func(part []step) bool {
-		if time.Now().After(end) {
+		if time.Now().After(end) || c.ctx.Err() != nil {
 			return false
 		}
 		outcome, _ := c.check(part, attemptFor)
@@ -39,7 +40,7 @@ func (c checker) explain(key string, steps []step) ([]Operation, string) {
 	steps = weaken(shortestPrefix(steps, fails), fails)
 	merged, _ := mergeRetries(steps)
 	var failing []Operation
-	for _, s := range prepare(c.registry, merged) {
+	for _, s := range prepare(c.ctx, c.registry, merged) {
 		failing = append(failing, s.Operation)
 	}
 	return failing, fmt.Sprintf("no order of these operations on key %s explains all their answers:\n%s",
@@ -135,8 +136,8 @@ func list(operations []Operation) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Picture writes porcupine's page for the failing operations of a violation.
-func (v Verdict) Picture(w io.Writer) error {
+// Picture writes porcupine's page for the failing operations of a violation. Once the context ends, the page has less.
+func (v Verdict) Picture(ctx context.Context, w io.Writer) error {
 	if len(v.Failing) == 0 {
 		return errors.New("there is a picture for an explained violation only")
 	}
@@ -145,8 +146,8 @@ func (v Verdict) Picture(w io.Writer) error {
 	if merged, conflict := mergeRetries(steps); conflict == nil {
 		steps = merged
 	}
-	steps = prepare(v.registry, steps)
-	m := newModel(v.registry, steps)
+	steps = prepare(ctx, v.registry, steps)
+	m := newModel(ctx, v.registry, steps)
 	_, info := porcupine.CheckOperationsVerbose(m.porcupine(), toPorcupine(steps), explainFor)
 	if err := porcupine.Visualize(m.porcupine(), info, w); err != nil {
 		return fmt.Errorf("write the picture: %w", err)

@@ -130,7 +130,7 @@ func TestRecorderOrdersWhatTheClockDoesNot(t *testing.T) {
 		t.Error("an operation that has not returned has a known outcome")
 	}
 	open.Return(register.Result{Status: register.OK})
-	if v := Check(r.Operations(), Options{}); v.Outcome != Violation {
+	if v := Check(t.Context(), r.Operations(), Options{}); v.Outcome != Violation {
 		t.Errorf("an absent value after a write, at one reading of the clock, is %s", v.Outcome)
 	}
 }
@@ -152,7 +152,7 @@ func TestMessagesAndFencesAreRead(t *testing.T) {
 		t.Fatal(want.Operations, err)
 	}
 	for range 2 {
-		got, err := ReadRecord(strings.NewReader(text), false)
+		got, err := ReadRecord(t.Context(), strings.NewReader(text), false)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, %v, want %+v", got, err, want)
 		}
@@ -162,7 +162,7 @@ func TestMessagesAndFencesAreRead(t *testing.T) {
 		}
 		text = file.String()
 	}
-	if got, err := ReadRecord(strings.NewReader(text+goodFence[:20]), true); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := ReadRecord(t.Context(), strings.NewReader(text+goodFence[:20]), true); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("with a torn line: %+v, %v", got, err)
 	}
 	for _, test := range []struct{ text, want string }{
@@ -192,7 +192,7 @@ func TestRecordedFencesCount(t *testing.T) {
 			end()
 		}
 		read("b", nil)
-		v, err := r.Record().CheckRSC(RSCOptions{})
+		v, err := r.Record().CheckRSC(t.Context(), RSCOptions{})
 		if err != nil || v.OK() == fenced {
 			t.Errorf("fenced is %t: %s, %v", fenced, v.Outcome, err)
 		}
@@ -206,7 +206,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"client":"a","kind":"read","key":"k","invoked_ns":1,"returned_ns":3,"status":"ok","reply":"","carstamp":"1/2.3.4/5","round_trips":1,"fast":true}`))
 	f.Add([]byte(goodMessage + "\n" + good + "\n" + goodFence))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		record, err := ReadRecord(bytes.NewReader(text), false)
+		record, err := ReadRecord(t.Context(), bytes.NewReader(text), false)
 		if err != nil {
 			return
 		}
@@ -214,7 +214,7 @@ func FuzzRead(f *testing.F) {
 		if err := WriteRecord(&file, record); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadRecord(&file, false)
+		again, err := ReadRecord(t.Context(), &file, false)
 		if err != nil {
 			t.Fatalf("what was read can't be read again: %v", err)
 		}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -22,14 +23,15 @@ type state struct {
 
 // model is one register and the steps that are asked about.
 type model struct {
+	ctx      context.Context // when it ends, no step can be taken any more, and so the search ends
 	registry *register.Registry
 	total    int // how many known steps there are
 	classes  int
 	seed     maphash.Seed
 }
 
-func newModel(registry *register.Registry, steps []step) *model {
-	m := &model{registry: registry, seed: maphash.MakeSeed()}
+func newModel(ctx context.Context, registry *register.Registry, steps []step) *model {
+	m := &model{ctx: ctx, registry: registry, seed: maphash.MakeSeed()}
 	for _, s := range steps {
 		if s.known {
 			m.total++
@@ -78,6 +80,9 @@ func effect(registry *register.Registry, value register.Value, s *step) (registe
 // every unknown effect is depended on directly, as prepare explains; all other unknown steps come when no
 // known one is left.
 func (m *model) take(s *state, next *step) *state {
+	if m.ctx.Err() != nil {
+		return nil
+	}
 	if next.known {
 		value, ok := answer(m.registry, s.value, next)
 		if !ok || s.fresh && next.Request.Kind == register.Write {

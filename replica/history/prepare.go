@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -74,10 +75,13 @@ func mergeRetries(steps []step) (merged []step, conflict []Operation) {
 // An unknown effect matters only if an operation that depends on the value follows directly; otherwise it
 // may as well come last, where nothing sees it. So an unknown write that nothing known agrees with is left
 // out, and another one is not tried before the first operation that does. Unknown steps that do the same
-// are numbered, since it is enough to try them in that order.
-func prepare(registry *register.Registry, steps []step) []step {
+// are numbered, since it is enough to try them in that order. If the context ends, some are missing.
+func prepare(ctx context.Context, registry *register.Registry, steps []step) []step {
 	prepared := make([]step, 0, len(steps))
 	for _, s := range steps {
+		if ctx.Err() != nil {
+			break
+		}
 		s.from = s.Invoked
 		if !s.known && s.Request.Kind == register.Write {
 			earliest := firstAgreeing(registry, steps, s)

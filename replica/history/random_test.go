@@ -149,7 +149,7 @@ func TestAtomicHistoriesAreAccepted(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		s := shape{operations: 100, clients: 1 + rng.IntN(8), keys: 1 + rng.IntN(4), unknown: 0.15 * rng.Float64(), hints: seed%3 > 0, blank: seed%3 > 1, counted: seed%6 == 0}
-		if v := Check(atomic(rng, s), Options{Timeout: time.Minute}); !v.OK() {
+		if v := Check(t.Context(), atomic(rng, s), Options{Timeout: time.Minute}); !v.OK() {
 			t.Fatalf("seed %d: %s\n%s", seed, v.Outcome, v.Explanation)
 		}
 	}
@@ -165,7 +165,7 @@ func TestMutationsAreRefused(t *testing.T) {
 			i = (i + 1) % len(history)
 		}
 		history[i].Result.Value = register.Value("never written")
-		if v := Check(history, Options{Timeout: time.Minute, Brief: true}); v.Outcome != Violation {
+		if v := Check(t.Context(), history, Options{Timeout: time.Minute, Brief: true}); v.Outcome != Violation {
 			t.Fatalf("seed %d: a read of what nobody wrote is %s", seed, v.Outcome)
 		}
 	}
@@ -192,7 +192,7 @@ func TestCheckAgreesWithPlainSearch(t *testing.T) {
 			want = Linearizable
 		}
 		counts[want]++
-		if v := Check(history, Options{}); v.Outcome != want {
+		if v := Check(t.Context(), history, Options{}); v.Outcome != want {
 			t.Fatalf("seed %d: got %s, the plain search %s:\n%s", seed, v.Outcome, want, list(history))
 		}
 	}
@@ -229,7 +229,7 @@ func TestManyUnknownOutcomesOnOneKey(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		history := atomic(rng, shape{operations: 2000, clients: 16, keys: 1, unknown: 0.02, hints: true, blind: seed%2 == 0})
-		v := Check(history, Options{Timeout: time.Minute})
+		v := Check(t.Context(), history, Options{Timeout: time.Minute})
 		if !v.OK() || v.Unknown < 10 {
 			t.Fatalf("seed %d: %s with %d unknown\n%s", seed, v.Outcome, v.Unknown, v.Explanation)
 		}
@@ -241,7 +241,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(fmt.Sprintf("operations=100000/keys=1000/hints=%t", hints), func(b *testing.B) {
 			history := atomic(rand.New(rand.NewPCG(1, 1)), shape{operations: 100_000, clients: 64, keys: 1000, unknown: 0.001, hints: hints})
 			for b.Loop() {
-				if v := Check(history, Options{}); !v.OK() {
+				if v := Check(b.Context(), history, Options{}); !v.OK() {
 					b.Fatal(v.Outcome, v.Explanation)
 				}
 			}
@@ -255,7 +255,7 @@ func BenchmarkCheckOneHotKey(b *testing.B) {
 		b.Run(fmt.Sprintf("operations=20000/rmws=%t", !s.blind), func(b *testing.B) {
 			history := atomic(rand.New(rand.NewPCG(1, 1)), s)
 			for b.Loop() {
-				if v := Check(history, Options{Timeout: 20 * time.Second}); !v.OK() {
+				if v := Check(b.Context(), history, Options{Timeout: 20 * time.Second}); !v.OK() {
 					b.Fatal(v.Outcome, v.Explanation)
 				}
 			}

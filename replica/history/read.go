@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,32 +19,59 @@ import (
 // Read reads the operations that a Writer wrote; messages and fences it leaves out. Its errors name the line, from 1, and the
 // field. Blank lines are skipped.
 func Read(r io.Reader) ([]Operation, error) {
-	record, err := ReadRecord(r, false)
+	record, err := ReadRecord(context.Background(), r, false)
 	return record.Operations, err
 }
 
 // ReadTorn is Read for the history of a process that was killed: a last line that has no end is left out.
 // A check then doesn't know of that operation, and may miss it.
 func ReadTorn(r io.Reader) ([]Operation, error) {
-	record, err := ReadRecord(r, true)
+	record, err := ReadRecord(context.Background(), r, true)
 	return record.Operations, err
 }
 
-// eachLine hands on every line that is not blank.
-func eachLine(lines *bufio.Reader, torn bool, take func(text []byte) error) error {
+// MaxLine bounds a line of a history, in bytes. The largest value that a store can hold fits, whatever its bytes are.
+const MaxLine = 128 << 20
+
+// ErrTorn is in the error of a last line that is wrong and has no end: its writer was killed, or is writing still.
+var ErrTorn = errors.New("the line has no end, as if its writer was killed, or is writing still")
+
+// eachLine hands on every line that is not blank, until the context ends. What it hands on is valid until take returns.
+func eachLine(ctx context.Context, lines *bufio.Reader, torn bool, take func(text []byte) error) error {
+	var text []byte
 	for number := 1; ; number++ {
-		text, err := lines.ReadBytes('\n')
+		if ctx.Err() != nil {
+			return fmt.Errorf("line %d: stopped: %w", number, context.Cause(ctx))
+		}
+		var err error
+		text, err = readLine(lines, text[:0])
 		end := errors.Is(err, io.EOF)
 		if err != nil && !end {
 			return fmt.Errorf("read the history: line %d: %w", number, err)
 		}
 		if blank := len(bytes.TrimSpace(text)) == 0; !blank && !(end && torn) {
-			if err := take(text); err != nil {
+			if err := take(text); err != nil && end {
+				return fmt.Errorf("line %d: %w; %w", number, err, ErrTorn)
+			} else if err != nil {
 				return fmt.Errorf("line %d: %w", number, err)
 			}
 		}
 		if end {
 			return nil
+		}
+	}
+}
+
+// readLine appends a line to text, with its end.
+func readLine(lines *bufio.Reader, text []byte) ([]byte, error) {
+	for {
+		part, err := lines.ReadSlice('\n')
+		if len(text)+len(part) > MaxLine {
+			return nil, fmt.Errorf("longer than %d MiB, which no operation is: this file is no history", MaxLine>>20)
+		}
+		text = append(text, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, err
 		}
 	}
 }
@@ -54,7 +82,7 @@ func object(text []byte) (raw map[string]json.RawMessage, kind string, err error
 		return nil, "", errors.New("not UTF-8; write other bytes as {\"base64\": \"...\"}")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, "", fmt.Errorf("not a JSON object: %w", err)
+		return nil, "", fmt.Errorf("not a JSON object, as each line of a history is: %w", err)
 	}
 	if json.Unmarshal(raw["kind"], &kind) != nil {
 		kind = "" // whoever reads the field says what is wrong

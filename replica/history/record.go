@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +18,9 @@ type Record struct {
 }
 
 // CheckRSC is CheckRSC of the whole record, whatever messages and fences options has.
-func (r Record) CheckRSC(options RSCOptions) (RSCVerdict, error) {
+func (r Record) CheckRSC(ctx context.Context, options RSCOptions) (RSCVerdict, error) {
 	options.Messages, options.Fences = r.Messages, r.Fences
-	return CheckRSC(r.Operations, options)
+	return CheckRSC(ctx, r.Operations, options)
 }
 
 // The kinds of lines that are no operations.
@@ -89,11 +90,12 @@ func WriteRecordFile(path string, record Record) error {
 }
 
 // ReadRecord reads what a Writer wrote, messages and fences too, in any order. With torn, a last line that has no end is left out,
-// as by ReadTorn. Its errors name the line, from 1, and the field.
-func ReadRecord(r io.Reader, torn bool) (Record, error) {
+// as by ReadTorn. Its errors name the line, from 1, and the field; one is the context's cause, once that has ended before a line. A line of more
+// than MaxLine is an error.
+func ReadRecord(ctx context.Context, r io.Reader, torn bool) (Record, error) {
 	var record Record
 	lines, table := bufio.NewReaderSize(r, 64<<10), fields()
-	err := eachLine(lines, torn, func(text []byte) error {
+	err := eachLine(ctx, lines, torn, func(text []byte) error {
 		raw, kind, err := object(text)
 		if err != nil {
 			return err

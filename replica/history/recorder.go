@@ -103,6 +103,13 @@ func (r *Recorder) Operations() []Operation {
 	return operations
 }
 
+// Len is how many operations there are so far.
+func (r *Recorder) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.operations)
+}
+
 // stamp is the clock, pushed on where it stands still: what happened one after the other is never concurrent.
 func (r *Recorder) stamp() time.Duration {
 	r.last = max(r.clock(), r.last+1)

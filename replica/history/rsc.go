@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -90,8 +91,10 @@ func (v RSCVerdict) OK() bool { return v.Outcome == RegularSequential }
 // for a few operations that can't be explained by themselves, and then for all; each search ends at MaxStates. Values that
 // were written twice make that harder, since it is open then which of the writes was read.
 //
+// It ends soon after the context does. Unless an answer was found until then, the outcome is Stopped.
+//
 // An error names a message or a fence that can't have been.
-func CheckRSC(operations []Operation, options RSCOptions) (RSCVerdict, error) {
+func CheckRSC(ctx context.Context, operations []Operation, options RSCOptions) (RSCVerdict, error) {
 	if err := options.validate(); err != nil {
 		return RSCVerdict{}, err
 	}
@@ -114,8 +117,11 @@ func CheckRSC(operations []Operation, options RSCOptions) (RSCVerdict, error) {
 			v.Unknown++
 		}
 	}
-	c := rscChecker{RSCOptions: options, ops: ops, keys: keys}
+	c := rscChecker{ctx: ctx, RSCOptions: options, ops: ops, keys: keys}
 	c.decide(&v)
+	if ctx.Err() != nil && v.Outcome == Undecided {
+		v.Outcome, v.Explanation = Stopped, fmt.Sprintf("the check was stopped: %v", context.Cause(ctx))
+	}
 	return v, nil
 }
 
@@ -137,6 +143,7 @@ func (o RSCOptions) validate() error {
 
 // rscChecker is one check.
 type rscChecker struct {
+	ctx context.Context
 	RSCOptions
 	ops  []rscOp
 	keys [][]int // the operations of each key
@@ -152,7 +159,11 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 	g := newRSCGraph(c.ops, c.RSCOptions)
 	ordered, effects := true, make([]bool, len(c.ops))
 	for _, key := range c.keys {
-		groups, ok := orderKey(c.Registry, c.ops, key)
+		if c.ctx.Err() != nil {
+			ordered = false
+			break
+		}
+		groups, ok := orderKey(c.ctx, c.Registry, c.ops, key)
 		if !ok {
 			ordered = false
 			continue
@@ -169,7 +180,9 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 	v.Searched = true
 	var cycles []rscCycle
 	if !acyclic {
-		cycles = g.cycles()
+		cycles = g.cycles(c.ctx)
+	}
+	if len(cycles) > 0 {
 		v.Cycle = g.edgesOf(cycles[0])
 	}
 	for _, cycle := range cycles {
@@ -179,7 +192,7 @@ func (c *rscChecker) decide(v *RSCVerdict) {
 			return
 		}
 	}
-	switch found, done := searchRSC(c.ops, c.RSCOptions, c.MaxStates); {
+	switch found, done := searchRSC(c.ctx, c.ops, c.RSCOptions, c.MaxStates); {
 	case found:
 		v.Cycle = nil
 	case done && len(v.Cycle) > 0:

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,8 +32,8 @@ func (c rscCycle) operations() []int {
 }
 
 // cycles finds some cycles, the shortest first, if there are any. Each is the shortest through one of its operations, and the
-// first of all unless the graph is so tangled that the search is cut off.
-func (g *rscGraph) cycles() []rscCycle {
+// first of all unless the graph is so tangled that the search is cut off, or the context ended.
+func (g *rscGraph) cycles(ctx context.Context) []rscCycle {
 	var found []rscCycle
 	component := g.components()
 	sizes := map[int32]int{}
@@ -42,7 +43,7 @@ func (g *rscGraph) cycles() []rscCycle {
 	budget, known := maxCycleWork, map[string]bool{}
 	s := rscShortest{g: g, component: component, length: make([]int32, len(g.edges)), from: make([]int32, len(g.edges)), kind: make([]edgeKind, len(g.edges))}
 	for start := range int32(len(g.ops)) {
-		if sizes[component[start]] < 2 || len(found) > 0 && budget < 0 {
+		if sizes[component[start]] < 2 || len(found) > 0 && budget < 0 || ctx.Err() != nil {
 			continue
 		}
 		cycle, work, ok := s.through(start)

@@ -149,7 +149,7 @@ func FuzzCheckRSC(f *testing.F) {
 				}
 			}
 		}
-		v, err := CheckRSC(history, options)
+		v, err := CheckRSC(t.Context(), history, options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func FuzzCheckRSC(f *testing.F) {
 			t.Fatalf("got %s, the plain search %t:\n%s\n%+v", v.Outcome, want, list(history), options)
 		}
 		// What is linearizable is regular sequential, unless a message or a fence says otherwise.
-		if w, _ := CheckRSC(history, RSCOptions{}); Check(history, Options{Brief: true}).OK() && !w.OK() && !overlaps(history) {
+		if w, _ := CheckRSC(t.Context(), history, RSCOptions{}); Check(t.Context(), history, Options{Brief: true}).OK() && !w.OK() && !overlaps(history) {
 			t.Fatalf("linearizable, and %s:\n%s", w.Outcome, list(history))
 		}
 	})

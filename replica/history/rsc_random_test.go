@@ -123,7 +123,7 @@ func TestDelayedHistoriesAreAccepted(t *testing.T) {
 		} else if v.Searched {
 			t.Logf("seed %d: the carstamps were no proof", seed)
 		}
-		if seed < 60 && !Check(d.operations, Options{Timeout: 2 * time.Second, Brief: true}).OK() {
+		if seed < 60 && !Check(t.Context(), d.operations, Options{Timeout: 2 * time.Second, Brief: true}).OK() {
 			weaker++
 		}
 	}

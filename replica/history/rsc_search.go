@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 // rscSearch looks for an order of all operations by values alone.
 type rscSearch struct {
+	ctx      context.Context
 	registry *register.Registry
 	graph    *rscGraph
 	ops      []rscSearchOp
@@ -42,10 +44,11 @@ type rscSearchKey struct {
 	writers map[int32]int // operations that leave a value
 }
 
-// searchRSC reports whether it has found an order, and else whether there is none: done is false if it gave up. What is known of the
+// searchRSC reports whether it has found an order, and else whether there is none: done is false if it gave up, or the context ended. What is known of the
 // past is 128 bits of a hash for each state, so that the chance of a wrong answer is negligible.
-func searchRSC(ops []rscOp, options RSCOptions, maxStates int) (found, done bool) {
+func searchRSC(ctx context.Context, ops []rscOp, options RSCOptions, maxStates int) (found, done bool) {
 	s := rscSearch{
+		ctx:      ctx,
 		registry: options.Registry, graph: newRSCGraph(ops, options), ops: make([]rscSearchOp, len(ops)),
 		numbers: map[string]int32{"": 0}, values: []register.Value{nil}, seen: map[[2]uint64]bool{}, max: maxStates,
 	}
@@ -81,7 +84,7 @@ func searchRSC(ops []rscOp, options RSCOptions, maxStates int) (found, done bool
 		s.release(n)
 	}
 	found = s.search()
-	return found, found || s.states <= s.max
+	return found, found || s.states <= s.max && ctx.Err() == nil
 }
 
 // count notes that an operation is left (1) or not any more (-1).
@@ -229,7 +232,7 @@ func (s *rscSearch) search() bool {
 	if s.left == 0 {
 		return true
 	}
-	if s.seen[s.mark] || s.states > s.max {
+	if s.seen[s.mark] || s.states > s.max || s.ctx.Err() != nil {
 		s.revert(done)
 		return false
 	}

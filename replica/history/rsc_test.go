@@ -29,7 +29,7 @@ func message(from string, sent int, to string, received int) Message {
 
 func checkRSC(t testing.TB, history []Operation, options RSCOptions) RSCVerdict {
 	t.Helper()
-	v, err := CheckRSC(history, options)
+	v, err := CheckRSC(t.Context(), history, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestCheckRSCTellsTheModelsApart(t *testing.T) {
 					t.Errorf("%s: OK is %t, failing %v, explanation %q", name, v.OK(), v.Failing, v.Explanation)
 				}
 			}
-			if got := Check(test.history, Options{Timeout: time.Minute}).OK(); got != (test.want == linear) {
+			if got := Check(t.Context(), test.history, Options{Timeout: time.Minute}).OK(); got != (test.want == linear) {
 				t.Errorf("linearizable is %t", got)
 			}
 			// Without real time, messages and fences only what is not sequential is refused.
@@ -271,10 +271,10 @@ func TestCheckRSCExplainsTheShortestCycle(t *testing.T) {
 }
 
 func TestCheckRSCRefusesWhatCantHaveBeen(t *testing.T) {
-	if _, err := CheckRSC(nil, RSCOptions{Messages: []Message{message("a", 1, "b", 2), message("a", 5, "b", 5)}}); err == nil || !strings.Contains(err.Error(), "Messages[1]") {
+	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Messages: []Message{message("a", 1, "b", 2), message("a", 5, "b", 5)}}); err == nil || !strings.Contains(err.Error(), "Messages[1]") {
 		t.Errorf("a message that was received when it was sent: %v", err)
 	}
-	if _, err := CheckRSC(nil, RSCOptions{Fences: []Fence{{"a", 5, 4}}}); err == nil || !strings.Contains(err.Error(), "Fences[0]") {
+	if _, err := CheckRSC(t.Context(), nil, RSCOptions{Fences: []Fence{{"a", 5, 4}}}); err == nil || !strings.Contains(err.Error(), "Fences[0]") {
 		t.Errorf("a fence that ended before it began: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/georegister/georegister/replica/register"
@@ -21,6 +22,7 @@ type rscGroup struct {
 
 // versions puts the operations of one key into an order that the carstamps propose.
 type versions struct {
+	ctx      context.Context
 	registry *register.Registry
 	ops      []rscOp
 	groups   []rscGroup
@@ -35,16 +37,16 @@ type versions struct {
 // orderKey proposes an order of the changes of one key, by the carstamps and, where there are none, by the values. It reports whether
 // it has found a place for all that certainly happened, in which every answer fits. Operations of unknown outcome that are in no
 // group never took effect.
-func orderKey(registry *register.Registry, ops []rscOp, key []int) ([]rscGroup, bool) {
-	groups, ok := orderKeyOnce(registry, ops, key, false)
+func orderKey(ctx context.Context, registry *register.Registry, ops []rscOp, key []int) ([]rscGroup, bool) {
+	groups, ok := orderKeyOnce(ctx, registry, ops, key, false)
 	if !ok {
-		groups, ok = orderKeyOnce(registry, ops, key, true)
+		groups, ok = orderKeyOnce(ctx, registry, ops, key, true)
 	}
 	return groups, ok
 }
 
-func orderKeyOnce(registry *register.Registry, ops []rscOp, key []int, eager bool) ([]rscGroup, bool) {
-	v := versions{registry: registry, ops: ops, groups: []rscGroup{{changer: -1}}, budget: maxFilling + 4*len(key), eager: eager}
+func orderKeyOnce(ctx context.Context, registry *register.Registry, ops []rscOp, key []int, eager bool) ([]rscGroup, bool) {
+	v := versions{ctx: ctx, registry: registry, ops: ops, groups: []rscGroup{{changer: -1}}, budget: maxFilling + 4*len(key), eager: eager}
 	var order []int
 	for _, i := range key {
 		o := &ops[i]
@@ -67,7 +69,7 @@ func orderKeyOnce(registry *register.Registry, ops []rscOp, key []int, eager boo
 		return cmp.Or(s.Result.Carstamp.Compare(t.Result.Carstamp), cmp.Compare(observes(s), observes(t)))
 	})
 	for _, i := range order {
-		if !v.next(i) {
+		if ctx.Err() != nil || !v.next(i) {
 			return nil, false
 		}
 	}
@@ -189,6 +191,9 @@ func (v *versions) fillBy(count int, value register.Value, wanted func(register.
 func (v *versions) finish() bool {
 	for at := 0; at < len(v.loose); at++ {
 		o := &v.ops[v.loose[at]]
+		if v.ctx.Err() != nil {
+			return false
+		}
 		if v.placed[at] || !o.known {
 			continue
 		}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
@@ -14,7 +15,7 @@ const staleRow = " (stale)"
 // to its end: as if it had begun that much earlier, and were linearizable. All of them are put into one order with everything else,
 // so that one that told of what was lost later, or never was, is found as well as one that is too old. The times in an
 // explanation are those.
-func CheckStale(operations []Operation, bound time.Duration, options Options) Verdict {
+func CheckStale(ctx context.Context, operations []Operation, bound time.Duration, options Options) Verdict {
 	widened := make([]Operation, len(operations))
 	for i, o := range operations {
 		if stale(o) {
@@ -24,7 +25,7 @@ func CheckStale(operations []Operation, bound time.Duration, options Options) Ve
 		}
 		widened[i] = o
 	}
-	return Check(widened, options)
+	return Check(ctx, widened, options)
 }
 
 // stale reports whether Check leaves an operation to CheckStale.

@@ -58,10 +58,10 @@ func TestCheckStaleTellsHistoriesApart(t *testing.T) {
 		{"an unknown read says nothing", Linearizable, []Operation{unknown(mayBeStale(readOf("b", 1, 2, "y")))}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if v := Check(test.history, Options{Timeout: time.Minute}); !v.OK() {
+			if v := Check(t.Context(), test.history, Options{Timeout: time.Minute}); !v.OK() {
 				t.Errorf("without them the history is %s: %s", v.Outcome, v.Explanation)
 			}
-			v := CheckStale(test.history, 10, Options{Timeout: time.Minute})
+			v := CheckStale(t.Context(), test.history, 10, Options{Timeout: time.Minute})
 			if v.Outcome != test.want || (v.Explanation == "") != v.OK() {
 				t.Errorf("got %s, want %s: %q", v.Outcome, test.want, v.Explanation)
 			}

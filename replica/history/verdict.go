@@ -14,6 +14,8 @@ const (
 	Linearizable Outcome = "linearizable"
 	Violation    Outcome = "violation"
 	Timeout      Outcome = "timeout" // the search did not end in time: nothing is known, so it is a failure
+	// Stopped: the context ended before the check did. Nothing is known, so it is a failure.
+	Stopped Outcome = "stopped"
 )
 
 // Options say how to check.

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -25,8 +26,8 @@ const (
 //
 // If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. leftOut is how many
 // unknown writes prepare left out: nobody saw them, but they may count.
-func proved(registry *register.Registry, steps []step, leftOut int) bool {
-	r := replay{registry: registry}
+func proved(ctx context.Context, registry *register.Registry, steps []step, leftOut int) bool {
+	r := replay{ctx: ctx, registry: registry}
 	seen := stamps(registry, steps)
 	for i := range steps {
 		s := &steps[i]
@@ -146,6 +147,7 @@ func observesCounted(s *step) int {
 
 // replay applies steps in a given order, with loose ones between them.
 type replay struct {
+	ctx      context.Context // when it ends, nothing is proved
 	registry *register.Registry
 	order    []*step
 	latest   []time.Duration // the latest that a step may begin that comes directly before order[i]
@@ -164,6 +166,9 @@ const deepen = -1
 // most so many unknown steps before order[i].
 func (r *replay) at(i int, value register.Value, c count, unknown int) bool {
 	for ; i < len(r.order); i++ {
+		if r.ctx.Err() != nil {
+			return false
+		}
 		s := r.order[i]
 		next, agrees := answer(r.registry, value, s)
 		agrees = agrees && !r.overdue(s.from)
@@ -211,7 +216,7 @@ func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 	grows := r.shows(i, value)
 	for j := r.first; j < len(r.loose); j++ {
 		s := r.loose[j]
-		if r.budget--; r.budget < 0 || s.from > r.latest[i] {
+		if r.budget--; r.budget < 0 || r.ctx.Err() != nil || s.from > r.latest[i] {
 			return false
 		}
 		if r.placed[j] || !s.known && (unknown == 0 && !grows || r.used[s.class] != s.rank) || r.overdue(s.from) {

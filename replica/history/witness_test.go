@@ -33,12 +33,12 @@ func TestWritesWithoutCarstampsArePlaced(t *testing.T) {
 			at(stamp+3, 0, readOf("c6", from+91, from+95, "1"+name)),
 		)
 	}
-	v := Check(operations, Options{Timeout: time.Minute})
+	v := Check(t.Context(), operations, Options{Timeout: time.Minute})
 	if v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 	operations[len(operations)-1].Result.Value = register.Value("1298") // overwritten before it began
-	if v := Check(operations[len(operations)-60:], Options{Timeout: time.Minute}); v.Outcome != Violation {
+	if v := Check(t.Context(), operations[len(operations)-60:], Options{Timeout: time.Minute}); v.Outcome != Violation {
 		t.Errorf("%v: a value that was overwritten is read", v.Outcome)
 	}
 }
@@ -56,12 +56,12 @@ func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
 	read := readOf("r", 1000, 1010, shown)
 	read.Result.Carstamp = register.Carstamp{RMWs: many}
 	operations = append(operations, read)
-	if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 	few := append(slices.Clone(operations[:4]), readOf("r", 1000, 1010, "<40><39><38><37>"))
 	few[3].Invoked = 1020 // after the read
-	if v := Check(few, Options{Timeout: time.Minute}); v.Outcome != Violation {
+	if v := Check(t.Context(), few, Options{Timeout: time.Minute}); v.Outcome != Violation {
 		t.Errorf("%v: an append is read before it was asked for", v.Outcome)
 	}
 }
@@ -81,7 +81,7 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 		o.Result.Carstamp = register.Carstamp{Timestamp: 5, Writer: 1, RMWs: 1}
 	}
 	operations = append(operations, unknown(write("u", 50, 100, "34000")), appended, read)
-	if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
 }
@@ -91,8 +91,8 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 	proves := func(history []Operation) bool {
 		merged, _ := mergeRetries(partition(history)["k0"])
-		steps := prepare(register.NewRegistry(), merged)
-		return proved(register.NewRegistry(), steps, len(merged)-len(steps))
+		steps := prepare(t.Context(), register.NewRegistry(), merged)
+		return proved(t.Context(), register.NewRegistry(), steps, len(merged)-len(steps))
 	}
 	both, counted, gaps := 0, 0, 0
 	for seed := range uint64(200) {
@@ -127,7 +127,7 @@ func TestReadsAfterRefusedRMWsPlaceWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := Check(operations, Options{Timeout: time.Second})
+	v := Check(t.Context(), operations, Options{Timeout: time.Second})
 	if len(operations) != 88 || v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%d operations: %v, %d keys were searched", len(operations), v.Outcome, v.Searched)
 	}
@@ -141,11 +141,11 @@ func TestCountsExcuseNoWrongValue(t *testing.T) {
 			write("a", 0, 10, "5000"), write("b", 20, 30, "6000"),
 			at(2, 0, readOf("r", 40, 50, "6000")), at(timestamp, 0, readOf("r", 60, 70, "7000")),
 		}
-		if v := Check(operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable {
+		if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable {
 			t.Errorf("timestamp %d: %v: the write of unknown outcome may come last", timestamp, v.Outcome)
 		}
 		operations[4].Result.Value = register.Value("5000")
-		if v := Check(operations, Options{Timeout: time.Minute, Brief: true}); v.Outcome != Violation {
+		if v := Check(t.Context(), operations, Options{Timeout: time.Minute, Brief: true}); v.Outcome != Violation {
 			t.Errorf("timestamp %d: %v: a value that was overwritten is read", timestamp, v.Outcome)
 		}
 	}

@@ -34,7 +34,7 @@ func TestHistoryIsLinearizableWhileMembersFail(t *testing.T) {
 			w.progress(200)
 			w.stop.Store(true)
 			w.clients.Wait()
-			if verdict := history.Check(w.recorder.Operations(), history.Options{Timeout: patience}); !verdict.OK() {
+			if verdict := history.Check(t.Context(), w.recorder.Operations(), history.Options{Timeout: patience}); !verdict.OK() {
 				t.Fatalf("%s: %s", verdict.Outcome, verdict.Explanation)
 			}
 		})

@@ -210,7 +210,7 @@ func TestConnectionsAreRegularSequential(t *testing.T) {
 	for _, u := range all {
 		options.Fences, options.Messages = append(options.Fences, u.fences...), append(options.Messages, u.letters...)
 	}
-	verdict, err := history.CheckRSC(recorder.Operations(), options)
+	verdict, err := history.CheckRSC(t.Context(), recorder.Operations(), options)
 	if err != nil || !verdict.OK() {
 		t.Errorf("%s: %s, %v", verdict.Outcome, verdict.Explanation, err)
 	}

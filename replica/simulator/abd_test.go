@@ -48,7 +48,7 @@ func survives(t *testing.T, s Search, paths []string) Report {
 	t.Helper()
 	r := s.Run(context.Background())
 	for _, f := range r.Failures {
-		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
+		t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 	}
 	t.Logf("members %v: %d schedules, %d operations, %d faults that hit work in flight, %d events; paths %v",
 		s.Options.Members, r.Schedules, r.Operations, r.Hits, r.Events, r.Paths)

@@ -131,9 +131,9 @@ func TestGryffRSCIsNotLinearizable(t *testing.T) {
 	for seed := range uint64(seeds) {
 		o := drawHalf(seed).Run(Member(gryff.FactoryRSC), nil)
 		if o.Failure != nil {
-			t.Fatalf("%v\n%s", o.Failure, Explain(Shrink(o.Failure)))
+			t.Fatalf("%v\n%s", o.Failure, Explain(Shrink(t.Context(), o.Failure)))
 		}
-		if class, _ := judged(history.Check(withoutUnseen(o.History), history.Options{Timeout: checkTimeout}), Violation); class == Violation {
+		if class, _ := judged(history.Check(t.Context(), withoutUnseen(o.History), history.Options{Timeout: checkTimeout}), Violation); class == Violation {
 			weaker++
 		}
 	}

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -29,6 +30,9 @@ type Experiment struct {
 	Keep     bool        // members that change are never fewer than before
 	CURP     *CURP       // nil: the protocol is what Start says
 	Regular  bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
+
+	// Progress, which may be nil, is told now and then how far virtual time is, and how many operations there were.
+	Progress func(now time.Duration, operations int)
 
 	judgeFor time.Duration // how long the history may take to be judged, of real time; 0 stands for measureCheck
 }
@@ -66,14 +70,18 @@ const (
 	measureCheck = time.Minute // of real time
 )
 
-// Measure runs an experiment and checks its history.
-func Measure(x Experiment) (Measured, error) {
+// Measure runs an experiment and checks its history. It ends soon after the context does, with the cause as the error.
+func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	if err := x.validate(); err != nil {
 		return Measured{}, err
 	}
 	env := x.environment()
 	faults := x.faults(env)
 	w := newWorld(x.Seed, env, x.Start, nil, false, newcomers(faults))
+	w.ctx = ctx
+	if x.Progress != nil {
+		w.progress = func() { x.Progress(w.now, w.recorder.Len()) }
+	}
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
 	for i := range len(env.network.Sites) * x.Clients {
@@ -108,6 +116,9 @@ func Measure(x Experiment) (Measured, error) {
 	m.Operations, m.Events, m.Faults = len(operations), w.events, len(faults)
 	if class == "" {
 		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Measured{}, fmt.Errorf("stopped after %v of virtual time, with %d operations: %w", w.now.Round(time.Second), len(operations), err)
 	}
 	m.Report.Verdict, m.Reason = history.Linearizable, reason
 	if x.Regular {

@@ -23,7 +23,7 @@ func TestWhatGusCorrectionsCost(t *testing.T) {
 		theirs.Start = Member(gus.FactoryWith(gus.Mistakes{ReadSpeculative: true, TagAlong: true}))
 		theirs.judgeFor = time.Second // it need not be linearizable, and to find that out can take long
 		figures := measure(t, ours).Report.Figures()
-		published, err := Measure(theirs)
+		published, err := Measure(t.Context(), theirs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func experiment(t *testing.T, start Start, mix string, sites ...string) Experime
 
 func measure(t *testing.T, x Experiment) Measured {
 	t.Helper()
-	m, err := Measure(x)
+	m, err := Measure(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestMeasureTellsViolations(t *testing.T) {
 	t.Parallel()
 	x := experiment(t, startToy(toyMistakes{readLocally: true}), "ycsb-a", "CA", "VA", "IR")
 	x.Clients, x.Duration, x.Workload.Conflict = 2, 2*time.Second, 0.5
-	m, err := Measure(x)
+	m, err := Measure(t.Context(), x)
 	if err != nil || m.OK() || string(m.Report.Verdict) != string(Violation) || m.Reason == "" {
 		t.Errorf("%v, %s: %s", err, m.Report.Verdict, m.Reason)
 	}
@@ -133,7 +133,7 @@ func TestMeasureRefuses(t *testing.T) {
 	} {
 		x := experiment(t, Member(abd.Factory), "ycsb-a", "CA", "VA", "IR")
 		spoil(&x)
-		if _, err := Measure(x); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Measure(t.Context(), x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -147,7 +147,7 @@ func BenchmarkMeasure(b *testing.B) {
 	}
 	events := uint64(0)
 	for b.Loop() {
-		m, err := Measure(Experiment{
+		m, err := Measure(b.Context(), Experiment{
 			Start: Member(gryff.Factory), Network: p, Clients: 16, Workload: workload.Default(), Duration: 180 * time.Second, Seed: 1,
 		})
 		if err != nil || !m.OK() {

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"context"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -127,9 +128,9 @@ func (s *Schedule) interrupt(draw stream, allowed []FaultKind) {
 }
 
 // judgeRegular checks a history of sessions whose last reads are linearizable and follow everything else.
-func judgeRegular(operations []history.Operation, options history.RSCOptions, patience time.Duration) (Class, string) {
+func judgeRegular(ctx context.Context, operations []history.Operation, options history.RSCOptions, patience time.Duration) (Class, string) {
 	seen := withoutUnseen(operations)
-	verdict, err := history.CheckRSC(seen, options)
+	verdict, err := history.CheckRSC(ctx, seen, options)
 	switch {
 	case err != nil:
 		return Broken, err.Error()
@@ -137,13 +138,13 @@ func judgeRegular(operations []history.Operation, options history.RSCOptions, pa
 		return Violation, verdict.Explanation
 	case !verdict.OK():
 		// Operations of unknown outcome can be too many for the search. What is linearizable is regular sequential, too.
-		if class, _ := judged(history.Check(seen, history.Options{Timeout: patience}), Violation); class != "" {
+		if class, _ := judged(history.Check(ctx, seen, history.Options{Timeout: patience}), Violation); class != "" {
 			return Undecided, fmt.Sprintf("the check ended with %q: %s", verdict.Outcome, verdict.Explanation)
 		}
 	}
 	// What is not regular is linearizable among itself.
 	strict := slices.DeleteFunc(seen, func(o history.Operation) bool { return o.Request.Regular })
-	if class, why := judged(history.Check(strict, history.Options{Timeout: patience}), Violation); class != "" {
+	if class, why := judged(history.Check(ctx, strict, history.Options{Timeout: patience}), Violation); class != "" {
 		return class, "without regular reads: " + why
 	}
 	if wrong := recount(operations); wrong != "" {

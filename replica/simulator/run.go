@@ -3,6 +3,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -65,14 +66,14 @@ const eventLimit = 1_000_000
 
 // Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.
 func (s Schedule) Run(start Start, count func(path string)) Outcome {
-	outcome, _ := s.play(start, count, false)
+	outcome, _ := s.play(context.Background(), start, count, false)
 	return outcome
 }
 
-// play runs the schedule, and draws its diagram if it is traced.
-func (s Schedule) play(start Start, count func(string), traced bool) (Outcome, string) {
+// play runs the schedule, and draws its diagram if it is traced. If the context ends, the outcome means nothing.
+func (s Schedule) play(ctx context.Context, start Start, count func(string), traced bool) (Outcome, string) {
 	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
-	w.limit = eventLimit
+	w.ctx, w.limit = ctx, eventLimit
 	for _, plan := range s.Clients {
 		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
 	}
@@ -205,19 +206,19 @@ func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
 // judge checks what clients saw.
 func (w *world) judge(operations []history.Operation, patience time.Duration) (Class, string) {
 	if w.env.regular {
-		return judgeRegular(operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
+		return judgeRegular(w.ctx, operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
 	}
-	return judge(operations, w.env.staleBound(), patience)
+	return judge(w.ctx, operations, w.env.staleBound(), patience)
 }
 
 // judge checks a history whose last reads follow everything else; patience bounds each check, in real time.
-func judge(operations []history.Operation, bound, patience time.Duration) (Class, string) {
+func judge(ctx context.Context, operations []history.Operation, bound, patience time.Duration) (Class, string) {
 	seen, options := withoutUnseen(operations), history.Options{Timeout: patience}
-	if class, why := judged(history.Check(seen, options), Violation); class != "" {
+	if class, why := judged(history.Check(ctx, seen, options), Violation); class != "" {
 		return class, why
 	}
 	if history.AnyStale(operations) {
-		if class, why := judged(history.CheckStale(seen, bound, options), Stale); class != "" {
+		if class, why := judged(history.CheckStale(ctx, seen, bound, options), Stale); class != "" {
 			return class, why
 		}
 	}

@@ -57,7 +57,10 @@ func (s Search) Run(ctx context.Context) Report {
 					return
 				}
 				paths := map[string]uint64{}
-				o := Draw(s.First+uint64(i), s.Options).Run(s.Start, func(path string) { paths[path]++ })
+				o, _ := Draw(s.First+uint64(i), s.Options).play(ctx, s.Start, func(path string) { paths[path]++ }, false)
+				if ctx.Err() != nil {
+					return
+				}
 				mu.Lock()
 				report.add(o, paths)
 				if len(report.Failures) >= max(s.StopAt, 1) {

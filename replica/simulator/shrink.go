@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,21 +11,22 @@ import (
 const maxShrinkRuns = 2000
 
 // Shrink returns a shorter schedule that goes wrong in the same way: fewer operations and fewer faults. It
-// takes out parts that turn out not to matter, large ones first (delta debugging).
-func Shrink(f *Failure) *Failure {
-	s := &shrinker{best: f}
+// takes out parts that turn out not to matter, large ones first (delta debugging), until the context ends.
+func Shrink(ctx context.Context, f *Failure) *Failure {
+	s := &shrinker{ctx: ctx, best: f}
 	for {
 		before := s.size()
 		s.operations() // first: the check of a shorter history is faster
 		s.asides()
 		s.faults()
-		if s.size() == before || s.runs >= maxShrinkRuns {
+		if s.size() == before || s.runs >= maxShrinkRuns || s.ctx.Err() != nil {
 			return s.best
 		}
 	}
 }
 
 type shrinker struct {
+	ctx  context.Context
 	best *Failure
 	runs int
 }
@@ -43,8 +45,8 @@ func (s *shrinker) try(candidate Schedule) bool {
 		return false
 	}
 	s.runs++
-	o := candidate.Run(s.best.start, nil)
-	if o.Failure == nil || o.Failure.Class != s.best.Class {
+	o, _ := candidate.play(s.ctx, s.best.start, nil, false)
+	if s.ctx.Err() != nil || o.Failure == nil || o.Failure.Class != s.best.Class {
 		return false
 	}
 	s.best = o.Failure
@@ -104,7 +106,7 @@ func Explain(f *Failure) string {
 	for _, fault := range s.Faults {
 		fmt.Fprintf(&text, "fault: %v\n", fault)
 	}
-	_, diagram := s.play(f.start, nil, true)
+	_, diagram := s.play(context.Background(), f.start, nil, true)
 	text.WriteString("\n" + legend + "\n" + diagram)
 	return text.String()
 }

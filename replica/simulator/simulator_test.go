@@ -27,7 +27,7 @@ func TestToySurvives(t *testing.T) {
 	}
 	r := Search{Start: startToy(toyMistakes{}), Options: toyOptions(), First: 1, Seeds: seeds}.Run(context.Background())
 	for _, f := range r.Failures {
-		t.Errorf("%v\n%s", f, Explain(Shrink(f)))
+		t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 	}
 	if missing := r.Missing([]string{"execute", "retry"}); missing != nil {
 		t.Errorf("paths never taken: %v", missing)
@@ -109,7 +109,7 @@ func TestShrinkAndExplain(t *testing.T) {
 	if f == nil {
 		t.Fatal("no failure to shrink")
 	}
-	small := Shrink(f)
+	small := Shrink(t.Context(), f)
 	size := func(s Schedule) (operations int) {
 		for _, c := range s.Clients {
 			operations += len(c.Operations)

@@ -7,6 +7,7 @@
 package simulator
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -58,11 +59,16 @@ type environment struct {
 // window is a range of durations, both ends included.
 type window struct{ low, high time.Duration }
 
+// pauses is after how many events a run looks whether it is to end, and tells how far it is.
+const pauses = 1024
+
 // epochStart is the wall-clock reading, in Unix milliseconds, at which virtual time starts.
 const epochStart = 1_700_000_000_000
 
 // world is one run.
 type world struct {
+	ctx       context.Context // when it ends, so does the run
+	progress  func()          // told now and then; nil: nobody asks
 	env       environment
 	seed      uint64
 	start     Start
@@ -99,7 +105,7 @@ type world struct {
 
 // newWorld makes a world and starts its members; spares are how many members may join.
 func newWorld(seed uint64, env environment, start Start, count func(string), traced bool, spares int) *world {
-	w := &world{env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count, decided: map[instanceName]string{}}
+	w := &world{ctx: context.Background(), env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count, decided: map[instanceName]string{}}
 	w.recorder = history.NewRecorder(func() time.Duration { return w.now })
 	if traced {
 		w.trace = &trace{world: w}
@@ -183,6 +189,14 @@ func (w *world) run(until time.Duration, done func() bool) bool {
 		if w.events++; w.limit > 0 && w.events > w.limit {
 			w.fail("there is no end to what members send each other: %d events are waiting after %d", len(w.queue), w.limit)
 			return false
+		}
+		if w.events%pauses == 0 {
+			if w.err = context.Cause(w.ctx); w.err != nil {
+				return false
+			}
+			if w.progress != nil {
+				w.progress()
+			}
 		}
 		w.handle(&e)
 	}

@@ -152,7 +152,7 @@ func (l *Load) Finish() {
 		l.t.Fatal(err)
 	}
 	record, report := l.recorder.Record(), workload.NewReport()
-	if err := checked.Judge(l.protocol, record, report); err != nil {
+	if err := checked.Judge(ctx, l.protocol, record, report); err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Logf("%s: %d operations, %d answered, %d unavailable or unknown", report.Verdict, len(record.Operations), l.answered.Load(), l.failed.Load())

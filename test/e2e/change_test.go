@@ -364,7 +364,7 @@ func (l *siteLoad) finish(t *testing.T, c *cluster) {
 			readBack(t, c, l.recorder, site, fmt.Sprint("key-", i))
 		}
 	}
-	verdict := history.Check(l.recorder.Operations(), history.Options{Timeout: patience})
+	verdict := history.Check(t.Context(), l.recorder.Operations(), history.Options{Timeout: patience})
 	if !verdict.OK() {
 		t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}

@@ -84,7 +84,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 	for _, counter := range counters {
 		counter.verify(t, c)
 	}
-	verdict := history.Check(recorder.Operations(), history.Options{Timeout: patience})
+	verdict := history.Check(t.Context(), recorder.Operations(), history.Options{Timeout: patience})
 	if !verdict.OK() {
 		t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}

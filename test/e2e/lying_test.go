@@ -51,7 +51,7 @@ func TestPowerFailure(t *testing.T) {
 			}
 			cluster.await(t, "all members serve again", cluster.serving)
 			readBack(t, cluster, recorder, "jp", "key")
-			if verdict := history.Check(recorder.Operations(), history.Options{Timeout: patience}); verdict.Outcome != c.want {
+			if verdict := history.Check(t.Context(), recorder.Operations(), history.Options{Timeout: patience}); verdict.Outcome != c.want {
 				t.Errorf("the verdict is %s, want %s: %s", verdict.Outcome, c.want, verdict.Explanation)
 			}
 		})

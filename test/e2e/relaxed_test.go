@@ -60,7 +60,7 @@ func TestRelaxedGusLosesTwo(t *testing.T) {
 			readBack(t, c, recorder, site, "key-"+strconv.Itoa(i))
 		}
 	}
-	verdict := history.Check(recorder.Operations(), history.Options{Timeout: patience})
+	verdict := history.Check(t.Context(), recorder.Operations(), history.Options{Timeout: patience})
 	if !verdict.OK() {
 		t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}

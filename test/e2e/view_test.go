@@ -188,7 +188,7 @@ func (l *load) finish(t *testing.T) {
 	t.Helper()
 	l.stop.Store(true)
 	l.clients.Wait()
-	verdict := history.Check(l.recorder.Operations(), history.Options{Timeout: patience})
+	verdict := history.Check(t.Context(), l.recorder.Operations(), history.Options{Timeout: patience})
 	if !verdict.OK() {
 		t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}

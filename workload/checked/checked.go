@@ -26,6 +26,8 @@ const (
 	// readBackPatience is how long a site may answer nothing while its keys are read back: a member that has just
 	// been healed needs a moment.
 	readBackPatience = time.Minute
+	// endWithin is how long an interrupted check goes on.
+	endWithin = 5 * time.Second
 	// readBackPause is between two tries to read a key back.
 	readBackPause = 200 * time.Millisecond
 )
@@ -105,6 +107,17 @@ func ReadBack(ctx context.Context, sites []workload.Site, recorder *history.Reco
 	return group.Wait()
 }
 
+// Ending is a context for what comes after an interrupted load, such as reading back: it ends some seconds after the one that was interrupted, so
+// that what takes a moment is whole, and nothing else keeps a program from ending. Call the function when that is over.
+func Ending(ctx context.Context) (context.Context, context.CancelFunc) {
+	ending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(endWithin, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(ending, func() { late.Stop() })
+	})
+	return ending, func() { stop(); cancel(nil) }
+}
+
 // reader reads keys back at a site.
 type reader struct {
 	site     string
@@ -140,18 +153,18 @@ func (r reader) read(ctx context.Context, key string) error {
 }
 
 // Judge decides whether a history is what a protocol promises: regular sequentially consistent, with the fences of the record, or
-// linearizable. It notes the verdict in the report, and returns an error unless the history is that.
-func Judge(protocol string, record history.Record, report *workload.Report) error {
+// linearizable. It notes the verdict in the report, and returns an error unless the history is that. Once the context ends, nothing is decided.
+func Judge(ctx context.Context, protocol string, record history.Record, report *workload.Report) error {
 	if Regular(protocol) {
-		return judgeRSC(record, report)
+		return judgeRSC(ctx, record, report)
 	}
-	verdict := history.Check(record.Operations, history.Options{Timeout: judgeWithin})
+	verdict := history.Check(ctx, record.Operations, history.Options{Timeout: judgeWithin})
 	report.Verdict = verdict.Outcome
 	return wrong(verdict.Outcome, fmt.Sprintf(", key %q", verdict.Key), verdict.Explanation)
 }
 
-func judgeRSC(record history.Record, report *workload.Report) error {
-	verdict, err := record.CheckRSC(history.RSCOptions{})
+func judgeRSC(ctx context.Context, record history.Record, report *workload.Report) error {
+	verdict, err := record.CheckRSC(ctx, history.RSCOptions{})
 	if err != nil {
 		return err
 	}

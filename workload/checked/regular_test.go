@@ -58,9 +58,9 @@ func TestHistoriesOfSessionsAreJudged(t *testing.T) {
 		stop()
 		for model, want := range map[string]bool{"linearizable": test.linearizable, "rsc": test.regular} {
 			report := workload.NewReport()
-			err := judgeRSC(recorder.Record(), report)
+			err := judgeRSC(t.Context(), recorder.Record(), report)
 			if model == "linearizable" {
-				err = Judge("Gryff", recorder.Record(), report)
+				err = Judge(t.Context(), "Gryff", recorder.Record(), report)
 			}
 			if (err == nil) != want || !want && (!errors.Is(err, ErrViolation) || report.Verdict != history.Violation) {
 				t.Errorf("%s: by %s it is %s: %v", test.name, model, report.Verdict, err)
@@ -85,7 +85,7 @@ func TestRegularProtocolsAreJudgedAsThat(t *testing.T) {
 	op := register.Operation{Kind: register.Read, Key: "k"}
 	recorder.Invoke("a", "", op).Return(register.Result{Status: register.OK})
 	report := workload.NewReport()
-	if err := Judge("GryffRSC", recorder.Record(), report); err != nil || report.Verdict != history.RegularSequential {
+	if err := Judge(t.Context(), "GryffRSC", recorder.Record(), report); err != nil || report.Verdict != history.RegularSequential {
 		t.Errorf("the verdict is %s: %v", report.Verdict, err)
 	}
 }

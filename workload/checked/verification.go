@@ -76,7 +76,9 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 	}
 	begun := counts.total()
 	fmt.Fprintln(out, "the load is over: reading every key back at every site")
-	read := ReadBack(context.WithoutCancel(ctx), sites, recorder)
+	ending, cancel := Ending(ctx)
+	defer cancel()
+	read := ReadBack(ending, sites, recorder)
 	record := recorder.Record()
 	operations := record.Operations
 	if v.History != "" {
@@ -84,7 +86,7 @@ func (v Verification) run(ctx context.Context, out io.Writer, summary *Summary) 
 			return err
 		}
 	}
-	verdict := Judge(v.Protocol, record, report)
+	verdict := Judge(ending, v.Protocol, record, report)
 	gaps := history.LongestGaps(operations)
 	for _, site := range slices.Sorted(maps.Keys(gaps)) {
 		fmt.Fprintf(out, "longest time without a success at site %s: %s, from %s on\n", site,

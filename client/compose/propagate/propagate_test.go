@@ -105,7 +105,7 @@ func (w *world) tells(from, to string) {
 }
 
 func (w *world) verdict() history.Outcome {
-	v, err := history.CheckRSC(w.recorder.Operations(), history.RSCOptions{Messages: w.messages})
+	v, err := history.CheckRSC(context.Background(), w.recorder.Operations(), history.RSCOptions{Messages: w.messages})
 	if err != nil {
 		w.t.Fatal(err)
 	}

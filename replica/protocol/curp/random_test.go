@@ -234,10 +234,10 @@ func (s *schedule) play(faults int) history.Verdict {
 		s.run(2 * time.Second)
 	}
 	limits := history.Options{Timeout: time.Second, Brief: true}
-	if v := history.Check(s.recorder.Operations(), limits); !v.OK() {
+	if v := history.Check(s.t.Context(), s.recorder.Operations(), limits); !v.OK() {
 		return v
 	}
-	return history.CheckStale(s.recorder.Operations(), s.options.StaleBound(), limits)
+	return history.CheckStale(s.t.Context(), s.recorder.Operations(), s.options.StaleBound(), limits)
 }
 
 func tail(text string) string { return text[max(0, len(text)-12000):] }

@@ -197,9 +197,9 @@ func (s *steps) command(d *datadriven.TestData) {
 	case "check":
 		saw, limits := s.recorder.Operations(), history.Options{Timeout: time.Minute, Brief: true}
 		text := map[history.Outcome]string{history.Linearizable: "linearizable", history.Violation: "not linearizable"}
-		s.verdict = history.Check(saw, limits).Outcome
+		s.verdict = history.Check(s.t.Context(), saw, limits).Outcome
 		if s.verdict == history.Linearizable {
-			s.verdict = history.CheckStale(saw, s.options.StaleBound(), limits).Outcome
+			s.verdict = history.CheckStale(s.t.Context(), saw, s.options.StaleBound(), limits).Outcome
 			text[history.Violation] = "linearizable, but for reads that are more stale than they may be, or told of what is lost"
 		}
 		s.printf("what clients saw is %s", text[s.verdict])
