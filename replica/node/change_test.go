@@ -104,7 +104,7 @@ func (l *load) judge() {
 	l.stop()
 	l.clients.Wait()
 	l.t.Logf("%d operations were answered, the slowest after %s", l.answered.Load(), time.Duration(l.longest.Load()))
-	if verdict := history.Check(t.Context(), l.recorder.Operations(), history.Options{Timeout: patience}); !verdict.OK() {
+	if verdict := history.Check(context.Background(), l.recorder.Operations(), history.Options{Timeout: patience}); !verdict.OK() {
 		l.t.Fatalf("%s: %s", verdict.Outcome, verdict.Explanation)
 	}
 }

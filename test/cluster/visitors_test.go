@@ -124,7 +124,7 @@ func (v *visitors) verdict(last ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if verdict := history.Check(t.Context(), operations, history.Options{Timeout: judgeWithin}); !verdict.OK() {
+	if verdict := history.Check(v.s.t.Context(), operations, history.Options{Timeout: judgeWithin}); !verdict.OK() {
 		t.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	} else {
 		t.Logf("linearizable: %d operations on %d keys, %d of unknown outcome", verdict.Operations, verdict.Keys, verdict.Unknown)

@@ -170,7 +170,7 @@ func (l *clients) judge() {
 	for _, counter := range l.counters {
 		counter.verify(l.t, l.c)
 	}
-	verdict := history.Check(t.Context(), l.recorder.Operations(), history.Options{Timeout: patience})
+	verdict := history.Check(context.Background(), l.recorder.Operations(), history.Options{Timeout: patience})
 	if !verdict.OK() {
 		l.t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}
