@@ -53,28 +53,51 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	snapshot, err := r.observe(ctx, cluster)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("observe: %w", err)
+		return reconcile.Result{}, r.unseen(ctx, cluster, fmt.Errorf("observe: %w", err))
 	}
 	r.metrics.observe(request.NamespacedName, snapshot.Members)
 	plan := decide.Next(snapshot)
 	r.metrics.observeLinks(request.NamespacedName, plan.Links)
 	r.metrics.observePartitions(request.NamespacedName, plan.Status.Partitions)
 
-	failure := r.carryOut(ctx, snapshot, plan)
-	sayFailure(&plan.Status, cluster.Generation, failure)
-	failure = errors.Join(failure, r.emulate(ctx, cluster, &plan), r.applier.Status(ctx, cluster, plan.Status, snapshot.Now))
-	switch {
-	case errors.Is(failure, apply.ErrStale):
-		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", failure.Error())
-		return reconcile.Result{RequeueAfter: atOnce}, nil
-	case errors.Is(failure, apply.ErrBudget):
-		return reconcile.Result{RequeueAfter: plan.Again}, nil
+	done := r.carryOut(ctx, snapshot, plan)
+	sayFailure(&plan.Status, cluster.Generation, done)
+	emulated := r.emulate(ctx, cluster, &plan)
+	told := r.applier.Status(ctx, cluster, plan.Status, snapshot.Now)
+	r.eventOf(cluster, "CarryOut", done)
+	r.eventOf(cluster, "EmulateNetwork", emulated)
+	r.eventOf(cluster, "WriteStatus", told)
+	return again(ctx, plan, errors.Join(done, emulated, told))
+}
+
+// again says when to look the next time, after what came of a plan.
+func again(ctx context.Context, plan decide.Plan, came error) (reconcile.Result, error) {
+	switch failure := apply.Failure(came); {
 	case failure != nil:
 		return reconcile.Result{}, failure
+	case errors.Is(came, apply.ErrStale):
+		log.FromContext(ctx).Info("Looked again: something changed meanwhile", "cause", came.Error())
+		return reconcile.Result{RequeueAfter: atOnce}, nil
+	case errors.Is(came, apply.ErrBudget):
+		return reconcile.Result{RequeueAfter: plan.Again}, nil
 	case plan.Step != nil:
 		return reconcile.Result{RequeueAfter: min(atOnce, plan.Again)}, nil
 	}
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
+}
+
+// unseen has the status, and an event, say why the operator can't see how a cluster is. What else the status says is of before.
+func (r *Reconciler) unseen(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, failure error) error {
+	if ctx.Err() != nil { // the operator ends
+		return failure
+	}
+	r.eventOf(cluster, "Observe", failure)
+	status := cluster.Status.DeepCopy()
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, ObservedGeneration: cluster.Generation,
+		Reason: operatorFailed, Message: bounded("The operator can't see how the cluster is, and tries again: " + reason(failure)),
+	})
+	return errors.Join(failure, r.applier.Status(ctx, cluster, *status, r.now()))
 }
 
 // carryOut does what a plan says, but for the status. An object that can't be applied does not keep a member from
@@ -92,10 +115,26 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 			return errors.Join(err, stepped)
 		}
 	}
-	for _, e := range plan.Events {
-		r.events.Eventf(s.Cluster, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
-	}
+	r.tellEvents(s.Cluster, plan.Events...)
 	return err
+}
+
+// tellEvents tells events of a cluster.
+func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...decide.Event) {
+	for _, e := range events {
+		r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", bounded(e.Message))
+	}
+}
+
+// operatorFailed is the reason of conditions and events that say what the operator could not do.
+const operatorFailed = "OperatorFailed"
+
+// eventOf tells an event of what could not be done, for the action that it names. That it is tried again and fails again is
+// counted by the recorder, and written every few minutes.
+func (r *Reconciler) eventOf(cluster *v1alpha1.GeoRegisterCluster, action string, came error) {
+	if failure := apply.Failure(came); failure != nil {
+		r.tellEvents(cluster, decide.Warning(operatorFailed, action, "The operator tries again: "+reason(failure)))
+	}
 }
 
 // forget drops what is kept of a cluster that is no more.
@@ -108,28 +147,29 @@ func (r *Reconciler) forget(request reconcile.Request) {
 
 // sayFailure has the status say what the operator could not do. A lost race is no failure, and a budget that does not allow
 // an eviction yet is a wait.
-func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, failure error) {
+func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, came error) {
 	condition := metav1.Condition{Status: metav1.ConditionTrue, ObservedGeneration: generation}
+	failure := apply.Failure(came)
 	switch before := meta.FindStatusCondition(to.Conditions, v1alpha1.ConditionDegraded); {
-	case failure == nil, errors.Is(failure, apply.ErrStale):
-		return
-	case errors.Is(failure, apply.ErrBudget):
+	case failure == nil && errors.Is(came, apply.ErrBudget):
 		condition.Type, condition.Reason = v1alpha1.ConditionProgressing, "EvictionRefused"
-		condition.Message = "The operator waits: " + failure.Error()
+		condition.Message = "The operator waits: " + came.Error()
+	case failure == nil:
+		return
 	case before != nil && before.Status == metav1.ConditionTrue: // what the cluster lacks comes first
 		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, before.Reason
 		condition.Message = before.Message + "; the operator tries again: " + reason(failure)
 	default:
-		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, "OperatorFailed"
+		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, operatorFailed
 		condition.Message = "The operator tries again: " + reason(failure)
 	}
 	condition.Message = bounded(condition.Message)
 	meta.SetStatusCondition(&to.Conditions, condition)
 }
 
-// bounded is a message of which the end is left out if it is long: the apiserver takes no more than 32768 bytes, people less.
+// bounded is a message of which the end is left out if it is long: the apiserver takes no more than 1024 bytes of an event.
 func bounded(message string) string {
-	const most = 1024
+	const most = 1000
 	if len(message) <= most {
 		return message
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -206,6 +208,11 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 	if degraded == nil || degraded.Status != metav1.ConditionTrue || !strings.Contains(degraded.Message, "apply Service first-peers: ") {
 		t.Errorf("the status says %+v", degraded)
 	}
+	if !slices.ContainsFunc(d.lines, func(line string) bool {
+		return strings.HasPrefix(line, "event Warning OperatorFailed CarryOut: ") && strings.Contains(line, "apply Service first-peers: ")
+	}) {
+		t.Errorf("no event says so; did\n%s", strings.Join(d.lines, "\n"))
+	}
 	// A lost race is nothing to tell: it is looked at again at once.
 	d.refuse = func(string) error {
 		return apierrors.NewConflict(schema.GroupResource{}, "first-peers", errors.New("changed"))
@@ -216,11 +223,70 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 	}
 }
 
+// A failure is told though a race was lost in the same look: nobody says that the next look meets it again.
+func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
+	for name, raced := range map[string]string{"another object": "apply Service first-a", "the status": "status of first"} {
+		d := &diary{refuse: func(line string) error {
+			switch line {
+			case "apply Service first-peers":
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first-peers", errors.New("no role"))
+			case raced:
+				return apierrors.NewConflict(schema.GroupResource{}, "first", errors.New("changed"))
+			}
+			return nil
+		}}
+		r := operator(t, d, shop())
+		if _, err := r.Reconcile(t.Context(), request); !apierrors.IsForbidden(err) {
+			t.Errorf("a race for %s: got %v, want what the apiserver said", name, err)
+		}
+		if did := strings.Join(d.lines, "\n"); strings.Count(did, "event Warning OperatorFailed ") != 1 || !strings.Contains(did, raced) {
+			t.Errorf("a race for %s: did\n%s", name, did)
+		}
+		var after v1alpha1.GeoRegisterCluster
+		if err := r.client.Get(t.Context(), request.NamespacedName, &after); err != nil {
+			t.Fatal(err)
+		}
+		said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
+		if raced != "status of first" && (said == nil || said.Reason != operatorFailed || strings.Contains(said.Message, "first-a")) {
+			t.Errorf("a race for %s: the status says %+v", name, said)
+		}
+	}
+}
+
+// An operator that can't look says so, and keeps what it said before.
+func TestReconcileSaysThatItCanNotSee(t *testing.T) {
+	d := &diary{}
+	before := shop()
+	before.Status.Ready = "3/3"
+	r := operator(t, d, before)
+	r.live = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("the apiserver is busy")
+		},
+	})
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), request); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	var after v1alpha1.GeoRegisterCluster
+	if err := r.client.Get(t.Context(), request.NamespacedName, &after); err != nil {
+		t.Fatal(err)
+	}
+	said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
+	if said == nil || said.Reason != operatorFailed || strings.Count(said.Message, "the apiserver is busy") != 1 || after.Status.Ready != "3/3" {
+		t.Errorf("the status says %+v", after.Status)
+	}
+	if did := strings.Join(d.lines, "\n"); !strings.Contains(did, "event Warning OperatorFailed Observe: ") || strings.Count(did, "status of") != 1 {
+		t.Errorf("did\n%s", did)
+	}
+}
+
 func TestMessagesAreBounded(t *testing.T) {
 	var s v1alpha1.GeoRegisterClusterStatus
 	sayFailure(&s, 1, errors.New(strings.Repeat("é", 4096)))
 	message := s.Conditions[0].Message
-	if len(message) > 1100 || !utf8.ValidString(message) || !strings.HasSuffix(message, "...") {
+	if len(message) > 1024 || !utf8.ValidString(message) || !strings.HasSuffix(message, "...") {
 		t.Errorf("the message has %d bytes, valid: %t", len(message), utf8.ValidString(message))
 	}
 	if got := reason(status.Error(codes.Aborted, "it holds epoch 2")); got != "it holds epoch 2 (Aborted)" {

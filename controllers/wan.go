@@ -73,15 +73,13 @@ func (r *Reconciler) emulate(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 		if n, m, k := len(plan.WAN.Remove), len(plan.WAN.Make), len(plan.WAN.Release); n+m+k > 0 {
 			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m, "released", k)
 		}
-		for _, e := range plan.WAN.Events {
-			r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
-		}
+		r.tellEvents(cluster, plan.WAN.Events...)
 		return nil
 	}
-	if !errors.Is(failure, apply.ErrStale) {
+	if failed := apply.Failure(failure); failed != nil {
 		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
-			Reason: "Failed", Message: bounded("The operator tries again: " + reason(failure)),
+			Reason: "Failed", Message: bounded("The operator tries again: " + reason(failed)),
 		})
 	}
 	return failure

@@ -62,7 +62,12 @@ func (a *Applier) Apply(ctx context.Context, cluster types.NamespacedName, objec
 		id := identity{object.GetObjectKind().GroupVersionKind(), object.GetName()}
 		applied, err := a.apply(ctx, object, before[id])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("apply %s %s: %w", id.kind.Kind, id.name, err))
+			what := fmt.Sprintf("apply %s %s", id.kind.Kind, id.name)
+			if apierrors.IsConflict(err) {
+				errs = append(errs, explain(what, err))
+			} else {
+				errs = append(errs, fmt.Errorf("%s: %w", what, err))
+			}
 			applied = application{}
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 				applied.refused = err.Error()
@@ -118,9 +123,6 @@ func (a *Applier) apply(ctx context.Context, object client.Object, last applicat
 	// untyped objects would be waiting for one more cache.
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
 		client.DisableReadYourWritesConsistency)
-	if apierrors.IsConflict(err) {
-		return last, fmt.Errorf("%w: %w", ErrStale, err)
-	}
 	if err != nil {
 		return last, err
 	}

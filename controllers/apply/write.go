@@ -19,12 +19,6 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// ErrStale says that something is not any more as it was when it was decided on: look again.
-var ErrStale = errors.New("it was changed since it was looked at")
-
-// ErrBudget says that a disruption budget allows no eviction now.
-var ErrBudget = errors.New("the disruption budget allows no eviction now")
-
 // Record writes the record of a view by compare-and-swap: it replaces the object with the given UID and resource
 // version, or, without a UID, creates it. ErrStale says that the record is another one by now.
 func (a *Applier) Record(ctx context.Context, record *corev1.ConfigMap, uid types.UID, resourceVersion string) error {
@@ -168,15 +162,4 @@ func stampTimes(conditions, before []metav1.Condition, now metav1.Time) {
 			conditions[i].LastTransitionTime = old.LastTransitionTime
 		}
 	}
-}
-
-// explain names what failed, and tells a lost race from other failures.
-func explain(what string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		return fmt.Errorf("%s: %w: %w", what, ErrStale, err)
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }
