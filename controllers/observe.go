@@ -61,6 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if s.WAN, err = r.wan(ctx, cluster); err != nil {
 		return s, err
 	}
+	r.warn(ctx, &s)
 	var asking sync.WaitGroup
 	asking.Go(func() { r.askWitnesses(ctx, &s) })
 	r.ask(ctx, &s)

@@ -17,6 +17,7 @@ package controllers
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;create;patch,roleName=georegister-operator
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;prometheusrules,verbs=list;watch;create;patch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos,verbs=list;watch;create;update;patch;delete,roleName=georegister-operator
+// +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=georegister-operator
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=georegister-operator
 //
 // Where nodes and volumes are may be read if an administrator agrees: they belong to no namespace. Without it,

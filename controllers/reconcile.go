@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,6 +33,7 @@ type Reconciler struct {
 	injections injectionReader
 	metrics    *metrics
 	silences   silences
+	warnings   warnings
 	places     bool // nodes and volumes may be read
 	now        func() time.Time
 }
@@ -86,17 +84,14 @@ func again(ctx context.Context, plan decide.Plan, came error) (reconcile.Result,
 	return reconcile.Result{RequeueAfter: plan.Again}, nil
 }
 
-// unseen has the status, and an event, say why the operator can't see how a cluster is. What else the status says is of before.
+// unseen has the status, and an event, say why the operator can't see how a cluster is.
 func (r *Reconciler) unseen(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, failure error) error {
 	if ctx.Err() != nil { // the operator ends
 		return failure
 	}
 	r.eventOf(cluster, "Observe", failure)
 	status := cluster.Status.DeepCopy()
-	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, ObservedGeneration: cluster.Generation,
-		Reason: operatorFailed, Message: bounded("The operator can't see how the cluster is, and tries again: " + reason(failure)),
-	})
+	decide.Unseen(status, cluster.Generation, reason(failure))
 	return errors.Join(failure, r.applier.Status(ctx, cluster, *status, r.now()))
 }
 
@@ -122,18 +117,15 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 // tellEvents tells events of a cluster.
 func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...decide.Event) {
 	for _, e := range events {
-		r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", bounded(e.Message))
+		r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", decide.Bounded(e.Message))
 	}
 }
-
-// operatorFailed is the reason of conditions and events that say what the operator could not do.
-const operatorFailed = "OperatorFailed"
 
 // eventOf tells an event of what could not be done, for the action that it names. That it is tried again and fails again is
 // counted by the recorder, and written every few minutes.
 func (r *Reconciler) eventOf(cluster *v1alpha1.GeoRegisterCluster, action string, came error) {
 	if failure := apply.Failure(came); failure != nil {
-		r.tellEvents(cluster, decide.Warning(operatorFailed, action, "The operator tries again: "+reason(failure)))
+		r.tellEvents(cluster, decide.Warning(decide.OperatorFailed, action, "The operator tries again: "+reason(failure)))
 	}
 }
 
@@ -148,32 +140,13 @@ func (r *Reconciler) forget(request reconcile.Request) {
 // sayFailure has the status say what the operator could not do. A lost race is no failure, and a budget that does not allow
 // an eviction yet is a wait.
 func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, came error) {
-	condition := metav1.Condition{Status: metav1.ConditionTrue, ObservedGeneration: generation}
 	failure := apply.Failure(came)
-	switch before := meta.FindStatusCondition(to.Conditions, v1alpha1.ConditionDegraded); {
-	case failure == nil && errors.Is(came, apply.ErrBudget):
-		condition.Type, condition.Reason = v1alpha1.ConditionProgressing, "EvictionRefused"
-		condition.Message = "The operator waits: " + came.Error()
-	case failure == nil:
-		return
-	case before != nil && before.Status == metav1.ConditionTrue: // what the cluster lacks comes first
-		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, before.Reason
-		condition.Message = before.Message + "; the operator tries again: " + reason(failure)
-	default:
-		condition.Type, condition.Reason = v1alpha1.ConditionDegraded, operatorFailed
-		condition.Message = "The operator tries again: " + reason(failure)
+	switch {
+	case failure != nil:
+		decide.Failed(to, generation, reason(failure), apply.Refused(failure))
+	case errors.Is(came, apply.ErrBudget):
+		decide.Waits(to, generation, "EvictionRefused", "The operator waits: "+came.Error())
 	}
-	condition.Message = bounded(condition.Message)
-	meta.SetStatusCondition(&to.Conditions, condition)
-}
-
-// bounded is a message of which the end is left out if it is long: the apiserver takes no more than 1024 bytes of an event.
-func bounded(message string) string {
-	const most = 1000
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most], "") + "..."
 }
 
 // reason is an error without the wrapping of gRPC.

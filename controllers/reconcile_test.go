@@ -247,7 +247,7 @@ func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-		if raced != "status of first" && (said == nil || said.Reason != operatorFailed || strings.Contains(said.Message, "first-a")) {
+		if raced != "status of first" && (said == nil || said.Reason != decide.OperatorFailed || strings.Contains(said.Message, "first-a")) {
 			t.Errorf("a race for %s: the status says %+v", name, said)
 		}
 	}
@@ -274,7 +274,7 @@ func TestReconcileSaysThatItCanNotSee(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-	if said == nil || said.Reason != operatorFailed || strings.Count(said.Message, "the apiserver is busy") != 1 || after.Status.Ready != "3/3" {
+	if said == nil || said.Reason != decide.OperatorFailed || strings.Count(said.Message, "the apiserver is busy") != 1 || after.Status.Ready != "3/3" {
 		t.Errorf("the status says %+v", after.Status)
 	}
 	if did := strings.Join(d.lines, "\n"); !strings.Contains(did, "event Warning OperatorFailed Observe: ") || strings.Count(did, "status of") != 1 {

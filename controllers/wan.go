@@ -79,8 +79,9 @@ func (r *Reconciler) emulate(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if failed := apply.Failure(failure); failed != nil {
 		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
-			Reason: "Failed", Message: bounded("The operator tries again: " + reason(failed)),
+			Reason: "Failed", Message: decide.Bounded("The operator tries again: " + reason(failed)),
 		})
+		decide.Conclude(&plan.Status, cluster.Generation)
 	}
 	return failure
 }

@@ -22,8 +22,9 @@ import (
 const recentEvents = 8
 
 // good says which status of a condition is as it should be. The others are news only where they say False (or, for
-// Degraded, Progressing, Paused and QuorumLost, True) or Unknown.
+// Degraded, Progressing, Paused, Stalled and QuorumLost, True) or Unknown.
 var good = map[string]metav1.ConditionStatus{
+	v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionStalled: metav1.ConditionFalse,
 	v1alpha1.ConditionAvailable: metav1.ConditionTrue, v1alpha1.ConditionQuorumHealthy: metav1.ConditionTrue,
 	v1alpha1.ConditionViewKnown: metav1.ConditionTrue, v1alpha1.ConditionToleratesZoneLoss: metav1.ConditionTrue,
 	v1alpha1.ConditionMonitoringReady: metav1.ConditionTrue, v1alpha1.ConditionPartitionsServing: metav1.ConditionTrue,
@@ -91,7 +92,7 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 	s := c.Status
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s/%s: %s, %s\n", c.Namespace, c.Name, c.Spec.Protocol, summary(c))
-	if len(s.Conditions) == 0 {
+	if s.ObservedGeneration == 0 {
 		fmt.Fprintln(w, "no operator has looked at it yet: see `kubectl georegister operator`, and that it watches this namespace")
 		return w.Flush()
 	}
@@ -117,7 +118,7 @@ func describe(out io.Writer, c *v1alpha1.GeoRegisterCluster, events []eventsv1.E
 			duration.HumanDuration(now.Sub(r.Time.Time)), r.Epoch, who, numbers(r.GivenUp), r.Message)
 	}
 	for _, condition := range s.Conditions {
-		if condition.Status == good[condition.Type] {
+		if condition.Status == good[condition.Type] || condition.Type == v1alpha1.ConditionReady { // that repeats another one
 			continue
 		}
 		fmt.Fprintf(w, "%s is %s (%s): %s\n", condition.Type, condition.Status, condition.Reason, condition.Message)
@@ -232,6 +233,7 @@ func summary(c *v1alpha1.GeoRegisterCluster) string {
 	words := []string{"serving"}
 	for _, news := range []struct{ condition, word string }{
 		{v1alpha1.ConditionDegraded, "degraded"}, {v1alpha1.ConditionProgressing, "changing"}, {v1alpha1.ConditionPaused, "paused"},
+		{v1alpha1.ConditionStalled, "stalled"},
 	} {
 		if meta.IsStatusConditionTrue(c.Status.Conditions, news.condition) {
 			words = append(words, news.word)

@@ -4,6 +4,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // The types of conditions.
 const (
+	// ConditionReady is True while the cluster serves as its manifest asks for: it is Available, not Degraded, not Progressing,
+	// not Stalled and not Paused, and what spec.wan asks for is in place. Unknown means that no operator has looked at it.
+	ConditionReady = "Ready"
+	// ConditionStalled is True while the operator can't go on before somebody does what the message says.
+	ConditionStalled = "Stalled"
 	// ConditionAvailable is True while the cluster serves: a majority of the view's members vote and reach each other.
 	ConditionAvailable = "Available"
 	// ConditionProgressing is True while the operator has work under way or waits to begin it; the reason names the step.
@@ -37,18 +42,46 @@ const (
 	ConditionMonitoringReady = "MonitoringReady"
 )
 
+// State is in one word how a cluster is.
+type State string
+
+// The states.
+const (
+	// StateUnknown: no operator has looked at the resource, or the one that tried could not see how the cluster is.
+	StateUnknown State = "Unknown"
+	// StateStarting: the cluster was never founded; its first members start.
+	StateStarting State = "Starting"
+	// StateReady: it serves as its manifest asks for.
+	StateReady State = "Ready"
+	// StateChanging: it serves, and the operator changes it, or has yet to.
+	StateChanging State = "Changing"
+	// StateDegraded: it serves, and something is less than asked for.
+	StateDegraded State = "Degraded"
+	// StateUnavailable: it was founded, and does not serve.
+	StateUnavailable State = "Unavailable"
+	// StateStalled: somebody has to do what the condition Stalled says; it may serve.
+	StateStalled State = "Stalled"
+	// StatePaused: it serves, and spec.paused keeps the operator's hands off it.
+	StatePaused State = "Paused"
+)
+
 // GeoRegisterClusterStatus is what the operator saw last.
 type GeoRegisterClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused,
+	// State is in one word how the cluster is: Unknown, Starting, Ready, Changing, Degraded, Unavailable, Stalled or Paused. The
+	// conditions say more.
+	// +optional
+	State State `json:"state,omitempty"`
+
+	// Conditions are Ready, Stalled, Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused,
 	// PartitionsServing, MonitoringReady, WANInjected and WANWithinTolerance.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// SitesReady is the number of sites all of whose members serve, of the sites there are, such as 3/3.

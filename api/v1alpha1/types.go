@@ -22,6 +22,7 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=grc,categories=all;georegister
 // +kubebuilder:printcolumn:name=Protocol,type=string,JSONPath=`.spec.protocol`
+// +kubebuilder:printcolumn:name=State,type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name=Sites,type=string,JSONPath=`.status.sitesReady`
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
@@ -35,7 +36,9 @@ type GeoRegisterCluster struct {
 
 	Spec GeoRegisterClusterSpec `json:"spec"`
 
-	// Status is what the operator saw last. It is a projection: nothing is decided by it, and it may be lost.
+	// Status is what the operator saw last. It is a projection: nothing is decided by it, and it may be lost. One that no
+	// operator has written yet says so: what waits for a resource must not take it for one that is ready.
+	// +kubebuilder:default={observedGeneration: 0, state: Unknown, conditions: {{type: Ready, status: Unknown, reason: NotSeen, message: "No operator has looked at this resource yet", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status GeoRegisterClusterStatus `json:"status,omitempty"`
 }

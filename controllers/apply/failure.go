@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -54,4 +55,16 @@ func Failure(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Refused reports whether an error, or one that is joined in it, says that the apiserver does not take something as it is asked
+// for: it is not valid, or a quota, a limit, a policy or a Role is against it.
+func Refused(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(joined.Unwrap(), Refused)
+	}
+	if inner := errors.Unwrap(err); inner != nil && Refused(inner) {
+		return true
+	}
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }

@@ -16,6 +16,15 @@ func condition(kind string, status metav1.ConditionStatus, reason, format string
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// Bounded is a message of which the end is left out if it is long: the apiserver takes no more than 1024 bytes of an event.
+func Bounded(message string) string {
+	const most = 1000
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "..."
+}
+
 func isTrue(conditions []metav1.Condition, kind string) bool {
 	return meta.IsStatusConditionTrue(conditions, kind)
 }
@@ -25,9 +34,10 @@ func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condi
 	if serving != s {
 		there = serving.view.Members
 	}
+	lost := s.quorumIsLost()
 	all := []metav1.Condition{
-		serving.available(), s.progressing(o, members), serving.degraded(there), serving.quorumHealthy(), s.quorumIsLost(), s.viewKnown(o),
-		serving.toleratesZoneLoss(), s.paused(),
+		serving.available(), s.progressing(o, members), serving.degraded(there), serving.quorumHealthy(), lost, s.viewKnown(o),
+		serving.toleratesZoneLoss(), s.paused(), serving.stalled(o, there, lost),
 	}
 	if s.Cluster.Spec.Partitioned() {
 		all = append(all, serving.partitionsServing())

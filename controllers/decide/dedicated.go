@@ -206,7 +206,7 @@ func (s *situation) witnessState(w view.Witness) string {
 	case seen.Witness != nil:
 		return ""
 	}
-	return unheard(seen.Pod, seen.WitnessSilence)
+	return unheard(seen, seen.WitnessSilence)
 }
 
 // unfounded says of each of the first witnesses that can't be founded with what it does. One that served a cluster before may hand that one's

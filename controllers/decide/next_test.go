@@ -103,7 +103,7 @@ func TestFirstView(t *testing.T) {
 			silent(s, 2)
 			s.Member(2).Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "georegister",
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
-		}, "", "Degraded=True MemberDown: Member 2 (site b) can't start its container: ImagePullBackOff: no such image"},
+		}, "", "Degraded=True ImageNotPulled: Member 2 (site b) can't start its container: ImagePullBackOff: no such image"},
 		{"a member of another view is there", func(s *world.Snapshot) {
 			empty(s)
 			s.Members = append(s.Members, world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})

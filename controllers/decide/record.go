@@ -9,6 +9,9 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
+// notFounded is why there is no view before the first one.
+const notFounded = "NotFounded"
+
 // doubtFormer says what is waited for while objects of a former resource are there.
 func (s *situation) doubtFormer() *cause {
 	return &cause{"FormerResourceLeaves", "A former resource of this name was deleted, and these go with it first: " + list(s.Former)}
@@ -19,7 +22,7 @@ func (s *situation) doubtRecord() *cause {
 	record := build.RecordName(s.Cluster.Name)
 	switch held := s.highestHeld(); {
 	case !s.Record.Exists && s.mayBeNew():
-		return &cause{"NotFounded", "The cluster has no view yet"}
+		return &cause{notFounded, "The cluster has no view yet"}
 	case !s.Record.Exists:
 		return &cause{"RecordMissing", fmt.Sprintf("The record of the view, ConfigMap %s, is missing", record)}
 	case s.Record.Problem != "":

@@ -29,6 +29,7 @@ func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
 		c.ObservedGeneration = s.Cluster.Generation
 		out.Conditions = append(out.Conditions, c)
 	}
+	Conclude(&out, s.Cluster.Generation)
 	return out
 }
 
@@ -128,21 +129,21 @@ func (s *situation) ready(m view.Member) bool { return s.serves(m.ID) && ready(s
 
 // problems are what is less than asked for, member by member.
 func (s *situation) problems(members []view.Member) (all []cause) {
-	if s.doubt != nil && s.doubt.reason != "NotFounded" {
+	if s.doubt != nil && s.doubt.reason != notFounded {
 		all = append(all, *s.doubt)
 	}
 	for _, m := range members {
 		add := func(reason, what string) { all = append(all, cause{reason, sentence(name(m)) + " " + what}) }
 		if why := s.lost(m); why != "" {
 			add("MemberLost", why)
+		} else if seen := s.Member(m.ID); seen != nil && !s.serves(m.ID) && s.report(m.ID) == nil && trouble(seen) != nil {
+			add(trouble(seen).reason, s.silence(m))
 		} else if s.view.Epoch > 0 && !s.serves(m.ID) {
 			add("MemberDown", s.silence(m))
 		} else if by := s.unreachedBy(m.ID); s.serves(m.ID) && len(by) > 0 {
 			add("MemberUnreachable", "votes, but can't be reached by "+strings.Join(by, ", "))
 		} else if pod := s.pod(m.ID); s.view.Epoch > 0 && !ready(pod) && !s.fetches(m) {
 			add("MemberNotReady", "votes, but its pod is not ready")
-		} else if pod := s.pod(m.ID); s.view.Epoch == 0 && pod != nil && podTrouble(pod) != "" {
-			add("MemberDown", podTrouble(pod))
 		}
 		if why := s.stunted(m); why != "" {
 			add("VolumeCannotGrow", why)

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,21 +20,20 @@ func (s *situation) silence(m view.Member) string {
 	case seen.Report != nil:
 		return doing(seen.Report, s.view)
 	}
-	return unheard(seen.Pod, seen.Silence)
+	return unheard(seen, seen.Silence)
 }
 
-// unheard says why a process of a pod, which may be nil, does not answer; silence is what was heard in place of an answer.
-func unheard(pod *corev1.Pod, silence string) string {
-	switch {
-	case pod == nil:
-		return "has no pod"
-	case pod.DeletionTimestamp != nil:
+// unheard says why a process of a member's or a witness's pod does not answer; silence is what was heard in place of an answer.
+func unheard(seen *world.Member, silence string) string {
+	if seen.Pod != nil && seen.Pod.DeletionTimestamp != nil {
 		return "is ending its pod"
 	}
-	if trouble := podTrouble(pod); trouble != "" {
-		return trouble
-	}
-	if silence != "" {
+	switch trouble := trouble(seen); {
+	case trouble != nil:
+		return trouble.message
+	case seen.Pod == nil:
+		return "has no pod"
+	case silence != "":
 		return "does not answer: " + silence
 	}
 	return "does not answer"
@@ -60,33 +60,75 @@ func doing(r *world.Report, v view.View) string {
 	return "votes"
 }
 
-// podTrouble says why a pod can't start or be placed, or is empty.
-func podTrouble(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "can't be placed on a node: " + c.Message
+// The reasons why a pod is not there or does not run. Those that only a person can end are in stalling.
+const (
+	podRefused          = "PodRefused"
+	podNotPlaced        = "PodNotPlaced"
+	podNotStarted       = "PodNotStarted"
+	podFailed           = "PodFailed"
+	volumeNotProvided   = "VolumeNotProvided"
+	imageNotPulled      = "ImageNotPulled"
+	containerNotStarted = "ContainerNotStarted"
+	containerCrashes    = "ContainerCrashes"
+)
+
+// trouble is why the pod of a member or a witness is not there or can't run, with a message to be read after the name, or nil.
+// The apiserver's events are the only ones to say so where there is no pod, or it waits for something else.
+func trouble(seen *world.Member) *cause {
+	if seen.Pod == nil {
+		if w := seen.Warning("StatefulSet"); w != nil {
+			return &cause{podRefused, fmt.Sprintf("has no pod, since StatefulSet %s can't make it: %s", seen.StatefulSet.Name, w.Message)}
 		}
 	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if waiting := c.State.Waiting; (c.Name == build.Container || c.Name == build.WitnessContainer) && waiting != nil && stuckReasons[waiting.Reason] {
-			return fmt.Sprintf("can't start its container: %s: %s", waiting.Reason, waiting.Message)
+	if seen.Volume != nil && seen.Volume.Status.Phase == corev1.ClaimPending {
+		if w := seen.Warning("PersistentVolumeClaim"); w != nil {
+			return &cause{volumeNotProvided, fmt.Sprintf("gets no volume for its claim %s: %s: %s", seen.Volume.Name, w.Reason, w.Message)}
 		}
 	}
-	for _, c := range pod.Status.InitContainerStatuses {
-		if waiting := c.State.Waiting; c.Name == build.WitnessContainer && waiting != nil && stuckReasons[waiting.Reason] {
-			return fmt.Sprintf("can't start its witness: %s: %s", waiting.Reason, waiting.Message)
-		}
+	if seen.Pod == nil {
+		return nil
 	}
-	if pod.Status.Phase == corev1.PodFailed {
-		return "failed: " + pod.Status.Message
+	if of := podTrouble(seen.Pod); of != nil {
+		return of
 	}
-	return ""
+	if w := seen.Warning("Pod"); w != nil && seen.Pod.Status.Phase == corev1.PodPending {
+		return &cause{podNotStarted, fmt.Sprintf("can't start its pod: %s: %s", w.Reason, w.Message)}
+	}
+	return nil
 }
 
-// stuckReasons are why a container waits that will not start by itself in a while.
-var stuckReasons = map[string]bool{
-	"ImagePullBackOff": true, "ErrImagePull": true, "InvalidImageName": true, "ErrImageNeverPull": true,
-	"CreateContainerConfigError": true, "CreateContainerError": true, "RunContainerError": true, "CrashLoopBackOff": true,
+// podTrouble is why a pod can't start or be placed, as the pod says, or nil.
+func podTrouble(pod *corev1.Pod) *cause {
+	if pod == nil {
+		return nil
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return &cause{podNotPlaced, "can't be placed on a node: " + c.Message}
+		}
+	}
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		waiting, what := c.State.Waiting, "container"
+		if c.Name == build.WitnessContainer && len(pod.Spec.InitContainers) > 0 {
+			what = "witness"
+		}
+		if waiting == nil || waitReasons[waiting.Reason] == "" || c.Name != build.Container && c.Name != build.WitnessContainer {
+			continue
+		}
+		return &cause{waitReasons[waiting.Reason], fmt.Sprintf("can't start its %s: %s: %s", what, waiting.Reason, waiting.Message)}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return &cause{podFailed, "failed: " + pod.Status.Message}
+	}
+	return nil
+}
+
+// waitReasons says of why a container waits, if it will not start by itself in a while, what that is.
+var waitReasons = map[string]string{
+	"ImagePullBackOff": imageNotPulled, "ErrImagePull": imageNotPulled, "InvalidImageName": imageNotPulled, "ErrImageNeverPull": imageNotPulled,
+	"ImageInspectError": imageNotPulled, "RegistryUnavailable": imageNotPulled, "SignatureValidationFailed": imageNotPulled,
+	"CreateContainerConfigError": containerNotStarted, "CreateContainerError": containerNotStarted, "RunContainerError": containerNotStarted,
+	"CrashLoopBackOff": containerCrashes,
 }
 
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {

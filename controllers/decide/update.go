@@ -50,8 +50,8 @@ func unstick(s *situation) *outcome {
 		if !s.outdated(m.ID) || s.report(m.ID) != nil || itsStatefulSetIsUpToDate.violated(s, m) != "" {
 			continue
 		}
-		if trouble := podTrouble(s.pod(m.ID)); trouble != "" {
-			return s.restart(m, "the spec changed, and with the former one it "+trouble)
+		if trouble := podTrouble(s.pod(m.ID)); trouble != nil {
+			return s.restart(m, "the spec changed, and with the former one it "+trouble.message)
 		}
 	}
 	return nil

@@ -90,6 +90,9 @@ type Member struct {
 	NodeGone   bool
 	// Refused is why the apiserver refused the volume as it was asked for last, or empty.
 	Refused string
+	// Warnings are what the apiserver's events say of those of the objects above that keep its pod from running, each of its
+	// kind at most once.
+	Warnings []Warning
 	// Report is the member's own word, nil while it is silent; Silence then says why.
 	Report  *Report
 	Silence string
@@ -99,6 +102,19 @@ type Member struct {
 	// WitnessSilence then says why.
 	Witness        *manager.WitnessReport
 	WitnessSilence string
+}
+
+// Warning is the latest event of the type Warning of an object.
+type Warning struct{ Kind, Reason, Message string }
+
+// Warning returns the warning of the object of a kind, or nil.
+func (m *Member) Warning(kind string) *Warning {
+	for i := range m.Warnings {
+		if m.Warnings[i].Kind == kind {
+			return &m.Warnings[i]
+		}
+	}
+	return nil
 }
 
 // Report is what a member said of itself just now (api/admin).
