@@ -86,7 +86,7 @@ func TestRoundTrips(t *testing.T) {
 		{"GryffRSC", register.Read, 3, 1, 1},
 		{"GryffRSC", register.Read, 5, 1, 4},
 		{"GryffRSC", register.Write, 3, 2, 2},
-		{"GryffRSC", register.Write, 5, 2, 3},
+		{"GryffRSC", register.Write, 5, 2, 4},
 		{"GryffRSC", register.RMW, 3, 2, 2},
 		{"GryffRSC", register.RMW, 5, 2, 5},
 		{"GryffRSC", register.Fence, 7, 0, 1},

@@ -36,6 +36,7 @@ var rooms = []struct {
 	{"replica/capability", []string{"replica/register", "replica/view"}},
 	{"replica/profile", nil},
 	{"replica/protocol/curpraft", []string{"api/peer", "replica/register", "replica/view", "replica/protocol", "witness/cache"}},
+	{"replica/protocol/script", []string{"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/history"}},
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/durable", nil},

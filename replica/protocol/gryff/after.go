@@ -61,13 +61,13 @@ func (p *Protocol) applyLast(m *peerv1.Message) {
 	}
 }
 
-// writeBack has a quorum hold what an operation carries, in a round trip of its own before all else that it does. That is what a fence
-// is. Of an rmw, whoever brings its instance to its end then need not know of dependencies. And a read of another key has to begin
-// after that moment: where it carried them beside its question, as the paper has it, three sessions could each miss what the next one
-// depends on (docs/protocols.md, testdata/mistakes).
+// writeBack has a quorum hold what an operation carries, in a round trip of its own before all else that it does: its place in the
+// order of all operations may not be before that of what it comes after. That is what a fence is. Of an rmw, whoever brings its instance
+// to its end then need not know of dependencies. A read that carried them beside its question, as the paper has it, could return a value
+// that was replaced before they are held; and so could a write that did get a place before they are held, since that is where a newer
+// value of its key has its own (docs/protocols.md, testdata/mistakes).
 //
-// A read of the same key need not wait: what it returns is at least as new, and is depended on instead. Nor need a write: nobody sees
-// it before its first phase has a quorum, which carries them.
+// A read or a write of the same key need not wait: what it returns, or writes, is at least as new, and so is held no earlier.
 func (p *Protocol) writeBack(o *operation) {
 	kind := o.request.Operation.Kind
 	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence || p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
@@ -86,14 +86,14 @@ func (p *Protocol) wroteBack(o *operation) {
 	case register.Fence:
 		p.config.Took("fence")
 		p.end(o, register.Result{Status: register.OK, RoundTrips: o.waited})
-	case register.Read:
-		p.config.Took("read.after")
+	case register.Read, register.Write:
+		p.config.Took(map[register.Kind]string{register.Read: "read.after", register.Write: "write.after"}[o.request.Operation.Kind])
 		// Answers to what it has asked until now are none to what it asks next.
 		delete(p.operations, o.op)
 		o.op, o.backing = p.Op(), false
 		p.operations[o.op] = o
 		o.asked.Restart()
-		p.readPhase(o)
+		p.firstPhase(o)
 	case register.RMW:
 		p.config.Took("rmw.after")
 		p.retire(o)

@@ -195,26 +195,48 @@ func TestAWriteIsResumedWithWhatItCarries(t *testing.T) {
 	write := protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v"), After: past}}
 	p.Submit(write)
 	first := sent(p.Ready())
-	if kinds := kindsOf(first); !slices.Equal(kinds, []string{"WRITE1"}) || len(first[0].After) != 1 {
+	if kinds := kindsOf(first); !slices.Equal(kinds, []string{"READ2"}) || len(first[0].After) != 1 {
 		t.Fatalf("%v is sent", kinds)
 	}
 	p.Tick(5_000_000_000)
 	again := sent(p.Ready())
-	if kinds := strings.Join(kindsOf(again), " "); kinds != "WRITE1 WRITE1" || len(again[0].After) != 1 {
+	if kinds := strings.Join(kindsOf(again), " "); kinds != "READ2 READ2" || len(again[0].After) != 1 {
 		t.Fatalf("%v is sent again", kinds)
 	}
 	unfinished := p.Unfinished()
 	p = ofRSC(3)
 	p.Submit(unfinished[0])
-	if first = sent(p.Ready()); first[0].Kind != peerv1.Kind_WRITE1 || len(first[0].After) != 1 {
+	if first = sent(p.Ready()); first[0].Kind != peerv1.Kind_READ2 || len(first[0].After) != 1 {
 		t.Fatalf("%v is sent in the next view", kindsOf(first))
 	}
-	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: first[0].Op})
+	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ2_REPLY, Op: first[0].Op})
+	second := sent(p.Ready())
+	if kinds := kindsOf(second); !slices.Equal(kinds, []string{"WRITE1"}) || len(second[0].After) != 0 || second[0].Op == first[0].Op {
+		t.Fatalf("then %v is sent", kinds)
+	}
+	p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: second[0].Op})
 	p.Ready()
 	unfinished = p.Unfinished()
 	p = ofRSC(3)
 	p.Submit(unfinished[0])
 	if first = sent(p.Ready()); first[0].Kind != peerv1.Kind_WRITE2 || len(first[0].After) != 0 {
 		t.Errorf("%v is sent for a write that has its carstamp, with %d dependencies", kindsOf(first), len(first[0].After))
+	}
+}
+
+// A write after something of its own key asks for a carstamp at once, above that.
+func TestAWriteAfterItsOwnKeyDoesNotWait(t *testing.T) {
+	p := ofRSC(5)
+	p.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Write, Key: past[0].Key, Value: register.Value("v"), After: past}})
+	question := sent(p.Ready())
+	if kinds := kindsOf(question); !slices.Equal(kinds, []string{"WRITE1", "WRITE1"}) || len(question[0].After) != 0 {
+		t.Fatalf("%v is sent", kinds)
+	}
+	for from := range view.MemberID(2) {
+		p.Receive(from+2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: question[0].Op})
+	}
+	p.Ready()
+	if got, want := p.load([]byte(past[0].Key)).Carstamp.Timestamp, past[0].Carstamp.Timestamp+1; got != want {
+		t.Errorf("it is written at %d, want %d", got, want)
 	}
 }

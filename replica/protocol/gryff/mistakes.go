@@ -41,8 +41,11 @@ type Mistakes struct {
 	ApplyAfterAnswer    bool // a member replies to what carries dependencies before it applies them, and before they are durable
 	RMWWithoutWriteBack bool // an rmw is proposed when its coordinator alone holds what its session depends on
 	FenceWithoutQuorum  bool // a fence completes when its coordinator alone holds what its session depends on
-	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its question. Three reads
-	// in a ring are then in no order (testdata/mistakes).
+	// WriteBesideDependencies has a write carry what its session depends on in its first phase. Its place in the order is then before
+	// that of its dependencies, if a newer value of its key is held earlier than they are (testdata/mistakes).
+	WriteBesideDependencies bool
+	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its question. Two sessions
+	// then see two writes in no order (testdata/mistakes).
 	AskBesideDependencies bool
 }
 
@@ -71,7 +74,7 @@ func Paths() []string {
 
 // PathsRSC lists those of Gryff-RSC: Paths, and what carries dependencies.
 func PathsRSC() []string {
-	return append(Paths(), "read.regular", "dependency.carried", "fence", "read.after", "rmw.after")
+	return append(Paths(), "read.regular", "dependency.carried", "fence", "read.after", "write.after", "rmw.after")
 }
 
 // ChangePaths lists those that only a change of the view leads to.

@@ -84,25 +84,32 @@ func (p *Protocol) read(r protocol.Request) {
 		p.writeBack(o)
 		return
 	}
-	p.readPhase(o)
-}
-
-func (p *Protocol) readPhase(o *operation) {
-	o.chosen = p.load(o.key)
-	p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_READ1)
-	p.decideRead(o)
+	p.firstPhase(o)
 }
 
 // write is algorithm 1, lines 11 to 17.
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
-	if c := r.Resume.Carstamp; !c.IsZero() && !p.mistakes.ResumeWithNewTag {
+	switch c := r.Resume.Carstamp; {
+	case !c.IsZero() && !p.mistakes.ResumeWithNewTag: // a quorum has what it carries
 		p.config.Took("write.resumed")
 		p.update(o, c)
+	case o.dependsOnOthers() && !p.mistakes.WriteBesideDependencies:
+		p.writeBack(o)
+	default:
+		p.firstPhase(o)
+	}
+}
+
+// firstPhase asks a quorum what it holds of the key.
+func (p *Protocol) firstPhase(o *operation) {
+	o.chosen = p.load(o.key)
+	if o.request.Operation.Kind == register.Read {
+		p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_READ1)
+		p.decideRead(o)
 		return
 	}
-	o.chosen.Carstamp = p.load(o.key).Carstamp
-	p.SendAll(o.asked.AskQuorum(&p.config, p.counted, p.now), p.ask(o, peerv1.Kind_WRITE1))
+	p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_WRITE1)
 	p.decideWrite(o)
 }
 
@@ -121,7 +128,7 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 	switch {
 	case o.backing:
 		m.Key, m.After = nil, o.after
-	case kind == peerv1.Kind_WRITE1, kind == peerv1.Kind_READ1 && p.mistakes.AskBesideDependencies:
+	case kind == peerv1.Kind_WRITE1 && p.mistakes.WriteBesideDependencies, kind == peerv1.Kind_READ1 && p.mistakes.AskBesideDependencies:
 		m.After = o.after
 	}
 	return m
@@ -249,7 +256,7 @@ func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 
 func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations[m.Op]
-	if o == nil || o.second || o.request.Operation.Kind != register.Write {
+	if o == nil || o.second || o.backing || o.request.Operation.Kind != register.Write {
 		return
 	}
 	if got := stamp.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {

@@ -3,23 +3,29 @@ package gryff_test
 import (
 	"testing"
 
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/script"
 )
 
 func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", gryff.Factory) }
 
-func TestScriptsRSC(t *testing.T) { script.Run(t, "testdata/rsc", gryff.FactoryRSC) }
+func TestScriptsRSC(t *testing.T) {
+	script.RunJudged(t, "testdata/rsc", gryff.FactoryRSC, history.RegularSequential)
+}
 
-// TestMistakesOfSessions shows, step by step, what sessions see with those mistakes. AskBesideDependencies is what the paper says of
-// reads: three sessions see three writes in no order.
+// TestMistakesOfSessions shows, step by step, what sessions see with those mistakes. AskBesideDependencies and
+// WriteBesideDependencies are what the paper says of reads and writes: two sessions see two writes in no order.
 func TestMistakesOfSessions(t *testing.T) {
 	for name, m := range map[string]gryff.Mistakes{
-		"ApplyAfterAnswer":      {ApplyAfterAnswer: true},
-		"AskBesideDependencies": {AskBesideDependencies: true},
-		"FenceWithoutQuorum":    {FenceWithoutQuorum: true},
+		"ApplyAfterAnswer":        {ApplyAfterAnswer: true},
+		"AskBesideDependencies":   {AskBesideDependencies: true},
+		"FenceWithoutQuorum":      {FenceWithoutQuorum: true},
+		"WriteBesideDependencies": {WriteBesideDependencies: true},
 	} {
-		t.Run(name, func(t *testing.T) { script.Run(t, "testdata/mistakes/"+name+".txt", gryff.FactoryRSCWith(m)) })
+		t.Run(name, func(t *testing.T) {
+			script.RunJudged(t, "testdata/mistakes/"+name+".txt", gryff.FactoryRSCWith(m), history.Violation)
+		})
 	}
 }
 

@@ -20,13 +20,13 @@ func (w *world) remember(c protocol.Completion) {
 		w.returned = map[uint64]register.Dependency{}
 	}
 	w.returned[c.Handle] = register.Dependency{
-		Key:       w.operations[c.Handle-1].Key,
+		Key:       w.operations[c.Handle-1].operation.Key,
 		Versioned: register.Versioned{Carstamp: c.Result.Carstamp, Value: c.Result.Value},
 	}
 }
 
-// after is what the operations that a command names returned.
-func (w *world) after(d *datadriven.TestData) (after []register.Dependency, err error) {
+// after has the client of an operation be told of what the operations returned that a command names.
+func (w *world) after(d *datadriven.TestData, client string) error {
 	for _, a := range d.CmdArgs {
 		if a.Key != "after" {
 			continue
@@ -34,16 +34,16 @@ func (w *world) after(d *datadriven.TestData) (after []register.Dependency, err 
 		for _, text := range a.Vals {
 			var handle uint64
 			if _, err := fmt.Sscan(text, &handle); err != nil {
-				return nil, fmt.Errorf("after %q: %w", text, err)
+				return fmt.Errorf("after %q: %w", text, err)
 			}
 			dependency, ok := w.returned[handle]
 			if !ok {
-				return nil, fmt.Errorf("operation %d has returned nothing yet", handle)
+				return fmt.Errorf("operation %d has returned nothing yet", handle)
 			}
-			after = append(after, dependency)
+			w.sessions.told(w.operations[handle-1].client, client, dependency)
 		}
 	}
-	return after, nil
+	return nil
 }
 
 func describeAfter(after []*peerv1.Dependency) string {

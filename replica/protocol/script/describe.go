@@ -344,8 +344,8 @@ func (w *world) describeCompletion(c protocol.Completion) string {
 	switch {
 	case r.Status != register.OK:
 		text += ": " + r.Message
-	case w.operations[c.Handle-1].Kind == register.Fence:
-	case w.operations[c.Handle-1].Kind == register.Write:
+	case w.operations[c.Handle-1].operation.Kind == register.Fence:
+	case w.operations[c.Handle-1].operation.Kind == register.Write:
 		text += ", at " + tag
 	default:
 		text += ", " + valueName(r.Value.Present(), r.Value) + " at " + tag

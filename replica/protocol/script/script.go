@@ -8,6 +8,9 @@
 //	                                 an operation that member a coordinates; [session=7 number=1] [deadline=1s] from now
 //	read a k regular, fence a        a read that may be regular, and a fence; each of the five may come [after=(1,3)], after what
 //	                                 those operations returned
+//	read a k regular client=S        the operation is of session S, and comes after what S depends on
+//	tell S T                         session S tells session T of all that it knows
+//	judge                            whether what the sessions saw is regular sequential; an operation without a client is one by itself
 //	deliver [from=a] [to=b] [kind=READ1] [count=1] [copy]
 //	                                 the messages that are under way now; copy leaves them to be delivered again
 //	deliver all [not=a]              and those that follow, until none is left; not=a leaves what a sends or gets
@@ -34,6 +37,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
@@ -44,8 +48,28 @@ import (
 // Run runs a script, or every script of a directory, each with members of its own.
 func Run(t *testing.T, path string, factory member.Factory) {
 	t.Helper()
+	run(t, path, factory, func(*world) {})
+}
+
+// RunJudged is Run, and what the clients of each script saw must be judged so by the model of regular sequential consistency.
+func RunJudged(t *testing.T, path string, factory member.Factory, want history.Outcome) {
+	t.Helper()
+	run(t, path, factory, func(w *world) {
+		v, err := w.sessions.judge()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Outcome != want {
+			t.Errorf("%s: what the clients saw is judged as %s, want %s\n%s", path, v.Outcome, want, v.Explanation)
+		}
+	})
+}
+
+func run(t *testing.T, path string, factory member.Factory, end func(*world)) {
+	t.Helper()
 	datadriven.Walk(t, path, func(t *testing.T, path string) {
 		w := &world{factory: factory}
+		defer end(w)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w.t = t
 			w.out.Reset()
@@ -76,6 +100,10 @@ func (w *world) command(d *datadriven.TestData) error {
 		return w.tick(d)
 	case "change", "finish", "abandon":
 		return w.change(d)
+	case "tell":
+		return w.tell(d)
+	case "judge":
+		return w.judge()
 	case "show":
 		if len(d.CmdArgs) == 1 && d.CmdArgs[0].Key == "network" {
 			w.showNetwork()
@@ -120,6 +148,7 @@ func (w *world) cluster(d *datadriven.TestData) error {
 	if n < 1 || n > 26 {
 		return fmt.Errorf("a cluster has 1 to 26 members, not %d", n)
 	}
+	w.sessions = newSessions()
 	var mode string
 	d.MaybeScanArgs(w.t, "disk", &mode)
 	w.view = view.View{Cluster: "script", Epoch: 1}
@@ -188,19 +217,22 @@ func (w *world) submit(d *datadriven.TestData) error {
 	if op.ID.Session != 0 {
 		op.ID.FirstIncomplete, op.ID.IssuedAt = op.ID.Number, 1
 	}
-	if op.After, err = w.after(d); err != nil {
-		return err
-	}
 	if n.member == nil {
 		return fmt.Errorf("%s is down", n.name)
 	}
+	client := fmt.Sprintf("operation %d", len(w.operations)+1)
+	d.MaybeScanArgs(w.t, "client", &client)
+	if err := w.after(d, client); err != nil {
+		return err
+	}
+	w.sessions.attach(client, &op)
 	request := protocol.Request{Operation: op}
 	if after, ok, err := duration(d, "deadline"); err != nil {
 		return err
 	} else if ok {
 		request.Deadline = w.now.Add(after)
 	}
-	w.operations = append(w.operations, op)
+	w.operations = append(w.operations, w.sessions.begin(client, n.name, op))
 	request.Handle = uint64(len(w.operations)) // the first is 1
 	w.printf("%s: operation %d, %s", n.name, request.Handle, describeOperation(op))
 	n.member.Submit(request)

@@ -30,9 +30,10 @@ type world struct {
 	manual     bool      // batches become durable only by command
 	now        protocol.Instant
 	starts     uint64                         // of processes
-	operations []register.Operation           // submitted so far; a handle is a position from 1
+	operations []submission                   // so far; a handle is a position from 1
 	returned   map[uint64]register.Dependency // by handle: the register as an operation returned it
-	t          *testing.T                     // of the present command
+	sessions   sessions
+	t          *testing.T // of the present command
 	out        strings.Builder
 }
 
@@ -178,7 +179,7 @@ func (w *world) release(n *node, send []protocol.Envelope, complete []protocol.C
 	}
 	for _, c := range complete {
 		w.printf("%s: %s", n.name, w.describeCompletion(c))
-		w.remember(c)
+		w.ended(c)
 	}
 }
 
