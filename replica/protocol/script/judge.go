@@ -1,6 +1,7 @@
 package script
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -69,9 +70,9 @@ func (s *sessions) told(from, to string, d register.Dependency) {
 }
 
 // judge decides whether the clients saw a regular sequential store.
-func (s *sessions) judge() (history.RSCVerdict, error) {
+func (s *sessions) judge(ctx context.Context) (history.RSCVerdict, error) {
 	record := s.recorder.Record()
-	return history.CheckRSC(record.Operations, history.RSCOptions{Messages: s.messages, Fences: record.Fences})
+	return history.CheckRSC(ctx, record.Operations, history.RSCOptions{Messages: s.messages, Fences: record.Fences})
 }
 
 // attach has an operation come after what its client depends on.
@@ -94,7 +95,7 @@ func (w *world) tell(d *datadriven.TestData) error {
 
 // judge is the command.
 func (w *world) judge() error {
-	v, err := w.sessions.judge()
+	v, err := w.sessions.judge(w.t.Context())
 	if err != nil {
 		return err
 	}
