@@ -1,8 +1,8 @@
 package script
 
 import (
-	"context"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
@@ -70,9 +70,9 @@ func (s *sessions) told(from, to string, d register.Dependency) {
 }
 
 // judge decides whether the clients saw a regular sequential store.
-func (s *sessions) judge(ctx context.Context) (history.RSCVerdict, error) {
+func (s *sessions) judge(t *testing.T) (history.RSCVerdict, error) {
 	record := s.recorder.Record()
-	return history.CheckRSC(ctx, record.Operations, history.RSCOptions{Messages: s.messages, Fences: record.Fences})
+	return history.CheckRSC(t.Context(), record.Operations, history.RSCOptions{Messages: s.messages, Fences: record.Fences})
 }
 
 // attach has an operation come after what its client depends on.
@@ -95,7 +95,7 @@ func (w *world) tell(d *datadriven.TestData) error {
 
 // judge is the command.
 func (w *world) judge() error {
-	v, err := w.sessions.judge(w.t.Context())
+	v, err := w.sessions.judge(w.t)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func Run(t *testing.T, path string, factory member.Factory) {
 func RunJudged(t *testing.T, path string, factory member.Factory, want history.Outcome) {
 	t.Helper()
 	run(t, path, factory, func(w *world) {
-		v, err := w.sessions.judge(t.Context())
+		v, err := w.sessions.judge(t)
 		if err != nil {
 			t.Fatal(err)
 		}
