@@ -2,9 +2,7 @@ package runtime
 
 import (
 	"sync"
-	"time"
 
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -179,10 +177,9 @@ func (r *Replica) answer(f *flight, result register.Result) {
 
 // carried is an operation on its way to the next replica.
 func (r *Replica) carried(q request) *Carried {
-	at := func(t protocol.Instant) time.Time { return r.start.Add(time.Duration(t)) }
-	c := &Carried{operation: q.operation, resume: q.resume, begun: at(q.flight.begun), waited: q.flight.waited, done: q.flight.done}
+	c := &Carried{operation: q.operation, resume: q.resume, begun: r.moment(q.flight.begun), waited: q.flight.waited, done: q.flight.done}
 	if q.flight.deadline != 0 {
-		c.deadline = at(q.flight.deadline)
+		c.deadline = r.moment(q.flight.deadline)
 	}
 	return c.watched()
 }

@@ -114,8 +114,12 @@ func (r *Replica) Resume(operations []*Carried) {
 	}
 }
 
-// instant is a moment on the clock of the protocols, which begins with the replica.
-func (r *Replica) instant(t time.Time) protocol.Instant { return protocol.Instant(t.Sub(r.start)) }
+// instant is a moment on the clock of the protocols, which is another one for each replica, and not the one of Go: time that the
+// machine was suspended is no part of how far the moment is away.
+func (r *Replica) instant(t time.Time) protocol.Instant { return r.clock().Add(time.Until(t)) }
+
+// moment is the reverse of instant.
+func (r *Replica) moment(t protocol.Instant) time.Time { return time.Now().Add(t.Sub(r.clock())) }
 
 // carry ends the loop of a replica that hands its operations over. It begins no more turns.
 func (s *shard) carry() {

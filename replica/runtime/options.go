@@ -89,6 +89,7 @@ type Options struct {
 	regular  bool // reads may be answered before a quorum holds what they read (catalog.Entry.Regular)
 
 	// Tests replace these.
+	elapsed    func() time.Duration                                                               // the clock
 	start      func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
 	fileSystem vfs.FS
 }
@@ -124,6 +125,9 @@ func (o *Options) complete() error {
 		o.start = func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) {
 			return entry.Start(c, shard, j, o.CURP)
 		}
+	}
+	if o.elapsed == nil {
+		o.elapsed = elapsed
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

@@ -33,6 +33,7 @@ type Replica struct {
 	shards    []*shard
 	metrics   *metrics
 	start     time.Time
+	origin    time.Duration // what the clock read at the start
 
 	waiting  waiting     // operations for fences
 	refusing atomic.Bool // no more operations
@@ -57,7 +58,7 @@ func Start(ctx context.Context, o Options) (*Replica, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	r := &Replica{options: o, start: time.Now(), stopping: make(chan struct{}), done: make(chan struct{})}
+	r := &Replica{options: o, start: time.Now(), origin: o.elapsed(), stopping: make(chan struct{}), done: make(chan struct{})}
 	if err := r.open(); err != nil {
 		return nil, fmt.Errorf("replica of member %d: %w", o.Self, errors.Join(err, o.Listener.Close()))
 	}
@@ -336,8 +337,8 @@ func (r *Replica) receive(from view.MemberID, messages []*peerv1.Message) {
 	}
 }
 
-// clock is the member's own time, for its protocols.
-func (r *Replica) clock() protocol.Instant { return protocol.Instant(time.Since(r.start)) }
+// clock is the member's own time, for its protocols. Nothing else may tell them the time.
+func (r *Replica) clock() protocol.Instant { return protocol.Instant(r.options.elapsed() - r.origin) }
 
 // Close stops in order: it refuses new operations, lets those under way finish for a moment, and leaves the
 // disk clean. After a failure it returns the reason, and the disk stays locked until the process ends.

@@ -158,3 +158,24 @@ func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	}
 	mustFind(t, fast, nil, 80, 1000, found(""))
 }
+
+// suspended is a schedule in which the machine of a master is suspended for longer than its leases last. Its clock counts that, or
+// it stands still meanwhile, as the monotonic clock of most systems does.
+func suspended(standing bool) func(seed uint64) Schedule {
+	return func(seed uint64) Schedule {
+		s := drawBurst(seed, curp.Mistakes{})
+		s.env.standing = standing
+		s.Faults[0].Kind, s.Faults[0].Node, s.Faults[0].Side = Pause, 0, 0
+		return s
+	}
+}
+
+func TestCURPSurvivesSuspension(t *testing.T) {
+	t.Parallel()
+	mustNotFind(t, suspended(false), nil, seedsFor(t)/10)
+}
+
+func TestClocksThatStandStillAreFound(t *testing.T) {
+	t.Parallel()
+	mustFind(t, suspended(true), nil, 30, 1000, found(""))
+}

@@ -21,7 +21,7 @@ const (
 	Reorder   FaultKind = "reorder"   // messages overtake each other
 	Slow      FaultKind = "slow"      // a node handles its inputs late, and in heaps
 	Skew      FaultKind = "skew"      // a node's clock jumps ahead and runs at another speed
-	Pause     FaultKind = "pause"     // a process stands still while time goes on, then continues
+	Pause     FaultKind = "pause"     // a process stands still, or its machine is suspended, while time and clock go on, then continues
 	Change    FaultKind = "change"    // members join and leave: a joint view, then the one after it or the one before it
 )
 
@@ -204,7 +204,7 @@ func (f *fault) begin(w *world) {
 			return
 		}
 		f.hit = w.working(nd)
-		nd.paused = true
+		nd.paused, nd.since = true, w.now
 		w.trace.note(nd, "stands still")
 		w.schedule(f.For, event{kind: resume, a: int16(nd.index), aux: uint64(nd.life)})
 	case Slow:

@@ -31,6 +31,7 @@ type node struct {
 	inbox  []input
 	armed  bool // a turn is scheduled
 	paused bool
+	since  time.Duration // when it was paused last
 	slow   *fault
 	lost   bool // its disk was lost, and it does not vote again yet; or it is gone
 
@@ -223,6 +224,9 @@ func (nd *node) resume(life uint32) {
 	if nd.life == life && nd.paused {
 		nd.paused = false
 		nd.world.trace.note(nd, "goes on")
+		if nd.world.env.standing {
+			nd.clock.set(nd.world.now, time.Duration(nd.clock.read(nd.since)), nd.clock.ppm)
+		}
 		if len(nd.inbox) > 0 {
 			nd.work()
 		}

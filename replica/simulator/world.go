@@ -53,6 +53,7 @@ type environment struct {
 	losses    int           // how many members may have lost their disks at once; 0: any minority
 	careless  sessionMistakes
 	wrong     managerMistakes
+	standing  bool    // the mistake that a clock stands still with its machine (Pause)
 	parted    *parted // what there is in a world with masters; nil: there are none
 }
 
