@@ -68,6 +68,9 @@ func (r *Rates) Table(observations []Observation, now time.Time) []string {
 		if o.Reason != "" {
 			reasons = append(reasons, o.Label+" "+string(o.State)+": "+o.Reason)
 		}
+		if l := o.Status.GetLoss(); l != nil && !l.Over {
+			reasons = append(reasons, o.Label+" found its disk damaged, and keeps what is left in "+l.Aside+" until it votes: "+l.Cause)
+		}
 		beside := ""
 		if w := o.Witness; w != nil {
 			beside = "\t" + string(w.State)

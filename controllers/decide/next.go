@@ -82,6 +82,7 @@ func (s *situation) plan(o *outcome) Plan {
 	if o != nil {
 		p.Step, p.Events = o.step, o.events
 	}
+	p.Events = append(p.Events, s.damageEvents()...)
 	s.network = s.emulate()
 	p.Status = s.status(o)
 	if o == nil && s.resting(p.Status) {

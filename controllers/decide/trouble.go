@@ -17,6 +17,8 @@ func (s *situation) silence(m view.Member) string {
 	switch {
 	case seen == nil || seen.StatefulSet == nil && seen.Pod == nil:
 		return "is not made yet"
+	case seen.Report != nil && seen.Report.Loss != nil && !seen.Report.Loss.Over:
+		return damage(seen.Report.Loss) + "; it " + doing(seen.Report, s.view)
 	case seen.Report != nil:
 		return doing(seen.Report, s.view)
 	}

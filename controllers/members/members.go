@@ -205,6 +205,9 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 		Incarnation: view.Incarnation(s.Incarnation), Version: s.Version, Quorum: s.Quorum,
 		Shards: int(s.Shards), Voting: int(s.VotingShards),
 	}
+	if l := s.Loss; l != nil {
+		r.Loss = &world.Loss{Cause: l.Cause, Aside: l.Aside, Over: l.Over}
+	}
 	if c := s.Change; c != nil {
 		r.Change = world.Change{Settled: c.Settled, Fetched: c.Fetched,
 			Bytes: int64(c.Bytes), SameBytes: int64(c.SameBytes), Remaining: int64(c.RemainingBytes)}

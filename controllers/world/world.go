@@ -130,11 +130,20 @@ type Report struct {
 	Peers       []Peer
 	Shards      int
 	Voting      int // of its shards
+	// Loss is the latest damage that cost it its disk; nil: none did.
+	Loss *Loss
 	// Change is its part in the change of a joint view.
 	Change Change
 	// Partitions are its parts, by number, and Witnesses those of its view as it sees them, of protocols with masters.
 	Partitions []Part
 	Witnesses  []Peer
+}
+
+// Loss tells of a damaged disk (api/admin).
+type Loss struct {
+	Cause string // for people
+	Aside string // the directory that keeps what is left of it; empty: there is none
+	Over  bool   // the member votes again
 }
 
 // Part is a member's part in a partition (api/admin).

@@ -45,6 +45,9 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 	if now.view.Epoch > 0 {
 		response.Digest = now.view.Digest()
 	}
+	if loss := n.store.Loss(); loss != nil {
+		response.Loss = &adminv1.Loss{Cause: loss.Cause, Aside: loss.Aside, Over: loss.Over}
+	}
 	if now.replica != nil {
 		fill(response, now)
 	}

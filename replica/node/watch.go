@@ -28,6 +28,7 @@ func (n *node) watch(ctx context.Context) {
 		}
 		if of.replica != nil {
 			seen = n.changed(of, seen, of.replica.Status())
+			n.recovered(of.replica)
 		}
 		select {
 		case <-ctx.Done():
@@ -35,6 +36,19 @@ func (n *node) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// recovered gives up what is left of a damaged disk, once the member needs no other one's state any more.
+func (n *node) recovered(replica *runtime.Replica) {
+	loss := n.store.Loss()
+	if loss == nil || loss.Over || !replica.Votes() || !replica.Complete() || lost(replica.Partitions()) != nil {
+		return
+	}
+	if err := n.store.Recovered(); err != nil {
+		n.log.Warn("What is left of the damaged disk can't be removed", zap.Error(err))
+		return
+	}
+	n.log.Info("Member votes again after its disk was damaged; what was left of that is removed", zap.String("directory", loss.Aside))
 }
 
 // condition is what was logged last.

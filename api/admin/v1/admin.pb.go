@@ -672,6 +672,7 @@ type StatusResponse struct {
 	Change        *Change                `protobuf:"bytes,18,opt,name=change,proto3" json:"change,omitempty"`         // in a joint view: how far this member is; also while a lost disk joins
 	Partitions    []*Part                `protobuf:"bytes,19,rep,name=partitions,proto3" json:"partitions,omitempty"` // of protocols with masters: its part in each, by number
 	Witnesses     []*Peer                `protobuf:"bytes,20,rep,name=witnesses,proto3" json:"witnesses,omitempty"`   // of protocols with masters: the view's witnesses as it reaches them
+	Loss          *Loss                  `protobuf:"bytes,21,opt,name=loss,proto3" json:"loss,omitempty"`             // the latest damage that cost the member its disk; absent: none did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -846,6 +847,74 @@ func (x *StatusResponse) GetWitnesses() []*Peer {
 	return nil
 }
 
+func (x *StatusResponse) GetLoss() *Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return nil
+}
+
+// Loss tells of a disk that did not hold what was durable on it, and that another one took the place of.
+type Loss struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cause         string                 `protobuf:"bytes,1,opt,name=cause,proto3" json:"cause,omitempty"` // what was found, for people
+	Aside         string                 `protobuf:"bytes,2,opt,name=aside,proto3" json:"aside,omitempty"` // the directory that keeps what was left of it until the member votes again; empty: there is none
+	Over          bool                   `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`  // the member votes again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loss) Reset() {
+	*x = Loss{}
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loss) ProtoMessage() {}
+
+func (x *Loss) ProtoReflect() protoreflect.Message {
+	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loss.ProtoReflect.Descriptor instead.
+func (*Loss) Descriptor() ([]byte, []int) {
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Loss) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Loss) GetAside() string {
+	if x != nil {
+		return x.Aside
+	}
+	return ""
+}
+
+func (x *Loss) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
 // Part is a member's part in a partition, of the term that its view has.
 type Part struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -867,7 +936,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +948,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +961,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Part) GetTerm() uint64 {
@@ -995,7 +1064,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1076,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1089,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Change) GetSettled() bool {
@@ -1088,7 +1157,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1169,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1182,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Peer) GetMember() uint32 {
@@ -1181,7 +1250,7 @@ type Operations struct {
 
 func (x *Operations) Reset() {
 	*x = Operations{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1262,7 @@ func (x *Operations) String() string {
 func (*Operations) ProtoMessage() {}
 
 func (x *Operations) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1275,7 @@ func (x *Operations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operations.ProtoReflect.Descriptor instead.
 func (*Operations) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Operations) GetKind() string {
@@ -1270,7 +1339,7 @@ type SetLinkRequest struct {
 
 func (x *SetLinkRequest) Reset() {
 	*x = SetLinkRequest{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1351,7 @@ func (x *SetLinkRequest) String() string {
 func (*SetLinkRequest) ProtoMessage() {}
 
 func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1364,7 @@ func (x *SetLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkRequest.ProtoReflect.Descriptor instead.
 func (*SetLinkRequest) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetLinkRequest) GetCluster() string {
@@ -1334,7 +1403,7 @@ type SetLinkResponse struct {
 
 func (x *SetLinkResponse) Reset() {
 	*x = SetLinkResponse{}
-	mi := &file_api_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1415,7 @@ func (x *SetLinkResponse) String() string {
 func (*SetLinkResponse) ProtoMessage() {}
 
 func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_api_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1428,7 @@ func (x *SetLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLinkResponse.ProtoReflect.Descriptor instead.
 func (*SetLinkResponse) Descriptor() ([]byte, []int) {
-	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_api_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
@@ -1408,7 +1477,7 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x11ConfigureResponse\"A\n" +
 	"\rStatusRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x16\n" +
-	"\x06member\x18\x02 \x01(\rR\x06member\"\xd9\x05\n" +
+	"\x06member\x18\x02 \x01(\rR\x06member\"\x89\x06\n" +
 	"\x0eStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -1434,7 +1503,12 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x13 \x03(\v2\x1a.georegister.admin.v1.PartR\n" +
 	"partitions\x128\n" +
-	"\twitnesses\x18\x14 \x03(\v2\x1a.georegister.admin.v1.PeerR\twitnesses\"\xc7\x02\n" +
+	"\twitnesses\x18\x14 \x03(\v2\x1a.georegister.admin.v1.PeerR\twitnesses\x12.\n" +
+	"\x04loss\x18\x15 \x01(\v2\x1a.georegister.admin.v1.LossR\x04loss\"F\n" +
+	"\x04Loss\x12\x14\n" +
+	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x14\n" +
+	"\x05aside\x18\x02 \x01(\tR\x05aside\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"\xc7\x02\n" +
 	"\x04Part\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x122\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x1e.georegister.admin.v1.PartRoleR\x04role\x12\x12\n" +
@@ -1515,7 +1589,7 @@ func file_api_admin_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_api_admin_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_admin_v1_admin_proto_goTypes = []any{
 	(PartRole)(0),             // 0: georegister.admin.v1.PartRole
 	(Role)(0),                 // 1: georegister.admin.v1.Role
@@ -1527,12 +1601,13 @@ var file_api_admin_v1_admin_proto_goTypes = []any{
 	(*ConfigureResponse)(nil), // 7: georegister.admin.v1.ConfigureResponse
 	(*StatusRequest)(nil),     // 8: georegister.admin.v1.StatusRequest
 	(*StatusResponse)(nil),    // 9: georegister.admin.v1.StatusResponse
-	(*Part)(nil),              // 10: georegister.admin.v1.Part
-	(*Change)(nil),            // 11: georegister.admin.v1.Change
-	(*Peer)(nil),              // 12: georegister.admin.v1.Peer
-	(*Operations)(nil),        // 13: georegister.admin.v1.Operations
-	(*SetLinkRequest)(nil),    // 14: georegister.admin.v1.SetLinkRequest
-	(*SetLinkResponse)(nil),   // 15: georegister.admin.v1.SetLinkResponse
+	(*Loss)(nil),              // 10: georegister.admin.v1.Loss
+	(*Part)(nil),              // 11: georegister.admin.v1.Part
+	(*Change)(nil),            // 12: georegister.admin.v1.Change
+	(*Peer)(nil),              // 13: georegister.admin.v1.Peer
+	(*Operations)(nil),        // 14: georegister.admin.v1.Operations
+	(*SetLinkRequest)(nil),    // 15: georegister.admin.v1.SetLinkRequest
+	(*SetLinkResponse)(nil),   // 16: georegister.admin.v1.SetLinkResponse
 }
 var file_api_admin_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: georegister.admin.v1.View.members:type_name -> georegister.admin.v1.Member
@@ -1542,24 +1617,25 @@ var file_api_admin_v1_admin_proto_depIdxs = []int32{
 	3,  // 4: georegister.admin.v1.Partition.formers:type_name -> georegister.admin.v1.Partition
 	2,  // 5: georegister.admin.v1.ConfigureRequest.view:type_name -> georegister.admin.v1.View
 	1,  // 6: georegister.admin.v1.StatusResponse.role:type_name -> georegister.admin.v1.Role
-	12, // 7: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
-	13, // 8: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
+	13, // 7: georegister.admin.v1.StatusResponse.peers:type_name -> georegister.admin.v1.Peer
+	14, // 8: georegister.admin.v1.StatusResponse.operations:type_name -> georegister.admin.v1.Operations
 	2,  // 9: georegister.admin.v1.StatusResponse.view:type_name -> georegister.admin.v1.View
-	11, // 10: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
-	10, // 11: georegister.admin.v1.StatusResponse.partitions:type_name -> georegister.admin.v1.Part
-	12, // 12: georegister.admin.v1.StatusResponse.witnesses:type_name -> georegister.admin.v1.Peer
-	0,  // 13: georegister.admin.v1.Part.role:type_name -> georegister.admin.v1.PartRole
-	8,  // 14: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
-	14, // 15: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
-	6,  // 16: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
-	9,  // 17: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
-	15, // 18: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
-	7,  // 19: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
-	17, // [17:20] is the sub-list for method output_type
-	14, // [14:17] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	12, // 10: georegister.admin.v1.StatusResponse.change:type_name -> georegister.admin.v1.Change
+	11, // 11: georegister.admin.v1.StatusResponse.partitions:type_name -> georegister.admin.v1.Part
+	13, // 12: georegister.admin.v1.StatusResponse.witnesses:type_name -> georegister.admin.v1.Peer
+	10, // 13: georegister.admin.v1.StatusResponse.loss:type_name -> georegister.admin.v1.Loss
+	0,  // 14: georegister.admin.v1.Part.role:type_name -> georegister.admin.v1.PartRole
+	8,  // 15: georegister.admin.v1.Admin.Status:input_type -> georegister.admin.v1.StatusRequest
+	15, // 16: georegister.admin.v1.Admin.SetLink:input_type -> georegister.admin.v1.SetLinkRequest
+	6,  // 17: georegister.admin.v1.Admin.Configure:input_type -> georegister.admin.v1.ConfigureRequest
+	9,  // 18: georegister.admin.v1.Admin.Status:output_type -> georegister.admin.v1.StatusResponse
+	16, // 19: georegister.admin.v1.Admin.SetLink:output_type -> georegister.admin.v1.SetLinkResponse
+	7,  // 20: georegister.admin.v1.Admin.Configure:output_type -> georegister.admin.v1.ConfigureResponse
+	18, // [18:21] is the sub-list for method output_type
+	15, // [15:18] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_api_admin_v1_admin_proto_init() }
@@ -1573,7 +1649,7 @@ func file_api_admin_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_admin_v1_admin_proto_rawDesc), len(file_api_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
