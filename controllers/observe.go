@@ -62,10 +62,12 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 		return s, err
 	}
 	r.warn(ctx, &s)
-	var asking sync.WaitGroup
-	asking.Go(func() { r.askWitnesses(ctx, &s) })
-	r.ask(ctx, &s)
-	asking.Wait()
+	r.slots.without(func() {
+		var asking sync.WaitGroup
+		asking.Go(func() { r.askWitnesses(ctx, &s) })
+		r.ask(ctx, &s)
+		asking.Wait()
+	})
 	return s, nil
 }
 

@@ -20,7 +20,7 @@ type Options struct {
 	Settings world.Settings
 	// Namespaces are those whose clusters are managed; none stands for all.
 	Namespaces []string
-	// MaxConcurrent is how many clusters are worked on at the same time, at least 1.
+	// MaxConcurrent is how many clusters are worked on at the same time, at least 1, beside those whose members are waited for.
 	MaxConcurrent int
 
 	MetricsAddress string // host:port, or 0 for none
@@ -32,6 +32,9 @@ type Options struct {
 	// LeaseDuration is how long a lease that is not renewed is respected; the leader gives up after
 	// RenewDeadline without one, and everybody tries every RetryPeriod.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+
+	// Leads is told when the operator begins to work, and when it has lost the lease; nil for nobody.
+	Leads func(bool)
 
 	// DiscoverEvery is the time between two looks for the kinds of other operators; 0 for a few minutes.
 	DiscoverEvery time.Duration

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -34,13 +35,20 @@ type Reconciler struct {
 	metrics    *metrics
 	silences   silences
 	warnings   warnings
-	places     bool // nodes and volumes may be read
+	slots      slots
+	election   *election // nil: there is none
+	places     bool      // nodes and volumes may be read
 	now        func() time.Time
 }
 
 // Reconcile observes a cluster, has the next plan decided, and carries it out: objects, one step and its events, status.
 // What failed is said in the status too.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if !r.election.working() { // all are looked at once it is
+		return reconcile.Result{}, nil
+	}
+	r.slots.take()
+	defer r.slots.leave()
 	cluster := &v1alpha1.GeoRegisterCluster{}
 	if err := r.client.Get(ctx, request.NamespacedName, cluster); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -114,10 +122,12 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 	return err
 }
 
-// tellEvents tells events of a cluster.
+// tellEvents tells events of a cluster, whatever version of it: the recorder counts the same event of one object, and of versions
+// of it apart.
 func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...decide.Event) {
+	of := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}}
 	for _, e := range events {
-		r.events.Eventf(cluster, nil, e.Type, e.Reason, e.Action, "%s", decide.Bounded(e.Message))
+		r.events.Eventf(of, nil, e.Type, e.Reason, e.Action, "%s", decide.Bounded(e.Message))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -28,11 +29,8 @@ import (
 	"github.com/georegister/georegister/controllers/wan"
 )
 
-// leaseName names the lease of the operator that works.
-const leaseName = "georegister-operator"
-
-// New returns an operator, ready to be started: its Start returns when the context ends or the lease is lost, and
-// the process should end then. It asks the apiserver which kinds there are and what may be read.
+// New returns an operator, ready to be started: its Start returns when the context ends. It asks the apiserver which kinds there
+// are and what may be read, and waits for one that is away.
 func New(ctx context.Context, config *rest.Config, o Options) (manager.Manager, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -52,9 +50,6 @@ func New(ctx context.Context, config *rest.Config, o Options) (manager.Manager, 
 		},
 		Metrics:                server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress: o.HealthAddress,
-		LeaderElection:         o.LeaderElect, LeaderElectionID: leaseName, LeaderElectionNamespace: o.Settings.Namespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends when Start does
-		LeaseDuration:                 &o.LeaseDuration, RenewDeadline: &o.RenewDeadline, RetryPeriod: &o.RetryPeriod,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the operator: %w", err)
@@ -81,17 +76,25 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 	if err != nil {
 		return nil, err
 	}
-	places, err := mayRead(ctx, m.GetAPIReader(), &corev1.NodeList{}, &corev1.PersistentVolumeList{})
-	if err != nil {
+	var places bool
+	if err := patiently(ctx, o.Log, func() (err error) {
+		places, err = mayRead(ctx, m.GetAPIReader(), &corev1.NodeList{}, &corev1.PersistentVolumeList{})
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	if !places {
 		o.Log.Info("Went without nodes and volumes, which may not be read: zones stay unknown, and a member whose node is gone is not replaced")
 	}
+	lease, err := newElection(m, o)
+	if err != nil {
+		return nil, err
+	}
 	return &Reconciler{
-		options: o, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient()),
+		options: o, election: lease, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient()),
 		events: m.GetEventRecorder("georegister-operator"), optional: kinds, metrics: counts,
 		injections: injections{m.GetCache()}, places: places, now: time.Now,
+		slots: make(slots, o.MaxConcurrent),
 	}, nil
 }
 
@@ -156,6 +159,35 @@ func stripVolume(object any) (any, error) {
 		v.Spec = corev1.PersistentVolumeSpec{NodeAffinity: v.Spec.NodeAffinity}
 	}
 	return object, nil
+}
+
+// askAgainAfter is the pause before an apiserver that was away is asked again.
+const askAgainAfter = 2 * time.Second
+
+// patiently asks the apiserver until it answers, and says in the log what it waits for.
+func patiently(ctx context.Context, log logr.Logger, ask func() error) error {
+	for {
+		err := ask()
+		if err == nil || ctx.Err() != nil || !away(err) {
+			return err
+		}
+		log.Info("Waits for the apiserver, and asks again", "after", askAgainAfter.String(), "cause", err.Error())
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askAgainAfter):
+		}
+	}
+}
+
+// away reports whether an error says that the apiserver did not answer, or can't do so now.
+func away(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	code := answer.Status().Code
+	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
 }
 
 // mayRead reports whether all of the kinds may be listed.

@@ -82,7 +82,11 @@ func (r *Reconciler) tell(ctx context.Context, s world.Snapshot, step decide.Tel
 			targets = append(targets, target)
 		}
 	}
-	if err := r.options.Members.Configure(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, step.View); err != nil {
+	var err error
+	r.slots.without(func() {
+		err = r.options.Members.Configure(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, step.View)
+	})
+	if err != nil {
 		return fmt.Errorf("tell view %d: %w", step.View.Epoch, err)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
@@ -27,6 +28,9 @@ import (
 
 // reconcileWithin bounds one look at one cluster.
 const reconcileWithin = 30 * time.Second
+
+// syncsWithin is how long the apiserver may be away at the start: to end would bring nothing, and /readyz says what is missing.
+const syncsWithin = 24 * time.Hour
 
 // A look that failed is repeated after pauses that grow from the first to the last. The last is short: members are
 // asked by these looks alone, and an object that can't be applied must not keep a lost member from being noticed.
@@ -53,15 +57,15 @@ func outdated() predicate.Predicate {
 // watch has changes of resources and of their objects lead to Reconcile. Objects are matched by the cluster label:
 // those that outlive the resource have no owner.
 func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
-	unique, warm := true, true
+	unique := true
 	b := builder.ControllerManagedBy(m).Named("georegistercluster").
 		For(&v1alpha1.GeoRegisterCluster{}, builder.WithPredicates(predicate.Or[client.Object](meant(), outdated()))).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: r.options.MaxConcurrent,
+			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   reconcileWithin,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause, lastPause),
 			SkipNameValidation:      &unique, // there is one controller to an operator
-			EnableWarmup:            &warm,   // who takes over has its caches filled
+			CacheSyncTimeout:        syncsWithin,
 		})
 	core := corev1.SchemeGroupVersion
 	every := predicate.ResourceVersionChangedPredicate{}
@@ -77,12 +81,18 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 	} {
 		b = b.Watches(apply.Cached(watched.kind), handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(watched.which))
 	}
+	if r.election != nil {
+		b = b.WatchesRawSource(source.Channel(r.election.won, &handler.EnqueueRequestForObject{}))
+		if err := m.Add(r.election); err != nil {
+			return fmt.Errorf("set up the election: %w", err)
+		}
+	}
 	c, err := b.Build(r)
 	if err != nil {
 		return fmt.Errorf("set up the watches: %w", err)
 	}
 	r.optional.watch = c.Watch
-	if err := r.optional.discover(ctx); err != nil {
+	if err := patiently(ctx, r.options.Log, func() error { return r.optional.discover(ctx) }); err != nil {
 		return err
 	}
 	if err := m.Add(r.optional); err != nil {

@@ -84,7 +84,10 @@ func (r *Reconciler) begin(ctx context.Context, s world.Snapshot, lives decide.L
 			targets = append(targets, target)
 		}
 	}
-	err := r.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View, lives.Start, lives.End)
+	var err error
+	r.slots.without(func() {
+		err = r.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View, lives.Start, lives.End)
+	})
 	if err == nil {
 		log.FromContext(ctx).Info("Had witnesses begin and end lives", "begun", len(lives.Start), "ended", len(lives.End))
 	}

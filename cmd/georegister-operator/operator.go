@@ -31,7 +31,8 @@ func newRunCommand() *cobra.Command {
 		Long: `Run the operator: it keeps the clusters that GeoRegisterCluster resources describe. It talks to the
 apiserver that --kubeconfig, KUBECONFIG or the pod it runs in says.
 
-Several operators may run with --leader-elect: one works, the others wait. With the default lease another
+Several operators may run with --leader-elect: one works, the others wait. One that loses the lease waits too, as while
+the apiserver is away, and an apiserver that is away at the start is waited for. With the default lease another
 takes over within 15 seconds of a crash; --lease-duration=4s --renew-deadline=3s --retry-period=1s is for those
 who want it sooner, and costs a request a second.`,
 		Args: cobra.NoArgs,

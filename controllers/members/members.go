@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type Target struct {
 	Address   string // of its admin port, host:port
 }
 
+func (t Target) name() string { return fmt.Sprintf("%s %d %s", t.Address, t.ID, t.ClusterID) }
+
 // Answer is a member's word, or why there is none.
 type Answer struct {
 	Report *world.Report
@@ -38,8 +41,8 @@ type Answer struct {
 // connections apart and nothing else.
 type Members interface {
 	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A
-	// member that says nothing within about a second counts as silent. Connections of the cluster to other
-	// addresses than those of the targets are closed: their pods are gone.
+	// member that says nothing within about a second counts as silent, and the next times nobody waits for it, until it has
+	// answered. Connections of the cluster to other addresses than those of the targets are closed: their pods are gone.
 	Ask(ctx context.Context, cluster string, targets []Target) []Answer
 	// Configure gives members a view, all at the same time. The error joins those of the members that did
 	// not take it.
@@ -59,6 +62,8 @@ type Client struct {
 	mu        sync.Mutex
 	conns     map[string]map[string]*grpc.ClientConn    // by cluster and address
 	witnesses map[string]map[WitnessTarget]*manage.Conn // by cluster
+
+	mutes, muteWitnesses mutes
 }
 
 // NewClient returns a client without connections. Close it.
@@ -69,25 +74,26 @@ func NewClient() *Client {
 // Ask implements Members.
 func (c *Client) Ask(ctx context.Context, cluster string, targets []Target) []Answer {
 	c.keep(cluster, targets)
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	answers := make([]Answer, len(targets))
-	var asking errgroup.Group
+	names := make([]string, len(targets))
+	ports := make([]adminv1.AdminClient, len(targets))
+	errs := make([]error, len(targets))
 	for i, target := range targets {
-		asking.Go(func() error {
-			answers[i].Report, answers[i].Err = c.ask(ctx, cluster, target)
-			return nil
-		})
+		names[i] = target.name()
+		ports[i], errs[i] = c.dial(cluster, target.Address) // now: a question may outlive this call, and its target
 	}
-	_ = asking.Wait() // the errors are in the answers
+	answers := make([]Answer, len(targets))
+	for i, a := range survey(ctx, &c.mutes, cluster, names, func(ctx context.Context, i int) (*world.Report, error) {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		return ask(ctx, ports[i], targets[i])
+	}) {
+		answers[i] = Answer{Report: a.said, Err: a.err}
+	}
 	return answers
 }
 
-func (c *Client) ask(ctx context.Context, cluster string, target Target) (*world.Report, error) {
-	admin, err := c.dial(cluster, target.Address)
-	if err != nil {
-		return nil, err
-	}
+func ask(ctx context.Context, admin adminv1.AdminClient, target Target) (*world.Report, error) {
 	response, err := admin.Status(ctx, &adminv1.StatusRequest{Cluster: target.ClusterID, Member: uint32(target.ID)})
 	if err != nil {
 		return nil, err
@@ -181,6 +187,9 @@ func (c *Client) keep(cluster string, targets []Target) {
 	for _, target := range targets {
 		wanted[target.Address] = true
 	}
+	c.mutes.forget(cluster, func(name string) bool {
+		return slices.ContainsFunc(targets, func(t Target) bool { return t.name() == name })
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for address, conn := range c.conns[cluster] { // order is irrelevant: each is judged alone

@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +20,8 @@ type WitnessTarget struct {
 	ClusterID string
 	Address   string // host:port
 }
+
+func (t WitnessTarget) name() string { return fmt.Sprintf("%s %d %s", t.Address, t.ID, t.ClusterID) }
 
 // WitnessAnswer is a witness's word, or why there is none.
 type WitnessAnswer struct {
@@ -41,20 +44,19 @@ const liveWithin = 3 * time.Second
 // AskWitnesses implements Witnesses.
 func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []WitnessTarget) []WitnessAnswer {
 	c.keepWitnesses(cluster, targets)
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	answers := make([]WitnessAnswer, len(targets))
-	var asking errgroup.Group
+	names := make([]string, len(targets))
+	conns := make([]*manage.Conn, len(targets))
 	for i, target := range targets {
-		asking.Go(func() error {
-			report, err := c.dialWitness(cluster, target).Report(ctx)
-			if answers[i].Err = err; err == nil {
-				answers[i].Report = &report
-			}
-			return nil
-		})
+		names[i], conns[i] = target.name(), c.dialWitness(cluster, target)
 	}
-	_ = asking.Wait() // the errors are in the answers
+	answers := make([]WitnessAnswer, len(targets))
+	for i, a := range survey(ctx, &c.muteWitnesses, cluster, names, func(ctx context.Context, i int) (manager.WitnessReport, error) {
+		return conns[i].Report(ctx)
+	}) {
+		if answers[i].Err = a.err; a.err == nil {
+			answers[i].Report = &a.said
+		}
+	}
 	return answers
 }
 
@@ -93,6 +95,9 @@ func (c *Client) dialWitness(cluster string, target WitnessTarget) *manage.Conn 
 
 // keepWitnesses closes the connections of a cluster to others than the targets.
 func (c *Client) keepWitnesses(cluster string, targets []WitnessTarget) {
+	c.muteWitnesses.forget(cluster, func(name string) bool {
+		return slices.ContainsFunc(targets, func(t WitnessTarget) bool { return t.name() == name })
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for target, conn := range c.witnesses[cluster] { // order is irrelevant: each is judged alone

@@ -21,6 +21,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -147,9 +148,25 @@ func (k *Kubelet) statefulSets(ctx context.Context) error {
 			continue
 		}
 		pod.Spec.NodeName = node
-		errs = append(errs, k.api.Create(ctx, pod))
+		if err = k.api.Create(ctx, pod); err != nil {
+			errs = append(errs, k.warn(ctx, set, err))
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// warn says in an event that the pod of a StatefulSet could not be made, as the controller of StatefulSets does. One is enough.
+func (k *Kubelet) warn(ctx context.Context, set *appsv1.StatefulSet, cause error) error {
+	now := metav1.Now()
+	return client.IgnoreAlreadyExists(k.api.Create(ctx, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name + ".failed"},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: set.Namespace, Name: set.Name, UID: set.UID,
+		},
+		Type: corev1.EventTypeWarning, Reason: "FailedCreate", FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Message: fmt.Sprintf("create Pod %s-0 in StatefulSet %s failed error: %v", set.Name, set.Name, cause),
+	}))
 }
 
 func podOf(set *appsv1.StatefulSet) *corev1.Pod {

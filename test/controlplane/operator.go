@@ -24,7 +24,8 @@ type Operator struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 	client  *members.Client
-	elected <-chan struct{} // closed when it leads; at once without an election
+	elected chan struct{} // closed when it leads for the first time
+	lost    chan struct{} // closed when it has lost the lease for the first time
 }
 
 // settings are those of an operator in a test.
@@ -59,7 +60,7 @@ func StartValvedOperator(t *testing.T, config *rest.Config, s world.Settings, v 
 func startOperator(t *testing.T, config *rest.Config, options controllers.Options, v valve) *Operator {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	o := &Operator{cancel: cancel, client: members.NewClient()}
+	o := &Operator{cancel: cancel, client: members.NewClient(), elected: make(chan struct{}), lost: make(chan struct{})}
 	var talk members.Members = o.client
 	var witnesses members.Witnesses = o.client
 	if v != nil {
@@ -68,14 +69,24 @@ func startOperator(t *testing.T, config *rest.Config, options controllers.Option
 		talk, witnesses = told{talk, v}, toldLives{witnesses, v}
 	}
 	options.Namespaces, options.MaxConcurrent = []string{options.Settings.Namespace}, 2
+	var first, last sync.Once
+	options.Leads = func(leads bool) {
+		if leads {
+			first.Do(func() { close(o.elected) })
+		} else {
+			last.Do(func() { close(o.lost) })
+		}
+	}
 	options.MetricsAddress, options.HealthAddress = "0", "0"
-	options.Members, options.Witnesses, options.Registry = talk, witnesses, prometheus.NewRegistry()
+	options.Witnesses, options.Registry = witnesses, prometheus.NewRegistry()
+	if options.Members == nil {
+		options.Members = talk
+	}
 	options.Log = zapr.NewLogger(zaptest.NewLogger(t))
 	manager, err := controllers.New(ctx, config, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.elected = manager.Elected()
 	o.done.Go(func() {
 		if err := manager.Start(ctx); err != nil {
 			t.Errorf("the operator ended: %v", err)

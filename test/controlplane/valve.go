@@ -170,3 +170,9 @@ func (f *Fuse) burn(what string, send func() error) error {
 	}
 	return errKilled
 }
+
+// open is a valve that lets everything pass.
+type open struct{}
+
+func (open) write(_, _ string, send func() error) error { return send() }
+func (open) tell(_ view.View, send func() error) error  { return send() }

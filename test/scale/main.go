@@ -23,6 +23,7 @@ import (
 type flags struct {
 	binary, root      string
 	clusters, singles int
+	edits             int
 	rest, within      time.Duration
 	more              []string
 }
@@ -33,6 +34,7 @@ func main() {
 	flag.StringVar(&f.root, "root", ".", "the project's directory")
 	flag.IntVar(&f.clusters, "clusters", 200, "clusters that are created at the same time, each of 5 members; at most 500")
 	flag.IntVar(&f.singles, "singles", 30, "clusters that are created after that, one after the other; at most 100")
+	flag.IntVar(&f.edits, "edits", 0, "edits of clusters, one after the other, at the end: before and after the first member of every cluster is mute")
 	flag.DurationVar(&f.rest, "rest", 2*time.Minute, "how long to watch the operator at rest")
 	flag.DurationVar(&f.within, "within", 15*time.Minute, "when to give up")
 	flag.Parse()
@@ -73,7 +75,7 @@ func run(ctx context.Context, f flags) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.stop()) }()
 	m := &measurement{flags: f, world: w, operator: o}
-	for _, part := range []func(context.Context) error{m.empty, m.crowd, m.single, m.rest, w.undisturbed} {
+	for _, part := range []func(context.Context) error{m.empty, m.crowd, m.single, m.rest, w.undisturbed, m.edit} {
 		if err := part(ctx); err != nil {
 			return fmt.Errorf("%w (the operator's log is in %s)", err, directory)
 		}
@@ -95,6 +97,7 @@ type measurement struct {
 	singleTook                []time.Duration
 	settledCPU                time.Duration // at the start of the rest
 	atRest                    requests
+	editTook, muteTook        []time.Duration // until edits were seen, while all members answered and while some were mute
 }
 
 // empty waits until the operator has nothing to do, and notes what it uses.

@@ -31,6 +31,7 @@ type members struct {
 	told   func(set types.NamespacedName) // called when the member of a StatefulSet has taken a view
 
 	mu    sync.Mutex
+	mute  bool // the first member of every cluster takes calls, and never answers
 	byIP  map[string]*member
 	bySet map[types.NamespacedName]string // the address
 	work  sync.WaitGroup
@@ -78,6 +79,13 @@ func (m *members) votes(ip string) bool {
 	return m.byIP[ip] != nil && m.byIP[ip].view.Epoch > 0
 }
 
+// silence has the first member of every cluster take calls from now on, and never answer.
+func (m *members) silence() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mute = true
+}
+
 func (m *members) stop() {
 	m.server.Stop()
 	m.work.Wait()
@@ -103,6 +111,11 @@ func (m *members) called(ctx context.Context, id uint32) (*member, error) {
 // Status implements adminv1.AdminServer. What varies at a real member varies here: nothing must come of it.
 func (m *members) Status(ctx context.Context, r *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
 	m.mu.Lock()
+	if m.mute && r.Member == 1 {
+		m.mu.Unlock()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	defer m.mu.Unlock()
 	of, err := m.called(ctx, r.Member)
 	if err != nil {

@@ -30,6 +30,10 @@ func (m *measurement) print(to io.Writer) {
 	if len(m.singleTook) > 0 {
 		row("a cluster created alone: p50, p99, s", "%.2f, %.2f", quantile(m.singleTook, 0.5).Seconds(), quantile(m.singleTook, 0.99).Seconds())
 	}
+	if len(m.editTook) > 0 {
+		row("an edit is seen after: p50, p99, s", "%.2f, %.2f", quantile(m.editTook, 0.5).Seconds(), quantile(m.editTook, 0.99).Seconds())
+		row("the same while a member of every cluster is mute", "%.2f, %.2f", quantile(m.muteTook, 0.5).Seconds(), quantile(m.muteTook, 0.99).Seconds())
+	}
 	row("CPU at rest, % of a core", "%.2f", 100*(m.rested.cpu-m.settledCPU).Seconds()/m.flags.rest.Seconds())
 	watches, leases, others := m.atRest.kinds()
 	hourly := func(n int) float64 { return float64(n) / float64(count) / m.flags.rest.Hours() }

@@ -1,0 +1,121 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errMute is the answer of whoever says nothing in time.
+var errMute = status.Errorf(codes.DeadlineExceeded, "said nothing within %v", askWithin)
+
+// mutes are those who let their last question go without an answer: nobody waits for them until they have answered one. They
+// are told apart by cluster and name (Target.name).
+type mutes struct {
+	mu sync.Mutex
+	of map[string]map[string]asked
+}
+
+// asked is one who is mute, or has a question out.
+type asked struct{ mute, out bool }
+
+// ask notes that a question is about to be sent, and returns what was known before: while one is out there is none to send.
+func (m *mutes) ask(cluster, name string) asked {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[string]map[string]asked{}
+	}
+	if m.of[cluster] == nil {
+		m.of[cluster] = map[string]asked{}
+	}
+	before := m.of[cluster][name]
+	m.of[cluster][name] = asked{mute: before.mute, out: true}
+	return before
+}
+
+// end notes how a question ended, unless who was asked was forgotten meanwhile.
+func (m *mutes) end(cluster, name string, inTime bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.of[cluster][name]; !known {
+		return
+	}
+	if !inTime {
+		m.of[cluster][name] = asked{mute: true}
+		return
+	}
+	delete(m.of[cluster], name)
+	if len(m.of[cluster]) == 0 {
+		delete(m.of, cluster)
+	}
+}
+
+// forget drops what is known of a cluster's targets but those that are kept.
+func (m *mutes) forget(cluster string, kept func(name string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.of[cluster] { // order is irrelevant: each is judged alone
+		if !kept(name) {
+			delete(m.of[cluster], name)
+		}
+	}
+	if len(m.of[cluster]) == 0 {
+		delete(m.of, cluster)
+	}
+}
+
+// answer is what one said in a survey, or why it said nothing.
+type answer[T any] struct {
+	said T
+	err  error
+}
+
+// survey asks all who are named at the same time, each within askWithin, and returns the answers in their order. Whoever was mute the
+// last time is asked too, and not waited for: its answer counts if it is there when all others have answered, and else it shows that
+// the next survey has to wait for it again. So one who takes connections and never answers costs one survey its time, and no more.
+func survey[T any](ctx context.Context, m *mutes, cluster string, names []string, ask func(context.Context, int) (T, error)) []answer[T] {
+	answers := make([]answer[T], len(names))
+	coming := make([]chan answer[T], len(names))
+	waits := make([]bool, len(names))
+	for i, name := range names {
+		answers[i].err = errMute
+		before := m.ask(cluster, name)
+		if before.out {
+			continue
+		}
+		waits[i], coming[i] = !before.mute, make(chan answer[T], 1)
+		go func() {
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+			defer cancel()
+			said, err := ask(within, i)
+			late := err != nil && errors.Is(within.Err(), context.DeadlineExceeded)
+			if late {
+				err = errMute
+			}
+			m.end(cluster, name, !late)
+			coming[i] <- answer[T]{said, err}
+		}()
+	}
+	for i := range names {
+		if waits[i] {
+			select {
+			case answers[i] = <-coming[i]:
+			case <-ctx.Done():
+				answers[i].err = ctx.Err()
+			}
+		}
+	}
+	for i := range names {
+		if coming[i] != nil && !waits[i] {
+			select {
+			case answers[i] = <-coming[i]:
+			default:
+			}
+		}
+	}
+	return answers
+}

@@ -1,0 +1,63 @@
+package members
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Who let a question go without an answer is asked again, once at a time, and nobody waits for it until it has answered.
+func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
+	var m mutes
+	released, questions := make(chan struct{}), make(chan struct{}, 10)
+	look := func(mute func(context.Context) (int, error)) []answer[int] {
+		t.Helper()
+		done := make(chan []answer[int], 1)
+		go func() {
+			done <- survey(t.Context(), &m, resource, []string{"mute", "well"}, func(ctx context.Context, i int) (int, error) {
+				if i == 1 {
+					return 1, nil
+				}
+				questions <- struct{}{}
+				return mute(ctx)
+			})
+		}()
+		select {
+		case answers := <-done:
+			if answers[1].err != nil || answers[1].said != 1 {
+				t.Errorf("the other one: %+v", answers[1])
+			}
+			return answers
+		case <-time.After(bound):
+			t.Fatal("it waits for the mute one")
+		}
+		return nil
+	}
+	untilLate := func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+	held := func(context.Context) (int, error) { <-released; return 2, nil }
+	if got := look(untilLate)[0]; status.Code(got.err) != codes.DeadlineExceeded {
+		t.Errorf("the first time: %+v", got)
+	}
+	for range 3 { // the first of these sends a question, and it is out
+		if got := look(held)[0]; status.Code(got.err) != codes.DeadlineExceeded {
+			t.Errorf("while it is mute: %+v", got)
+		}
+	}
+	eventually(t, "it is asked again", func() bool { return len(questions) >= 2 })
+	close(released)
+	eventually(t, "it answers", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.of) == 0 })
+	if len(questions) != 2 {
+		t.Errorf("%d questions were sent, want 2: one while another one is out is one too many", len(questions))
+	}
+	if got := look(held)[0]; got.err != nil || got.said != 2 {
+		t.Errorf("once it has answered: %+v", got)
+	}
+	look(untilLate)
+	m.forget(resource, func(string) bool { return false })
+	if len(m.of) != 0 {
+		t.Errorf("a cluster that is forgotten is remembered: %v", m.of)
+	}
+}
