@@ -24,6 +24,26 @@ func TestGusSurvivesChanges(t *testing.T) {
 	}, append(changePathsFor(t), gus.ChangePaths()...))
 }
 
+// Members that keep next to nothing of writes that they don't know to be final forget them as others forget them on the hottest keys.
+func TestForgetfulGusSurvives(t *testing.T) {
+	t.Parallel()
+	all := Report{Paths: map[string]uint64{}}
+	for _, writes := range []int{0, 1, 2} {
+		for _, n := range []int{3, 4, 5, 7} {
+			r := survives(t, Search{
+				Start: Member(gus.FactoryBounded(gus.Bounds{Writes: writes, Versions: 1}, gus.Mistakes{})), First: 1, Seeds: seedsFor(t) / 20,
+				Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{n}},
+			}, nil)
+			for path, taken := range r.Paths {
+				all.Paths[path] += taken
+			}
+		}
+	}
+	if missing := all.Missing(gus.ForgetfulPaths()); missing != nil && seedsFor(t) == searchSeeds {
+		t.Errorf("paths never taken: %v", missing)
+	}
+}
+
 func TestMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
 	gusWith := func(m gus.Mistakes) Start { return Member(gus.FactoryWith(m)) }
@@ -85,6 +105,10 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	t.Run("NeverRecover", func(t *testing.T) { // nothing wrong is read
 		stops := Options{Faults: []FaultKind{Crash, Partition}, RMWs: FewRMWs, Members: []int{4, 5, 7}}
 		mustFind(t, drawn(stops), gusWith(gus.Mistakes{NeverRecover: true}), 0, 500, found(Stuck))
+	})
+	t.Run("WaitForForgetful", func(t *testing.T) { // nor here
+		waits := Member(gus.FactoryBounded(gus.Bounds{Writes: 2, Versions: 1}, gus.Mistakes{WaitForForgetful: true}))
+		mustFind(t, drawn(all), waits, 0, 200, found(Stuck))
 	})
 }
 

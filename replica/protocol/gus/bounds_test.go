@@ -216,3 +216,40 @@ func TestReadsBringSmallValuesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A write that so many have forgotten that no quorum can tell what became of it ends, and so does one that the others are too far away
+// to decide; nobody can know whether it took effect. One that a quorum can still decide goes on.
+func TestAForgottenWriteEnds(t *testing.T) {
+	for _, c := range []struct {
+		n      int
+		forget []view.MemberID
+	}{{3, []view.MemberID{2, 3}}, {4, []view.MemberID{2, 3}}, {5, []view.MemberID{2, 3, 4}}, {7, []view.MemberID{2, 3, 4, 5}}} {
+		a := newMember(1, c.n, 0)
+		write := a.submit(register.Write, 1, "w", 0).Send[0].Message
+		last := len(c.forget) - 1
+		if done := a.answers(write, forgotten, c.forget[:last]...); len(done) != 0 || a.Pending() != 1 {
+			t.Fatalf("of %d members, %d of which have forgotten it, it ends with %+v", c.n, last, done)
+		}
+		a.endsUnknown(t, write, a.answers(write, forgotten, c.forget[last]), "no longer know")
+	}
+	a := newMember(1, 3, 0)
+	write := a.submit(register.Write, 1, "w", 0).Send[0].Message
+	for i := range 12 { // one has forgotten it from the 4th time on, and the other is away
+		if i >= 4 {
+			a.answers(write, forgotten, 2)
+		}
+		a.Tick(protocol.Instant(i+1) * protocol.Instant(time.Second))
+		if done := completed(a.turn()); len(done) > 0 {
+			if i != 11 {
+				t.Errorf("it ends at the %d-th time", i+1)
+			}
+			a.endsUnknown(t, write, done, "others are away")
+		}
+	}
+	b := newMember(1, 3, 0)
+	write = b.submit(register.Write, 1, "w", 0).Send[0].Message
+	b.answers(write, forgotten, 2)
+	if done := b.answers(write, held, 3); len(done) != 1 || done[0].Result.Status != register.OK {
+		t.Errorf("with a quorum of others it ends with %+v", done)
+	}
+}

@@ -64,10 +64,7 @@ func (p *Protocol) locked(o *operation, from view.MemberID, m *peerv1.Message) {
 		}
 		return
 	case m.Gus.Forgotten:
-		p.config.Took(pathForgotten)
-		if !o.writes() {
-			p.read(o) // there is a larger tag
-		}
+		p.forgotten(o, from, m)
 		return
 	case ballotOf(m) != o.ballot:
 		return
@@ -132,7 +129,7 @@ func (p *Protocol) voted(o *operation, from view.MemberID, m *peerv1.Message) {
 		}
 		return
 	case m.Gus.Forgotten:
-		p.config.Took(pathForgotten)
+		p.forgotten(o, from, m)
 		return
 	case ballotOf(m) != o.ballot:
 		return

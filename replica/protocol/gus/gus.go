@@ -34,6 +34,7 @@ type Protocol struct {
 	roster   *phase.Roster
 	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
 	mistakes Mistakes
+	bounds   Bounds
 	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In both, who
 	// holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales members won't
 	// ever hold it. Elsewhere enough is 0.
@@ -76,8 +77,14 @@ type version struct {
 	final  uint64
 }
 
-// maxVersions bounds them for each key.
-const maxVersions = 16
+// Bounds say how much a member keeps of a key because it has not heard what is final.
+type Bounds struct {
+	Writes   int // in its record: those of which it has said something
+	Versions int // in memory: values, while reads are under way
+}
+
+// usual are the bounds but for tests, which find what is beyond them with smaller ones.
+func usual() Bounds { return Bounds{Writes: 64, Versions: 16} }
 
 // Factory makes the protocol for a member.
 func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
@@ -91,6 +98,15 @@ func FactoryWith(m Mistakes) member.Factory {
 	}
 }
 
+// FactoryBounded is FactoryWith with other bounds, for tests.
+func FactoryBounded(b Bounds, m Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+		p := New(config, journal, roster, m)
+		p.bounds = b
+		return p
+	}
+}
+
 // New returns a member's part, with the registers that its journal holds.
 func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, m Mistakes) *Protocol {
 	p := &Protocol{
@@ -99,6 +115,7 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 		roster:   roster,
 		counted:  roster,
 		mistakes: m,
+		bounds:   usual(),
 		three:    !config.View.Joint() && config.View.Size() == 3,
 		last:     phase.FirstOp(&config, roster),
 		stales:   1,

@@ -18,6 +18,7 @@ type Mistakes struct {
 	DropEarlyCommit       bool // a COMMIT that overtakes its WRITE finds nothing to commit, and is answered all the same
 	NeverRecover          bool // a read waits for the writer's word, for ever: nobody else has the write decided
 	ForgetVotes           bool // recovery decides for the tag that it found, whatever others have voted for
+	WaitForForgetful      bool // a write, or a read that has one decided, waits for members that can't tell what they have said of it
 	TagAlong              bool // section 5.2: a read joins another one that has been under way for a while
 	ShareTags             bool // a tag comes from the register alone: two writes of a coordinator can share it
 	TagWithoutBoot        bool // a tag names the member alone, not its disk and process

@@ -46,6 +46,7 @@ type operation struct {
 
 	answered phase.Phase // who answered this stage's question
 	holders  phase.Phase // reading, speculating, locking: who holds the tag, with nothing newer when it was asked first
+	forgot   phase.Phase // speculating, locking, committing: who can't tell what it has said of the write, and never will
 	stale    phase.Phase // speculating: who won't ever hold the tag, since it has a larger one
 	seen     uint64      // the largest timestamp that was heard of
 
@@ -57,6 +58,7 @@ type operation struct {
 	restarted bool               // others may not join any more
 	full      bool               // READ brings the value, however large
 	need      view.MemberID      // its answer is waited for, until the question is asked again: it has a larger tag; 0: nobody's
+	below     register.Carstamp  // undecided tags from here on can't be decided, and are left out; zero: none are
 	least     register.Carstamp  // what is final and no less may be returned at once: a quorum has told of no more; zero: not known
 
 	// locking, committing
@@ -72,7 +74,8 @@ type operation struct {
 	retries int              // how often members were asked again
 }
 
-// patience is how often those are asked again without whom a majority can't tell what a write's tag is to be (relaxed quorums).
+// patience is how often those are asked again without whom the others can't tell what a write's tag is to be: a majority with relaxed
+// quorums, or a quorum of which some have forgotten the write.
 const patience = 8
 
 func (o *operation) writes() bool { return o.requests[0].Operation.Kind == register.Write }
@@ -127,6 +130,7 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 // everyone begins to count answers to a question that all members are asked, and lists them.
 func (p *Protocol) everyone(o *operation) []view.MemberID {
 	o.answered.Restart()
+	o.forgot.Restart()
 	o.trips++
 	return o.answered.Ask(&p.config, p.now, len(p.config.Nearest))
 }
@@ -157,6 +161,10 @@ func (p *Protocol) again(o *operation) {
 	o.retries++
 	if p.relaxed && o.stage == speculating && o.retries >= patience && p.quorum(&o.answered, 0) {
 		p.giveUp(o, fmt.Sprintf("more than %d of %d members are away (faultTolerance)", p.config.Faults, p.config.View.Size()))
+		return
+	}
+	if o.writes() && o.retries >= patience && o.forgot.Count(p.counted) > 0 && p.reached(o) && !p.mistakes.WaitForForgetful {
+		p.giveUp(o, unremembered+", and others are away")
 		return
 	}
 	p.ask(o, missing)
@@ -200,6 +208,41 @@ func (p *Protocol) giveUp(o *operation, why string) {
 		Status: register.Unknown, RoundTrips: o.trips, Message: why + ", and it may take effect yet; read the key to find out",
 	})
 	p.forget(o)
+}
+
+// unremembered is why a write is given up that members have forgotten.
+const unremembered = "members no longer know what they have said of the write, after many newer ones of its key"
+
+// reached reports whether a quorum has answered, those that have forgotten the write among it.
+func (p *Protocol) reached(o *operation) bool {
+	return p.config.View.Quorum(func(id view.MemberID) bool {
+		return o.answered.Answered(p.counted, id) || o.forgot.Answered(p.counted, id)
+	})
+}
+
+// forgotten takes note that a member can't tell what it has said of the operation's write: it has nothing of it any more, and will say
+// nothing else. Once so many say so that no quorum is left to decide, a write is given up: it may have been decided, and read, or not. So
+// it is if the others stay away. A
+// read needs nothing of it then. Either that member has a larger tag. Or the largest one that was found is one that was voted for, and all
+// of these members are below it: they have not voted for it, since a member keeps a vote until it is past its tag, so no quorum has.
+func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message) {
+	p.config.Took(pathForgotten)
+	if o.forgot.Count(p.counted) == 0 {
+		o.retries = 0
+	}
+	o.forgot.Answer(p.counted, from)
+	switch lost := o.forgot.Meets(p.counted, 0); {
+	case p.mistakes.WaitForForgetful:
+	case o.writes() && lost:
+		p.giveUp(o, unremembered)
+	case !o.writes() && o.tag().Less(tag(m.Gus.Newest, m.Gus.NewestWriter)):
+		o.need = from
+		p.read(o)
+	case !o.writes() && lost:
+		p.config.Took(pathReadBelow)
+		o.below = o.tag()
+		p.read(o)
+	}
 }
 
 func (p *Protocol) late(r protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }

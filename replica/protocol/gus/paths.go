@@ -10,6 +10,7 @@ const (
 	pathReadPassed    = "read.passed"    // a larger tag came after a quorum's, and is not waited for
 	pathReadOvertaken = "read.overtaken" // there is a larger tag meanwhile
 	pathReadJoined    = "read.joined"    // a read joined one that began in the same turn
+	pathReadBelow     = "read.below"     // the largest tag can't be decided, since too many have forgotten its write
 	pathAdopted       = "adopted"        // with three: a member adopted what is not final from a reader, or a reader did
 	pathWriteFast     = "write.fast"     // the tag stayed as it was guessed
 	pathWriteRetags   = "write.retags"   // the write got a larger one
@@ -26,7 +27,7 @@ const (
 )
 
 // Paths lists the names that protocol.Config.Count can be told while the view stays what it is. That a member forgets takes
-// more undecided writes of one key than searches make.
+// more undecided writes of one key than searches make, but for those with smaller bounds (ForgetfulPaths).
 func Paths() []string {
 	return []string{
 		pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadPassed, pathReadOvertaken, pathReadJoined, pathAdopted,
@@ -34,6 +35,9 @@ func Paths() []string {
 		pathUnavailable, pathUnknown, pathUnsupported,
 	}
 }
+
+// ForgetfulPaths lists those that only members that forget lead to.
+func ForgetfulPaths() []string { return []string{pathForgotten, pathReadBelow} }
 
 // RelaxedPaths lists those that only relaxed quorums lead to.
 func RelaxedPaths() []string { return []string{pathReadRelays} }

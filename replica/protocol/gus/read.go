@@ -18,13 +18,18 @@ func (p *Protocol) read(o *operation) {
 	o.stage, o.waits, o.relayed, o.after = reading, false, false, 0
 	o.asked = v
 	o.answered.Restart()
+	if o.leavesOut(v.Carstamp, of != nil) {
+		p.find(o, register.Versioned{}, nil)
+		p.ask(o, p.everyone(o))
+		return
+	}
 	o.answered.Answer(p.counted, p.config.Self)
 	p.find(o, v, of)
-	if p.quorum(&o.answered, 0) {
+	if p.knows(o) {
 		p.safe(o)
 		return
 	}
-	if o.need != 0 {
+	if o.need != 0 || !o.below.IsZero() {
 		p.ask(o, p.everyone(o))
 		o.answered.Answer(p.counted, p.config.Self)
 		return
@@ -40,10 +45,24 @@ func (p *Protocol) read(o *operation) {
 
 // found ends the first part of a read when a quorum has told of its tags, and with it who is known to have a larger one.
 func (p *Protocol) found(o *operation) {
-	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.counted, o.need)) && p.quorum(&o.answered, 0) {
+	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.counted, o.need)) && p.knows(o) {
 		o.need = 0
 		p.safe(o)
 	}
+}
+
+// leavesOut reports whether a read leaves out a tag that a member has, and with it that member: what it had before is not known.
+func (o *operation) leavesOut(tag register.Carstamp, undecided bool) bool {
+	return undecided && !o.below.IsZero() && !tag.Less(o.below)
+}
+
+// knows reports whether a read knows the largest tag that may have been read, or be of a write that has ended. Such a tag is at a
+// quorum, so that answers of one tell; where tags are left out, none of those that answered has them, and they meet each quorum.
+func (p *Protocol) knows(o *operation) bool {
+	if !o.below.IsZero() {
+		return o.answered.Meets(p.counted, 0)
+	}
+	return p.quorum(&o.answered, 0)
 }
 
 // find makes v the largest tag that a read has found, with the undecided write that it is of, nil if it is final.
@@ -99,6 +118,9 @@ func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
 	p.learn(o.key, v, m)
 	if o.stage != reading {
 		return // it ended with what was learned
+	}
+	if o.leavesOut(v.Carstamp, !m.Gus.Final) {
+		return // it may be final when it is asked again
 	}
 	o.answered.Answer(p.counted, from)
 	of := &write{origin: originOf(m), born: m.Gus.Born}
@@ -247,7 +269,7 @@ func (p *Protocol) remember(key []byte, origin register.Carstamp, value register
 	if k == nil || !k.reads() || slices.ContainsFunc(k.versions, func(v version) bool { return v.origin == origin }) {
 		return
 	}
-	if len(k.versions) >= maxVersions {
+	if len(k.versions) >= p.bounds.Versions {
 		k.versions = slices.Delete(k.versions, 0, 1)
 	}
 	k.versions = append(k.versions, version{origin: origin, value: value})

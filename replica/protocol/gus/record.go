@@ -12,9 +12,6 @@ import (
 // recordPrefix begins the journal keys of registers; the register's key follows.
 const recordPrefix = 'u'
 
-// maxWrites bounds the writes of a key that a member keeps because it has not heard that they are final.
-const maxWrites = 64
-
 // ballot orders those who try to decide on a write. The writer's own has round 1.
 type ballot struct {
 	round    uint64
@@ -119,8 +116,8 @@ func (r *record) mayHold(origin, tag register.Carstamp) bool {
 
 // prune drops what nobody will ask for: a write that began where holding is no vote, and that this member has not voted
 // on, is stale here once the register is past it, whether it was held or not. Nor does a vote need its value once the register
-// is past it, if it is for the write's larger tag: the write ends with that one or with its first. And it keeps the list bounded.
-func (r *record) prune() {
+// is past it, if it is for the write's larger tag: the write ends with that one or with its first. And it keeps the list to most.
+func (r *record) prune(most int) {
 	for i := range r.writes {
 		if w := &r.writes[i]; w.stored && w.voted != w.origin.Timestamp && !r.Carstamp.Less(w.tag(w.voted)) {
 			w.stored, w.value = false, nil
@@ -129,7 +126,7 @@ func (r *record) prune() {
 	r.writes = slices.DeleteFunc(r.writes, func(w write) bool {
 		return w.born == 0 && w.promised == ballot{} && w.voted == 0 && w.decided == 0 && w.origin.Less(r.Carstamp)
 	})
-	for i := 0; i < len(r.writes) && len(r.writes) > maxWrites; {
+	for i := 0; i < len(r.writes) && len(r.writes) > most; {
 		w := &r.writes[i]
 		if !w.origin.Less(r.Carstamp) || w.stored && r.Carstamp.Less(w.tag(w.voted)) || r.about(r.Carstamp) == w {
 			i++
@@ -207,7 +204,7 @@ func (p *Protocol) load(key []byte) record {
 }
 
 func (p *Protocol) store(key []byte, r record) {
-	r.prune()
+	r.prune(p.bounds.Writes)
 	encoded, err := encode(r)
 	if err != nil {
 		p.fault = fmt.Errorf("gus: encode the register of key %q: %w", key, err)

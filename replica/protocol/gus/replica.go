@@ -80,7 +80,7 @@ func (p *Protocol) serveWrite(from view.MemberID, m *peerv1.Message) {
 		p.store(m.Key, r)
 	}
 	p.shelf.put(m.Key, t, a.Gus.Held || !p.mistakes.StoreUnderOwnTag)
-	p.tellNewest(a, &r)
+	tellNewest(a, &r)
 	p.reply(from, a)
 }
 
@@ -103,7 +103,7 @@ func (p *Protocol) own(key []byte, origin register.Carstamp) bool {
 	return false
 }
 
-func (p *Protocol) tellNewest(a *peerv1.Message, r *record) {
+func tellNewest(a *peerv1.Message, r *record) {
 	newest, _ := r.newest()
 	a.Gus.Newest, a.Gus.NewestWriter = newest.Carstamp.Timestamp, uint64(newest.Carstamp.Writer)
 }
@@ -114,6 +114,7 @@ func barred(a *peerv1.Message, r *record, w *write, origin register.Carstamp, b 
 	switch {
 	case w == nil && !r.forgotten.Less(origin):
 		a.Gus.Forgotten = true
+		tellNewest(a, r)
 	case w != nil && w.decided != 0:
 		a.Gus.Final, a.Timestamp = true, w.decided
 	case w != nil && b.less(w.promised):
@@ -153,7 +154,7 @@ func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	w.promised = b
 	a.Gus.Held, a.Gus.Born = w.held, w.born
 	a.Gus.Voted, a.Gus.VotedRound, a.Gus.VotedProposer = w.voted, w.vote.round, uint64(w.vote.proposer)
-	p.tellNewest(a, &r)
+	tellNewest(a, &r)
 	p.store(m.Key, r)
 	return a
 }

@@ -52,10 +52,11 @@ func (p *Protocol) acknowledged(o *operation, from view.MemberID, m *peerv1.Mess
 		p.decided(o, m.Timestamp)
 		return
 	case m.Gus.Forgotten:
-		p.config.Took(pathForgotten)
 		if !p.relaxed {
+			p.forgotten(o, from, m)
 			return
 		}
+		p.config.Took(pathForgotten)
 		o.seen = max(o.seen, m.Gus.Newest) // it tells its largest tag, but not how it has voted
 	case m.Gus.Held:
 		o.holders.Answer(p.counted, from)
