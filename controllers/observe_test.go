@@ -71,7 +71,7 @@ func TestObjectsThatAreNobodys(t *testing.T) {
 		}
 	}
 	debugged := pod(view.Member{ID: 2, Site: "b"}) // a copy, labels and all
-	debugged.Name = "first-b-2-0-debug"
+	debugged.Name = "first--b--2-0-debug"
 	got, err := operator(t, &diary{}, append(objects, debugged)...).parts(t.Context(), shop(), founded())
 	if err != nil || len(got) != 3 {
 		t.Fatalf("saw %d members, %v; want those of the view", len(got), err)

@@ -112,21 +112,21 @@ func TestStepsAreTaken(t *testing.T) {
 		want  string
 		stale bool
 	}{
-		"found":                {func(*corev1.ConfigMap) decide.Step { return decide.FoundCluster{View: founded()} }, false, "create first-view", false},
-		"found twice":          {func(*corev1.ConfigMap) decide.Step { return decide.FoundCluster{View: founded()} }, true, "create first-view", true},
-		"rebuild what is lost": {func(*corev1.ConfigMap) decide.Step { return decide.RebuildRecord{View: later} }, false, "create first-view", false},
+		"found":                {func(*corev1.ConfigMap) decide.Step { return decide.FoundCluster{View: founded()} }, false, "create first--view", false},
+		"found twice":          {func(*corev1.ConfigMap) decide.Step { return decide.FoundCluster{View: founded()} }, true, "create first--view", true},
+		"rebuild what is lost": {func(*corev1.ConfigMap) decide.Step { return decide.RebuildRecord{View: later} }, false, "create first--view", false},
 		"change": {func(c *corev1.ConfigMap) decide.Step {
 			return decide.ChangeView{View: later, UID: c.UID, ResourceVersion: c.ResourceVersion}
-		}, true, "update first-view", false},
+		}, true, "update first--view", false},
 		"change what was changed": {func(c *corev1.ConfigMap) decide.Step {
 			return decide.ChangeView{View: later, UID: c.UID, ResourceVersion: "1"}
-		}, true, "update first-view", true},
+		}, true, "update first--view", true},
 		"discard": {func(c *corev1.ConfigMap) decide.Step {
 			return decide.Discard{Member: 3, Objects: []client.Object{c}}
-		}, true, "delete first-view", false},
+		}, true, "delete first--view", false},
 		"delete a pod that is gone": {func(*corev1.ConfigMap) decide.Step {
-			return decide.DeletePod{Member: 1, Name: "first-a-1-0", UID: "u", ResourceVersion: "5"}
-		}, false, "delete first-a-1-0", false},
+			return decide.DeletePod{Member: 1, Name: "first--a--1-0", UID: "u", ResourceVersion: "5"}
+		}, false, "delete first--a--1-0", false},
 	} {
 		d := &diary{}
 		var objects []client.Object
@@ -189,9 +189,9 @@ func TestReconcileForgetsWhatIsGone(t *testing.T) {
 }
 
 func TestReconcileSaysWhatFailed(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first-peers", errors.New("no role"))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first--peers", errors.New("no role"))
 	d := &diary{refuse: func(line string) error {
-		if line == "apply Service first-peers" {
+		if line == "apply Service first--peers" {
 			return forbidden
 		}
 		return nil
@@ -205,7 +205,7 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	degraded := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-	if degraded == nil || degraded.Status != metav1.ConditionTrue || !strings.Contains(degraded.Message, "apply Service first-peers: ") {
+	if degraded == nil || degraded.Status != metav1.ConditionTrue || !strings.Contains(degraded.Message, "apply Service first--peers: ") {
 		t.Errorf("the status says %+v", degraded)
 	}
 	if !slices.ContainsFunc(d.lines, func(line string) bool {
@@ -215,7 +215,7 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 	}
 	// A lost race is nothing to tell: it is looked at again at once.
 	d.refuse = func(string) error {
-		return apierrors.NewConflict(schema.GroupResource{}, "first-peers", errors.New("changed"))
+		return apierrors.NewConflict(schema.GroupResource{}, "first--peers", errors.New("changed"))
 	}
 	result, err := operator(t, d, shop()).Reconcile(t.Context(), request)
 	if err != nil || result.RequeueAfter != atOnce {

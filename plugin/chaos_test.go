@@ -105,12 +105,12 @@ func conditions(names ...string) map[string]any {
 	return map[string]any{"conditions": all}
 }
 
-// killed is a node that has killed first-b-2-0.
+// killed is a node that has killed first--b--2-0.
 func killed() (node map[string]any, object *unstructured.Unstructured) {
 	status := conditions("Accomplished")
 	status["chaosResource"] = map[string]any{"kind": "PodChaos", "name": "kill-x"}
 	injected := conditions("AllInjected")
-	injected["experiment"] = map[string]any{"containerRecords": []any{map[string]any{"id": "shop/first-b-2-0"}}}
+	injected["experiment"] = map[string]any{"containerRecords": []any{map[string]any{"id": "shop/first--b--2-0"}}}
 	object = &unstructured.Unstructured{Object: map[string]any{"status": injected}}
 	object.SetGroupVersionKind(chaosGroup.WithKind("PodChaos"))
 	object.SetNamespace(namespace)
@@ -141,7 +141,7 @@ func TestChaosRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for _, want := range []string{
-		"on cluster first: all for 10m0s; site c is hit, a is not, c are a minority", "kill-replica: injected: first-b-2-0 (kill-x)",
+		"on cluster first: all for 10m0s; site c is hit, a is not, c are a minority", "kill-replica: injected: first--b--2-0 (kill-x)",
 		"kill-replica: healed", "verdict: proved", "1234.0", "42 operations: 42 ok", "[chaos] healed: nothing is injected any more", "[verify] fake logs",
 		"Not delayed: the way between a site's clients and its own members",
 	} {

@@ -17,12 +17,12 @@ import (
 // witness is the pod of a dedicated witness at the first site, whose volume can't leave the node.
 func witness() (*corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	pod := member(0)
-	pod.Name = "first-a-witness-2-0"
+	pod.Name = "first--a--witness-2-0"
 	delete(pod.Labels, build.MemberLabel)
 	pod.Labels[build.ComponentLabel] = build.WitnessComponent
-	pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "data-first-a-witness-2"
+	pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "data-first--a--witness-2"
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-first-a-witness-2"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-first--a--witness-2"},
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk"},
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
@@ -42,7 +42,7 @@ func TestDrainMovesDedicatedWitnesses(t *testing.T) {
 	})
 	elsewhere := remake(func(p *corev1.Pod) { p.Spec.NodeName = "node-d" })
 	for whole, want := range map[metav1.ConditionStatus]string{ // order is irrelevant: each is a test
-		metav1.ConditionTrue: "first-a-witness-2-0 first-a-1-0", metav1.ConditionFalse: "first-a-witness-2-0",
+		metav1.ConditionTrue: "first--a--witness-2-0 first--a--1-0", metav1.ConditionFalse: "first--a--witness-2-0",
 	} {
 		cluster := healthy()
 		cluster.Status.Conditions = append(cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPartitionsServing, Status: whole})
@@ -64,7 +64,7 @@ func TestDrainMovesDedicatedWitnesses(t *testing.T) {
 		if got := strings.Join(evicted, " "); got != want {
 			t.Errorf("PartitionsServing %s: evicted %q: %v\n%s", whole, got, err, out.String())
 		}
-		if whole == metav1.ConditionFalse && (err == nil || !strings.Contains(err.Error(), "pod first-a-witness-2-0 of the same cluster is not ready")) {
+		if whole == metav1.ConditionFalse && (err == nil || !strings.Contains(err.Error(), "pod first--a--witness-2-0 of the same cluster is not ready")) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestLogsOfDedicatedWitnesses(t *testing.T) {
 	pod, _, _ := witness()
 	k := connect(t, nil, healthy(), member(0), pod)
 	var out bytes.Buffer
-	if err := k.Logs(t.Context(), &out, "first", LogOptions{Tail: -1}); err != nil || !strings.Contains(out.String(), "[first-a-witness-2-0] fake logs") {
+	if err := k.Logs(t.Context(), &out, "first", LogOptions{Tail: -1}); err != nil || !strings.Contains(out.String(), "[first--a--witness-2-0] fake logs") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

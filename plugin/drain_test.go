@@ -43,14 +43,14 @@ func TestDrainMovesMembers(t *testing.T) {
 	if err := k.Drain(t.Context(), &out, "node-a"); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if got := strings.Join(evicted, " "); got != "first-a-1-0 first-b-2-0" {
+	if got := strings.Join(evicted, " "); got != "first--a--1-0 first--b--2-0" {
 		t.Errorf("evicted %s", got)
 	}
 	var after corev1.Node
 	if err := k.Client.Get(t.Context(), client.ObjectKeyFromObject(node()), &after); err != nil || !after.Spec.Unschedulable {
 		t.Errorf("the node is not cordoned: %v", err)
 	}
-	if !strings.Contains(out.String(), "first-b-2-0 is ready on node node-d") || !strings.Contains(out.String(), "kubectl uncordon node-a") {
+	if !strings.Contains(out.String(), "first--b--2-0 is ready on node node-d") || !strings.Contains(out.String(), "kubectl uncordon node-a") {
 		t.Errorf("got:\n%s", out.String())
 	}
 }
@@ -73,7 +73,7 @@ func TestDrainWaitsForTheQuorum(t *testing.T) {
 		{"no quorum", unwell, member(2), "QuorumHealthy of cluster first is False: 2 of 3 members reach each other"},
 		{"a learner", learning, member(2), "member 3 of cluster first is no voter: takes its state from the others"},
 		{"a master", master, member(2), "the operator has others take over what it is master or backup of: shards 4, 5"},
-		{"a pod that is not ready", healthy(), unready, "pod first-c-3-0 of the same cluster is not ready"},
+		{"a pod that is not ready", healthy(), unready, "pod first--c--3-0 of the same cluster is not ready"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestDrainHonoursTheBudget(t *testing.T) {
 
 func TestDrainLeavesWhatCanNotMove(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-first-a-1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-first--a--1"},
 		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk"},
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}
@@ -123,7 +123,7 @@ func TestDrainLeavesWhatCanNotMove(t *testing.T) {
 	if err := k.Drain(t.Context(), &out, "node-a"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "first-a-1-0 waits for the node") || !strings.Contains(out.String(), "delete the claim data-first-a-1:") {
+	if !strings.Contains(out.String(), "first--a--1-0 waits for the node") || !strings.Contains(out.String(), "delete the claim data-first--a--1:") {
 		t.Errorf("got:\n%s", out.String())
 	}
 }

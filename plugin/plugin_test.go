@@ -145,7 +145,7 @@ func TestStatus(t *testing.T) {
 		want, mustLack []string
 	}{
 		{"healthy", []client.Object{healthy()},
-			[]string{"shop/first: Gryff, serving, 3/3 members ready", "view: epoch 1, 3 members, 2 are a majority", "1  ", "first-b-2-0"},
+			[]string{"shop/first: Gryff, serving, 3/3 members ready", "view: epoch 1, 3 members, 2 are a majority", "1  ", "first--b--2-0"},
 			[]string{"Degraded", "Available is", "AGO"}},
 		{"degraded", []client.Object{degraded, event, foreign},
 			[]string{"serving, degraded", "Degraded is True (MemberSilent): member 3 is silent: dial timed out", "was not looked at yet", "member 3 fell silent"},

@@ -16,8 +16,8 @@ const (
 	Kind       = "GeoRegisterCluster"
 )
 
-// GeoRegisterCluster is a replicated store whose members live at several sites. Its name has at most 20 characters
-// and begins with a letter: Services and pods are named after it.
+// GeoRegisterCluster is a replicated store whose members live at several sites. Its name has at most 40 characters
+// of lower case letters, digits and hyphens, begins with a letter, and has no two hyphens in a row: Services and pods are named after it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=grc,categories=all;georegister
@@ -28,8 +28,8 @@ const (
 // +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
 // +kubebuilder:printcolumn:name=Change,type=string,JSONPath=`.status.change.step`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name must have at most 20 characters: names of objects are made from it"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter, such as store: Services are named after it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name must have at most 40 characters: names of objects are made from it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z](-?[a-z0-9])*$')",message="metadata.name must be a DNS label that begins with a letter and has no two hyphens in a row, such as store: Services are named after it"
 type GeoRegisterCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -135,7 +135,7 @@ type GeoRegisterClusterSpec struct {
 	// master of that shard alone moves, once a member at its new home has fetched the state. A home must be in sites.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:MaxLength=15
+	// +kubebuilder:validation:items:MaxLength=20
 	// +listType=atomic
 	Homes []string `json:"homes,omitempty"`
 
@@ -187,9 +187,10 @@ type GeoRegisterClusterSpec struct {
 
 // Site is a place where members live: a region or a zone.
 type Site struct {
-	// Name is a DNS label, but not "peers".
-	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:XValidation:rule="self != 'peers'",message="a site can't be called peers: the Service of that name is for the members among themselves; choose another name"
+	// Name is a DNS label without two hyphens in a row, but not "peers" or "clients".
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="!(self in ['peers', 'clients'])",message="a site can't be called peers or clients: the Services of these names are for members among themselves, and for clients of all sites; choose another name"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('--')",message="a site's name can't have two hyphens in a row: in names of objects they are between the cluster's name and the rest"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a site's name must be a DNS label: lower case letters, digits and hyphens, with a letter or digit at both ends"
 	Name string `json:"name"`
 
@@ -402,7 +403,7 @@ type Link struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=2
 	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:items:MaxLength=15
+	// +kubebuilder:validation:items:MaxLength=20
 	Between []string `json:"between"`
 
 	// RTT is the round-trip time, up to 10s; each direction takes half of it. Where a direction gives a delay of its own,
@@ -436,7 +437,7 @@ type Link struct {
 // +kubebuilder:validation:XValidation:rule="has(self.delay) || has(self.jitter) || has(self.loss) || has(self.rate)",message="a direction says what is different: give delay, jitter, loss or rate, or remove it"
 type Direction struct {
 	// From is the site where it begins, one of the link's two.
-	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:MaxLength=20
 	From string `json:"from"`
 
 	// Delay is how long a message takes, up to 5s, instead of half the round-trip time.

@@ -17,14 +17,16 @@ import (
 const MaxShards = 256
 
 const (
-	maxNameLength     = 20 // names of StatefulSets and of chaos objects are made from it
-	maxSiteNameLength = 15
-	peersSite         = "peers" // its Service would be that of the members among themselves
+	maxNameLength     = 40 // names of objects are made from both: the Service of a site has 63 characters at most
+	maxSiteNameLength = 20
 	maxKeyBytes       = 64 << 10
 	maxValueBytes     = 16 << 20
 	minTransferRate   = 64 << 10
 	maxTransferRate   = 1 << 40
 )
+
+// otherServices are those of a cluster that are no site's, and who they are for.
+var otherServices = map[string]string{"peers": "the members among themselves", "clients": "clients of all sites"}
 
 // Validate lists what is wrong with a manifest: one error per mistake, with the path of the field and the
 // way to put it right. A mistake that follows from another one is not listed.
@@ -99,9 +101,9 @@ func validateSites(path *field.Path, sites []Site) field.ErrorList {
 			twice.Detail = "give every site a name of its own, or set members of the first one"
 			errs = append(errs, twice)
 		}
-		if site.Name == peersSite {
+		if whose, taken := otherServices[site.Name]; taken {
 			errs = append(errs, field.Invalid(at.Child("name"), site.Name,
-				"the Service of that name is for the members among themselves; choose another name"))
+				"the Service of that name is for "+whose+"; choose another name"))
 		}
 		if site.Members != nil && *site.Members < 1 {
 			errs = append(errs, field.Invalid(at.Child("members"), *site.Members,
@@ -166,6 +168,10 @@ func validateLabel(path *field.Path, name string, limit int) field.ErrorList {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return field.ErrorList{field.Invalid(path, name,
 			"must be a DNS label: lower case letters, digits and hyphens, with a letter or digit at both ends")}
+	}
+	if strings.Contains(name, "--") {
+		return field.ErrorList{field.Invalid(path, name,
+			"can't have two hyphens in a row: in names of objects they are between the cluster's name and the rest")}
 	}
 	return nil
 }

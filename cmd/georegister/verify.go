@@ -26,7 +26,7 @@ It writes under a prefix of its own and leaves its keys in the store. The last l
 The exit status is the verdict: 0 only if the history is that and complete, 1 if it is not, 2 if
 that could not be decided, such as when a site does not answer.`
 
-const verifyExample = `  georegister verify --protocol Gryff --site ca=shop-ca:7001 --site va=shop-va:7001 --site ir=shop-ir:7001
+const verifyExample = `  georegister verify --protocol Gryff --site ca=shop--ca:7001 --site va=shop--va:7001 --site ir=shop--ir:7001
   georegister verify --protocol Gryff --cluster shop --sites ca,va,ir --duration 10m`
 
 // undecided is the exit status of a verification that proved nothing.
@@ -62,7 +62,7 @@ func newVerificationCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&v.Protocol, "protocol", "Gryff", "the store's protocol, as its manifest spells it")
 	flags.StringArrayVar(&sites, "site", nil, "a site and the address of its gRPC port, NAME=HOST:PORT; give it once for each site")
-	flags.StringVar(&cluster, "cluster", "", "on Kubernetes: the cluster, whose sites have Services CLUSTER-SITE")
+	flags.StringVar(&cluster, "cluster", "", "on Kubernetes: the cluster, whose sites have Services CLUSTER--SITE")
 	flags.StringSliceVar(&names, "sites", nil, "the sites of --cluster, comma separated")
 	flags.DurationVar(&v.Duration, "duration", 30*time.Second, "how long to load the store")
 	flags.IntVar(&v.Clients, "clients", 4, "how many clients at each site")
@@ -86,13 +86,13 @@ func verifiedSites(sites []string, cluster string, names []string) ([]client.End
 		return nil, errors.New("no sites: give --site NAME=HOST:PORT for each, or --cluster and --sites")
 	}
 	for _, name := range names {
-		sites = append(sites, fmt.Sprintf("%s=%s-%s:%d", name, cluster, name, servicePort))
+		sites = append(sites, fmt.Sprintf("%s=%s--%s:%d", name, cluster, name, servicePort))
 	}
 	var all []client.Endpoint
 	for _, site := range sites {
 		name, address, ok := strings.Cut(site, "=")
 		if !ok || name == "" || address == "" {
-			return nil, fmt.Errorf("--site %s: write it like ca=shop-ca:7001, the gRPC port", site)
+			return nil, fmt.Errorf("--site %s: write it like ca=shop--ca:7001, the gRPC port", site)
 		}
 		if slices.ContainsFunc(all, func(e client.Endpoint) bool { return e.Site == name }) {
 			return nil, fmt.Errorf("--site %s: site %s was given already; give each once, with one address", site, name)

@@ -28,8 +28,8 @@ func TestVerifyCommandTellsMistakes(t *testing.T) {
 		{"a cluster without sites", []string{"--cluster", "shop"}, "--cluster shop: name its sites"},
 		{"sites without a cluster", []string{"--sites", "ca,va"}, "--sites names the sites of --cluster"},
 		{"both ways to name sites", []string{"--cluster", "shop", "--sites", "ca", "--site", "ca=a:7001"}, "exclude each other"},
-		{"a site without an address", []string{"--site", "ca"}, "--site ca: write it like ca=shop-ca:7001"},
-		{"a site without a name", []string{"--site", "=shop-ca:7001"}, "--site =shop-ca:7001: write it like"},
+		{"a site without an address", []string{"--site", "ca"}, "--site ca: write it like ca=shop--ca:7001"},
+		{"a site without a name", []string{"--site", "=shop--ca:7001"}, "--site =shop--ca:7001: write it like"},
 		{"an empty address", []string{"--site", "ca="}, "--site ca=: write it like"},
 		{"a site given twice", []string{"--site", "ca=a:7001", "--site", "ca=b:7001"}, "--site ca=b:7001: site ca was given already"},
 		{"no clients", []string{"--site", "ca=a:7001", "--clients", "0"}, "--clients is 0; give at least 1"},
@@ -67,7 +67,7 @@ func TestVerifyCommand(t *testing.T) {
 
 func TestVerifyCommandNamesServices(t *testing.T) {
 	got, err := verifiedSites(nil, "shop", []string{"ca", "va"})
-	want := []client.Endpoint{{Site: "ca", Address: "shop-ca:7001"}, {Site: "va", Address: "shop-va:7001"}}
+	want := []client.Endpoint{{Site: "ca", Address: "shop--ca:7001"}, {Site: "va", Address: "shop--va:7001"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}

@@ -66,7 +66,7 @@ func (p Parameters) tokens() map[string]string {
 
 // QuorumURL is where the members of a site tell whether they reach a quorum: 200 or 503.
 func QuorumURL(cluster, site, namespace string) string {
-	return fmt.Sprintf("http://%s-%s.%s.svc:8080/quorumz", cluster, site, namespace)
+	return fmt.Sprintf("http://%s--%s.%s.svc:8080/quorumz", cluster, site, namespace)
 }
 
 // Defaults are the parameters of parameters.yaml: an example of a cluster, and times that suit most.

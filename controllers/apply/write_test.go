@@ -19,33 +19,33 @@ import (
 func TestRecordIsSwapped(t *testing.T) {
 	s := newServer(t)
 	a := New(s)
-	if err := a.Record(t.Context(), config("first-view", "1"), "", ""); err != nil {
+	if err := a.Record(t.Context(), config("first--view", "1"), "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Record(t.Context(), config("first-view", "other"), "", ""); !errors.Is(err, ErrStale) {
+	if err := a.Record(t.Context(), config("first--view", "other"), "", ""); !errors.Is(err, ErrStale) {
 		t.Errorf("founded twice: %v, want ErrStale", err)
 	}
 	// The fake gives no UIDs.
-	seen := s.config(t, "first-view")
+	seen := s.config(t, "first--view")
 	seen.UID = "u"
 	if err := s.Update(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Record(t.Context(), config("first-view", "2"), seen.UID, seen.ResourceVersion); err != nil {
+	if err := a.Record(t.Context(), config("first--view", "2"), seen.UID, seen.ResourceVersion); err != nil {
 		t.Fatal(err)
 	}
-	err := a.Record(t.Context(), config("first-view", "other"), seen.UID, seen.ResourceVersion)
-	if !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "write record first-view: ") {
+	err := a.Record(t.Context(), config("first--view", "other"), seen.UID, seen.ResourceVersion)
+	if !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "write record first--view: ") {
 		t.Errorf("two changes of one version: %v, want ErrStale", err)
 	}
-	last := s.config(t, "first-view")
+	last := s.config(t, "first--view")
 	if last.Data["k"] != "2" {
 		t.Errorf("the record is %q, want the one that won", last.Data["k"])
 	}
 	if err := s.WithWatch.Delete(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Record(t.Context(), config("first-view", "3"), last.UID, last.ResourceVersion); !errors.Is(err, ErrStale) {
+	if err := a.Record(t.Context(), config("first--view", "3"), last.UID, last.ResourceVersion); !errors.Is(err, ErrStale) {
 		t.Errorf("a change of a record that is gone: %v, want ErrStale", err)
 	}
 }

@@ -320,11 +320,11 @@ func TestFirstMembers(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s %s %s", m.ID, m.Site, m.Address, m.Disk))
 	}
 	want := []string{
-		"1 ca orders-ca-1-0.orders-peers.stores.svc.cluster.local:7000 ",
-		"2 ca orders-ca-2-0.orders-peers.stores.svc.cluster.local:7000 ",
-		"3 va orders-va-3-0.orders-peers.stores.svc.cluster.local:7000 ",
-		"4 va orders-va-4-0.orders-peers.stores.svc.cluster.local:7000 ",
-		"5 ir orders-ir-5-0.orders-peers.stores.svc.cluster.local:7000 ",
+		"1 ca orders--ca--1-0.orders--peers.stores.svc.cluster.local:7000 ",
+		"2 ca orders--ca--2-0.orders--peers.stores.svc.cluster.local:7000 ",
+		"3 va orders--va--3-0.orders--peers.stores.svc.cluster.local:7000 ",
+		"4 va orders--va--4-0.orders--peers.stores.svc.cluster.local:7000 ",
+		"5 ir orders--ir--5-0.orders--peers.stores.svc.cluster.local:7000 ",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

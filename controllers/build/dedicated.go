@@ -32,28 +32,6 @@ const (
 	ReplicaComponent = "replica"
 )
 
-// DedicatedName names the StatefulSet of a dedicated witness: at most 51 characters.
-func DedicatedName(cluster string, w view.Witness) string {
-	return fmt.Sprintf("%s-%s-witness-%d", cluster, w.Site, w.ID)
-}
-
-// DedicatedPodName names the only pod of a dedicated witness's StatefulSet.
-func DedicatedPodName(cluster string, w view.Witness) string { return DedicatedName(cluster, w) + "-0" }
-
-// DedicatedVolumeName names the PersistentVolumeClaim of a dedicated witness.
-func DedicatedVolumeName(cluster string, w view.Witness) string {
-	return "data-" + DedicatedName(cluster, w)
-}
-
-// WitnessesName names the PodDisruptionBudget and the NetworkPolicy of dedicated witnesses.
-func WitnessesName(cluster string) string { return cluster + "-witnesses" }
-
-// DedicatedAddress is where members reach a dedicated witness, host:port.
-func DedicatedAddress(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, w view.Witness) string {
-	return fmt.Sprintf("%s.%s.%s.svc.%s:%d",
-		DedicatedPodName(cluster.Name, w), PeersName(cluster.Name), cluster.Namespace, settings.ClusterDomain, WitnessPort)
-}
-
 // FirstWitnesses are the dedicated witnesses to found a cluster with, one at each site, without the names of their disks; none where they
 // are in members' pods.
 func FirstWitnesses(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) (all []view.Witness) {
@@ -174,7 +152,7 @@ func dedicatedTemplate(in Input, w view.Witness) corev1.PodTemplateSpec {
 			Annotations: joined(user.Annotations, map[string]string{SpecHashAnnotation: WitnessHash(in.Cluster)}),
 		},
 		Spec: corev1.PodSpec{
-			ServiceAccountName:           ServiceAccountName(in.Cluster.Name),
+			ServiceAccountName:           MembersName(in.Cluster.Name),
 			AutomountServiceAccountToken: &no,
 			EnableServiceLinks:           &no,
 			SecurityContext:              podSecurity(),

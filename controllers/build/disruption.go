@@ -26,7 +26,7 @@ func disruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	}
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   kind("policy/v1", "PodDisruptionBudget"),
-		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta: owned(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name)),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable:               &stay,
 			Selector:                   &metav1.LabelSelector{MatchLabels: replicas(in.Cluster)},

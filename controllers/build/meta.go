@@ -57,7 +57,7 @@ func serviceAccount(in Input) *corev1.ServiceAccount {
 	no := false
 	return &corev1.ServiceAccount{
 		TypeMeta:                     kind("v1", "ServiceAccount"),
-		ObjectMeta:                   owned(in, ServiceAccountName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta:                   owned(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name)),
 		AutomountServiceAccountToken: &no,
 	}
 }

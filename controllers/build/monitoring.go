@@ -30,7 +30,7 @@ func monitoring(in Input) []client.Object {
 
 // monitoringNames are the same objects by name alone.
 func monitoringNames(in Input) []client.Object {
-	meta := metav1.ObjectMeta{Name: ClientsName(in.Cluster.Name), Namespace: in.Cluster.Namespace}
+	meta := metav1.ObjectMeta{Name: MonitoringName(in.Cluster.Name), Namespace: in.Cluster.Namespace}
 	var objects []client.Object
 	if in.Monitoring.PodMonitor {
 		objects = append(objects, &monitoringv1.PodMonitor{
@@ -65,7 +65,7 @@ func podMonitor(in Input) *monitoringv1.PodMonitor {
 	}
 	return &monitoringv1.PodMonitor{
 		TypeMeta:   kind(monitoringVersion, monitoringv1.PodMonitorsKind),
-		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
+		ObjectMeta: owned(in, MonitoringName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
 		Spec: monitoringv1.PodMonitorSpec{
 			Selector:            metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
 			PodMetricsEndpoints: endpoints,
@@ -88,7 +88,7 @@ func prometheusRule(in Input) *monitoringv1.PrometheusRule {
 	}
 	return &monitoringv1.PrometheusRule{
 		TypeMeta:   kind(monitoringVersion, monitoringv1.PrometheusRuleKind),
-		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
+		ObjectMeta: owned(in, MonitoringName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
 		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}},
 	}
 }

@@ -102,9 +102,9 @@ func TestMonitoringIsMadeWhereItsKindsAre(t *testing.T) {
 	}{
 		{false, world.MonitoringKinds{}, "", ""},
 		{true, world.MonitoringKinds{}, "", ""},
-		{true, world.MonitoringKinds{PodMonitor: true}, "PodMonitor orders;", ""},
-		{true, world.MonitoringKinds{PrometheusRule: true}, "PrometheusRule orders;", ""},
-		{false, world.MonitoringKinds{PodMonitor: true, PrometheusRule: true}, "", "PodMonitor orders;PrometheusRule orders;"},
+		{true, world.MonitoringKinds{PodMonitor: true}, "PodMonitor orders--monitoring;", ""},
+		{true, world.MonitoringKinds{PrometheusRule: true}, "PrometheusRule orders--monitoring;", ""},
+		{false, world.MonitoringKinds{PodMonitor: true, PrometheusRule: true}, "", "PodMonitor orders--monitoring;PrometheusRule orders--monitoring;"},
 	} {
 		in := load(t, "full")
 		in.Cluster.Spec.Monitoring.Enabled, in.Monitoring = c.enabled, c.kinds

@@ -1,105 +1,52 @@
 package build
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"fmt"
-	"strconv"
+	"strings"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Labels of every object, and of the pods of members.
+// Every object that the operator makes is named here: by the cluster and a site or a kind of object, or by both. Names of clusters
+// and sites have no two hyphens in a row and none at an end, and no site has the name of a kind of Service (api/v1alpha1): a name can
+// be read in one way only, so no two objects of a kind share one, of whatever clusters they are.
 const (
-	NameLabel      = "app.kubernetes.io/name"
-	InstanceLabel  = "app.kubernetes.io/instance"
-	ManagedByLabel = "app.kubernetes.io/managed-by"
-	// ClusterLabel has the resource's name. Every selector includes it: several clusters share a namespace.
-	ClusterLabel = "georegister.io/cluster"
-	SiteLabel    = "georegister.io/site"
-	MemberLabel  = "georegister.io/member" // the id
+	separator = "--"
+	// cutMark is between what is left of a cluster's name that was cut and the hash that stands for the whole: no name that
+	// was not cut has three hyphens in a row.
+	cutMark = "---"
+	// hashLength is how many characters the hash has, 5 bits each.
+	hashLength = 10
 
-	// Application is the value of NameLabel and ManagedByLabel.
-	Application = "georegister"
-	// OperatorName is the value of NameLabel on the operator's pods, which may reach the admin port.
-	OperatorName = "georegister-operator"
+	// maxLabel bounds Services, hostnames, and values of labels.
+	maxLabel = 63
+	// maxSet bounds StatefulSets: the label controller-revision-hash of their pods has the name, a hyphen and up to 10 characters.
+	maxSet = maxLabel - 11
+	// maxChaos bounds objects of Chaos Mesh.
+	maxChaos = 57
 )
 
-// Annotations.
-const (
-	// ClusterIDAnnotation tells whose data a volume or a record holds, beyond the life of the resource.
-	ClusterIDAnnotation = "georegister.io/cluster-id"
-	// SpecHashAnnotation, on pods and their template, is SpecHash when the pod was made.
-	SpecHashAnnotation = "georegister.io/spec-hash"
-)
-
-// Ports of a member.
-const (
-	PeerPort  = 7000
-	GRPCPort  = 7001
-	AdminPort = 7002
-	RedisPort = 6379
-	HTTPPort  = 8080 // health and metrics
-
-	// Of the witness in its pod.
-	WitnessPort     = 7003 // for members and the operator
-	WitnessHTTPPort = 8081 // health and metrics
-
-	PeerPortName  = "peer"
-	GRPCPortName  = "grpc"
-	AdminPortName = "admin"
-	RedisPortName = "redis"
-	HTTPPortName  = "http"
-
-	WitnessPortName     = "witness"
-	WitnessHTTPPortName = "witness-http"
-)
-
-// Names of the containers in a member's pod: its own, and with protocol CURP a witness's.
-const (
-	Container        = "georegister"
-	WitnessContainer = "witness"
-)
-
-// Keys of ConfigMaps.
-const (
-	BootKey = "boot.yaml"
-	// WitnessKey is beside BootKey.
-	WitnessKey = "witness.yaml"
-	ViewKey    = "view.yaml"
-	DigestKey  = "digest"
-)
-
-// Labels are those of an object that the whole cluster shares. The map is the caller's.
-func Labels(cluster string) map[string]string {
-	return map[string]string{
-		NameLabel: Application, InstanceLabel: cluster, ManagedByLabel: Application, ClusterLabel: cluster,
+// join makes a name of at most so many characters. One that would be longer keeps all parts but the first, which is the
+// cluster's, as they are.
+func join(limit int, cluster string, parts ...string) string {
+	rest := separator + strings.Join(parts, separator)
+	whole := cluster + rest
+	if len(whole) <= limit {
+		return whole
 	}
+	sum := sha256.Sum256([]byte(whole))
+	hash := strings.ToLower(base32.HexEncoding.EncodeToString(sum[:])[:hashLength])
+	left := limit - len(cutMark) - len(hash) - len(rest)
+	return strings.TrimRight(cluster[:left], "-") + cutMark + hash + rest
 }
 
-// SiteLabels are those of an object that belongs to one site.
-func SiteLabels(cluster, site string) map[string]string {
-	labels := Labels(cluster)
-	labels[SiteLabel] = site
-	return labels
-}
-
-// MemberLabels are those of an object that belongs to one member.
-func MemberLabels(cluster string, m view.Member) map[string]string {
-	labels := SiteLabels(cluster, m.Site)
-	labels[MemberLabel] = strconv.FormatUint(uint64(m.ID), 10)
-	return labels
-}
-
-// selected are the labels that selectors of a cluster's pods ask for. They are few because a StatefulSet's
-// selector can't be changed later.
-func selected(cluster string) map[string]string {
-	return map[string]string{NameLabel: Application, ClusterLabel: cluster}
-}
-
-// StatefulSetName names the StatefulSet of a member: at most 42 characters.
+// StatefulSetName names the StatefulSet of a member: NAME--SITE--ID.
 func StatefulSetName(cluster string, m view.Member) string {
-	return fmt.Sprintf("%s-%s-%d", cluster, m.Site, m.ID)
+	return join(maxSet, cluster, m.Site, fmt.Sprint(m.ID))
 }
 
 // PodName names the only pod of a member's StatefulSet.
@@ -108,25 +55,54 @@ func PodName(cluster string, m view.Member) string { return StatefulSetName(clus
 // VolumeName names the PersistentVolumeClaim of a member.
 func VolumeName(cluster string, m view.Member) string { return "data-" + StatefulSetName(cluster, m) }
 
-// PeersName names the headless Service that gives members their names in the DNS, ready or not. It is why no
-// site can be called "peers".
-func PeersName(cluster string) string { return cluster + "-peers" }
+// DedicatedName names the StatefulSet of a dedicated witness: NAME--SITE--witness-ID.
+func DedicatedName(cluster string, w view.Witness) string {
+	return join(maxSet, cluster, w.Site, fmt.Sprintf("witness-%d", w.ID))
+}
 
-// SiteName names the headless Service for the clients of a site.
-func SiteName(cluster, site string) string { return cluster + "-" + site }
+// DedicatedPodName names the only pod of a dedicated witness's StatefulSet.
+func DedicatedPodName(cluster string, w view.Witness) string { return DedicatedName(cluster, w) + "-0" }
 
-// ClientsName names the cluster-wide Service, and what else there is one of: the PodDisruptionBudget, the
-// NetworkPolicy, the PodMonitor and the PrometheusRule.
-func ClientsName(cluster string) string { return cluster }
+// DedicatedVolumeName names the PersistentVolumeClaim of a dedicated witness.
+func DedicatedVolumeName(cluster string, w view.Witness) string {
+	return "data-" + DedicatedName(cluster, w)
+}
+
+// PeersName names the headless Service that gives members their names in the DNS, ready or not. It is why no site can be called
+// "peers".
+func PeersName(cluster string) string { return join(maxLabel, cluster, "peers") }
+
+// SiteName names the headless Service for the clients of a site: NAME--SITE, which is never cut.
+func SiteName(cluster, site string) string { return join(maxLabel, cluster, site) }
+
+// ClientsName names the Service for clients that do not care where they are: NAME--clients. It is why no site can be called
+// "clients".
+func ClientsName(cluster string) string { return join(maxLabel, cluster, "clients") }
+
+// MembersName names what the members' pods share: their PodDisruptionBudget, their NetworkPolicy, and their ServiceAccount, which
+// may do nothing and is that of dedicated witnesses, too.
+func MembersName(cluster string) string { return join(maxLabel, cluster, "members") }
+
+// WitnessesName names the PodDisruptionBudget and the NetworkPolicy of dedicated witnesses.
+func WitnessesName(cluster string) string { return join(maxLabel, cluster, "witnesses") }
+
+// MonitoringName names the PodMonitor and the PrometheusRule.
+func MonitoringName(cluster string) string { return join(maxLabel, cluster, "monitoring") }
 
 // BootName names the ConfigMap that members are started with.
-func BootName(cluster string) string { return cluster + "-boot" }
+func BootName(cluster string) string { return join(maxLabel, cluster, "boot") }
 
 // RecordName names the ConfigMap that holds the view.
-func RecordName(cluster string) string { return cluster + "-view" }
+func RecordName(cluster string) string { return join(maxLabel, cluster, "view") }
 
-// ServiceAccountName names the identity of the cluster's pods, which may do nothing.
-func ServiceAccountName(cluster string) string { return cluster + "-member" }
+// SecretName names the Secret that the cluster's pods share.
+func SecretName(cluster string) string { return join(maxLabel, cluster, "secret") }
+
+// NetworkName names what emulates the network from one site to another. A hash, of 10 characters, tells it from all others.
+func NetworkName(cluster, from, to, hash string) string {
+	whole := strings.Join([]string{cluster, from, to}, separator)
+	return strings.TrimRight(whole[:min(len(whole), maxChaos-len(cutMark)-len(hash))], "-") + cutMark + hash
+}
 
 // Address is where a member's peers reach it, host:port. It depends on nothing but names, so it outlives pods.
 func Address(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {
@@ -136,6 +112,12 @@ func Address(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m vi
 func host(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {
 	return fmt.Sprintf("%s.%s.%s.svc.%s",
 		PodName(cluster.Name, m), PeersName(cluster.Name), cluster.Namespace, settings.ClusterDomain)
+}
+
+// DedicatedAddress is where members reach a dedicated witness, host:port.
+func DedicatedAddress(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, w view.Witness) string {
+	return fmt.Sprintf("%s.%s.%s.svc.%s:%d",
+		DedicatedPodName(cluster.Name, w), PeersName(cluster.Name), cluster.Namespace, settings.ClusterDomain, WitnessPort)
 }
 
 // Endpoint is where the clients of a site find its members by name; the port says the protocol (RedisPort,

@@ -25,7 +25,7 @@ func networkPolicy(in Input) *networkingv1.NetworkPolicy {
 	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   kind("networking.k8s.io/v1", "NetworkPolicy"),
-		ObjectMeta: owned(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta: owned(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name)),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: replicas(in.Cluster)},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},

@@ -53,7 +53,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 			t.Errorf("%s: the record was not damaged", name)
 		}
 		v, err := ParseRecord(record)
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "shop-view") {
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "shop--view") {
 			t.Errorf("%s: got %v, want the name of the record and %q", name, err, c.says)
 		}
 		if !reflect.DeepEqual(v, view.View{}) {

@@ -58,7 +58,7 @@ func template(in Input, m view.Member) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: joined(user.Labels, podLabels(in.Cluster, m)), Annotations: annotations},
 		Spec: corev1.PodSpec{
-			ServiceAccountName:           ServiceAccountName(in.Cluster.Name),
+			ServiceAccountName:           MembersName(in.Cluster.Name),
 			AutomountServiceAccountToken: &no,
 			EnableServiceLinks:           &no, // variables of every Service in the namespace say nothing to a member
 			SecurityContext:              podSecurity(),

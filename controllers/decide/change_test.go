@@ -48,19 +48,19 @@ func pool(s *world.Snapshot, site int, value string) {
 func TestBegin(t *testing.T) {
 	for _, c := range []situationCase{
 		{"a volume is lost", func(s *world.Snapshot) { gone(s, 3) }, "",
-			"Progressing=True StartingMembers: The members change: member 3 (site c) leaves, since it lost its volume data-demo-c-3; member 4 " +
+			"Progressing=True StartingMembers: The members change: member 3 (site c) leaves, since it lost its volume data-demo--c--3; member 4 " +
 				"(site c) joins; newcomers are started first, and these are missing: member 4 (site c) is not made yet"},
 		{"and the newcomer waits", func(s *world.Snapshot) { gone(s, 3); newcomer(s, 4, "c") }, "BeginningChange 2 with 1 2 -3 +4",
-			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
+			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo--c--3"},
 		{"and the newcomer has not named its disk", func(s *world.Snapshot) { gone(s, 3); newcomer(s, 4, "c"); s.Member(4).Report.Disk = "" }, "",
-			"Progressing=True StartingMembers: The members change: member 3 (site c) leaves, since it lost its volume data-demo-c-3; member 4 " +
+			"Progressing=True StartingMembers: The members change: member 3 (site c) leaves, since it lost its volume data-demo--c--3; member 4 " +
 				"(site c) joins; newcomers are started first, and these are missing: member 4 (site c) has not named its disk yet"},
 		{"a node is lost", func(s *world.Snapshot) {
 			silent(s, 3)
 			s.Member(3).Pod.Status.Phase = corev1.PodPending
 			s.Member(3).VolumeNode, s.Member(3).NodeGone = "n3", true
 			newcomer(s, 4, "c")
-		}, "BeginningChange 2 with 1 2 -3 +4", "Degraded=True MemberLost: Member 3 (site c) lost node n3, which its volume data-demo-c-3 is tied to"},
+		}, "BeginningChange 2 with 1 2 -3 +4", "Degraded=True MemberLost: Member 3 (site c) lost node n3, which its volume data-demo--c--3 is tied to"},
 		{"a node is lost, and its volume can move", func(s *world.Snapshot) { silent(s, 3); delete(s.Zones, "node-c") }, "",
 			"Degraded=True MemberDown: Member 3 (site c) does not answer: connection refused"},
 		{"not for long enough", func(s *world.Snapshot) {
@@ -70,7 +70,7 @@ func TestBegin(t *testing.T) {
 		{"only the operator can't reach it", func(s *world.Snapshot) {
 			gone(s, 3)
 			s.Member(1).Report.Peers[1].Reachable = true
-		}, "", "Progressing=True TooFewSuspectIt: The members change: member 3 (site c) leaves, since it lost its volume data-demo-c-3; member 4 " +
+		}, "", "Progressing=True TooFewSuspectIt: The members change: member 3 (site c) leaves, since it lost its volume data-demo--c--3; member 4 " +
 			"(site c) joins, and that waits: as for member 3 (site c), 1 members can't reach it, and a majority of 2 must say so"},
 		{"an intact volume is waited for", func(s *world.Snapshot) { silent(s, 3) }, "",
 			"Degraded=True MemberDown: Member 3 (site c) does not answer: connection refused"},
@@ -116,7 +116,7 @@ func TestBegin(t *testing.T) {
 		{"an update goes first", func(s *world.Snapshot) { grown(s); newcomer(s, 4, "d"); newcomer(s, 5, "e"); newImage(s) }, "evict 1",
 			"Progressing=True RestartingMember: Restarts member 1: the spec changed"},
 		{"a repair goes before an update", func(s *world.Snapshot) { gone(s, 3); newcomer(s, 4, "c"); newImage(s) },
-			"BeginningChange 2 with 1 2 -3 +4", "Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
+			"BeginningChange 2 with 1 2 -3 +4", "Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo--c--3"},
 		{"a dead site that is another one by now does not wait for an update", func(s *world.Snapshot) {
 			s.Cluster.Spec.Sites[1].Name = "x"
 			newcomer(s, 4, "x")
@@ -194,14 +194,14 @@ func TestJointView(t *testing.T) {
 		{"and while some know of it", step(growing, func(s *world.Snapshot) { hold(s, 1, s.Record.View) }), "tell 2 to [2 3 4 5]",
 			"Available=True Serving: 2 of 3 members serve clients"},
 		{"and who is missing is missing then too", begun, "tell 2 to [1 2 4]",
-			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo-c-3"},
+			"Degraded=True MemberLost: Member 3 (site c) lost its volume data-demo--c--3"},
 		{"everybody fetches", step(begun, told), "", "Progressing=True CatchingUp: " + changes + "; 0 of 3 have ended what was under way before, " +
 			"0 of 1 hold the state; not done: member 1 (site a) ends what was under way before; member 2 (site b) ends what was under way " +
 			"before; member 4 (site c) fetches the state"},
 		{"all are done", step(begun, told, done(1, 2, 4)), "FinishingChange 3 with 1 2 4", "Progressing=True FinishingChange: " + changes +
 			": the change is finished with view 3 of 3 members"},
 		{"the newcomer lost its volume", step(begun, told, done(1, 2), lost(4)), "AbandoningChange 3 with 1 2 3", "Progressing=True AbandoningChange: " +
-			changes + ": the change is abandoned with view 3, since member 4 (site c) lost its volume data-demo-c-4"},
+			changes + ": the change is abandoned with view 3, since member 4 (site c) lost its volume data-demo--c--4"},
 		{"the newcomer lost its disk in place", step(begun, told, done(1, 2), func(s *world.Snapshot) { s.Member(4).Report.Disk = "disk-9" }),
 			"AbandoningChange 3 with 1 2 3", "Progressing=True AbandoningChange: " + changes +
 				": the change is abandoned with view 3, since member 4 (site c) lost the disk that it joined with"},
@@ -224,13 +224,13 @@ func TestJointView(t *testing.T) {
 			placed(s, 4, "y")
 			pool(s, 2, "y")
 		}), "AbandoningChange 3 with 1 2 3", "Progressing=True AbandoningChange: " + changes + ": the change is abandoned with view 3, since too few " +
-			"of those after it are left: member 2 (site b) lost its volume data-demo-b-2"},
+			"of those after it are left: member 2 (site b) lost its volume data-demo--b--2"},
 		{"the newcomer was never told and is lost", step(begun, lost(4)), "AbandoningChange 3 with 1 2 3",
 			"Paused=False NotPaused: The operator keeps the cluster as asked"},
 		{"the edit is taken back, and members refuse the joint view", step(growing, sites(3)), "AbandoningChange 3 with 1 2 3",
 			"Progressing=True AbandoningChange: " + grows + ": the change is abandoned with view 3, since member 4 (site d) is not asked for any more"},
 		{"the members before it are too few to go back to", step(begun, told, down(2), lately(2), lost(4)), "", "Progressing=True NoQuorum: " + changes +
-			"; the change is to be abandoned, since member 4 (site c) lost its volume data-demo-c-4, once a majority of the members before " +
+			"; the change is to be abandoned, since member 4 (site c) lost its volume data-demo--c--4, once a majority of the members before " +
 			"it answers; missing: member 2 (site b) does not answer: connection refused; member 3 (site c) does not answer: connection refused; " +
 			"member 4 (site c) does not answer: connection refused"},
 		{"too few hold it", step(begun, func(s *world.Snapshot) {
@@ -309,7 +309,7 @@ func TestRetention(t *testing.T) {
 	told(s)
 	s.Member(3).Volume = volume
 	p := Next(*s)
-	const kept = "Removed what was left of member 3 (site c); its volume data-demo-c-3 is retained: delete it when nobody wants its data"
+	const kept = "Removed what was left of member 3 (site c); its volume data-demo--c--3 is retained: delete it when nobody wants its data"
 	if line(p.Step) != "discard 3, 1 objects" || p.Events[0].Message != kept {
 		t.Errorf("with Retain: %s, %v", line(p.Step), p.Events)
 	}
@@ -452,11 +452,11 @@ func TestServicesOfFormerSites(t *testing.T) {
 		}
 		return names
 	}
-	if got := pruned(); got != "demo-z " {
+	if got := pruned(); got != "demo--z " {
 		t.Errorf("pruned %q", got)
 	}
 	s.Cluster.Spec.Sites[2].Name = "x" // where member 3 still is
-	if got := pruned(); got != "demo-z " {
+	if got := pruned(); got != "demo--z " {
 		t.Errorf("pruned %q, with a member at site c", got)
 	}
 }

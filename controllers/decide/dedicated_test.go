@@ -106,7 +106,7 @@ func TestDedicatedWitnessesRest(t *testing.T) {
 		t.Errorf("%+v %s\n%s", p.Step, parts(s.Record.View), strings.Join(summary(p), "\n"))
 	}
 	says(t, p, "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 3 zones leaves a majority of 2")
-	if got := sets(p); !slices.Equal(got, []string{"demo-a-witness-2", "demo-b-witness-4", "demo-c-witness-6"}) {
+	if got := sets(p); !slices.Equal(got, []string{"demo--a--witness-2", "demo--b--witness-4", "demo--c--witness-6"}) {
 		t.Errorf("StatefulSets of witnesses: %q", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestDedicatedWitnessesAreFounded(t *testing.T) {
 	const waits = "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: "
 	seen(s, 4).Witness.Lives = []manager.Life{{Witness: 4, Partition: 0, Term: 1}}
 	p := Next(*s)
-	says(t, p, waits+"witness 4 (site b) served another cluster on its volume; delete the claim data-demo-b-witness-4 and its pod")
+	says(t, p, waits+"witness 4 (site b) served another cluster on its volume; delete the claim data-demo--b--witness-4 and its pod")
 	seen(s, 4).Witness = nil
 	if says(t, Next(*s), waits+"witness 4 (site b) does not answer"); p.Step != nil {
 		t.Errorf("%+v", p.Step)
@@ -155,7 +155,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 			claims = append(claims, claim.Name)
 		}
 	}
-	if want := []string{"data-demo-b-witness-8"}; !slices.Equal(claims, want) {
+	if want := []string{"data-demo--b--witness-8"}; !slices.Equal(claims, want) {
 		t.Fatalf("new volumes %q, want %q; step %+v\n%s", claims, want, p.Step, strings.Join(summary(p), "\n"))
 	}
 	says(t, p, "Progressing=True StartingWitnesses: Witnesses are started: witness 8 (site b) is not made yet")
@@ -259,7 +259,7 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 		s.Witnesses[i].StatefulSet.Spec.Template.Annotations[build.SpecHashAnnotation] = build.WitnessHash(s.Cluster)
 	}
 	step, ok := Next(*s).Step.(DeletePod)
-	if !ok || step.Name != "demo-a-witness-2-0" || !step.Evict {
+	if !ok || step.Name != "demo--a--witness-2-0" || !step.Evict {
 		t.Fatalf("%+v", step)
 	}
 	seen(s, 6).Pod.Status.Conditions[0].Status = corev1.ConditionFalse
@@ -267,7 +267,7 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 		"witness 6 (site c) is not ready")
 	w := seen(s, 6) // of the former spec, and it can't start: it goes at once
 	w.Witness = nil
-	if step, ok := Next(*s).Step.(DeletePod); !ok || step.Name != "demo-c-witness-6-0" || step.Evict {
+	if step, ok := Next(*s).Step.(DeletePod); !ok || step.Name != "demo--c--witness-6-0" || step.Evict {
 		t.Errorf("%+v", step)
 	}
 	now := metav1.NewTime(s.Now)

@@ -21,13 +21,13 @@ func TestFormerResource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := healthy(3)
 			change(s)
-			s.Former = []string{"ConfigMap demo-view"}
+			s.Former = []string{"ConfigMap demo--view"}
 			p := Next(*s)
 			if p.Step != nil || p.Apply != nil || p.Prune != nil || p.Again != soon {
 				t.Errorf("step %q, %d objects, %d to prune, again after %v", line(p.Step), len(p.Apply), len(p.Prune), p.Again)
 			}
 			want := "Progressing=True FormerResourceLeaves: A former resource of this name was deleted, and these go with it first: " +
-				"ConfigMap demo-view"
+				"ConfigMap demo--view"
 			if all := summary(p); all[1] != want {
 				t.Errorf("got %s", all[1])
 			}

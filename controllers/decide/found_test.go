@@ -47,7 +47,7 @@ func TestSitesAreEditedBeforeTheFirstView(t *testing.T) {
 			empty(s)
 			silent(s, 2)
 			s.Cluster.Spec.Sites[1].Name = "x"
-		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt from what the members hold, " +
+		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt from what the members hold, " +
 			"and none tells a view: member 1 (site a) has an empty disk and waits for its view; member 2 (site b) does not answer: connection " +
 			"refused; member 3 (site c) has an empty disk and waits for its view"},
 	} {

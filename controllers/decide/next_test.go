@@ -107,7 +107,7 @@ func TestFirstView(t *testing.T) {
 		{"a member of another view is there", func(s *world.Snapshot) {
 			empty(s)
 			s.Members = append(s.Members, world.Member{ID: 4, Site: "a", Volume: volumeOf(view.Member{ID: 4, Site: "a"})})
-		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt from what the " +
+		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt from what the " +
 			"members hold, and none tells a view: member 1 (site a) has an empty disk and waits for its view; member 2 (site b) has an " +
 			"empty disk and waits for its view; member 3 (site c) has an empty disk and waits for its view; member 4 (site a) is not made yet"},
 	} {
@@ -119,11 +119,11 @@ func TestRecord(t *testing.T) {
 	lose := func(s *world.Snapshot) { s.Record = world.Record{} }
 	for _, c := range []situationCase{
 		{"missing", lose, `rebuild 1 over ""`,
-			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
 		{"damaged", func(s *world.Snapshot) { s.Record.Problem, s.Record.View = "no view", view.View{} }, `rebuild 1 over "1"`,
 			"Available=True Serving: 3 of 3 members serve clients"},
 		{"missing, and one answers", func(s *world.Snapshot) { lose(s); silent(s, 2); silent(s, 3) }, "",
-			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt once 2 of the 3 " +
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt once 2 of the 3 " +
 				"members of view 1 tell what their disks hold, and 1 do; missing: member 2 (site b) does not answer: connection refused; " +
 				"member 3 (site c) does not answer: connection refused"},
 		{"missing, and a lost disk vouches for nothing", func(s *world.Snapshot) {
@@ -149,9 +149,9 @@ func TestRecord(t *testing.T) {
 			s.Member(4).Report.Role = world.Voter
 			hold(s, 4, after(s.Record.View, 3))
 		},
-			`rebuild 3 over "1"`, "ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 3"},
+			`rebuild 3 over "1"`, "ViewKnown=False RecordBehind: The record of the view, ConfigMap demo--view, is at epoch 1, but a member holds epoch 3"},
 		{"behind, and too few vouch for the later one", func(s *world.Snapshot) { hold(s, 1, after(s.Record.View, 3)); silent(s, 2) }, "",
-			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo-view, is at epoch 1, but a member holds epoch 3; it is " +
+			"ViewKnown=False RecordBehind: The record of the view, ConfigMap demo--view, is at epoch 1, but a member holds epoch 3; it is " +
 				"rebuilt once 2 of the 3 members of view 3 tell what their disks hold, and 1 do; missing: member 2 (site b) does not " +
 				"answer: connection refused; member 4 (site c) is not made yet"},
 		{"missing, and only who was removed was told", func(s *world.Snapshot) {
@@ -164,15 +164,15 @@ func TestRecord(t *testing.T) {
 			hold(s, 4, next)
 			s.Member(4).Report.Role = world.Removed
 			lose(s)
-		}, `rebuild 3 over ""`, "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
+		}, `rebuild 3 over ""`, "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
 		{"missing in a joint view", func(s *world.Snapshot) { begun(s); told(s); lose(s) }, `rebuild 2 over ""`,
-			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing"},
+			"ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing"},
 		{"missing in a joint view, and somebody may know the next one", func(s *world.Snapshot) {
 			begun(s)
 			told(s)
 			lose(s)
 			s.Member(3).Volume, s.Member(2).Report = volumeOf(view.Member{ID: 3, Site: "c"}), nil
-		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo-view, is missing; it is rebuilt once everybody of view 2, " +
+		}, "", "ViewKnown=False RecordMissing: The record of the view, ConfigMap demo--view, is missing; it is rebuilt once everybody of view 2, " +
 			"in which the members change, tells what it holds, or is lost; missing: member 2 (site b) does not answer; member 3 (site c) does " +
 			"not answer: connection refused"},
 		{"somebody waits whom nobody asked for", func(s *world.Snapshot) { newcomer(s, 4, "a") }, "discard 4, 2 objects",
@@ -187,8 +187,8 @@ func TestRecord(t *testing.T) {
 			other.Issued = 9
 			hold(s, 2, other)
 			silent(s, 3)
-		}, "", "ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo-view, and member 2 (site b) hold different views " +
-			"of epoch 1 (43b54f4d57dd3ca0 and 30c7f592305d2fc8); if the record was edited, delete it: it is rebuilt from what the members hold"},
+		}, "", "ViewKnown=False ViewsDiffer: The record of the view, ConfigMap demo--view, and member 2 (site b) hold different views " +
+			"of epoch 1 (a3a6dc1531312959 and 39cedab08a5cb103); if the record was edited, delete it: it is rebuilt from what the members hold"},
 	} {
 		c.run(t)
 	}
@@ -255,9 +255,9 @@ func TestOtherConditions(t *testing.T) {
 		{"a volume grows", func(s *world.Snapshot) {
 			s.Member(1).Volume.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
 				{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue}}
-		}, "", "Progressing=True VolumeGrows: Member 1 (site a) grows its volume data-demo-a-1 to 0"},
+		}, "", "Progressing=True VolumeGrows: Member 1 (site a) grows its volume data-demo--a--1 to 0"},
 		{"a volume can't grow", func(s *world.Snapshot) { s.Member(1).Refused = "forbidden" }, "",
-			"Degraded=True VolumeCannotGrow: Member 1 (site a) can't be given its volume data-demo-a-1 as asked: forbidden; " +
+			"Degraded=True VolumeCannotGrow: Member 1 (site a) can't be given its volume data-demo--a--1 as asked: forbidden; " +
 				"if its provisioner can grow volumes, set allowVolumeExpansion in its storage class"},
 	} {
 		c.run(t)
@@ -320,11 +320,11 @@ func TestStatusIsTheProjection(t *testing.T) {
 		got.ObservedGeneration != 7 {
 		t.Errorf("status %+v", got)
 	}
-	if m := got.Members[1]; m != (v1alpha1.MemberStatus{ID: 2, Site: "b", Pod: "demo-b-2-0", Node: "node-b", Incarnation: 1,
+	if m := got.Members[1]; m != (v1alpha1.MemberStatus{ID: 2, Site: "b", Pod: "demo--b--2-0", Node: "node-b", Incarnation: 1,
 		Role: "Voter", State: "votes", Version: "1", Ready: true}) {
 		t.Errorf("member %+v", m)
 	}
-	if site := got.Sites[2]; site.Redis != "demo-c.default.svc.cluster.local:6379" || site.Ready != "1/1" {
+	if site := got.Sites[2]; site.Redis != "demo--c.default.svc.cluster.local:6379" || site.Ready != "1/1" {
 		t.Errorf("site %+v", site)
 	}
 }

@@ -28,8 +28,8 @@ func destroyed(s *world.Snapshot, ids ...view.MemberID) {
 func TestRecoveryWithPartitions(t *testing.T) {
 	s := parted(t)
 	destroyed(s, 1, 3)
-	const lost = "Nothing can be read or written, and no majority can come back: member 1 (site a) lost its volume data-demo-a-1; member 3 (site b) " +
-		"lost its volume data-demo-b-3. Left: member 5 (site c) votes, but reaches no majority. Bring the lost volumes back if they exist. If they do " +
+	const lost = "Nothing can be read or written, and no majority can come back: member 1 (site a) lost its volume data-demo--a--1; member 3 (site b) " +
+		"lost its volume data-demo--b--3. Left: member 5 (site c) votes, but reaches no majority. Bring the lost volumes back if they exist. If they do " +
 		"not, set spec.recovery to {epoch: 1, emptyShards: [0]} to go on with what the members that are left hold, and to have shards 0, which nobody " +
 		"who is left holds, begin again empty."
 	says(t, Next(*s), "QuorumLost=True MembersLost: "+lost)

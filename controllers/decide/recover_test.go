@@ -26,8 +26,8 @@ func consents(trust int32, epoch int64) func(*world.Snapshot) {
 }
 
 func TestQuorumLost(t *testing.T) {
-	const gone2 = "Nothing can be read or written, and no majority can come back: member 2 (site b) lost its volume data-demo-b-2; member 3 " +
-		"(site c) lost its volume data-demo-c-3. Left: member 1 (site a) votes, but reaches no majority. Bring the lost volumes back if they exist. " +
+	const gone2 = "Nothing can be read or written, and no majority can come back: member 2 (site b) lost its volume data-demo--b--2; member 3 " +
+		"(site c) lost its volume data-demo--c--3. Left: member 1 (site a) votes, but reaches no majority. Bring the lost volumes back if they exist. " +
 		"If they do not, set spec.recovery to {trustMember: 1, epoch: 1} to go on with what that member holds and give up what only others acknowledged."
 	of := func(f ...func(*world.Snapshot)) func(*world.Snapshot) {
 		return func(s *world.Snapshot) {
@@ -118,7 +118,7 @@ func TestRecovery(t *testing.T) {
 	s.Member(2).StatefulSet = nil
 	take()
 	s.Member(3).StatefulSet = nil
-	if got := summary(take())[1]; !strings.Contains(got, "Progressing=True StoppingMembers: ") || !strings.Contains(got, "demo-b-2-0; demo-c-3-0") {
+	if got := summary(take())[1]; !strings.Contains(got, "Progressing=True StoppingMembers: ") || !strings.Contains(got, "demo--b--2-0; demo--c--3-0") {
 		t.Error(got)
 	}
 	s.Member(2).Pod, s.Member(3).Pod = nil, nil

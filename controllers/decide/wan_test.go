@@ -191,12 +191,12 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 
 		{"a pod is about to start", func(s *world.Snapshot) {
 			s.Member(2).Pod.Status.Phase, s.Member(2).Pod.CreationTimestamp = corev1.PodPending, metav1.NewTime(s.Now.Add(-time.Second))
-		}, "", "", "WaitingForPods", "a to b: pod demo-b-2-0 is Pending", "WaitingForInjection"},
+		}, "", "", "WaitingForPods", "a to b: pod demo--b--2-0 is Pending", "WaitingForInjection"},
 		{"the only pod does not start", func(s *world.Snapshot) { s.Member(2).Pod.Status.Phase = corev1.PodPending }, "", "", "WaitingForPods", "no pod of site b runs", "WaitingForInjection"},
 		{"a pod is about to end", func(s *world.Snapshot) {
 			at := metav1.NewTime(s.Now)
 			s.Member(2).Pod.DeletionTimestamp = &at
-		}, "", "", "WaitingForPods", "pod demo-b-2-0 is ending", "WaitingForInjection"},
+		}, "", "", "WaitingForPods", "pod demo--b--2-0 is ending", "WaitingForInjection"},
 		{"a pod has no address yet", func(s *world.Snapshot) {
 			s.Member(2).Pod.Status.PodIP, s.Member(2).Pod.CreationTimestamp = "", metav1.NewTime(s.Now)
 		}, "", "", "WaitingForPods", "has no address", "WaitingForInjection"},
@@ -208,7 +208,7 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			newcomer(s, 5, "a")
 			s.Member(4).Pod.Status.PodIP, s.Member(5).Pod.Status.Phase = "10.0.0.4", corev1.PodPending
 			s.Member(5).Pod.CreationTimestamp = metav1.NewTime(s.Now)
-		}, "", "", "WaitingForPods", "pod demo-a-5-0 is Pending", "WaitingForInjection"},
+		}, "", "", "WaitingForPods", "pod demo--a--5-0 is Pending", "WaitingForInjection"},
 		{"a member that joins does not start", func(s *world.Snapshot) {
 			s.Cluster.Spec.Sites[0].Members = new(int32)
 			*s.Cluster.Spec.Sites[0].Members = 3
@@ -243,11 +243,11 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		{"Chaos Mesh chose no pod", func(s *world.Snapshot) {
 			i := fresh(s, ab, troubleAfter)
 			i.AllInjected, i.Injected, i.Chosen = false, nil, nil
-		}, "", "", "Failed", "did not choose pod demo-a-1-0", "WaitingForInjection"},
+		}, "", "", "Failed", "did not choose pod demo--a--1-0", "WaitingForInjection"},
 		{"Chaos Mesh has chosen other pods for long", func(s *world.Snapshot) {
 			i := fresh(s, ab, remakeAfter)
 			i.Chosen, i.Injected = i.Chosen[:1], i.Chosen[:1] // which are all of those that it chose
-		}, "ab", "", "Injecting", "Chaos Mesh did not choose pod demo-b-2-0", "WaitingForInjection"},
+		}, "ab", "", "Injecting", "Chaos Mesh did not choose pod demo--b--2-0", "WaitingForInjection"},
 		{"Chaos Mesh has chosen other pods again", func(s *world.Snapshot) {
 			i := fresh(s, ab, time.Minute)
 			i.Chosen, i.Injected = nil, nil

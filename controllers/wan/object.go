@@ -30,9 +30,6 @@ const (
 // Kind is the kind of Chaos Mesh that is used.
 var Kind = chaos.SchemeGroupVersion.WithKind(chaos.KindNetworkChaos)
 
-// maxName is how long the name of an object of Chaos Mesh may be.
-const maxName = 57
-
 // hashLength is how many characters of an object's name tell it from others, 5 bits each.
 const hashLength = 10
 
@@ -56,7 +53,7 @@ func Object(cluster *v1alpha1.GeoRegisterCluster, from, to Site) *unstructured.U
 	object := &chaos.NetworkChaos{
 		TypeMeta: metav1.TypeMeta{APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cluster.Namespace, Name: name(cluster, from, to, way), Labels: labels,
+			Namespace: cluster.Namespace, Name: build.NetworkName(cluster.Name, from.Name, to.Name, hash(cluster, from, to, way)), Labels: labels,
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: cluster.Name, UID: cluster.UID, Controller: &yes,
 			}},
@@ -126,15 +123,8 @@ func microseconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Microsecond-1)/time.Microsecond), 10) + "us"
 }
 
-// name says for people which direction it is; the hash tells objects apart, also those of other namespaces: the names of
-// sets of addresses are made from it alone.
-func name(cluster *v1alpha1.GeoRegisterCluster, from, to Site, way v1alpha1.Way) string {
-	readable := cluster.Name + "-" + from.Name + "-" + to.Name
-	readable = strings.TrimRight(readable[:min(len(readable), maxName-1-hashLength)], "-")
-	return readable + "-" + hash(cluster, from, to, way)
-}
-
-// hash is of all that an object depends on.
+// hash is of all that an object depends on. It tells objects apart, also those of other namespaces: the names of sets of
+// addresses are made from it alone.
 func hash(cluster *v1alpha1.GeoRegisterCluster, from, to Site, way v1alpha1.Way) string {
 	of := sha256.New()
 	_, _ = fmt.Fprintf(of, "%s\n%s\n%d %d %d %d\n", // a hash takes everything

@@ -65,7 +65,7 @@ type Zone struct {
 	Closed bool // nothing new is placed there: somebody is about to empty it
 }
 
-// Record is the object NAME-view: the view as it was decided, before anyone was told.
+// Record is the object NAME--view: the view as it was decided, before anyone was told.
 type Record struct {
 	Exists          bool
 	View            view.View

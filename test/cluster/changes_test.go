@@ -113,8 +113,8 @@ func TestRecovery(t *testing.T) {
 	before := s.members()
 	epoch := s.get("{.status.view.epoch}")
 	for _, zone := range []string{"z2", "z3"} {
-		must(t, "delete", "pvc", "data-"+s.name+"-"+zone+"-"+before[zone], "--wait=false")
-		must(t, "delete", "pod", s.name+"-"+zone+"-"+before[zone]+"-0", "--wait=false")
+		must(t, "delete", "pvc", "data-"+s.name+"--"+zone+"--"+before[zone], "--wait=false")
+		must(t, "delete", "pod", s.name+"--"+zone+"--"+before[zone]+"-0", "--wait=false")
 	}
 	await(t, "the loss of the quorum is told", func() (string, bool) {
 		lost, message := s.condition("QuorumLost")

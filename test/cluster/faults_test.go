@@ -16,7 +16,7 @@ func TestVolumeLost(t *testing.T) {
 	before := s.members()
 	running := s.load("z1", 110*time.Second)
 	pod := s.pod("z3")
-	must(t, "delete", "pvc", "data-"+s.name+"-z3-"+before["z3"], "--wait=false")
+	must(t, "delete", "pvc", "data-"+s.name+"--z3--"+before["z3"], "--wait=false")
 	must(t, "delete", "pod", pod, "--wait=false")
 	await(t, "the member is replaced", func() (string, bool) {
 		epoch := s.get("{.status.view.epoch}")

@@ -246,7 +246,7 @@ func (s *store) members() map[string]string {
 
 // pod is the name of a site's pod.
 func (s *store) pod(site string) string {
-	return s.name + "-" + site + "-" + s.members()[site] + "-0"
+	return s.name + "--" + site + "--" + s.members()[site] + "-0"
 }
 
 // client starts a pod with redis-cli in each zone.
@@ -278,7 +278,7 @@ spec:
 
 // redis runs redis-cli in a zone against a site's Service.
 func (s *store) redis(zone, site string, args ...string) (string, error) {
-	command := append([]string{"exec", "client-" + zone, "--", "timeout", "10", "redis-cli", "-e", "-h", s.name + "-" + site}, args...)
+	command := append([]string{"exec", "client-" + zone, "--", "timeout", "10", "redis-cli", "-e", "-h", s.name + "--" + site}, args...)
 	return kubectl(s.t.Context(), "", command...)
 }
 
@@ -294,7 +294,7 @@ func (s *store) load(zone string, duration time.Duration) *load {
 	l := &load{s, "load-" + s.name}
 	args := fmt.Sprintf(`"verify", "--protocol", %q, "--duration", %q, "--clients", "3", "--every", "20ms"`, s.protocol, duration)
 	for _, site := range zones {
-		args += fmt.Sprintf(`, "--site", "%s=%s-%s:7001"`, site, s.name, site)
+		args += fmt.Sprintf(`, "--site", "%s=%s--%s:7001"`, site, s.name, site)
 	}
 	image := cmp.Or(os.Getenv("IMAGE"), "georegister:dev")
 	manifest := fmt.Sprintf(`

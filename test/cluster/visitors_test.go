@@ -33,7 +33,7 @@ func (s *store) visit(zone string, sites ...string) *visitors {
 	v := &visitors{s: s, pod: "visitors-" + s.name}
 	args := []string{`"run"`}
 	for _, site := range sites {
-		args = append(args, fmt.Sprintf(`"-site", "%s=%s-%s:7001"`, site, s.name, site))
+		args = append(args, fmt.Sprintf(`"-site", "%s=%s--%s:7001"`, site, s.name, site))
 	}
 	manifest := fmt.Sprintf(`
 apiVersion: v1

@@ -222,7 +222,7 @@ func TestAChangeThatCanNotBeginIsTakenBack(t *testing.T) {
 		five(s)
 		s.Sites[4].NodePool = &v1alpha1.NodePool{Value: "nowhere"}
 	})
-	pod := "store-jp-5-0"
+	pod := "store--jp--5-0"
 	eventually(t, "the status tells what is waited for", func() string {
 		is := w.step(c, v1alpha1.StartingMembers)
 		progressing := w.condition(c, v1alpha1.ConditionProgressing, metav1.ConditionTrue)

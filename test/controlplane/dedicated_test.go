@@ -97,7 +97,7 @@ func TestDedicatedWitnesses(t *testing.T) {
 			t.Errorf("%s has a sidecar", pod.Name)
 		}
 	}
-	for name, want := range map[string]int{c.Name: 2, build.WitnessesName(c.Name): 2} { // order is irrelevant: each is looked at
+	for name, want := range map[string]int{build.MembersName(c.Name): 2, build.WitnessesName(c.Name): 2} { // order is irrelevant: each is looked at
 		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 		if w.get(budget); budget.Spec.MinAvailable.IntValue() != want || budget.Status.CurrentHealthy != 3 {
 			t.Errorf("budget %s: %+v %+v", name, budget.Spec, budget.Status)

@@ -53,7 +53,7 @@ func TestAPausedClusterIsLeftAlone(t *testing.T) {
 	w.condition(c, v1alpha1.ConditionPaused, metav1.ConditionTrue)
 
 	lost := before.Members[0]
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: c.Name}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)}}
 	if err := w.api.Delete(w.ctx, budget); err != nil {
 		t.Fatal(err)
 	}

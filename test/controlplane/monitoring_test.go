@@ -71,7 +71,7 @@ func (w *World) monitoring(c *v1alpha1.GeoRegisterCluster) (*monitoringv1.PodMon
 	monitor, rule := &monitoringv1.PodMonitor{}, &monitoringv1.PrometheusRule{}
 	for _, object := range []client.Object{monitor, rule} {
 		eventually(w.t, "what is for monitoring is there", func() string {
-			if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(c), object); err != nil {
+			if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: c.Namespace, Name: build.MonitoringName(c.Name)}, object); err != nil {
 				return err.Error()
 			}
 			return ""

@@ -222,7 +222,7 @@ func (in *wide) followsPods(t *testing.T) {
 	w.reason(c, v1alpha1.ConditionWANInjected, "Injected")
 	first := namesOf(w.injections(mesh, 6))
 
-	pod := "store-ca-1-0"
+	pod := "store--ca--1-0"
 	mesh.Deafen(pod)
 	w.kubelet.Hold(pod)
 	w.endPod(pod)

@@ -3,7 +3,7 @@ parameters, and those of its own. */}}
 {{- define "georegister.chaos.manifest" -}}
 {{- $root := index . 0 -}}
 {{- $p := merge (omit (index . 3) "enabled") (index . 2) (omit $root.Values.chaos "cluster" "namespace" "site" "peer") -}}
-{{- $url := "http://%s-%s.%s.svc:8080/quorumz" -}}
+{{- $url := "http://%s--%s.%s.svc:8080/quorumz" -}}
 {{- $tokens := dict
   "CLUSTER" $p.cluster "NAMESPACE" $p.namespace "OPERATOR_NAMESPACE" $root.Release.Namespace "PROTOCOL" $p.protocol
   "IMAGE" (default (include "georegister.image" $root) $p.image) "SITES" (join "," $p.sites) "SITE" $p.site "PEER" $p.peer

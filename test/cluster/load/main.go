@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.Func("site", "a site, now or later, NAME=HOST:PORT of its gRPC port; give it once for each", func(value string) error {
 		name, address, ok := strings.Cut(value, "=")
 		if !ok || doors[name] != nil {
-			return errors.New("write it like ca=shop-ca:7001, each site once")
+			return errors.New("write it like ca=shop--ca:7001, each site once")
 		}
 		d := &door{endpoint: client.Endpoint{Site: name, Address: address}, out: out}
 		doors[name] = d
