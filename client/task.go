@@ -126,7 +126,7 @@ func (t *task) giveUp(ctx context.Context) error {
 }
 
 func resultOf(r *registerv1.Response) register.Result {
-	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Carstamp: wire.Carstamp(r.GetCarstamp())}
+	result := register.Result{Status: register.OK, RoundTrips: int(r.RoundTrips), Fast: r.Fast, Depends: r.Depends, Proof: r.Proof, Carstamp: wire.Carstamp(r.GetCarstamp())}
 	if r.Present {
 		if result.Value = r.Value; result.Value == nil {
 			result.Value = register.Value{}

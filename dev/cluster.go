@@ -19,6 +19,7 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
@@ -115,6 +116,11 @@ func (c *Cluster) start() error {
 	if err := c.directory.save(); err != nil {
 		return err
 	}
+	if c.options.Manifest.Spec.Regular() {
+		if err := proof.Make(c.directory.tokenKeys()); err != nil {
+			return err
+		}
+	}
 	if r.Change != nil {
 		c.progress = newProgress(func(line string) { c.say("%s", line) })
 		c.progress.line("going on with the change: %s", r.Change.describe(r))
@@ -192,6 +198,9 @@ func (c *Cluster) config(m *member) node.Config {
 			HTTP: loopback(m.record.Ports.HTTP),
 		},
 		ExitWithInput: true,
+	}
+	if spec.Regular() {
+		config.TokenKeys = c.directory.tokenKeys()
 	}
 	if e := spec.ErasureCoding; e != nil {
 		config.ErasureCoding = &node.ErasureCoding{DataFragments: int(e.DataFragments), ThresholdBytes: e.Threshold()}

@@ -261,6 +261,9 @@ func (d *directory) member(m memberRecord) string {
 	return filepath.Join(d.path, "members", name)
 }
 
+// tokenKeys is the file with the keys that all members prove with what sessions depend on.
+func (d *directory) tokenKeys() string { return filepath.Join(d.path, "token-keys") }
+
 // disk is what a wipe removes, and so is witnessDisk.
 func (d *directory) disk(m memberRecord) string { return filepath.Join(d.member(m), "disk") }
 

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -54,6 +55,12 @@ func (s GeoRegisterClusterSpec) ShardCount() int {
 
 // Partitioned reports whether each shard has a master, backups and witnesses, which the view names: protocol CURP.
 func (s GeoRegisterClusterSpec) Partitioned() bool { return s.Protocol == curp }
+
+// Regular reports whether sessions carry what they read, so that members need keys that prove it: protocol GryffRSC.
+func (s GeoRegisterClusterSpec) Regular() bool {
+	row, err := capability.Find(s.Protocol)
+	return err == nil && row.Regular()
+}
 
 // Faults is how many losses a shard survives without losing what was acknowledged: with protocol CURP
 // spec.faultTolerance or its default, which is what the others survive too, the most with a majority left.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/client/compose"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/server"
@@ -46,6 +47,10 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 		listeners[i] = listen(t)
 		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprint("site-", i+1), Address: listeners[i].Addr().String()})
 	}
+	proofs, err := proof.Parse(proof.Draw(), t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := &cluster{}
 	for i, m := range v.Members {
 		near := []view.MemberID{1, 2, 3, 4, 5}
@@ -70,7 +75,7 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 			}
 		})
 		c.replicas = append(c.replicas, r)
-		c.clients = append(c.clients, serve(t, r, m))
+		c.clients = append(c.clients, serve(t, r, m, proofs))
 	}
 	return c
 }
@@ -85,9 +90,9 @@ func listen(t *testing.T) net.Listener {
 }
 
 // serve returns a client of a member's door.
-func serve(t *testing.T, r *runtime.Replica, m view.Member) *client.Client {
+func serve(t *testing.T, r *runtime.Replica, m view.Member, proofs *proof.Keys) *client.Client {
 	t.Helper()
-	door, err := server.NewGRPC(server.Options{Store: store{r}, Identity: server.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
+	door, err := server.NewGRPC(server.Options{Store: store{r}, Proofs: proofs, Identity: server.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
@@ -60,6 +61,10 @@ type Config struct {
 	// Absent: they are stored whole.
 	ErasureCoding *ErasureCoding `json:"erasureCoding,omitempty"`
 
+	// TokenKeys is the file with the keys that prove to all members what one of them has answered, the same for all (replica/proof).
+	// Required with a protocol that has sessions, and only there.
+	TokenKeys string `json:"tokenKeys,omitempty"`
+
 	// Distances emulate the network between this member and those at other sites, of whichever view; a site that is
 	// not among them is near.
 	Distances []Distance `json:"distances,omitempty"`
@@ -105,6 +110,21 @@ func (c Config) validateErasureCoding() error {
 	}
 	if err := can.CheckFragments(len(c.Members), c.FaultTolerance, e.DataFragments); err != nil {
 		return fmt.Errorf("erasureCoding: %w", err)
+	}
+	return nil
+}
+
+// validateTokenKeys reports a protocol with sessions and without keys, or the other way round.
+func (c Config) validateTokenKeys() error {
+	row, err := capability.Find(c.Protocol)
+	switch {
+	case err != nil:
+		return fmt.Errorf("protocol: %w", err)
+	case row.Regular() && c.TokenKeys == "":
+		return fmt.Errorf("tokenKeys: give the file with the keys that prove what sessions depend on, the same for all members: protocol %s needs one; "+
+			"make it once, such as with `(umask 077; openssl rand -hex %d > token-keys)`", c.Protocol, proof.KeyBytes)
+	case !row.Regular() && c.TokenKeys != "":
+		return fmt.Errorf("tokenKeys: leave it out, protocol %s has no sessions whose tokens have to be proved", c.Protocol)
 	}
 	return nil
 }
@@ -215,6 +235,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.validateErasureCoding(); err != nil {
+		return err
+	}
+	if err := c.validateTokenKeys(); err != nil {
 		return err
 	}
 	switch {

@@ -112,6 +112,8 @@ func TestConfigMistakes(t *testing.T) {
 			"protocol Gryff stores values whole"},
 		{"too many fragments", func(c *Config) { c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{2, 1024} }, "erasureCoding: 3 replicas of which 1 may be lost"},
 		{"no threshold", func(c *Config) { c.Protocol, c.ErasureCoding = "Gus", &ErasureCoding{1, 0} }, "erasureCoding: thresholdBytes is 0"},
+		{"sessions without keys", func(c *Config) { c.Protocol = "GryffRSC" }, "tokenKeys: give the file with the keys"},
+		{"keys without sessions", func(c *Config) { c.TokenKeys = "keys" }, "tokenKeys: leave it out, protocol Gryff"},
 		{"transfer rate", func(c *Config) { c.TransferRate = new(Bytes); *c.TransferRate = -1 }, "transferRate: must not be negative"},
 	}
 	for _, tt := range tests {

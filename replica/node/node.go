@@ -21,6 +21,7 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/meter"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
@@ -49,6 +50,7 @@ type node struct {
 	store     *storage.Store
 	meter     *meter.Meter
 	doors     []door
+	proofs    *proof.Keys // nil: the protocol has no sessions
 
 	now        atomic.Pointer[membership]
 	offers     chan offer
@@ -94,6 +96,12 @@ func newNode(config Config, options Options) *node {
 
 func (n *node) run(ctx context.Context) error {
 	config, options := &n.config, &n.options
+	if config.TokenKeys != "" {
+		var err error
+		if n.proofs, err = proof.Load(config.TokenKeys, config.Cluster); err != nil {
+			return fmt.Errorf("tokenKeys: %w", err)
+		}
+	}
 	if err := n.listen(); err != nil {
 		return errors.Join(err, n.listeners.close())
 	}
@@ -155,7 +163,7 @@ func (l listeners) close() error {
 func (n *node) open() error {
 	c := n.config
 	options := server.Options{
-		Store: n.meter, Limits: c.limits(), Log: n.log, Metrics: server.NewMetrics(n.registry),
+		Store: n.meter, Limits: c.limits(), Log: n.log, Metrics: server.NewMetrics(n.registry), Proofs: n.proofs,
 		Identity: server.Identity{
 			Cluster: c.Cluster, Member: c.Self, Site: n.site(), Protocol: c.Protocol, Durability: c.Durability.String(),
 		},

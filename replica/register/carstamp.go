@@ -4,6 +4,7 @@ package register
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 )
 
@@ -43,6 +44,32 @@ type Carstamp struct {
 // Compare orders carstamps lexicographically by (Timestamp, Writer, RMWs).
 func (c Carstamp) Compare(d Carstamp) int {
 	return cmp.Or(cmp.Compare(c.Timestamp, d.Timestamp), cmp.Compare(c.Writer, d.Writer), cmp.Compare(c.RMWs, d.RMWs))
+}
+
+// MaxNumber bounds everything that members count up and tell each other: timestamps, ballots, rounds, terms, instances, entries of a
+// log. What is counted comes to it in no lifetime (a million a second take two thousand years), and no sum of it overflows. Whoever tells of a larger number is broken or lies, and is not believed.
+const MaxNumber = 1 << 56
+
+// ErrNumber is what an error wraps if a number is above its bound.
+var ErrNumber = errors.New("a number is above its bound")
+
+// Check reports a carstamp that no write can have. The error wraps ErrNumber.
+func (c Carstamp) Check() error {
+	if c.Timestamp > MaxNumber || c.RMWs > MaxNumber {
+		return fmt.Errorf("carstamp %v: %w", c, ErrNumber)
+	}
+	return nil
+}
+
+// After is the carstamp of a writer's write that follows everything up to a timestamp. There is none behind MaxNumber: the error
+// wraps ErrNumber.
+func After(timestamp uint64, writer Writer) (Carstamp, error) {
+	c := Carstamp{Timestamp: timestamp + 1, Writer: writer}
+	if timestamp >= MaxNumber {
+		return Carstamp{}, fmt.Errorf("the key has timestamp %d, and none may follow: %w; a member or a disk has told it of a write that "+
+			"can't have been", timestamp, ErrNumber)
+	}
+	return c, nil
 }
 
 // Less reports whether c comes before d.

@@ -15,6 +15,8 @@ const (
 	MaxDependencies = 16
 	// MaxDependencyBytes bounds the value of one. A read of a larger value that a quorum may not hold writes it back itself.
 	MaxDependencyBytes = 64 << 10
+	// MaxProofBytes bounds a proof.
+	MaxProofBytes = 64
 )
 
 // Dependency is what a regular read told of although a quorum may not hold it yet. Whatever its reader does next, and whatever
@@ -23,6 +25,8 @@ const (
 type Dependency struct {
 	Key string
 	Versioned
+	// Proof tells members that the store has answered with this; it goes along unchanged. Among members there is none.
+	Proof []byte
 }
 
 // Past is what one session depends on: it goes along with each of the session's operations until one that carried it is done. The
@@ -60,7 +64,7 @@ func (p *Past) Learn(op *Operation, r Result) {
 		}
 	}
 	if r.Depends {
-		p.add(Dependency{Key: op.Key, Versioned: Versioned{Carstamp: r.Carstamp, Value: r.Value}})
+		p.add(Dependency{Key: op.Key, Versioned: Versioned{Carstamp: r.Carstamp, Value: r.Value}, Proof: r.Proof})
 	}
 }
 
@@ -69,6 +73,23 @@ func (p *Past) Join(other *Past) {
 	for _, d := range other.dependencies {
 		p.add(d)
 	}
+}
+
+// Prove gives each dependency its proof.
+func (p *Past) Prove(prove func(Dependency) []byte) {
+	for i := range p.dependencies {
+		p.dependencies[i].Proof = prove(p.dependencies[i])
+	}
+}
+
+// Check reports the first dependency that check refuses.
+func (p *Past) Check(check func(Dependency) error) error {
+	for _, d := range p.dependencies {
+		if err := check(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *Past) find(key string) (int, bool) {
@@ -86,7 +107,7 @@ func (p *Past) add(d Dependency) {
 }
 
 // pastVersion is the first byte of an encoded past. Its meaning never changes; a later layout has another one.
-const pastVersion = 1
+const pastVersion = 2
 
 // ErrPast is what DecodePast wraps.
 var ErrPast = errors.New("not the past of a session")
@@ -94,7 +115,8 @@ var ErrPast = errors.New("not the past of a session")
 // Encode writes the past for another session to take over. Of nothing it is two bytes.
 //
 // Layout: the version, the number of dependencies, and for each, by key, the length of the key and the key, the three parts of the
-// carstamp, the length of the value and 1, or 0 if it is absent, and the value. Numbers are unsigned varints.
+// carstamp, the length of the value and 1, or 0 if it is absent, and the value, the length of the proof and the proof. Numbers are unsigned
+// varints.
 func (p *Past) Encode() []byte {
 	b := binary.AppendUvarint([]byte{pastVersion}, uint64(len(p.dependencies)))
 	for _, d := range p.dependencies {
@@ -104,9 +126,10 @@ func (p *Past) Encode() []byte {
 		}
 		if !d.Value.Present() {
 			b = append(b, 0)
-			continue
+		} else {
+			b = append(binary.AppendUvarint(b, uint64(len(d.Value))+1), d.Value...)
 		}
-		b = append(binary.AppendUvarint(b, uint64(len(d.Value))+1), d.Value...)
+		b = append(binary.AppendUvarint(b, uint64(len(d.Proof))), d.Proof...)
 	}
 	return b
 }
@@ -145,6 +168,7 @@ func DecodePast(b []byte, limits Limits) (Past, error) {
 		if length := number(); length > 0 {
 			d.Value = append(Value{}, take(length-1)...)
 		}
+		d.Proof = append(d.Proof, take(number())...)
 		if cut {
 			break
 		}
@@ -174,11 +198,10 @@ func (d *Dependency) Check(limits Limits) error {
 		return fmt.Errorf("dependency on %.64q: value of %d bytes is %w: the limit is %d bytes", d.Key, len(d.Value), ErrTooLarge, MaxDependencyBytes)
 	case d.Carstamp.IsZero():
 		return fmt.Errorf("dependency on %.64q: it has no carstamp; leave it out, nobody wrote that", d.Key)
-	case d.Carstamp.Timestamp > maxTimestamp || d.Carstamp.RMWs > maxTimestamp:
+	case d.Carstamp.Check() != nil:
 		return fmt.Errorf("dependency on %.64q: no write has carstamp %v; send what an answer had", d.Key, d.Carstamp)
+	case len(d.Proof) > MaxProofBytes:
+		return fmt.Errorf("dependency on %.64q: proof of %d bytes is %w: the limit is %d bytes", d.Key, len(d.Proof), ErrTooLarge, MaxProofBytes)
 	}
 	return nil
 }
-
-// maxTimestamp is more than any register gets to, and leaves room for those that follow.
-const maxTimestamp = 1 << 48

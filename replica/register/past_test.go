@@ -9,7 +9,7 @@ import (
 )
 
 func dependency(key string, timestamp uint64, value string) Dependency {
-	return Dependency{key, Versioned{Carstamp{Timestamp: timestamp, Writer: NewWriter(1, 1, 1)}, Value(value)}}
+	return Dependency{Key: key, Versioned: Versioned{Carstamp{Timestamp: timestamp, Writer: NewWriter(1, 1, 1)}, Value(value)}}
 }
 
 // reads has a past learn of a regular read that a quorum may not hold.
@@ -96,7 +96,7 @@ func TestAPastIsWrittenAndRead(t *testing.T) {
 	var p Past
 	p.add(dependency("b", 7, "value"))
 	p.add(dependency("a", 1, ""))
-	p.add(Dependency{"c", Versioned{Carstamp: Carstamp{Timestamp: 2, RMWs: 9}}})
+	p.add(Dependency{Key: "c", Versioned: Versioned{Carstamp: Carstamp{Timestamp: 2, RMWs: 9}}, Proof: []byte("proof")})
 	b := p.Encode()
 	got, err := DecodePast(b, DefaultLimits())
 	if err != nil || !bytes.Equal(got.Encode(), b) || got.dependencies[0].Value == nil || got.dependencies[2].Value != nil {

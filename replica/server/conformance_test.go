@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/server/servertest"
 	"github.com/georegister/georegister/replica/view"
@@ -111,8 +112,8 @@ func TestConformance(t *testing.T) {
 			{"FENCE x", failed("ERR unknown subcommand 'x'. Known are EXPORT and IMPORT; without one, FENCE waits.")},
 			{"FENCE EXPORT x", failed("ERR wrong number of arguments for 'fence|export' command")},
 			{"FENCE IMPORT", failed("ERR wrong number of arguments for 'fence|import' command")},
-			{"FENCE EXPORT", "\x01\x00"}, {"FENCE IMPORT \x01\x00", "OK"},
-			{"FENCE IMPORT x", failed("ERR not the past of a session: it does not begin with 1; use the same release everywhere; " +
+			{"FENCE EXPORT", "\x02\x00"}, {"FENCE IMPORT \x02\x00", "OK"},
+			{"FENCE IMPORT x", failed("ERR not the past of a session: it does not begin with 2; use the same release everywhere; " +
 				"give what FENCE EXPORT replied")},
 		},
 		"refusals": {
@@ -130,11 +131,12 @@ func TestConformance(t *testing.T) {
 	for i, version := range []int{2, 3, 2} {
 		for name, lines := range groups {
 			mine, store := identity, &servertest.Memory{}
+			var proofs *proof.Keys
 			if i == 2 {
-				mine.Protocol, store.Regular = "GryffRSC", true
+				mine.Protocol, store.Regular, proofs = "GryffRSC", true, keys
 			}
 			t.Run(fmt.Sprintf("%s/RESP%d/%s", mine.Protocol, version, name), func(t *testing.T) {
-				_, address := serveRedis(t, RedisOptions{Options: Options{Identity: mine, Store: store}})
+				_, address := serveRedis(t, RedisOptions{Options: Options{Identity: mine, Store: store, Proofs: proofs}})
 				conn := dialRedis(t, address, version).Conn() // one connection: the script has state
 				defer conn.Close()
 				for _, line := range lines {

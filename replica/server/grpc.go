@@ -112,7 +112,7 @@ func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Respo
 		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))
 	}
 	g.carry(op.After)
-	kind, done := op.Kind, make(chan register.Result, 1)
+	kind, key, done := op.Kind, op.Key, make(chan register.Result, 1)
 	g.options.Store.Submit(op, timeout, func(result register.Result) {
 		gate.leave()
 		g.count(kind, result)
@@ -120,7 +120,7 @@ func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Respo
 	})
 	select {
 	case result := <-done:
-		a.fill(r.GetTag(), result)
+		a.fill(r.GetTag(), g.options.proven(key, result))
 		return &a.Response, nil
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()

@@ -105,6 +105,14 @@ var validation = map[string]struct {
 		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: make([]byte, register.MaxDependencyBytes+1),
 			Carstamp: &registerv1.Carstamp{Timestamp: 1}}}},
 		`after[0]: dependency on "x": value of 65537 bytes is too large: the limit is 65536 bytes`, true},
+	"dependency without proof": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
+		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: []byte("v"), Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7}}}},
+		`after[0]: dependency on "x": no member of this cluster proves it: it has a proof of 0 bytes, not 20; send what the answer had`, false},
+	"dependency with another's proof": {&registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k"),
+		After: []*registerv1.Dependency{{Key: []byte("x"), Present: true, Value: []byte("V"), Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
+			Proof: wireDependency("x").Proof}}},
+		`after[0]: dependency on "x": no member of this cluster proves it: key, carstamp, value or proof were changed, or it is of another cluster; ` +
+			`send all of them as the answer had them`, false},
 	"no session": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
 		Id: &registerv1.RmwID{Number: 1}}, "id.session is 0; draw one at random, or leave id out", false},
 	"no number": {&registerv1.Request{Kind: registerv1.Kind_RMW, Key: []byte("k"), Function: register.Delete,
@@ -119,12 +127,13 @@ var validation = map[string]struct {
 
 // wireDependency is one on a key's first value.
 func wireDependency(key string) *registerv1.Dependency {
-	return &registerv1.Dependency{Key: []byte(key), Present: true, Value: []byte("v"),
-		Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7}}
+	return &registerv1.Dependency{Key: []byte(key), Present: true, Value: []byte("v"), Carstamp: &registerv1.Carstamp{Timestamp: 1, Writer: 7},
+		Proof: keys.Prove(register.Dependency{Key: key, Versioned: register.Versioned{Value: register.Value("v"),
+			Carstamp: register.Carstamp{Timestamp: 1, Writer: 7}}})}
 }
 
 func TestValidation(t *testing.T) {
-	_, conn := serveGRPC(t, Options{})
+	_, conn := serveGRPC(t, Options{Proofs: keys})
 	client := registerv1.NewRegisterClient(conn)
 	for name, test := range validation {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +343,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	options, err := Options{Store: &servertest.Memory{}, Limits: register.Limits{KeyBytes: 8, ValueBytes: 16}}.withDefaults()
+	options, err := Options{Store: &servertest.Memory{}, Proofs: keys, Limits: register.Limits{KeyBytes: 8, ValueBytes: 16}}.withDefaults()
 	if err != nil {
 		f.Fatal(err)
 	}

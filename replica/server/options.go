@@ -2,10 +2,13 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -29,6 +32,9 @@ type Options struct {
 	Limits register.Limits
 	// Functions are the rmw functions that calls are checked against; nil: the built-in ones.
 	Functions *register.Registry
+	// Proofs are the cluster's keys, under a protocol whose reads may be answered before a quorum holds what they read: what clients
+	// depend on is believed with a proof alone. Nil: the protocol is linearizable, and nobody depends on anything.
+	Proofs *proof.Keys
 	// Timeout is how long an operation may take before the replica gives up: the most that a gRPC client
 	// may ask for, and what every Redis command has. Default: 10 s.
 	Timeout time.Duration
@@ -52,6 +58,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Limits.KeyBytes < 1 || o.Limits.ValueBytes < 1 {
 		return o, errors.New("server: Options.Limits: KeyBytes and ValueBytes must be at least 1")
+	}
+	if row, err := capability.Find(o.Identity.Protocol); err == nil && row.Regular() && o.Proofs == nil {
+		return o, fmt.Errorf("server: Options.Proofs is missing; protocol %s needs the cluster's keys", o.Identity.Protocol)
 	}
 	if o.Functions == nil {
 		o.Functions = register.NewRegistry()

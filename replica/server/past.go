@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/server/resp"
 )
@@ -13,11 +12,8 @@ import (
 // A connection is one session: under a protocol whose reads may be answered before a quorum holds what they read, each command
 // comes after all that the replies before it told. What is submitted before a reply is there has no part in that.
 
-// regular reports whether reads may be answered so. Of a protocol that nobody knows, they may.
-func (o *Options) regular() bool {
-	row, err := capability.Find(o.Identity.Protocol)
-	return err != nil || row.Regular()
-}
+// regular reports whether reads may be answered so: who depends on something needs a proof of it.
+func (o *Options) regular() bool { return o.Proofs != nil }
 
 // session is what a connection has read that a quorum may not hold, under the connection's lock. It has at most
 // register.MaxDependencies of them, those that were under way when it got there, and those of one token.
@@ -157,6 +153,7 @@ func (c *connection) export(k *call) bool {
 		if past.Full() {
 			return false
 		}
+		past.Prove(c.server.options.Proofs.Prove)
 		token = past.Encode()
 		return len(token) <= c.server.limits.ArgumentBytes
 	})
@@ -176,6 +173,9 @@ func (c *connection) importPast(k *call, token []byte) bool {
 	case !c.server.regular:
 		return c.fail(k, fmt.Sprintf("ERR protocol %s is linearizable and takes no token; "+
 			"FENCE where the token is from", c.server.options.Identity.Protocol))
+	}
+	if err := past.Check(c.server.options.Proofs.Check); err != nil {
+		return c.fail(k, "ERR "+err.Error()+"; give what FENCE EXPORT replied, at this cluster")
 	}
 	c.mu.Lock()
 	full := c.session.past.Full()

@@ -10,14 +10,30 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/server/servertest"
 )
 
+// keys are those of all doors here.
+var keys = func() *proof.Keys {
+	k, err := proof.Parse(proof.Draw(), "cluster")
+	if err != nil {
+		panic(err)
+	}
+	return k
+}()
+
+// signed is an exported past that the cluster has proved.
+func signed(past *register.Past) string {
+	past.Prove(keys.Prove)
+	return string(past.Encode())
+}
+
 // regularly serves a store whose regular reads are all depended on.
 func regularly(t *testing.T, options RedisOptions) (*Redis, string) {
 	t.Helper()
-	options.Identity.Protocol = "GryffRSC"
+	options.Identity.Protocol, options.Proofs = "GryffRSC", keys
 	return serveRedis(t, options)
 }
 
@@ -131,10 +147,10 @@ func TestNoSessionsUnderALinearizableProtocol(t *testing.T) {
 	var p register.Past
 	read := register.Operation{Kind: register.Read, Key: "x"}
 	p.Learn(&read, register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
-	token := string(p.Encode())
+	token := signed(&p)
 	w.send("SET x 1\r\nGET x\r\nFENCE\r\nFENCE EXPORT\r\n")
 	w.send(fmt.Sprintf("*3\r\n$5\r\nFENCE\r\n$6\r\nIMPORT\r\n$%d\r\n%s\r\nGET x\r\n", len(token), token))
-	w.expect("+OK\r\n$1\r\n1\r\n+OK\r\n$2\r\n\x01\x00\r\n" +
+	w.expect("+OK\r\n$1\r\n1\r\n+OK\r\n$2\r\n\x02\x00\r\n" +
 		"-ERR protocol Gryff is linearizable and takes no token; FENCE where the token is from\r\n$1\r\n1\r\n")
 	if got, want := told(store.Submitted()), "write x, read x, read x"; got != want {
 		t.Errorf("the store was asked for %q, want %q", got, want)
@@ -335,7 +351,7 @@ func TestTokens(t *testing.T) {
 		read := register.Operation{Kind: register.Read, Key: key}
 		large.Learn(&read, register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
 	}
-	other.command("FENCE", "IMPORT", string(large.Encode()))
+	other.command("FENCE", "IMPORT", signed(&large))
 	other.expect("-ERR the token has 17 dependencies, and at most 16 are allowed; give what FENCE EXPORT replied\r\n")
 	other.command("FENCE", "IMPORT", token[:len(token)-1])
 	other.expect("-ERR not the past of a session: it is cut off; give what FENCE EXPORT replied\r\n")
@@ -346,9 +362,9 @@ func TestTokens(t *testing.T) {
 			read := register.Operation{Kind: register.Read, Key: fmt.Sprint(i, "-", j)}
 			p.Learn(&read, register.Result{Status: register.OK, Carstamp: register.Carstamp{Timestamp: 1}, Depends: true})
 		}
-		third.command("FENCE", "IMPORT", string(p.Encode()))
+		third.command("FENCE", "IMPORT", signed(&p))
 		third.expect(want)
 	}
 	third.send("FENCE\r\nFENCE EXPORT\r\n")
-	third.expect("+OK\r\n$2\r\n\x01\x00\r\n")
+	third.expect("+OK\r\n$2\r\n\x02\x00\r\n")
 }

@@ -96,11 +96,11 @@ func (p *pipeline) submit(request *registerv1.Request) {
 		return
 	}
 	p.door.carry(op.After)
-	kind := op.Kind
+	kind, key := op.Kind, op.Key
 	p.door.options.Store.Submit(op, p.door.options.timeout(request), func(r register.Result) {
 		p.door.count(kind, r)
 		a.TooLarge = false
-		a.fill(tag, r)
+		a.fill(tag, p.door.options.proven(key, r))
 		p.done(a)
 	})
 }
@@ -139,7 +139,7 @@ func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 			failed = stream.Send(&message)
 		}
 		for i, a := range batch {
-			a.Value, a.Message = nil, ""
+			a.Value, a.Message, a.Proof = nil, "", nil
 			p.door.answers.Put(a)
 			batch[i] = nil
 			p.gate.leave()

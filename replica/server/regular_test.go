@@ -102,7 +102,7 @@ func TestWhatACommandComesAfterIsSeenByEveryone(t *testing.T) {
 				Carstamp: register.Carstamp{Timestamp: 100, Writer: register.NewWriter(1, 1, 1)}, Depends: true})
 		}
 		w := all[i%len(all)]
-		w.command("FENCE", "IMPORT", string(past.Encode()))
+		w.command("FENCE", "IMPORT", signed(&past))
 		w.expect("+OK\r\n")
 		w.send(command + "\r\n")
 		replies := w.finish()

@@ -74,6 +74,8 @@ func (o *Options) after(op *register.Operation, dependencies []*registerv1.Depen
 	switch n := len(dependencies); {
 	case n == 0:
 		return nil
+	case o.Proofs == nil:
+		return fmt.Errorf("protocol %s is linearizable, and nothing comes after anything: leave out after", o.Identity.Protocol)
 	case n > register.MaxDependencies:
 		return fmt.Errorf("after has %d dependencies; fence some of them first, a request carries at most %d", n, register.MaxDependencies)
 	}
@@ -89,7 +91,11 @@ func (o *Options) after(op *register.Operation, dependencies []*registerv1.Depen
 		case len(value) > 0:
 			return fmt.Errorf("after[%d]: present is false and value has %d bytes; send present and value as the answer had them", i, len(value))
 		}
+		d.Proof = from.GetProof()
 		if err := d.Check(o.Limits); err != nil {
+			return fmt.Errorf("after[%d]: %w", i, err)
+		}
+		if err := o.Proofs.Check(*d); err != nil {
 			return fmt.Errorf("after[%d]: %w", i, err)
 		}
 	}
@@ -137,6 +143,14 @@ type answer struct {
 	carstamp registerv1.Carstamp
 }
 
+// proven is the result of an operation with the proof of what its session depends on from now on.
+func (o *Options) proven(key string, r register.Result) register.Result {
+	if r.Depends && o.Proofs != nil {
+		r.Proof = o.Proofs.Prove(register.Dependency{Key: key, Versioned: register.Versioned{Carstamp: r.Carstamp, Value: r.Value}})
+	}
+	return r
+}
+
 // fill makes the response of a result. The value is shared, not copied.
 func (a *answer) fill(tag uint64, r register.Result) {
 	a.Tag = tag
@@ -149,6 +163,7 @@ func (a *answer) fill(tag uint64, r register.Result) {
 		a.Carstamp = &a.carstamp
 	}
 	a.RoundTrips, a.Fast, a.Depends = uint32(max(r.RoundTrips, 0)), r.Fast, r.Depends
+	a.Proof = r.Proof
 }
 
 // wireStatus keeps the wire's numbers apart from the package's.

@@ -41,7 +41,7 @@ func TestClocksAheadAreRefused(t *testing.T) {
 
 // What a session depends on comes as the answer had it, also a value that is empty, or deleted.
 func TestDependenciesAreMapped(t *testing.T) {
-	o := Options{Limits: register.DefaultLimits()}
+	o := Options{Limits: register.DefaultLimits(), Proofs: keys}
 	stamp := &registerv1.Carstamp{Timestamp: 3, Writer: 7, Rmws: 2}
 	after := []*registerv1.Dependency{
 		{Key: []byte("a"), Present: true, Value: []byte("v"), Carstamp: stamp}, {Key: []byte("b"), Present: true, Carstamp: stamp},
@@ -52,6 +52,10 @@ func TestDependenciesAreMapped(t *testing.T) {
 		{Key: "a", Versioned: register.Versioned{Carstamp: held, Value: register.Value("v")}},
 		{Key: "b", Versioned: register.Versioned{Carstamp: held, Value: register.Value{}}},
 		{Key: "c", Versioned: register.Versioned{Carstamp: held}},
+	}
+	for i := range want {
+		want[i].Proof = keys.Prove(want[i])
+		after[i].Proof = want[i].Proof
 	}
 	for _, c := range []struct {
 		request *registerv1.Request

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/node"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
@@ -69,6 +71,12 @@ func (c *cluster) configure(f flags, durability storage.Durability) ([]node.Conf
 		config.Members = append(config.Members, node.Member{
 			ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1), Address: peer,
 		})
+	}
+	if row, err := capability.Find(f.protocol); err == nil && row.Regular() {
+		config.TokenKeys = filepath.Join(c.dir, "token-keys")
+		if err := proof.Make(config.TokenKeys); err != nil {
+			return nil, err
+		}
 	}
 	var configs []node.Config
 	for i, m := range config.Members {

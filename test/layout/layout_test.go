@@ -31,6 +31,7 @@ var rooms = []struct {
 }{
 	{"replica/register/wire", []string{"api/register", "replica/register"}},
 	{"replica/register", nil},
+	{"replica/proof", []string{"replica/register"}},
 	{"replica/view/wire", []string{"api/admin", "replica/view"}},
 	{"replica/view", []string{"replica/register"}},
 	{"replica/capability", []string{"replica/register", "replica/view"}},

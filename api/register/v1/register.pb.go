@@ -369,6 +369,7 @@ type Dependency struct {
 	Present       bool                   `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`
 	Value         []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"` // at most 64 KiB
 	Carstamp      *Carstamp              `protobuf:"bytes,4,opt,name=carstamp,proto3" json:"carstamp,omitempty"`
+	Proof         []byte                 `protobuf:"bytes,5,opt,name=proof,proto3" json:"proof,omitempty"` // as the answer had it: only what the cluster has answered with is accepted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,6 +428,13 @@ func (x *Dependency) GetValue() []byte {
 func (x *Dependency) GetCarstamp() *Carstamp {
 	if x != nil {
 		return x.Carstamp
+	}
+	return nil
+}
+
+func (x *Dependency) GetProof() []byte {
+	if x != nil {
+		return x.Proof
 	}
 	return nil
 }
@@ -512,6 +520,7 @@ type Response struct {
 	Fast          bool                   `protobuf:"varint,8,opt,name=fast,proto3" json:"fast,omitempty"`                               // the operation took its protocol's fast path
 	TooLarge      bool                   `protobuf:"varint,9,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`       // INVALID: the key or the value is over its limit
 	Depends       bool                   `protobuf:"varint,10,opt,name=depends,proto3" json:"depends,omitempty"`                        // a regular READ: later requests of the session have to be after key, value and carstamp
+	Proof         []byte                 `protobuf:"bytes,11,opt,name=proof,proto3" json:"proof,omitempty"`                             // depends: proves the dependency to all replicas of the cluster
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -614,6 +623,13 @@ func (x *Response) GetDepends() bool {
 		return x.Depends
 	}
 	return false
+}
+
+func (x *Response) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
 }
 
 // Carstamp is the version of a value; see register.Carstamp.
@@ -836,18 +852,19 @@ const file_api_register_v1_register_proto_rawDesc = "" +
 	"\x05stale\x18\n" +
 	" \x01(\bR\x05stale\x12\x18\n" +
 	"\aregular\x18\v \x01(\bR\aregular\x129\n" +
-	"\x05after\x18\f \x03(\v2#.georegister.register.v1.DependencyR\x05after\"\x8d\x01\n" +
+	"\x05after\x18\f \x03(\v2#.georegister.register.v1.DependencyR\x05after\"\xa3\x01\n" +
 	"\n" +
 	"Dependency\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\bR\apresent\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\fR\x05value\x12=\n" +
-	"\bcarstamp\x18\x04 \x01(\v2!.georegister.register.v1.CarstampR\bcarstamp\"\x81\x01\n" +
+	"\bcarstamp\x18\x04 \x01(\v2!.georegister.register.v1.CarstampR\bcarstamp\x12\x14\n" +
+	"\x05proof\x18\x05 \x01(\fR\x05proof\"\x81\x01\n" +
 	"\x05RmwID\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12)\n" +
 	"\x10first_incomplete\x18\x03 \x01(\x04R\x0ffirstIncomplete\x12\x1b\n" +
-	"\tissued_at\x18\x04 \x01(\x03R\bissuedAt\"\xca\x02\n" +
+	"\tissued_at\x18\x04 \x01(\x03R\bissuedAt\"\xe0\x02\n" +
 	"\bResponse\x12\x10\n" +
 	"\x03tag\x18\x01 \x01(\x04R\x03tag\x127\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1f.georegister.register.v1.StatusR\x06status\x12\x18\n" +
@@ -860,7 +877,8 @@ const file_api_register_v1_register_proto_rawDesc = "" +
 	"\x04fast\x18\b \x01(\bR\x04fast\x12\x1b\n" +
 	"\ttoo_large\x18\t \x01(\bR\btooLarge\x12\x18\n" +
 	"\adepends\x18\n" +
-	" \x01(\bR\adepends\"T\n" +
+	" \x01(\bR\adepends\x12\x14\n" +
+	"\x05proof\x18\v \x01(\fR\x05proof\"T\n" +
 	"\bCarstamp\x12\x1c\n" +
 	"\ttimestamp\x18\x01 \x01(\x04R\ttimestamp\x12\x16\n" +
 	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x12\n" +

@@ -30,6 +30,7 @@ func Dependencies(after []register.Dependency) []*registerv1.Dependency {
 	for i, d := range after {
 		m := &messages[i]
 		m.Key, m.Present, m.Value = []byte(d.Key), d.Value.Present(), d.Value
+		m.Proof = d.Proof
 		SetCarstamp(&m.carstamp, d.Carstamp)
 		m.Carstamp, all[i] = &m.carstamp, &m.Dependency
 	}
