@@ -7,6 +7,7 @@ package controllers
 // +kubebuilder:rbac:groups=georegister.io,resources=georegisterclusters,verbs=list;watch,roleName=georegister-operator
 // +kubebuilder:rbac:groups=georegister.io,resources=georegisterclusters/status,verbs=update,roleName=georegister-operator
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;update;patch,roleName=georegister-operator
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create,roleName=georegister-operator
 // +kubebuilder:rbac:groups="",resources=services,verbs=list;watch;create;patch;delete,roleName=georegister-operator
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch;create;patch,roleName=georegister-operator
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;watch;create;patch;delete,roleName=georegister-operator

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -34,6 +35,7 @@ type Reconciler struct {
 	injections injectionReader
 	metrics    *metrics
 	silences   silences
+	keyed      sync.Map // the UIDs of the clusters whose Secret was seen, by their names
 	warnings   warnings
 	slots      slots
 	election   *election // nil: there is none
@@ -108,6 +110,7 @@ func (r *Reconciler) unseen(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide.Plan) error {
 	cluster := client.ObjectKeyFromObject(s.Cluster)
 	err := errors.Join(
+		r.keys(ctx, s),
 		r.applier.Apply(ctx, cluster, plan.Apply),
 		r.applier.Prune(ctx, s.Cluster.UID, plan.Prune),
 		r.begin(ctx, s, plan.Lives),
@@ -142,6 +145,7 @@ func (r *Reconciler) eventOf(cluster *v1alpha1.GeoRegisterCluster, action string
 // forget drops what is kept of a cluster that is no more.
 func (r *Reconciler) forget(request reconcile.Request) {
 	r.applier.Forget(request.NamespacedName)
+	r.keyed.Delete(request.NamespacedName)
 	r.options.Members.Forget(request.String())
 	r.metrics.forget(request.NamespacedName)
 	r.silences.forget(request.NamespacedName)

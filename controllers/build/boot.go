@@ -30,6 +30,8 @@ type bootFile struct {
 	FaultTolerance int `json:"faultTolerance,omitempty"`
 	// ErasureCoding is so too.
 	ErasureCoding *bootErasureCoding `json:"erasureCoding,omitempty"`
+	// TokenKeys is the file with the keys of a protocol with sessions.
+	TokenKeys string `json:"tokenKeys,omitempty"`
 
 	Limits bootLimits `json:"limits"`
 	Listen bootListen `json:"listen"`
@@ -72,6 +74,9 @@ func boot(in Input) *corev1.ConfigMap {
 	}
 	if e := spec.ErasureCoding; e != nil {
 		file.ErasureCoding = &bootErasureCoding{DataFragments: int(e.DataFragments), ThresholdBytes: e.Threshold()}
+	}
+	if spec.Regular() {
+		file.TokenKeys = keysDirectory + "/" + KeysKey
 	}
 	if spec.Storage.TransferRate != nil {
 		file.TransferRate = spec.Storage.TransferBytes()

@@ -101,7 +101,7 @@ func written(t testing.TB, objects []client.Object) []byte {
 }
 
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"minimal", "full", "curp", "dedicated"} {
+	for _, name := range []string{"minimal", "full", "curp", "dedicated", "sessions"} {
 		in := load(t, name)
 		files := map[string][]client.Object{
 			"shared": Objects(in), "member": Member(in, in.View.Members[0]), "record": {Record(in)},

@@ -55,7 +55,7 @@ func template(in Input, m view.Member) corev1.PodTemplateSpec {
 	user := in.Cluster.Spec.PodTemplate.DeepCopy() // the objects share nothing with the resource
 	annotations := joined(user.Annotations, map[string]string{SpecHashAnnotation: SpecHash(in.Cluster)})
 	grace, no := int64(graceSeconds), false
-	return corev1.PodTemplateSpec{
+	pod := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: joined(user.Labels, podLabels(in.Cluster, m)), Annotations: annotations},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:           MembersName(in.Cluster.Name),
@@ -79,6 +79,8 @@ func template(in Input, m view.Member) corev1.PodTemplateSpec {
 			},
 		},
 	}
+	mountKeys(in, &pod.Spec)
+	return pod
 }
 
 func container(in Input, m view.Member) corev1.Container {

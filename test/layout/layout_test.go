@@ -68,7 +68,7 @@ var rooms = []struct {
 	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/capability"}},
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "witness/manage"}},
 	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan"}},
-	{"controllers", []string{"api", "replica/register", "replica/view", "replica/capability"}},
+	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/capability"}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
 	{"witness/disk", []string{"replica/durable"}},

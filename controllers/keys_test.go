@@ -1,0 +1,89 @@
+package controllers
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/apply"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/proof"
+)
+
+func withSessions(protocol string) world.Snapshot {
+	cluster := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop", UID: "mine"}}
+	cluster.Spec.Protocol = protocol
+	return world.Snapshot{Cluster: cluster}
+}
+
+// The keys are drawn once; whoever replaces them does so by hand, and the operator never takes that back.
+func TestKeysAreMadeOnce(t *testing.T) {
+	d := &diary{}
+	r, s := operator(t, d), withSessions("GryffRSC")
+	secret := &corev1.Secret{}
+	for range 3 {
+		if err := r.keys(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "stores", Name: "shop-token-keys"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proof.Parse(secret.Data[build.KeysKey], "c"); err != nil || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != "mine" {
+		t.Errorf("%v, owned by %v", err, secret.OwnerReferences)
+	}
+	secret.Data[build.KeysKey] = append(proof.Draw(), secret.Data[build.KeysKey]...)
+	if err := r.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.keys(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	after := &corev1.Secret{}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(secret), after); err != nil || !bytes.Equal(after.Data[build.KeysKey], secret.Data[build.KeysKey]) {
+		t.Errorf("what people wrote is gone: %v", err)
+	}
+	if made := slices.DeleteFunc(d.lines, func(line string) bool { return line != "create shop-token-keys" }); len(made) != 1 {
+		t.Errorf("it was made %d times", len(made))
+	}
+}
+
+func TestNoKeysWithoutSessionsOrForWhoGoes(t *testing.T) {
+	gone := withSessions("GryffRSC")
+	gone.Cluster.DeletionTimestamp = &metav1.Time{}
+	gone.Cluster.DeletionTimestamp.Time = gone.Cluster.DeletionTimestamp.AddDate(2026, 0, 0)
+	for _, s := range []world.Snapshot{withSessions("Gryff"), gone} {
+		d := &diary{}
+		if err := operator(t, d).keys(t.Context(), s); err != nil || len(d.lines) > 0 {
+			t.Errorf("%v: %v, %q", s.Cluster.Spec.Protocol, err, d.lines)
+		}
+	}
+}
+
+// A Secret of somebody else is neither read nor changed, and said so.
+func TestForeignKeysAreLeftAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		stale  bool
+	}{
+		"nobody's":        {nil, false},
+		"another's":       {[]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "other", UID: "other"}}, false},
+		"of a namesake":   {[]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "shop", UID: "former"}}, true},
+		"of a workload's": {[]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop", UID: "web"}}, false},
+	} {
+		d := &diary{}
+		r := operator(t, d, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop-token-keys", OwnerReferences: test.owners}})
+		err := r.keys(t.Context(), withSessions("GryffRSC"))
+		if err == nil || errors.Is(err, apply.ErrStale) != test.stale || !test.stale && !strings.Contains(err.Error(), "is not this cluster's, and is left alone") || len(d.lines) > 0 {
+			t.Errorf("%s: %v, %q", name, err, d.lines)
+		}
+	}
+}
