@@ -19,8 +19,8 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/node"
-	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
