@@ -366,22 +366,6 @@ func (k *Kubelet) config(ctx context.Context, pod *corev1.Pod, directory string)
 	return config, err
 }
 
-// keys mounts the pod's Secret.
-func (k *Kubelet) keys(ctx context.Context, pod *corev1.Pod, directory string) (string, error) {
-	file := filepath.Join(directory, "token-keys")
-	for _, volume := range pod.Spec.Volumes {
-		if volume.Secret == nil {
-			continue
-		}
-		secret := &corev1.Secret{}
-		if err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: volume.Secret.SecretName}, secret); err != nil {
-			return "", err
-		}
-		return file, os.WriteFile(file, secret.Data[build.KeysKey], 0o600)
-	}
-	return "", errors.New("the pod has no Secret with keys")
-}
-
 // dial finds the pod of a peer's name, as the DNS would.
 func (k *Kubelet) dial(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
