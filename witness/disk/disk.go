@@ -2,33 +2,32 @@
 package disk
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/georegister/georegister/replica/durable"
 )
 
 // Version is the layout of the directory that this code writes. Another one is refused.
-const Version = 1
+const Version = 2
 
 const (
-	identityFile = "IDENTITY"
-	logFile      = "LOG"
-	lockFile     = "LOCK"
-	newSuffix    = ".new" // a file that is being written, and will replace the one without
+	identityFile   = "IDENTITY"
+	logFile        = "LOG"
+	markFile       = "MARK" // of the latest commit that was reported as durable
+	lockFile       = "LOCK"
+	asideDirectory = "damaged" // what was left of a damaged disk
 )
 
 // ErrForeign is what Open wraps when the disk belongs to somebody else.
 var ErrForeign = errors.New("the disk belongs to another witness")
 
-// ErrDamaged is what Open wraps when the disk has lost something that was durable.
-var ErrDamaged = errors.New("the disk is damaged; replace the witness, and start it on an empty directory")
+// ErrDamaged is what Load wraps when a record makes no sense. That is noted: the next start is one on an empty disk.
+var ErrDamaged = errors.New("the disk is damaged, and counts as lost from the next start on")
 
 // Identity says whose disk this is. It never changes.
 type Identity struct {
@@ -53,25 +52,33 @@ type State interface {
 
 // record is the identity as it lies in its file, in JSON, for people too.
 type record struct {
-	Version int `json:"disk_version"`
 	Identity
 	// Disk names the disk, at random, as view.Witness.Disk does. One that lost its records is another.
 	Disk string `json:"disk"`
 	// Memory says that the latest start kept no log.
 	Memory bool `json:"memory"`
+	// Damage is why the disk that this one took the place of was lost, or why this one is, if Lost.
+	Damage string `json:"damage,omitempty"`
+	// Lost says that nothing of this disk is to be believed any more.
+	Lost bool `json:"lost,omitempty"`
+}
+
+func (r *record) seed() uint64 {
+	return durable.Seed(fmt.Sprintf("%s/witness/%d/%s", r.Cluster, r.Witness, r.Disk))
 }
 
 // Disk is a witness's directory. It is not safe for concurrent use.
 type Disk struct {
 	fs        vfs.FS
 	directory string
-	name      string
+	record    record
 	isNew     bool
 	lock      io.Closer
 	log       *log // nil with Memory
 }
 
-// Identify opens a directory, making it if need be, and names its disk. Load has to follow, and Close in any case.
+// Identify opens a directory, making it if need be, and names its disk. A disk that does not hold what was durable on it is set
+// aside, and another one begun, which is New; Damage says why. Load has to follow, and Close in any case.
 func Identify(o Options) (*Disk, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -81,10 +88,10 @@ func Identify(o Options) (*Disk, error) {
 		if !o.Memory {
 			return nil, errors.New("directory: give the witness's own, or choose durability Memory")
 		}
-		d.name, d.isNew = newName(), true
+		d.record.Disk, d.isNew = durable.NewName(), true
 		return d, nil
 	}
-	if err := makeDirectory(o.FS, o.Directory); err != nil {
+	if err := durable.MakeDirectory(o.FS, o.Directory); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	lock, err := o.FS.Lock(o.FS.PathJoin(o.Directory, lockFile))
@@ -99,75 +106,118 @@ func Identify(o Options) (*Disk, error) {
 }
 
 func (d *Disk) identify(o Options) error {
-	r, err := d.readIdentity()
-	if err != nil {
+	known, err := durable.ReadDocument(d.fs, d.directory, identityFile, Version, &d.record)
+	damage := ""
+	switch {
+	case errors.Is(err, durable.ErrDamaged):
+		damage = err.Error()
+	case err != nil:
+		return err
+	case !known:
+		if err := d.checkEmpty(); err != nil {
+			return err
+		}
+	default:
+		if err := d.check(o.Identity); err != nil {
+			return err
+		}
+		if d.record.Lost {
+			damage = d.record.Damage
+		}
+	}
+	if known && damage == "" && !d.record.Memory && !o.Memory {
+		d.log = d.newLog()
+		err := d.log.read(func([]byte) error { return nil }) // what the records mean is found when they are loaded
+		if err == nil || !errors.Is(err, durable.ErrDamaged) {
+			return err
+		}
+		damage = err.Error()
+	}
+	return d.begin(o, damage)
+}
+
+// check refuses a disk that is not the wanted one, naming what differs.
+func (d *Disk) check(want Identity) error {
+	for _, f := range []struct {
+		field     string
+		got, want any
+	}{{"cluster", d.record.Cluster, want.Cluster}, {"witness", d.record.Witness, want.Witness}} {
+		if f.got != f.want {
+			return fmt.Errorf("%w: its %s is %v, this one's is %v; give the witness its own directory", ErrForeign, f.field, f.got, f.want)
+		}
+	}
+	return nil
+}
+
+// begin makes another disk of the directory: there is nothing to restore, or it is given up.
+func (d *Disk) begin(o Options, damage string) error {
+	// The old name goes before the old log, and the new log comes before the new name: a name never has less than
+	// the records that were durable under it.
+	d.record = record{Identity: o.Identity, Disk: durable.NewName(), Memory: true, Damage: damage, Lost: damage != ""}
+	if err := d.writeIdentity(); err != nil {
 		return err
 	}
-	if r != nil {
-		for _, f := range []struct {
-			field     string
-			got, want any
-		}{{"cluster", r.Cluster, o.Cluster}, {"witness", r.Witness, o.Witness}} {
-			if f.got != f.want {
-				return fmt.Errorf("%w: its %s is %v, this one's is %v; give the witness its own directory", ErrForeign, f.field, f.got, f.want)
-			}
-		}
+	if err := d.clear(); err != nil {
+		return err
 	}
-	path := d.fs.PathJoin(d.directory, logFile)
-	switch {
-	case r == nil || r.Memory || o.Memory: // there is nothing to restore, or it is given up
-		if r == nil {
-			if err := d.checkEmpty(path); err != nil {
-				return err
-			}
-		}
-		// The old name goes before the old log, and the new log comes before the new name: a name never has less than
-		// the records that were durable under it.
-		r = &record{Version: Version, Identity: o.Identity, Disk: newName(), Memory: true}
-		if err := d.writeIdentity(r); err != nil {
+	d.isNew, d.log = true, nil
+	if !o.Memory {
+		d.log = d.newLog()
+		if err := d.log.rewrite(func(func([]byte) bool) {}); err != nil {
 			return err
 		}
-		if err := removeFile(d.fs, d.directory, logFile); err != nil {
+	}
+	d.record.Memory, d.record.Lost = o.Memory, false
+	return d.writeIdentity()
+}
+
+// clear removes log and mark of an earlier disk, or moves them aside if it is lost.
+func (d *Disk) clear() error {
+	aside := d.fs.PathJoin(d.directory, asideDirectory)
+	for _, name := range []string{logFile, markFile} {
+		path := d.fs.PathJoin(d.directory, name)
+		if there, err := durable.Exists(d.fs, path); err != nil {
+			return err
+		} else if there && d.record.Lost {
+			if err := durable.MakeDirectory(d.fs, aside); err != nil {
+				return err
+			}
+			if err := d.fs.Rename(path, d.fs.PathJoin(aside, name)); err != nil {
+				return err
+			}
+			if err := durable.Sync(d.fs, aside); err != nil {
+				return err
+			}
+		}
+		if err := durable.Remove(d.fs, d.directory, name); err != nil {
 			return err
 		}
-		if !o.Memory {
-			if err := replaceFile(d.fs, d.directory, logFile, nil); err != nil {
-				return err
-			}
-			r.Memory = false
-			if err := d.writeIdentity(r); err != nil {
-				return err
-			}
-		}
-		d.isNew = true
-	default:
-		if _, err := d.fs.Stat(path); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}
-	d.name = r.Disk
-	if !r.Memory {
-		d.log = &log{fs: d.fs, directory: d.directory}
 	}
 	return nil
 }
 
 // checkEmpty refuses a log whose identity is gone: it may be anybody's.
-func (d *Disk) checkEmpty(path string) error {
-	info, err := d.fs.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Size() > 0:
-		return fmt.Errorf("%w: there is a log without %s", ErrDamaged, identityFile)
+func (d *Disk) checkEmpty() error {
+	for _, name := range []string{logFile, markFile} {
+		path := d.fs.PathJoin(d.directory, name)
+		if there, err := durable.Exists(d.fs, path); there || err != nil {
+			return errors.Join(err, fmt.Errorf("%w, as far as can be told: there is %s, and no %s that says whose it is; move it away, and "+
+				"the witness begins with an empty disk", ErrForeign, path, identityFile))
+		}
 	}
 	return nil
 }
 
+func (d *Disk) newLog() *log {
+	return &log{fs: d.fs, directory: d.directory, seed: d.record.seed()}
+}
+
 // Name is the disk's, at random.
-func (d *Disk) Name() string { return d.name }
+func (d *Disk) Name() string { return d.record.Disk }
+
+// Damage says why the disk that this one took the place of was lost, or is empty. What was left of it is in the directory
+// damaged, until another disk is.
+func (d *Disk) Damage() string { return d.record.Damage }
 
 // New reports whether the disk was empty, or has lost what was on it: only a manager that knows its name can begin lives.
 func (d *Disk) New() bool { return d.isNew }
@@ -178,6 +228,10 @@ func (d *Disk) Load(s State) error {
 		return nil
 	}
 	if err := d.log.read(s.Restore); err != nil {
+		if errors.Is(err, durable.ErrDamaged) {
+			d.record.Damage, d.record.Lost = err.Error(), true
+			err = errors.Join(fmt.Errorf("%w: %w", ErrDamaged, err), d.writeIdentity())
+		}
 		return err
 	}
 	return d.log.rewrite(s.Snapshot())
@@ -220,47 +274,6 @@ func (d *Disk) Close() error {
 	return errors.Join(errs...)
 }
 
-func newName() string {
-	var name [8]byte
-	_, _ = rand.Read(name[:]) // never fails, says its documentation
-	return hex.EncodeToString(name[:])
-}
-
-// readIdentity returns nil without an error if there is none.
-func (d *Disk) readIdentity() (*record, error) {
-	path := d.fs.PathJoin(d.directory, identityFile)
-	file, err := d.fs.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(file)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	r := &record{}
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
-	}
-	if r.Version != Version {
-		return nil, fmt.Errorf("%s: disk version %d is not %d, the one of this program", path, r.Version, Version)
-	}
-	if r.Disk == "" {
-		return nil, fmt.Errorf("%w: %s does not name the disk", ErrDamaged, path)
-	}
-	return r, nil
-}
-
-func (d *Disk) writeIdentity(r *record) error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode identity: %w", err)
-	}
-	if err := replaceFile(d.fs, d.directory, identityFile, append(data, '\n')); err != nil {
-		return fmt.Errorf("write identity: %w", err)
-	}
-	return nil
+func (d *Disk) writeIdentity() error {
+	return durable.WriteDocument(d.fs, d.directory, identityFile, Version, &d.record)
 }

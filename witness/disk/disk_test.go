@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/georegister/georegister/replica/durable"
 )
 
 // list is a state that keeps all records.
@@ -134,12 +137,21 @@ func TestARewriteReplacesAll(t *testing.T) {
 	mustClose(t, d)
 }
 
-// written is a log of some commits, where each ends, and the records up to there.
-func written(t *testing.T) (data []byte, ends []int, records [][]string) {
+// written is a disk with a log of some commits, where each ends, and the records up to there. Its mark is that of the beginning, as
+// after a loss of power.
+type written struct {
+	files   map[string][]byte
+	data    []byte // of the log
+	ends    []int
+	records [][]string
+}
+
+func write(t *testing.T) (w written) {
 	t.Helper()
 	fs := vfs.NewMem()
 	d, l := mustOpen(t, options(fs))
-	ends, records = []int{0}, [][]string{nil}
+	w.files = map[string][]byte{identityFile: readFile(t, fs, "witness/IDENTITY"), markFile: readFile(t, fs, "witness/MARK")}
+	w.ends, w.records = []int{int(d.Size())}, [][]string{nil}
 	for i := range 6 {
 		var c Commit
 		for j := range i + 1 {
@@ -150,56 +162,61 @@ func written(t *testing.T) (data []byte, ends []int, records [][]string) {
 		if err := d.Append(&c); err != nil {
 			t.Fatal(err)
 		}
-		ends, records = append(ends, int(d.Size())), append(records, slices.Clone(l.records))
+		w.ends, w.records = append(w.ends, int(d.Size())), append(w.records, slices.Clone(l.records))
 	}
 	mustClose(t, d)
-	return readFile(t, fs, "witness/LOG"), ends, records
+	w.data = readFile(t, fs, "witness/LOG")
+	return w
 }
 
 func readFile(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
-	f, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
+	data, err := durable.Read(fs, path)
+	if err != nil || data == nil {
+		t.Fatal(path, err)
 	}
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return data
 }
 
-// with is a disk with that log.
-func with(t *testing.T, data []byte) vfs.FS {
+// with is the disk with that log.
+func (w *written) with(t *testing.T, log []byte) vfs.FS {
+	t.Helper()
+	files := maps.Clone(w.files)
+	files[logFile] = log
+	return restore(t, files)
+}
+
+func restore(t *testing.T, files map[string][]byte) vfs.FS {
 	t.Helper()
 	fs := vfs.NewMem()
-	d, _ := mustOpen(t, options(fs))
-	mustClose(t, d)
-	if err := replaceFile(fs, "witness", logFile, slices.Clone(data)); err != nil {
+	if err := fs.MkdirAll("witness", 0o700); err != nil {
 		t.Fatal(err)
+	}
+	for name, data := range files {
+		if err := durable.Replace(fs, "witness", name, slices.Clone(data)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return fs
 }
 
 // A crash cuts the log anywhere in its last commit. Whole commits are there, a part of one isn't, and the log goes on.
 func TestALogThatIsCutAtAnyByte(t *testing.T) {
-	data, ends, records := written(t)
-	for cut := range len(data) + 1 {
+	w := write(t)
+	data, ends, records := w.data, w.ends, w.records
+	for cut := ends[0]; cut <= len(data); cut++ {
 		whole := 0
 		for whole+1 < len(ends) && ends[whole+1] <= cut {
 			whole++
 		}
 		tails := map[string][]byte{"": nil, "zeroes": make([]byte, 50), "garbage": bytes.Repeat([]byte{0xa5}, 50)}
 		if whole > 0 && cut == ends[whole] {
-			tails["an old commit"] = data[:ends[1]]
+			tails["an old commit"] = data[ends[0]:ends[1]]
 		}
 		for name, tail := range tails {
-			fs := with(t, slices.Concat(data[:cut], tail))
+			fs := w.with(t, slices.Concat(data[:cut], tail))
 			d, l, err := open(options(fs))
-			if err != nil {
+			if err != nil || d.New() {
 				t.Fatalf("cut at %d, %s: %v", cut, name, err)
 			}
 			if !slices.Equal(l.records, records[whole]) {
@@ -216,24 +233,44 @@ func TestALogThatIsCutAtAnyByte(t *testing.T) {
 	}
 }
 
-// A byte that changed in what was durable is no crash: records after it would be lost silently.
+// wantLost checks that a disk is another one, empty and new, and says why; what was left is kept.
+func wantLost(t *testing.T, fs vfs.FS, name, what string) {
+	t.Helper()
+	d, l, err := open(options(fs))
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if !d.New() || d.Name() == name || len(l.records) > 0 || d.Damage() == "" {
+		t.Fatalf("%s: new %t, %d records, %q", what, d.New(), len(l.records), d.Damage())
+	}
+	name = d.Name()
+	mustClose(t, d)
+	d, _ = mustOpen(t, options(fs))
+	if d.New() || d.Name() != name {
+		t.Fatalf("%s: it is lost again", what)
+	}
+	mustClose(t, d)
+}
+
+// A bit that changed in what was durable is no crash: records after it would be lost silently. In the last commit it looks like
+// one, and only the mark tells.
 func TestALogThatIsDamagedAnywhere(t *testing.T) {
-	data, ends, records := written(t)
-	last := ends[len(ends)-2]
-	for at := range data {
-		damaged := slices.Clone(data)
-		damaged[at] ^= 0x10
-		d, l, err := open(options(with(t, damaged)))
+	w := write(t)
+	last := w.ends[len(w.ends)-2]
+	for at := range w.data {
+		damaged := slices.Clone(w.data)
+		damaged[at] ^= 1 << (at % 8)
+		what := fmt.Sprintf("damaged at %d of %d", at, len(w.data))
+		fs := w.with(t, damaged)
 		if at < last {
-			if !errors.Is(err, ErrDamaged) {
-				t.Fatalf("damaged at %d of %d: %v", at, len(data), err)
+			wantLost(t, fs, "", what)
+			if there, err := durable.Exists(fs, "witness/damaged/LOG"); !there || err != nil {
+				t.Fatalf("%s: what was left is gone, %v", what, err)
 			}
 			continue
 		}
-		if err != nil { // as a crash while the last commit was written
-			t.Fatalf("damaged at %d of %d: %v", at, len(data), err)
-		}
-		wantRecords(t, l, records[len(records)-2]...)
+		d, l := mustOpen(t, options(fs)) // as a crash while the last commit was written
+		wantRecords(t, l, w.records[len(w.records)-2]...)
 		mustClose(t, d)
 	}
 }
@@ -252,7 +289,9 @@ func TestARecordWithoutMeaningIsDamage(t *testing.T) {
 	if err := d.Load(&list{refuse: "b"}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no meaning") {
 		t.Errorf("%v", err)
 	}
+	name := d.Name()
 	mustClose(t, d)
+	wantLost(t, fs, name, "the next start")
 }
 
 func TestAForeignDiskIsRefused(t *testing.T) {
@@ -283,28 +322,15 @@ func TestADiskInUseIsRefused(t *testing.T) {
 	mustClose(t, d)
 }
 
-func TestWhatIsMissingIsDamage(t *testing.T) {
-	for name, damage := range map[string]func(directory string) error{
-		"the log":           func(d string) error { return os.Remove(filepath.Join(d, logFile)) },
-		"the identity":      func(d string) error { return os.Remove(filepath.Join(d, identityFile)) },
-		"half the identity": func(d string) error { return os.Truncate(filepath.Join(d, identityFile), 10) },
-		"the disk's own name": func(d string) error {
-			return os.WriteFile(filepath.Join(d, identityFile), []byte(`{"disk_version":1,"cluster":"c","witness":7}`), 0o600)
-		},
-	} {
-		o := options(vfs.Default)
-		o.Directory = t.TempDir()
-		d, _ := mustOpen(t, o)
-		if err := d.Append(commit("a")); err != nil {
-			t.Fatal(err)
-		}
-		mustClose(t, d)
-		if err := damage(o.Directory); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Identify(o); !errors.Is(err, ErrDamaged) {
-			t.Errorf("without %s: %v", name, err)
-		}
+func TestALogWithoutAnIdentityIsRefused(t *testing.T) {
+	fs := vfs.NewMem()
+	d, _ := mustOpen(t, options(fs))
+	mustClose(t, d)
+	if err := fs.Remove("witness/IDENTITY"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Identify(options(fs)); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -349,9 +375,10 @@ func TestMemory(t *testing.T) {
 
 // FuzzScan: whatever lies in the log, its reader hands out records of whole commits, and a prefix at most.
 func FuzzScan(f *testing.F) {
-	var seed []byte
+	const fuzzed = 7
+	seed := durable.Mark{}.Append(nil, fuzzed)
 	for i := range uint64(3) {
-		data, err := commit("record", fmt.Sprint(i)).seal(i + 1)
+		data, err := commit("record", fmt.Sprint(i)).seal(i+1, fuzzed)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -364,7 +391,7 @@ func FuzzScan(f *testing.F) {
 			data[at] ^= with
 		}
 		size := 0
-		err := scan(data, func(r []byte) error {
+		_, err := scan(data, fuzzed, func(r []byte) error {
 			size += len(binary.AppendUvarint(nil, uint64(len(r)))) + len(r)
 			return nil
 		})

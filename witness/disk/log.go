@@ -5,21 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"iter"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/georegister/georegister/replica/durable"
 )
 
-// The log is a row of commits. A commit is what one fsync covers: a head of its length, its checksum and its number, and
-// then records, each behind its length as a varint. Commits are numbered from 1, so that one which is left over from
-// elsewhere is no part of the row.
+// The log is a row of commits, behind the mark of the one before the first. A commit is what one fsync covers: a head of its
+// length, its checksum and its number, and then records, each behind its length as a varint. Commits are numbered from 1 over the
+// life of the disk, whatever was written anew, so that one which is left over from elsewhere is no part of the row. Checksums
+// begin with the disk's name: a log of another one is not read.
 const (
 	headBytes = 4 + 4 + 8
 	// maxCommit bounds a commit, so that a length that is garbage is recognised.
 	maxCommit = 64 << 20
 	// rewriteBytes is where a rewrite begins the next commit.
 	rewriteBytes = 1 << 20
+	newSuffix    = ".new" // of a log that is being written, and will replace the one without
+	// markEvery bounds how old the mark may be after a loss of power, while commits come.
+	markEvery = time.Second
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -45,23 +51,23 @@ func (c *Commit) Size() int { return len(c.data) }
 func (c *Commit) Reset() { c.data = c.data[:0] }
 
 // seal fills in the head.
-func (c *Commit) seal(number uint64) ([]byte, error) {
+func (c *Commit) seal(number, seed uint64) ([]byte, error) {
 	if len(c.data)-headBytes > maxCommit {
 		return nil, fmt.Errorf("a commit of %d bytes is larger than %d", len(c.data), maxCommit)
 	}
 	binary.LittleEndian.PutUint32(c.data, uint32(len(c.data)-headBytes))
 	binary.LittleEndian.PutUint64(c.data[8:], number)
-	binary.LittleEndian.PutUint32(c.data[4:], checksum(c.data))
+	binary.LittleEndian.PutUint32(c.data[4:], checksum(c.data, seed))
 	return c.data, nil
 }
 
 // checksum covers all but itself.
-func checksum(commit []byte) uint32 {
-	return crc32.Update(crc32.Checksum(commit[:4], castagnoli), castagnoli, commit[8:])
+func checksum(commit []byte, seed uint64) uint32 {
+	return crc32.Update(crc32.Update(uint32(seed), castagnoli, commit[:4]), castagnoli, commit[8:])
 }
 
 // parse finds the commit at the beginning of data, or returns nil.
-func parse(data []byte) (records []byte, number uint64) {
+func parse(data []byte, seed uint64) (records []byte, number uint64) {
 	if len(data) < headBytes {
 		return nil, 0
 	}
@@ -70,7 +76,7 @@ func parse(data []byte) (records []byte, number uint64) {
 		return nil, 0
 	}
 	commit := data[:headBytes+length]
-	if checksum(commit) != binary.LittleEndian.Uint32(commit[4:]) {
+	if checksum(commit, seed) != binary.LittleEndian.Uint32(commit[4:]) {
 		return nil, 0
 	}
 	return commit[headBytes:], binary.LittleEndian.Uint64(commit[8:])
@@ -80,61 +86,78 @@ func parse(data []byte) (records []byte, number uint64) {
 type log struct {
 	fs        vfs.FS
 	directory string
-	file      vfs.File // nil before the first rewrite
+	seed      uint64
+	mark      *durable.MarkFile // nil before the first rewrite
+	marked    time.Time         // when it was synced
+	file      vfs.File          // nil before the first rewrite
 	size      int64
 	number    uint64 // of the latest commit
 	err       error  // the first one; nothing is written after it
 }
 
-// read hands out the records of all commits. The last one is dropped if a crash tore it: nobody was told of it.
+// read hands out the records of all commits. The last one is dropped if a crash tore it: nobody was told of it, or the mark tells.
+// Its error wraps durable.ErrDamaged if something that was durable is missing.
 func (l *log) read(restore func([]byte) error) error {
 	path := l.fs.PathJoin(l.directory, logFile)
-	file, err := l.fs.Open(path)
+	data, err := durable.Read(l.fs, path)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
+		return err
 	}
-	data, err := io.ReadAll(file)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	if data == nil {
+		return fmt.Errorf("%s is missing: the disk is %w", path, durable.ErrDamaged)
 	}
-	if err := scan(data, restore); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	noted, err := durable.ReadMark(l.fs, l.directory, markFile, l.seed)
+	if err != nil {
+		return err
+	}
+	if l.number, err = scan(data, l.seed, restore); err != nil {
+		return fmt.Errorf("%s is %w: %w", path, durable.ErrDamaged, err)
+	}
+	if l.number < noted.Number {
+		return fmt.Errorf("%s is %w: it ends with commit %d, and commit %d was durable", path, durable.ErrDamaged, l.number, noted.Number)
 	}
 	return nil
 }
 
-// scan hands out the records of a log.
-func scan(data []byte, restore func([]byte) error) error {
-	next := uint64(1)
-	for at := 0; at < len(data); next++ {
-		records, number := parse(data[at:])
-		if records == nil || number != next {
-			return checkTorn(data[at:], at, next)
+// scan hands out the records of a log, and returns the number of the latest commit.
+func scan(data []byte, seed uint64, restore func([]byte) error) (uint64, error) {
+	if len(data) < durable.MarkBytes {
+		return 0, errors.New("its beginning is missing")
+	}
+	before, ok := durable.ParseMark(data[:durable.MarkBytes], seed)
+	if !ok {
+		return 0, errors.New("its beginning is not this disk's")
+	}
+	latest := before.Number
+	for at := durable.MarkBytes; at < len(data); latest++ {
+		records, number := parse(data[at:], seed)
+		if records == nil || number != latest+1 {
+			return latest, checkTorn(data[at:], at, latest+1, seed)
 		}
 		at += headBytes + len(records)
 		for len(records) > 0 {
 			length, n := binary.Uvarint(records)
 			if n <= 0 || length > uint64(len(records)-n) {
-				return fmt.Errorf("commit %d has no whole records", number)
+				return 0, fmt.Errorf("commit %d has no whole records", number)
 			}
 			if err := restore(records[n : n+int(length)]); err != nil {
-				return fmt.Errorf("commit %d: %w", number, err)
+				return 0, fmt.Errorf("commit %d: %w", number, err)
 			}
 			records = records[n+int(length):]
 		}
 	}
-	return nil
+	return latest, nil
 }
 
 // checkTorn returns an error if a later commit follows what is not a whole one: a commit begins only when the one before is
 // durable, so that one was whole once.
-func checkTorn(rest []byte, at int, expected uint64) error {
+func checkTorn(rest []byte, at int, expected, seed uint64) error {
 	for i := 1; i+headBytes < len(rest); i++ {
 		number := binary.LittleEndian.Uint64(rest[i+8:])
-		if number <= expected || number > expected+uint64(len(rest)/headBytes) {
+		if number < expected || number > expected+uint64(len(rest)/headBytes) {
 			continue // cheaper than a checksum at every byte
 		}
-		if records, _ := parse(rest[i:]); records != nil {
+		if records, _ := parse(rest[i:], seed); records != nil {
 			return fmt.Errorf("commit %d at byte %d is damaged, and commit %d follows at byte %d", expected, at, number, at+i)
 		}
 	}
@@ -153,7 +176,18 @@ func (l *log) append(c *Commit) error {
 	if err == nil {
 		err = l.file.SyncData()
 	}
+	if err == nil {
+		err = l.mark.Write(durable.Mark{Number: l.number})
+	}
+	if err == nil && time.Since(l.marked) > markEvery {
+		err = l.syncMark()
+	}
 	return l.fail(err)
+}
+
+func (l *log) syncMark() error {
+	l.marked = time.Now()
+	return l.mark.Sync()
 }
 
 // fail remembers the first error. What the disk holds after a failed write or fsync is anyone's guess, so nothing is tried
@@ -167,7 +201,7 @@ func (l *log) fail(err error) error {
 
 func (l *log) write(file vfs.File, c *Commit) error {
 	l.number++
-	data, err := c.seal(l.number)
+	data, err := c.seal(l.number, l.seed)
 	if err != nil {
 		return err
 	}
@@ -191,11 +225,14 @@ func (l *log) replace(records iter.Seq[[]byte]) error {
 		return err
 	}
 	old := l.file
-	l.file, l.size, l.number = file, 0, 0 // closed in any case
+	l.file, l.size = file, durable.MarkBytes // closed in any case
 	if old != nil {
 		if err := old.Close(); err != nil {
 			return err
 		}
+	}
+	if _, err := file.Write(durable.Mark{Number: l.number}.Append(nil, l.seed)); err != nil {
+		return err
 	}
 	var c Commit
 	for record := range records {
@@ -217,14 +254,28 @@ func (l *log) replace(records iter.Seq[[]byte]) error {
 	if err := l.fs.Rename(path+newSuffix, path); err != nil {
 		return err
 	}
-	return syncDirectory(l.fs, l.directory)
+	if err := durable.Sync(l.fs, l.directory); err != nil {
+		return err
+	}
+	if l.mark != nil {
+		if err := l.mark.Write(durable.Mark{Number: l.number}); err != nil {
+			return err
+		}
+		return l.syncMark()
+	}
+	l.mark, err = durable.CreateMark(l.fs, l.directory, markFile, l.seed, durable.Mark{Number: l.number})
+	l.marked = time.Now()
+	return err
 }
 
 func (l *log) close() error {
-	if l.file == nil {
-		return nil
+	var errs []error
+	if l.file != nil {
+		errs = append(errs, l.file.Close())
 	}
-	err := l.file.Close()
-	l.file = nil
-	return err
+	if l.mark != nil {
+		errs = append(errs, l.mark.Close())
+	}
+	l.file, l.mark = nil, nil
+	return errors.Join(errs...)
 }
