@@ -43,6 +43,7 @@ environment, then say which member this is.`,
 			}
 			defer func() { _ = log.Sync() }() // fails on terminals and pipes, which need none
 			relaxCollector()
+			private()
 			ctx := command.Context()
 			if config.ExitWithInput {
 				var cancel context.CancelFunc

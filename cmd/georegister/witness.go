@@ -43,6 +43,7 @@ fails, such as when its disk does; it never goes on with a disk that it can't tr
 			}
 			defer func() { _ = log.Sync() }() // fails on terminals and pipes, which need none
 			relaxCollector()
+			private()
 			ctx := command.Context()
 			if config.ExitWithInput {
 				var cancel context.CancelFunc

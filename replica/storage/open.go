@@ -47,7 +47,7 @@ func (s *Store) open() (err error) {
 	}
 	if o.Durability == Memory {
 		if damage != nil {
-			s.lose(damage)
+			s.lose(damage, "")
 		} else if known {
 			s.record.lose()
 		}
@@ -127,7 +127,7 @@ func (s *Store) openDatabase(known bool, damage error) (err error) {
 		if err := s.keep(); err != nil {
 			return err
 		}
-		s.lose(damage)
+		s.lose(damage, s.path(asideDirectory))
 	}
 	// From here on the record says that nothing is under this disk's name, whenever this process ends.
 	s.record.Durability = o.Durability
@@ -140,17 +140,13 @@ func (s *Store) openDatabase(known bool, damage error) (err error) {
 	return s.begin()
 }
 
-// lose notes damage: what follows is another disk.
-func (s *Store) lose(damage error) {
+// lose notes damage: what follows is another disk. Aside is where the damaged one is kept, if it is.
+func (s *Store) lose(damage error, aside string) {
 	s.record.lose()
-	s.record.Loss = &Loss{Cause: strings.Join(strings.Fields(damage.Error()), " ")}
+	s.record.Loss = &Loss{Cause: strings.Join(strings.Fields(damage.Error()), " "), Aside: aside}
 	s.record.Epoch = s.view.Epoch
-	aside := s.path(asideDirectory)
-	if there, err := durable.Exists(s.options.FileSystem, aside); there && err == nil {
-		s.record.Loss.Aside = aside
-	}
 	s.options.Logger.Error("This member's disk is damaged, and counts as lost: the member joins again on an empty one",
-		zap.Error(damage), zap.String("aside", s.record.Loss.Aside), zap.String("disk", s.record.Disk))
+		zap.Error(damage), zap.String("aside", aside), zap.String("disk", s.record.Disk))
 }
 
 // keep copies aside what says whose disk it was, before that is replaced. What is there already is that of a disk which voted.

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -326,8 +327,13 @@ func TestADirectoryIsUsedOnce(t *testing.T) {
 	o.Directory = filepath.Join(t.TempDir(), "member")
 	s := open(t, o)
 	defer closeStore(t, s)
-	if _, err := Open(o); err == nil {
-		t.Error("two stores share a directory")
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+		t.Errorf("two stores share a directory: %v", err)
+	}
+	for _, name := range []string{o.Directory, filepath.Join(o.Directory, "db")} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("others may look into %s: %v, %v", name, info.Mode(), err)
+		}
 	}
 }
 
