@@ -29,13 +29,25 @@ func TestForgetfulGusSurvives(t *testing.T) {
 	t.Parallel()
 	all := Report{Paths: map[string]uint64{}}
 	for _, writes := range []int{0, 1, 2} {
+		forgetful := Member(gus.FactoryBounded(gus.Bounds{Writes: writes, Versions: 1}, gus.Mistakes{}))
 		for _, n := range []int{3, 4, 5, 7} {
-			r := survives(t, Search{
-				Start: Member(gus.FactoryBounded(gus.Bounds{Writes: writes, Versions: 1}, gus.Mistakes{})), First: 1, Seeds: seedsFor(t) / 20,
-				Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{n}},
+			same := survives(t, Search{
+				Start: forgetful, First: 1, Seeds: seedsFor(t) / 20, Options: Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{n}},
 			}, nil)
-			for path, taken := range r.Paths {
-				all.Paths[path] += taken
+			// Where members are dead for good, and others have forgotten, a read waits until the dead are replaced.
+			changing := Search{
+				Start: forgetful, First: 1, Seeds: seedsFor(t) / 40, StopAt: searchSeeds,
+				Options: Options{Faults: FaultKinds(), RMWs: FewRMWs, Members: []int{n}},
+			}.Run(t.Context())
+			for _, f := range changing.Failures {
+				if harm(f.Class) {
+					t.Errorf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
+				}
+			}
+			for _, r := range []Report{same, changing} {
+				for path, taken := range r.Paths {
+					all.Paths[path] += taken
+				}
 			}
 		}
 	}
