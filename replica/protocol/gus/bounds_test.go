@@ -253,3 +253,53 @@ func TestAForgottenWriteEnds(t *testing.T) {
 		t.Errorf("with a quorum of others it ends with %+v", done)
 	}
 }
+
+// A read leaves out a tag that one member has voted for, once so many have forgotten the write while they are below that tag that no
+// quorum can have voted for it, and none will. It returns the largest of the others.
+func TestAReadLeavesOutWhatNobodyCanDecide(t *testing.T) {
+	a := newAlone(5)
+	read := a.submit(register.Read, 1, "", 0).Send[0].Message
+	says := func(kind peerv1.GusKind, timestamp, origin uint64, op uint64, final bool, from view.MemberID) []protocol.Completion {
+		m := message(kind, timestamp, 2, origin)
+		m.Op, m.Gus.Final, m.Value = op, final, fmt.Append(nil, "v", timestamp)
+		a.Receive(from, m)
+		return completed(a.turn())
+	}
+	says(peerv1.GusKind_GUS_READ_REPLY, 9, 5, read.Op, false, 2) // a vote for the second tag of a write
+	if done := says(peerv1.GusKind_GUS_READ_REPLY, 7, 7, read.Op, true, 3); len(done) != 0 {
+		t.Fatalf("it ends with %+v, though the largest tag is undecided", done)
+	}
+	var lock *peerv1.Message
+	for i := 0; i < 10 && lock == nil; i++ {
+		a.Tick(protocol.Instant(i+1) * protocol.Instant(time.Second))
+		for _, envelope := range a.turn().Send {
+			if envelope.Message.Gus.Kind == peerv1.GusKind_GUS_LOCK {
+				lock = envelope.Message
+			}
+		}
+	}
+	if lock == nil || lock.Timestamp != 9 || lock.Gus.Origin != 5 {
+		t.Fatalf("it has nothing decided: %+v", lock)
+	}
+	for i, from := range []view.MemberID{3, 4, 5} {
+		m := message(peerv1.GusKind_GUS_LOCK_REPLY, 9, 2, 5)
+		m.Op, m.Gus.Forgotten, m.Gus.Newest, m.Gus.NewestWriter = lock.Op, true, 7, m.Writer
+		a.Receive(from, m)
+		if took := a.took["read.below"]; took != i/2 { // three of five meet every quorum
+			t.Fatalf("after %d have forgotten it, it was left out %d times", i+1, took)
+		}
+	}
+	a.turn()
+	if done := says(peerv1.GusKind_GUS_READ_REPLY, 9, 5, read.Op, false, 2); len(done) != 0 {
+		t.Fatalf("the vote ends it with %+v", done)
+	}
+	for i, from := range []view.MemberID{3, 4} {
+		done := says(peerv1.GusKind_GUS_READ_REPLY, 7, 7, read.Op, true, from)
+		if i == 0 && len(done) != 0 {
+			t.Fatalf("two answers, of which one is its own, end it with %+v", done)
+		}
+		if i == 1 && (len(done) != 1 || string(done[0].Result.Value) != "v7" || done[0].Result.Carstamp.Timestamp != 7) {
+			t.Fatalf("it ends with %+v, want v7", done)
+		}
+	}
+}
