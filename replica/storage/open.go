@@ -20,6 +20,9 @@ const (
 	asideDirectory = "damaged"
 )
 
+// errLater is what resume wraps where a later program wrote the disk: it is whole, and not for this one.
+var errLater = errors.New("the disk is of a later version")
+
 func (s *Store) path(name string) string {
 	return s.options.FileSystem.PathJoin(s.options.Directory, name)
 }
@@ -118,7 +121,7 @@ func (s *Store) openDatabase(known bool, damage error) (err error) {
 		if err = s.resume(); err == nil {
 			return nil
 		}
-		if durable.Refused(err) || errors.Is(err, ErrForeign) || s.Err() != nil { // the latter noted what the next start does
+		if durable.Refused(err) || errors.Is(err, errLater) || s.Err() != nil { // the latter noted what the next start does
 			return err
 		}
 		damage = err
@@ -232,7 +235,7 @@ func (s *Store) resume() error {
 		return err
 	}
 	if err := checkFormat(o.FileSystem, path); err != nil {
-		return errors.Join(ErrForeign, err)
+		return fmt.Errorf("%w: %w", errLater, err)
 	}
 	held, err := markInTables(path, o, r.seed())
 	if err != nil {

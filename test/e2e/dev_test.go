@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -189,17 +188,21 @@ func TestCommands(t *testing.T) {
 func TestForeignDisk(t *testing.T) {
 	c := start(t, manifest(t, "Gryff"), t.TempDir())
 	c.must(t, "kill", "or")
-	path := filepath.Join(c.data, "members", "or", "disk", "IDENTITY")
-	own, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	identity := func(site string) string { return filepath.Join(c.data, "members", site, "disk", "IDENTITY") }
+	read := func(site string) []byte {
+		content, err := os.ReadFile(identity(site))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
 	}
 	rewrite := func(content []byte) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
+		if err := os.WriteFile(identity("or"), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rewrite(bytes.Replace(own, []byte(`"member": 4`), []byte(`"member": 5`), 1))
+	own := read("or")
+	rewrite(read("ca"))
 	c.must(t, "restart", "or")
 	c.await(t, "the member has ended", func() (string, bool) {
 		table, err := c.send("status")
