@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -215,4 +217,36 @@ func TestForeignDisk(t *testing.T) {
 	rewrite(own)
 	c.must(t, "restart", "or")
 	c.await(t, "all members serve", c.serving)
+}
+
+// A member whose disk is damaged joins again by itself.
+func TestDamagedDisk(t *testing.T) {
+	c := start(t, manifest(t, "Gryff"), t.TempDir())
+	c.must(t, "kill", "or")
+	directory := filepath.Join(c.data, "members", "or", "disk")
+	name := func() string {
+		content, err := os.ReadFile(filepath.Join(directory, "IDENTITY"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, disk, _ := strings.Cut(string(content), `"disk": "`)
+		return disk[:16]
+	}
+	before := name()
+	logs, err := filepath.Glob(filepath.Join(directory, "db", "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal("no log: ", err)
+	}
+	if err := os.Truncate(slices.Max(logs), 100); err != nil {
+		t.Fatal(err)
+	}
+	c.must(t, "restart", "or")
+	c.await(t, "all members serve", c.serving)
+	c.await(t, "the damaged disk is removed", func() (string, bool) {
+		_, err := os.Stat(filepath.Join(directory, "damaged"))
+		return fmt.Sprint(err), errors.Is(err, os.ErrNotExist)
+	})
+	if name() == before {
+		t.Error("the damaged disk was believed")
+	}
 }
