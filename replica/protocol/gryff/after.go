@@ -20,13 +20,17 @@ func (p *Protocol) carry(o *operation) {
 	if len(after) == 0 || p.mistakes.DropDependency {
 		return
 	}
-	p.config.Took("dependency.carried")
 	o.after = make([]*peerv1.Dependency, len(after))
 	for i, d := range after {
 		o.after[i] = stamp.Dependency(d)
 	}
 	if !p.applyAll(o.after) {
 		o.rests = p.journal.Mark()
+	}
+	if o.after = p.withoutHeld(o.after); len(o.after) > 0 {
+		p.config.Took("dependency.carried")
+	} else {
+		p.config.Took("dependency.held")
 	}
 }
 
@@ -75,6 +79,9 @@ func (p *Protocol) writeBack(o *operation) {
 		return
 	}
 	o.backing, o.waited = true, min(1, p.config.View.Size()-1)
+	if p.await(o) {
+		return
+	}
 	p.SendAll(o.asked.AskQuorum(&p.config, p.counted, p.now), p.ask(o, peerv1.Kind_READ2))
 	p.decideUpdate(o)
 }
@@ -87,7 +94,11 @@ func (p *Protocol) wroteBack(o *operation) {
 		p.config.Took("fence")
 		p.end(o, register.Result{Status: register.OK, RoundTrips: o.waited})
 	case register.Read, register.Write:
-		p.config.Took(map[register.Kind]string{register.Read: "read.after", register.Write: "write.after"}[o.request.Operation.Kind])
+		if o.request.Operation.Kind == register.Read {
+			p.config.Took("read.after")
+		} else {
+			p.config.Took("write.after")
+		}
 		// Answers to what it has asked until now are none to what it asks next.
 		delete(p.operations, o.op)
 		o.op, o.backing = p.Op(), false
@@ -95,7 +106,9 @@ func (p *Protocol) wroteBack(o *operation) {
 		o.asked.Restart()
 		p.firstPhase(o)
 	case register.RMW:
-		p.config.Took("rmw.after")
+		if o.waited > 0 {
+			p.config.Took("rmw.after")
+		}
 		p.retire(o)
 		if o.waited > 0 {
 			p.waited[o.request.Handle] = o.waited

@@ -40,6 +40,11 @@ type Protocol struct {
 
 	regular bool           // it is Gryff-RSC
 	waited  map[uint64]int // by handle, of rmws: the round trips before they had an instance
+	held    heldKeys
+
+	// Reads that were answered and write back what they found: how many, and by key the op of the last one.
+	background int
+	spreading  map[string]uint64
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -80,6 +85,7 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 		me:         register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), config.Boot),
 		operations: map[uint64]*operation{},
 		waited:     map[uint64]int{},
+		spreading:  map[string]uint64{},
 	}
 	if mistakes.TagWithoutBoot {
 		p.me = register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0)

@@ -41,6 +41,8 @@ type Mistakes struct {
 	ApplyAfterAnswer    bool // a member replies to what carries dependencies before it applies them, and before they are durable
 	RMWWithoutWriteBack bool // an rmw is proposed when its coordinator alone holds what its session depends on
 	FenceWithoutQuorum  bool // a fence completes when its coordinator alone holds what its session depends on
+	HeldAtOnce          bool // what a read writes back after its answer counts as held by a quorum when that begins
+	HeldInAnyVersion    bool // what a session depends on counts as held by a quorum if an older version of its key is
 	// WriteBesideDependencies has a write carry what its session depends on in its first phase. Its place in the order is then before
 	// that of its dependencies, if a newer value of its key is held earlier than they are (testdata/mistakes).
 	WriteBesideDependencies bool
@@ -74,7 +76,7 @@ func Paths() []string {
 
 // PathsRSC lists those of Gryff-RSC: Paths, and what carries dependencies.
 func PathsRSC() []string {
-	return append(Paths(), "read.regular", "dependency.carried", "fence", "read.after", "write.after", "rmw.after")
+	return append(Paths(), "read.regular", "dependency.carried", "dependency.awaited", "dependency.held", "fence", "read.after", "write.after", "rmw.after")
 }
 
 // ChangePaths lists those that only a change of the view leads to.

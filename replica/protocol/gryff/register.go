@@ -31,6 +31,10 @@ type operation struct {
 	rests   uint64               // the journal's mark with which that is durable here; 0: it is
 	backing bool                 // it has a quorum hold that, and has done nothing else yet
 	waited  int                  // round trips for that
+	awaits  bool                 // backing, by reads that do the same for what they found; it has sent nothing
+
+	answered bool     // a regular read that has been, and writes back what it found
+	awaited  []uint64 // the operations that wait for that
 }
 
 func (p *Protocol) begin(r protocol.Request) *operation {
@@ -57,7 +61,7 @@ func (p *Protocol) recycle() {
 		}
 		o.asked.Restart()
 		o.holders.Restart()
-		*o = operation{asked: o.asked, holders: o.holders}
+		*o = operation{asked: o.asked, holders: o.holders, awaited: o.awaited[:0]}
 		p.idle = append(p.idle, o)
 		return true
 	})
@@ -65,6 +69,10 @@ func (p *Protocol) recycle() {
 
 func (p *Protocol) end(o *operation, r register.Result) {
 	p.retire(o)
+	p.answer(o, r)
+}
+
+func (p *Protocol) answer(o *operation, r register.Result) {
 	if r.Status != register.OK || p.durable(o.key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist {
 		p.Complete(o.request.Handle, r)
 		return
@@ -193,7 +201,8 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 }
 
 // decideRead returns the value when a quorum holds it, and otherwise spreads it to those that lack it
-// (algorithm 7, lines 6 to 12). In Gryff-RSC the session spreads it, unless it is too large to be carried.
+// (algorithm 7, lines 6 to 12). In Gryff-RSC the client has its answer before that, unless
+// the value is too large for a session to carry.
 func (p *Protocol) decideRead(o *operation) {
 	if o.second || !o.asked.Quorum(p.counted, p.config.Self) {
 		return
@@ -208,13 +217,12 @@ func (p *Protocol) decideRead(o *operation) {
 		return
 	}
 	if p.regular && o.request.Operation.Regular && len(o.chosen.Value) <= register.MaxDependencyBytes {
-		p.config.Took("read.regular")
-		r := o.result(1, true)
-		r.Depends = true
-		p.end(o, r)
-		return
+		if !p.answerRegular(o) {
+			return
+		}
+	} else {
+		p.config.Took("read.write-back")
 	}
-	p.config.Took("read.write-back")
 	o.second = true
 	var missing []view.MemberID
 	for _, id := range p.config.Nearest {
@@ -322,8 +330,12 @@ func (p *Protocol) decideUpdate(o *operation) {
 	if !o.asked.Quorum(p.counted, p.config.Self) {
 		return
 	}
-	if o.backing {
+	switch {
+	case o.backing:
 		p.wroteBack(o)
+		return
+	case o.answered:
+		p.spreadEnded(o, true)
 		return
 	}
 	if o.request.Operation.Kind == register.Write {
@@ -337,11 +349,18 @@ func (p *Protocol) decideUpdate(o *operation) {
 
 func (p *Protocol) tickOperation(o *operation) {
 	if d := o.request.Deadline; d != 0 && p.now >= d {
+		if o.answered {
+			p.spreadEnded(o, false)
+			return
+		}
 		if o.second && o.request.Operation.Kind == register.Write {
 			p.end(o, register.Result{Status: register.Unknown, Message: "no quorum acknowledged the write before its deadline; it may still take effect"})
 			return
 		}
 		p.end(o, register.Result{Status: register.Unavailable, Message: "no quorum answered before the deadline"})
+		return
+	}
+	if o.ended || o.awaits {
 		return
 	}
 	if to := o.asked.Again(&p.config, p.counted, p.now); len(to) > 0 {

@@ -18,7 +18,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	}
 	for _, o := range p.inFlight {
 		switch {
-		case o.ended:
+		case o.ended, o.answered:
 		case o.second && o.request.Operation.Kind == register.Write:
 			list(o.request, protocol.Resume{Carstamp: o.chosen.Carstamp})
 		default:

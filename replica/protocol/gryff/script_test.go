@@ -21,6 +21,7 @@ func TestMistakesOfSessions(t *testing.T) {
 		"ApplyAfterAnswer":        {ApplyAfterAnswer: true},
 		"AskBesideDependencies":   {AskBesideDependencies: true},
 		"FenceWithoutQuorum":      {FenceWithoutQuorum: true},
+		"HeldInAnyVersion":        {HeldInAnyVersion: true},
 		"WriteBesideDependencies": {WriteBesideDependencies: true},
 	} {
 		t.Run(name, func(t *testing.T) {

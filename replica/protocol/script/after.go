@@ -11,9 +11,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// remember keeps what an operation returned, for those that come after it.
+// remember keeps what a read returned, for those that come after it.
 func (w *world) remember(c protocol.Completion) {
-	if c.Result.Status != register.OK {
+	if c.Result.Status != register.OK || c.Result.Carstamp.IsZero() || w.operations[c.Handle-1].operation.Kind != register.Read {
 		return
 	}
 	if w.returned == nil {
@@ -25,20 +25,21 @@ func (w *world) remember(c protocol.Completion) {
 	}
 }
 
-// after has the client of an operation be told of what the operations returned that a command names.
+// after has the client of an operation be told of what the reads returned that a command names.
 func (w *world) after(d *datadriven.TestData, client string) error {
 	for _, a := range d.CmdArgs {
 		if a.Key != "after" {
 			continue
 		}
 		for _, text := range a.Vals {
-			var handle uint64
-			if _, err := fmt.Sscan(text, &handle); err != nil {
-				return fmt.Errorf("after %q: %w", text, err)
+			var number int
+			if _, err := fmt.Sscan(text, &number); err != nil || number < 1 || number > len(w.numbers) {
+				return fmt.Errorf("after %q: there are %d operations until now", text, len(w.numbers))
 			}
+			handle := w.numbers[number-1]
 			dependency, ok := w.returned[handle]
 			if !ok {
-				return fmt.Errorf("operation %d has returned nothing yet", handle)
+				return fmt.Errorf("operation %d has read nothing yet", number)
 			}
 			w.sessions.told(w.operations[handle-1].client, client, dependency)
 		}

@@ -39,7 +39,6 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -68,7 +67,7 @@ func RunJudged(t *testing.T, path string, factory member.Factory, want history.O
 func run(t *testing.T, path string, factory member.Factory, end func(*world)) {
 	t.Helper()
 	datadriven.Walk(t, path, func(t *testing.T, path string) {
-		w := &world{factory: factory}
+		w := &world{factory: factory, functions: register.NewRegistry()}
 		defer end(w)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w.t = t
@@ -129,8 +128,7 @@ func (w *world) command(d *datadriven.TestData) error {
 	case "restart":
 		return w.start(n)
 	case "wipe":
-		n.disk, n.founded = disktest.Disk{}, false
-		n.boot = 0
+		w.wipe(n)
 		return w.start(n)
 	case "configure":
 		return w.configure(n)
@@ -234,7 +232,12 @@ func (w *world) submit(d *datadriven.TestData) error {
 	}
 	w.operations = append(w.operations, w.sessions.begin(client, n.name, op))
 	request.Handle = uint64(len(w.operations)) // the first is 1
-	w.printf("%s: operation %d, %s", n.name, request.Handle, describeOperation(op))
+	w.numbers = append(w.numbers, request.Handle)
+	if w.inputs == nil {
+		w.printf("%s: operation %d, %s", n.name, request.Handle, describeOperation(op))
+	} else {
+		w.given(n, client+d.String(), nil)
+	}
 	n.member.Submit(request)
 	w.ready(n)
 	return nil
@@ -268,7 +271,9 @@ func (w *world) network(d *datadriven.TestData) error {
 		w.packets = later
 		for _, p := range now {
 			if d.Cmd == "drop" {
-				w.printf("lost: %s", p)
+				if w.inputs == nil {
+					w.printf("lost: %s", p)
+				}
 			} else {
 				w.deliver(p)
 			}
@@ -304,6 +309,7 @@ func (w *world) tick(d *datadriven.TestData) error {
 	}
 	for _, n := range w.nodes {
 		if n.member != nil && (only == "" || only == n.name) {
+			w.given(n, after.String(), nil)
 			n.member.Tick(w.now)
 			w.ready(n)
 		}

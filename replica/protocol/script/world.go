@@ -1,7 +1,9 @@
 package script
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +33,14 @@ type world struct {
 	now        protocol.Instant
 	starts     uint64                         // of processes
 	operations []submission                   // so far; a handle is a position from 1
+	numbers    []uint64                       // the handles of the script's own, by which it names them; 0: it could not be submitted
 	returned   map[uint64]register.Dependency // by handle: the register as an operation returned it
 	sessions   sessions
-	t          *testing.T // of the present command
+	functions  *register.Registry
+	inputs     hash.Hash64        // of all that members were given, if nobody reads the output; nil: somebody does
+	fault      error              // of a member, the last one
+	meddle     func(*packet) bool // what perturbs the script says whether a packet arrives; nil: nothing does
+	t          *testing.T         // of the present command
 	out        strings.Builder
 }
 
@@ -63,7 +70,27 @@ type packet struct {
 }
 
 func (w *world) printf(format string, args ...any) {
-	fmt.Fprintf(&w.out, format+"\n", args...)
+	if w.inputs == nil {
+		fmt.Fprintf(&w.out, format+"\n", args...)
+	}
+}
+
+// given notes what a member was given: members that are given the same do the same.
+func (w *world) given(n *node, what string, m *peerv1.Message) {
+	if w.inputs == nil {
+		return
+	}
+	var message []byte
+	if m != nil {
+		var err error
+		if message, err = m.MarshalVT(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, part := range [][]byte{[]byte(n.name), []byte(what), message} {
+		_, _ = w.inputs.Write(binary.AppendUvarint(nil, uint64(len(part)))) // a hash has no errors
+		_, _ = w.inputs.Write(part)
+	}
 }
 
 func (w *world) add(id view.MemberID) {
@@ -76,10 +103,11 @@ func (w *world) start(n *node) error {
 	}
 	n.boot++
 	w.starts++
+	w.given(n, "start", nil)
 	n.sequence = 0
 	n.journal = protocol.NewJournal(n.disk)
 	config := protocol.Config{
-		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: limits,
+		Self: n.id, View: n.view, Boot: n.boot, Functions: w.functions, Limits: limits,
 		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded,
 	}
 	for i := 1; i < n.view.Size(); i++ { // nearest is the next one
@@ -100,7 +128,21 @@ func (w *world) start(n *node) error {
 	return nil
 }
 
+// wipe has a member start from an empty disk.
+func (w *world) wipe(n *node) {
+	n.disk, n.founded = disktest.Disk{}, false
+	n.boot = 0
+}
+
+// restart is start of a member that may have left the view meanwhile.
+func (w *world) restart(n *node) {
+	if err := w.start(n); err != nil {
+		w.printf("left out: %v", err)
+	}
+}
+
 func (w *world) crash(n *node) {
+	w.given(n, "crash", nil)
 	w.printf("%s: crashes", n.name)
 	for _, b := range n.batches {
 		w.printf("%s: loses batch %d", n.name, b.Sequence)
@@ -109,11 +151,15 @@ func (w *world) crash(n *node) {
 }
 
 func (w *world) deliver(p packet) {
+	if w.meddle != nil && !w.meddle(&p) {
+		return
+	}
 	n := w.nodes[p.to-1]
 	if n.member == nil {
 		w.printf("lost, %s is down: %s", n.name, p)
 		return
 	}
+	w.given(n, memberName(p.from), p.message)
 	w.printf("%s <- %s: %s", n.name, memberName(p.from), kindName(p.message))
 	n.member.Receive(p.from, p.message)
 	w.ready(n)
@@ -123,6 +169,7 @@ func (w *world) deliver(p packet) {
 func (w *world) ready(n *node) {
 	e := n.member.Ready()
 	if e.Fault != nil {
+		w.fault = e.Fault
 		w.printf("%s: stops: %v", n.name, e.Fault)
 		w.crash(n)
 		return
@@ -132,7 +179,9 @@ func (w *world) ready(n *node) {
 		n.sequence = e.Persist.Sequence
 		n.batches = append(n.batches, e.Persist)
 		for _, m := range e.Persist.Mutations {
-			w.printf("%s: batch %d, %s", n.name, e.Persist.Sequence, describeRecord(m.Key, m.Value))
+			if w.inputs == nil {
+				w.printf("%s: batch %d, %s", n.name, e.Persist.Sequence, describeRecord(m.Key, m.Value))
+			}
 		}
 	}
 	behind := protocol.Effects{SendAfterPersist: e.SendAfterPersist, CompleteAfterPersist: e.CompleteAfterPersist}
@@ -157,6 +206,7 @@ func (w *world) ready(n *node) {
 
 // persist makes a member's oldest batch durable, and lets go what waited for it.
 func (w *world) persist(n *node) {
+	w.given(n, "persisted", nil)
 	b := n.batches[0]
 	n.batches = n.batches[1:]
 	n.disk.Write(b)
@@ -175,10 +225,14 @@ func (w *world) release(n *node, send []protocol.Envelope, complete []protocol.C
 	for _, e := range send {
 		p := packet{n.id, e.To, e.Message}
 		w.packets = append(w.packets, p)
-		w.printf("%s", p)
+		if w.inputs == nil {
+			w.printf("%s", p)
+		}
 	}
 	for _, c := range complete {
-		w.printf("%s: %s", n.name, w.describeCompletion(c))
+		if w.inputs == nil {
+			w.printf("%s: %s", n.name, w.describeCompletion(c))
+		}
 		w.ended(c)
 	}
 }

@@ -1,0 +1,121 @@
+package gryff
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Bounds of what a coordinator remembers of what its regular reads found.
+const (
+	maxSpreading = 256  // values of up to register.MaxDependencyBytes that it writes back at one time
+	maxHeld      = 4096 // keys of which it knows what a quorum holds
+)
+
+// heldKeys is what this coordinator has had a quorum hold in this view, by key: the version, or a newer one. Of more keys than maxHeld the
+// oldest are forgotten. A quorum of every later view holds it, too, but that begins with an empty memory, as a restart does.
+type heldKeys struct {
+	versions map[string]register.Carstamp
+	keys     []string // a ring, oldest at next once it is full
+	next     int
+}
+
+func (h *heldKeys) add(key []byte, c register.Carstamp) {
+	if known, ok := h.versions[string(key)]; ok {
+		if known.Less(c) {
+			h.versions[string(key)] = c
+		}
+		return
+	}
+	if h.versions == nil {
+		h.versions = map[string]register.Carstamp{}
+	}
+	if len(h.keys) < maxHeld {
+		h.keys = append(h.keys, string(key))
+	} else {
+		delete(h.versions, h.keys[h.next])
+		h.keys[h.next] = string(key)
+		h.next = (h.next + 1) % maxHeld
+	}
+	h.versions[string(key)] = c
+}
+
+// has reports whether a quorum is known to hold a version of a key, or a newer one.
+func (p *Protocol) has(key []byte, c register.Carstamp) bool {
+	known, ok := p.held.versions[string(key)]
+	return ok && (p.mistakes.HeldInAnyVersion || !known.Less(c))
+}
+
+// withoutHeld leaves out the dependencies that a quorum is known to hold.
+func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency {
+	return slices.DeleteFunc(after, func(d *peerv1.Dependency) bool { return p.has(d.Key, stamp.OfDependency(d).Carstamp) })
+}
+
+// answerRegular answers a read whose value no quorum is known to hold. The read goes on as one of Gryff does, and writes the value back, so
+// that the session's next operation has less to wait for, or nothing. It is false if there is nothing to go on with.
+func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
+	p.config.Took("read.regular")
+	r := o.result(1, true)
+	if p.has(o.key, o.chosen.Carstamp) {
+		p.end(o, r)
+		return false
+	}
+	r.Depends = true
+	if p.spreads(o.key, o.chosen.Carstamp) != nil || p.background == maxSpreading {
+		p.end(o, r)
+		return false
+	}
+	p.answer(o, r)
+	o.answered = true
+	p.background++
+	p.spreading[string(o.key)] = o.op
+	if p.mistakes.HeldAtOnce {
+		p.held.add(o.key, o.chosen.Carstamp)
+	}
+	return true
+}
+
+// spreads is the read that writes a version of a key back, or a newer one, or nil.
+func (p *Protocol) spreads(key []byte, c register.Carstamp) *operation {
+	if o := p.operations[p.spreading[string(key)]]; o != nil && !o.chosen.Carstamp.Less(c) {
+		return o
+	}
+	return nil
+}
+
+// await has an operation wait until what it carries is written back by reads of this coordinator, if all of that is under way.
+func (p *Protocol) await(o *operation) bool {
+	for _, d := range o.after {
+		if p.spreads(d.Key, stamp.OfDependency(d).Carstamp) == nil {
+			return false
+		}
+	}
+	p.config.Took("dependency.awaited")
+	o.awaits = true
+	for _, d := range o.after {
+		read := p.spreads(d.Key, stamp.OfDependency(d).Carstamp)
+		read.awaited = append(read.awaited, o.op)
+	}
+	return true
+}
+
+// spreadEnded goes on with those that waited for a read to be written back: a quorum holds it now, or the read gave up.
+func (p *Protocol) spreadEnded(o *operation, held bool) {
+	p.retire(o)
+	p.background--
+	if p.spreading[string(o.key)] == o.op {
+		delete(p.spreading, string(o.key))
+	}
+	if held {
+		p.held.add(o.key, o.chosen.Carstamp)
+	}
+	for _, op := range o.awaited {
+		if waits := p.operations[op]; waits != nil && waits.awaits {
+			waits.awaits = false
+			waits.after = p.withoutHeld(waits.after)
+			p.writeBack(waits)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package gryff_test
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/georegister/georegister/replica/protocol/gryff"
+	"github.com/georegister/georegister/replica/protocol/script"
+)
+
+// near searches schedules near the scripts, those of mistakes among them.
+func near(m gryff.Mistakes, first uint64, count int) script.Search {
+	return script.Search{
+		Factory: gryff.FactoryRSCWith(m), First: first, Count: count,
+		Files: os.DirFS("testdata"), Scripts: []string{"rsc/*.txt", "mistakes/*.txt", "correct/*.txt"},
+	}
+}
+
+// GEOREGISTER_PERTURBED is how many distinct schedules are run instead of a few thousand (docs/checking.md).
+func TestSchedulesNearScripts(t *testing.T) {
+	t.Parallel()
+	count := 3000
+	if text := os.Getenv("GEOREGISTER_PERTURBED"); text != "" {
+		var err error
+		if count, err = strconv.Atoi(text); err != nil || count < 1 {
+			t.Fatalf("GEOREGISTER_PERTURBED=%q: want a number of schedules", text)
+		}
+	}
+	done := near(gryff.Mistakes{}, 1, count).Run(t)
+	t.Logf("%d schedules, %d of them distinct %v, %d undecided", done.Drawn, done.Distinct, done.Kinds, done.Undecided)
+	if done.Wrong != nil {
+		t.Fatal(done.Wrong)
+	}
+	if done.Distinct < count {
+		t.Errorf("there are not so many distinct schedules")
+	}
+	if done.Undecided > 0 {
+		t.Errorf("%d histories are undecided", done.Undecided)
+	}
+}
+
+func TestSchedulesNearScriptsFindMistakes(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]gryff.Mistakes{
+		"AskBesideDependencies":   {AskBesideDependencies: true},
+		"WriteBesideDependencies": {WriteBesideDependencies: true},
+		"HeldAtOnce":              {HeldAtOnce: true},
+		"HeldInAnyVersion":        {HeldInAnyVersion: true},
+		"DropDependency":          {DropDependency: true},
+		"RMWWithoutWriteBack":     {RMWWithoutWriteBack: true},
+		"FenceWithoutQuorum":      {FenceWithoutQuorum: true},
+		"ApplyAfterAnswer":        {ApplyAfterAnswer: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			done := near(m, 1, 20000).Run(t)
+			if done.Wrong == nil {
+				t.Fatalf("not found in %d schedules", done.Drawn)
+			}
+			t.Logf("after %d schedules: %.300v", done.Drawn, done.Wrong)
+		})
+	}
+}

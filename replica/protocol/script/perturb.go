@@ -1,0 +1,430 @@
+package script
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Search runs scripts of which each is perturbed by one delay, loss, crash or added operation, and has what the clients saw judged by the
+// model of regular sequential consistency. Random schedules seldom come near what a script was written for; these all do.
+type Search struct {
+	Factory member.Factory
+	Files   fs.FS
+	Scripts []string // which of the files, as fs.Glob has them; what they expect is not looked at
+	First   uint64   // each number is a schedule, the same one whenever it is drawn
+	Count   int      // how many distinct ones are looked for, in ten times as many
+}
+
+// Searched is what came of a Search. Of several schedules with the same trace one was judged.
+type Searched struct {
+	Drawn, Distinct int
+	Kinds           map[string]int // of the distinct ones, by what perturbed them
+	Undecided       int            // the judge did not end: neither right nor wrong
+	Wrong           *Wrong         // the first violation: the search ends with it
+}
+
+// Wrong is a schedule that clients saw in no order.
+type Wrong struct {
+	Seed    uint64
+	Script  string
+	Verdict history.RSCVerdict
+	Trace   string // what every member did, and what was perturbed
+}
+
+// Run draws the schedules one after the other.
+func (s Search) Run(t *testing.T) Searched {
+	t.Helper()
+	originals, functions := s.parse(t), register.NewRegistry()
+	done := Searched{Kinds: map[string]int{}}
+	known := make(map[uint64]struct{}, s.Count)
+	for seed := s.First; done.Distinct < s.Count && done.Drawn < 10*s.Count; seed++ {
+		done.Drawn++
+		p := s.draw(seed, originals)
+		w := &world{factory: s.Factory, functions: functions, t: t, inputs: fnv.New64a()}
+		p.run(w)
+		if _, again := known[w.inputs.Sum64()]; again {
+			continue
+		}
+		known[w.inputs.Sum64()] = struct{}{}
+		if w.fault != nil {
+			t.Fatalf("schedule %d, near %s: a member stops: %v", seed, p.script.path, w.fault)
+		}
+		done.Distinct++
+		done.Kinds[p.kind.String()]++
+		if done.Distinct%100_000 == 0 {
+			t.Logf("%d distinct schedules of %d, %d undecided", done.Distinct, done.Drawn, done.Undecided)
+		}
+		v, err := w.sessions.judge(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch v.Outcome {
+		case history.RegularSequential:
+		case history.Undecided:
+			done.Undecided++
+		default:
+			again := &world{factory: s.Factory, functions: functions, t: t} // with words
+			s.draw(seed, originals).run(again)
+			done.Wrong = &Wrong{Seed: seed, Script: p.script.path, Verdict: v, Trace: again.out.String()}
+			return done
+		}
+	}
+	return done
+}
+
+// script is a parsed one.
+type script struct {
+	path     string
+	commands []datadriven.TestData
+	keys     []string // that it is about
+	clients  []string // that it names
+	wipes    bool
+	changes  bool
+	steps    int // commands and deliveries, unperturbed
+}
+
+func (s Search) parse(t *testing.T) (all []*script) {
+	t.Helper()
+	for _, pattern := range s.Scripts {
+		paths, err := fs.Glob(s.Files, pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no scripts %s: %v", pattern, err)
+		}
+		for _, path := range paths {
+			text, err := fs.ReadFile(s.Files, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &script{path: path}
+			if err := c.parse(string(text)); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			p := perturbation{script: c, at: -1}
+			p.run(&world{factory: s.Factory, functions: register.NewRegistry(), t: t})
+			c.steps = p.step
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// parse takes the commands, each of which is a line, and leaves out what they expect: all from ---- to an empty line.
+func (c *script) parse(text string) error {
+	expected := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "----":
+			expected = true
+		case line == "":
+			expected = false
+		case expected || line[0] == '#':
+		default:
+			command, args, err := datadriven.ParseLine(line)
+			if err != nil {
+				return err
+			}
+			c.add(&datadriven.TestData{Cmd: command, CmdArgs: args})
+		}
+	}
+	return nil
+}
+
+func (c *script) add(d *datadriven.TestData) {
+	c.commands = append(c.commands, *d)
+	note := func(list *[]string, name string) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	switch d.Cmd {
+	case "read", "write", "delete", "rmw":
+		note(&c.keys, d.CmdArgs[1].Key)
+	case "wipe":
+		c.wipes = true
+	case "change":
+		c.changes = true
+	}
+	for _, a := range d.CmdArgs {
+		if a.Key == "client" {
+			note(&c.clients, a.Vals[0])
+		}
+	}
+}
+
+// kind is what perturbs a script.
+type kind uint8
+
+const (
+	loss  kind = iota // a message is lost
+	delay             // a message arrives later
+	crash             // a member stops, and starts again later
+	wiped             // the same with an empty disk
+	added             // an operation more, whose messages take the way of the others
+	ahead             // an operation more, whose messages to and from some members are delivered before all others
+	kinds
+)
+
+func (k kind) String() string {
+	return [...]string{"loss", "delay", "crash", "lost disk", "added operation", "added operation, delivered at once"}[k]
+}
+
+// perturbation is one of a script.
+type perturbation struct {
+	script *script
+	kind   kind
+	at     int           // the step that it comes before; -1: never
+	until  int           // delay, crash: when it is over
+	member view.MemberID // crash, added
+	// added: what it is
+	client string
+	op     string
+	key    string
+	among  [5]bool // ahead: the members whose messages are delivered; its coordinator is one
+	wide   bool    // ahead: it asks all members at once, not the nearest
+	lossy  bool    // ahead: messages to and from others are lost, and not delivered with all the rest
+
+	world *world
+	step  int
+	late  *packet // a delayed message
+	down  *node   // a crashed member
+	begun bool
+	busy  bool // it delivers what it added itself
+}
+
+func (s Search) draw(seed uint64, scripts []*script) *perturbation {
+	r := rand.New(rand.NewPCG(seed, 0x7065727475726220))
+	p := &perturbation{script: scripts[r.IntN(len(scripts))], kind: kind(r.IntN(int(kinds)))}
+	if p.kind < added && r.IntN(2) == 0 {
+		p.kind = added + kind(r.IntN(2)) // of which there are the most
+	}
+	if p.kind == wiped && p.script.wipes {
+		p.kind = crash // one lost disk may be all that is tolerated
+	}
+	p.at = 1 + r.IntN(p.script.steps) // not before the cluster is there
+	p.until = p.at + 1 + r.IntN(p.script.steps)
+	if r.IntN(2) == 0 {
+		p.until = p.at + 1 + r.IntN(8)
+	}
+	p.member = view.MemberID(1 + r.IntN(5))
+	for i := range p.among {
+		p.among[i] = r.IntN(3) > 0 || int(p.member) == i+1
+	}
+	p.wide, p.lossy = r.IntN(2) == 0, r.IntN(2) == 0
+	clients := append([]string{"another"}, p.script.clients...)
+	p.client = clients[r.IntN(len(clients))]
+	p.op = []string{"read", "read", "write", "rmw", "fence"}[r.IntN(5)]
+	p.key = append([]string{"other"}, p.script.keys...)[r.IntN(1+len(p.script.keys))]
+	return p
+}
+
+// run runs the script with its perturbation, and then has everything end.
+func (p *perturbation) run(w *world) {
+	p.world, w.meddle = w, p.meddle
+	for i := range p.script.commands {
+		d := &p.script.commands[i]
+		if i > 0 {
+			p.meddle(nil)
+		}
+		if d.Cmd == "judge" || d.Cmd == "show" || (d.Cmd == "finish" || d.Cmd == "abandon") && !w.changed() {
+			continue
+		}
+		// What a command names may not be there any more: it is left out.
+		if err := w.command(d); err != nil {
+			w.printf("left out: %v", err)
+			if slices.Contains([]string{"read", "write", "delete", "rmw", "fence"}, d.Cmd) {
+				w.numbers = append(w.numbers, 0)
+			}
+		}
+	}
+	w.meddle = nil
+	p.settle()
+}
+
+// changed reports whether so many members are ready for the end of a change that whoever makes changes may end it.
+func (w *world) changed() bool {
+	count := func(v view.View) (ready int) {
+		for _, m := range v.Members {
+			n := w.nodes[m.ID-1]
+			if n.member == nil || n.view.Epoch != w.view.Epoch {
+				continue
+			}
+			if c := n.member.Change(); c.Settled && (c.Fetched || !c.Transfers) {
+				ready++
+			}
+		}
+		return ready
+	}
+	before, after := w.view.Before(), w.view.After()
+	return count(before) > before.Size()/2 && count(after) > after.Size()/2
+}
+
+// meddle is called before each step of a script: a command, or the delivery of a packet. It reports whether the packet arrives now.
+func (p *perturbation) meddle(arriving *packet) bool {
+	if p.busy {
+		return true
+	}
+	p.step++
+	if p.step >= p.until && p.begun {
+		p.over()
+	}
+	if p.at < 0 || p.step < p.at || p.begun {
+		return true
+	}
+	switch w := p.world; p.kind {
+	case loss, delay:
+		if arriving == nil {
+			return true // the next one
+		}
+		p.begun = true
+		w.printf("perturbed: %s of %s", p.kind, arriving)
+		if p.kind == delay {
+			late := *arriving
+			p.late = &late
+		}
+		return false
+	case crash, wiped:
+		p.begun = true
+		if int(p.member) > len(w.nodes) || w.nodes[p.member-1].member == nil {
+			return true
+		}
+		p.down = w.nodes[p.member-1]
+		w.crash(p.down)
+	case added, ahead:
+		p.begun = true
+		p.add()
+	}
+	return true
+}
+
+// over ends what has an end.
+func (p *perturbation) over() {
+	if late := p.late; late != nil {
+		p.late = nil
+		p.busy = true
+		p.world.deliver(*late)
+		p.busy = false
+	}
+	if n := p.down; n != nil {
+		p.down = nil
+		if n.member != nil {
+			return // the script started it
+		}
+		if p.kind == wiped {
+			p.world.wipe(n)
+		}
+		p.world.restart(n)
+	}
+}
+
+// add submits an operation more.
+func (p *perturbation) add() {
+	w := p.world
+	words := []datadriven.CmdArg{{Key: memberName(p.member)}}
+	switch p.op {
+	case "read":
+		words = append(words, datadriven.CmdArg{Key: p.key}, datadriven.CmdArg{Key: "regular"})
+	case "write":
+		words = append(words, datadriven.CmdArg{Key: p.key}, datadriven.CmdArg{Key: "added"})
+	case "rmw":
+		words = append(words, datadriven.CmdArg{Key: p.key}, datadriven.CmdArg{Key: register.GetAndSet},
+			datadriven.CmdArg{Key: "args", Vals: []string{"exchanged"}})
+	}
+	words = append(words, datadriven.CmdArg{Key: "client", Vals: []string{p.client}})
+	waiting, numbers := slices.Clone(w.packets), w.numbers
+	if err := w.command(&datadriven.TestData{Cmd: p.op, CmdArgs: words}); err != nil {
+		w.printf("left out: %v", err)
+		return
+	}
+	w.numbers = numbers
+	if p.kind == added {
+		return
+	}
+	p.busy = true
+	defer func() { p.busy = false }()
+	if p.wide {
+		tick := datadriven.TestData{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: retry.String()}, {Key: memberName(p.member)}}}
+		if err := w.command(&tick); err != nil {
+			w.printf("left out: %v", err)
+		}
+	}
+	takesPart := func(id view.MemberID) bool { return int(id) > len(p.among) || p.among[id-1] }
+	for range 1000 {
+		i := slices.IndexFunc(w.packets, func(q packet) bool { return !slices.Contains(waiting, q) })
+		if i < 0 {
+			return
+		}
+		q := w.packets[i]
+		w.packets = slices.Delete(w.packets, i, i+1)
+		switch {
+		case takesPart(q.from) && takesPart(q.to):
+			w.deliver(q)
+		case !p.lossy:
+			waiting = append(waiting, q)
+			w.packets = append(w.packets, q)
+		}
+	}
+}
+
+// settle ends a schedule: who is down starts, everything arrives, and somebody reads every key.
+func (p *perturbation) settle() {
+	w := p.world
+	p.busy = true
+	p.over()
+	w.manual = false
+	for _, n := range w.nodes {
+		if n.member == nil && n.view.Index(n.id) >= 0 {
+			w.restart(n)
+		}
+		for len(n.batches) > 0 {
+			w.persist(n)
+		}
+	}
+	for range 4 {
+		w.goOn()
+	}
+	for i, key := range p.script.keys {
+		for _, n := range w.nodes {
+			if n.member != nil && n.view.Epoch == w.view.Epoch && int(n.id) > i%len(w.nodes) {
+				d := datadriven.TestData{Cmd: "read", CmdArgs: []datadriven.CmdArg{
+					{Key: n.name}, {Key: key}, {Key: "regular"}, {Key: "client", Vals: []string{"the last"}},
+				}}
+				if err := w.command(&d); err != nil {
+					w.printf("left out: %v", err)
+				}
+				break
+			}
+		}
+	}
+	w.goOn()
+}
+
+// goOn has time pass, and everything arrive.
+func (w *world) goOn() {
+	for _, command := range []datadriven.TestData{
+		{Cmd: "deliver", CmdArgs: []datadriven.CmdArg{{Key: "all"}}},
+		{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: "2s"}}},
+		{Cmd: "deliver", CmdArgs: []datadriven.CmdArg{{Key: "all"}}},
+	} {
+		if err := w.command(&command); err != nil {
+			w.printf("left out: %v", err)
+		}
+	}
+}
+
+// String is for people.
+func (w *Wrong) String() string {
+	return fmt.Sprintf("schedule %d, near %s, is judged as %s\n%s\n%s", w.Seed, w.Script, w.Verdict.Outcome, w.Verdict.Explanation, w.Trace)
+}
