@@ -23,6 +23,7 @@ type Experiment struct {
 	Shards   int             // per member; the default is 1
 	Clients  int             // at each site
 	Workload workload.Spec
+	Think    time.Duration // how long a client rests between two operations
 	Duration time.Duration // virtual; the first and the last twelfth are left out of the figures
 	Seed     uint64
 	Faults   []FaultKind // injected all the time, except in the end; none for figures
@@ -94,6 +95,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 			rng:       rand.New(rand.NewPCG(x.Seed, uint64(i))),
 			end:       x.Duration,
 			regular:   x.Regular,
+			think:     x.Think,
 		}
 		loop.begin = time.Duration(loop.rng.Uint64() % uint64(100*time.Millisecond))
 		observer, _ := generator.(workload.Observer)
@@ -190,12 +192,13 @@ func (x Experiment) faults(env environment) []Fault {
 	return s.Faults
 }
 
-// closedLoop is a source that never lets its client rest.
+// closedLoop is a source whose client begins its next operation when the last one has ended, or when it has rested.
 type closedLoop struct {
 	generator  workload.Generator
 	rng        *rand.Rand
 	begin, end time.Duration
 	regular    bool
+	think      time.Duration
 }
 
 func (l *closedLoop) next(now time.Duration) (register.Operation, time.Duration, bool) {
@@ -204,5 +207,8 @@ func (l *closedLoop) next(now time.Duration) (register.Operation, time.Duration,
 	}
 	op := l.generator.Next(l.rng)
 	op.Regular = l.regular && op.Kind == register.Read
-	return op, max(now, l.begin), true
+	if now < l.begin {
+		return op, l.begin, true
+	}
+	return op, now + l.think, true
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // tail measures reads and writes at five sites, with a share of writes and of conflicts in 1000.
-func tail(t *testing.T, start Start, regular bool, writes, conflict int) Measured {
+func tail(t *testing.T, start Start, regular bool, writes, conflict int, think time.Duration) Measured {
 	t.Helper()
 	x := experiment(t, start, fmt.Sprintf("%d:%d:0", 1000-writes, writes), "CA", "VA", "IR", "OR", "JP")
-	x.Workload.Conflict, x.Duration, x.Regular = float64(conflict)/1000, 20*time.Second, regular
+	x.Workload.Conflict, x.Duration, x.Regular, x.Think = float64(conflict)/1000, 20*time.Second, regular, think
 	return measure(t, x)
 }
 
@@ -59,12 +59,12 @@ func TestGryffRSCReads(t *testing.T) {
 			{"GryffRSC", Member(gryff.FactoryRSC), true, 2},
 			{"as published", Member(gryff.FactoryRSCWith(published)), true, 1},
 		} {
-			m := tail(t, system.start, system.regular, c.writes, c.conflict)
+			m := tail(t, system.start, system.regular, c.writes, c.conflict, 0)
 			f := m.Report.Figures()
 			figures[system.name] = f
 			read, write := f[register.Read].Overall, f[register.Write].Overall
-			t.Logf("| %d%% | %d%% | %s | %.0f | %.0f | %.0f | %.1f%% | %.0f | %.0f |", c.conflict/10, c.writes/10, system.name,
-				read.P50, read.P99, read.P999, 100*read.FastPathRate, write.P50, write.P99)
+			t.Logf("| %d%% | %d%% | %s | %.0f | %.0f | %.0f | %.1f%% | %.0f | %.0f | %.0f |", c.conflict/10, c.writes/10, system.name,
+				read.P50, read.P99, read.P999, 100*read.FastPathRate, write.P50, write.P99, write.P999)
 			if system.name != "GryffRSC" {
 				within(t, "p99 of writes", write.P99, 290)
 			}
@@ -84,5 +84,32 @@ func TestGryffRSCReads(t *testing.T) {
 		if ours, theirs := figures["GryffRSC"][register.Read].Overall, figures["Gryff"][register.Read].Overall; ours.FastPathRate < theirs.FastPathRate {
 			t.Errorf("%.2f%% of the reads took one round trip, and of Gryff's %.2f%%", 100*ours.FastPathRate, 100*theirs.FastPathRate)
 		}
+	}
+}
+
+// Clients that rest for a round trip after each operation, as people and requests do, find what they depend on held: reads take one round trip
+// and writes two, however many conflicts there are.
+func TestSessionsThatThinkPayNothing(t *testing.T) {
+	t.Parallel()
+	for _, conflict := range []int{20, 100, 250} {
+		figures := map[bool]map[register.Kind]workload.KindFigures{}
+		for _, regular := range []bool{false, true} {
+			start := Member(gryff.Factory)
+			if regular {
+				start = Member(gryff.FactoryRSC)
+			}
+			m := tail(t, start, regular, 300, conflict, 300*time.Millisecond)
+			f := m.Report.Figures()
+			figures[regular] = f
+			read, write := f[register.Read].Overall, f[register.Write].Overall
+			t.Logf("| %d%% | %t | %.0f | %.0f | %.0f | %.1f%% | %.0f | %.0f | %.0f |", conflict/10, regular,
+				read.P50, read.P99, read.P999, 100*read.FastPathRate, write.P50, write.P99, write.P999)
+		}
+		read, write := figures[true][register.Read].Overall, figures[true][register.Write].Overall
+		if read.FastPathRate != 1 {
+			t.Errorf("%d%% conflicts: %.2f%% of the reads took one round trip", conflict/10, 100*read.FastPathRate)
+		}
+		within(t, "the slowest read", read.Max, 145)
+		within(t, "the slowest write", write.Max, 291)
 	}
 }
