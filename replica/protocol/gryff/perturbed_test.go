@@ -1,7 +1,9 @@
 package gryff_test
 
 import (
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -10,10 +12,23 @@ import (
 )
 
 // near searches schedules near the scripts, those of mistakes among them.
-func near(m gryff.Mistakes, first uint64, count int) script.Search {
+func near(t *testing.T, m gryff.Mistakes, first uint64, count int) script.Search {
+	t.Helper()
+	scripts := map[string]string{}
+	paths, err := filepath.Glob("testdata/*/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts[path] = string(text)
+	}
 	return script.Search{
-		Factory: gryff.FactoryRSCWith(m), First: first, Count: count,
-		Files: os.DirFS("testdata"), Scripts: []string{"rsc/*.txt", "mistakes/*.txt", "correct/*.txt"},
+		Factory: gryff.FactoryRSCWith(m), Scripts: scripts, First: first, Count: count,
+		Draws: func(seed uint64) func(int) int { return rand.New(rand.NewPCG(seed, 1)).IntN },
 	}
 }
 
@@ -27,7 +42,7 @@ func TestSchedulesNearScripts(t *testing.T) {
 			t.Fatalf("GEOREGISTER_PERTURBED=%q: want a number of schedules", text)
 		}
 	}
-	done := near(gryff.Mistakes{}, 1, count).Run(t)
+	done := near(t, gryff.Mistakes{}, 1, count).Run(t)
 	t.Logf("%d schedules, %d of them distinct %v, %d undecided", done.Drawn, done.Distinct, done.Kinds, done.Undecided)
 	if done.Wrong != nil {
 		t.Fatal(done.Wrong)
@@ -53,7 +68,7 @@ func TestSchedulesNearScriptsFindMistakes(t *testing.T) {
 		"ApplyAfterAnswer":        {ApplyAfterAnswer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			done := near(m, 1, 20000).Run(t)
+			done := near(t, m, 1, 20000).Run(t)
 			if done.Wrong == nil {
 				t.Fatalf("not found in %d schedules", done.Drawn)
 			}

@@ -22,6 +22,7 @@ func TestMistakesOfSessions(t *testing.T) {
 		"AskBesideDependencies":   {AskBesideDependencies: true},
 		"FenceWithoutQuorum":      {FenceWithoutQuorum: true},
 		"HeldInAnyVersion":        {HeldInAnyVersion: true},
+		"RMWWithoutWriteBack":     {RMWWithoutWriteBack: true},
 		"WriteBesideDependencies": {WriteBesideDependencies: true},
 	} {
 		t.Run(name, func(t *testing.T) {

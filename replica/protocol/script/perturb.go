@@ -3,8 +3,7 @@ package script
 import (
 	"fmt"
 	"hash/fnv"
-	"io/fs"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,10 +20,10 @@ import (
 // model of regular sequential consistency. Random schedules seldom come near what a script was written for; these all do.
 type Search struct {
 	Factory member.Factory
-	Files   fs.FS
-	Scripts []string // which of the files, as fs.Glob has them; what they expect is not looked at
-	First   uint64   // each number is a schedule, the same one whenever it is drawn
-	Count   int      // how many distinct ones are looked for, in ten times as many
+	Scripts map[string]string                 // by name; what they expect is not looked at
+	Draws   func(seed uint64) func(n int) int // the numbers below n that a seed stands for
+	First   uint64                            // each number is a schedule, the same one whenever it is drawn
+	Count   int                               // how many distinct ones are looked for, in ten times as many
 }
 
 // Searched is what came of a Search. Of several schedules with the same trace one was judged.
@@ -97,25 +96,15 @@ type script struct {
 
 func (s Search) parse(t *testing.T) (all []*script) {
 	t.Helper()
-	for _, pattern := range s.Scripts {
-		paths, err := fs.Glob(s.Files, pattern)
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("no scripts %s: %v", pattern, err)
+	for _, name := range slices.Sorted(maps.Keys(s.Scripts)) {
+		c := &script{path: name}
+		if err := c.parse(s.Scripts[name]); err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
-		for _, path := range paths {
-			text, err := fs.ReadFile(s.Files, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &script{path: path}
-			if err := c.parse(string(text)); err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
-			p := perturbation{script: c, at: -1}
-			p.run(&world{factory: s.Factory, functions: register.NewRegistry(), t: t})
-			c.steps = p.step
-			all = append(all, c)
-		}
+		p := perturbation{script: c, at: -1}
+		p.run(&world{factory: s.Factory, functions: register.NewRegistry(), t: t})
+		c.steps = p.step
+		all = append(all, c)
 	}
 	return all
 }
@@ -205,28 +194,28 @@ type perturbation struct {
 }
 
 func (s Search) draw(seed uint64, scripts []*script) *perturbation {
-	r := rand.New(rand.NewPCG(seed, 0x7065727475726220))
-	p := &perturbation{script: scripts[r.IntN(len(scripts))], kind: kind(r.IntN(int(kinds)))}
-	if p.kind < added && r.IntN(2) == 0 {
-		p.kind = added + kind(r.IntN(2)) // of which there are the most
+	below := s.Draws(seed)
+	p := &perturbation{script: scripts[below(len(scripts))], kind: kind(below(int(kinds)))}
+	if p.kind < added && below(2) == 0 {
+		p.kind = added + kind(below(2)) // of which there are the most
 	}
 	if p.kind == wiped && p.script.wipes {
 		p.kind = crash // one lost disk may be all that is tolerated
 	}
-	p.at = 1 + r.IntN(p.script.steps) // not before the cluster is there
-	p.until = p.at + 1 + r.IntN(p.script.steps)
-	if r.IntN(2) == 0 {
-		p.until = p.at + 1 + r.IntN(8)
+	p.at = 1 + below(p.script.steps) // not before the cluster is there
+	p.until = p.at + 1 + below(p.script.steps)
+	if below(2) == 0 {
+		p.until = p.at + 1 + below(8)
 	}
-	p.member = view.MemberID(1 + r.IntN(5))
+	p.member = view.MemberID(1 + below(5))
 	for i := range p.among {
-		p.among[i] = r.IntN(3) > 0 || int(p.member) == i+1
+		p.among[i] = below(3) > 0 || int(p.member) == i+1
 	}
-	p.wide, p.lossy = r.IntN(2) == 0, r.IntN(2) == 0
+	p.wide, p.lossy = below(2) == 0, below(2) == 0
 	clients := append([]string{"another"}, p.script.clients...)
-	p.client = clients[r.IntN(len(clients))]
-	p.op = []string{"read", "read", "write", "rmw", "fence"}[r.IntN(5)]
-	p.key = append([]string{"other"}, p.script.keys...)[r.IntN(1+len(p.script.keys))]
+	p.client = clients[below(len(clients))]
+	p.op = []string{"read", "read", "write", "rmw", "fence"}[below(5)]
+	p.key = append([]string{"other"}, p.script.keys...)[below(1+len(p.script.keys))]
 	return p
 }
 
