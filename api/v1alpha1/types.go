@@ -30,6 +30,9 @@ const (
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name must have at most 40 characters: names of objects are made from it"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z](-?[a-z0-9])*$')",message="metadata.name must be a DNS label that begins with a letter and has no two hyphens in a row, such as store: Services are named after it"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.storage) && has(self.spec.storage.class) ? self.spec.storage.class : '-') == (has(oldSelf.spec.storage) && has(oldSelf.spec.storage.class) ? oldSelf.spec.storage.class : '-') || !has(self.status) || !has(self.status.view)",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.storage) && has(self.spec.storage.class) ? self.spec.storage.class : '-') == (has(oldSelf.spec.storage) && has(oldSelf.spec.storage.class) ? oldSelf.spec.storage.class : '-') || (has(self.spec.storage) && has(self.spec.storage.class) ? self.spec.storage.class : '-') != '-'",message="spec.storage.class can't be removed: name the default class"
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.view) || quantity(has(self.spec.storage) && has(self.spec.storage.size) ? string(self.spec.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? string(oldSelf.spec.storage.size) : '10Gi')) >= 0",message="spec.storage.size can't shrink (absent, it is 10Gi): ask for at least the former size"
 type GeoRegisterCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -75,8 +78,6 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.recovery) || !has(self.recovery.emptyShards) || self.recovery.emptyShards.all(n, n < self.?shards.orValue(size(self.sites)))",message="recovery.emptyShards has a number that no shard has: they are counted from 0",fieldPath=".recovery.emptyShards"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?storage.?durability.orValue('Sync') == 'Sync'",message="protocol CURP needs durability Sync: with another one, a master and its backups that restart together forget what they answered; remove durability, or use another protocol",fieldPath=".storage.durability"
 // +kubebuilder:validation:XValidation:rule="(self.?storage.?durability.orValue('Sync') == 'Memory') == (oldSelf.?storage.?durability.orValue('Sync') == 'Memory')",message="spec.storage.durability can't be changed to or from Memory, which has no volumes: restore it, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="(has(self.storage) && has(self.storage.class) ? self.storage.class : '-') == (has(oldSelf.storage) && has(oldSelf.storage.class) ? oldSelf.storage.class : '-')",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="quantity(has(self.storage) && has(self.storage.size) ? string(self.storage.size) : '10Gi').compareTo(quantity(has(oldSelf.storage) && has(oldSelf.storage.size) ? string(oldSelf.storage.size) : '10Gi')) >= 0",message="spec.storage.size can't shrink (absent, it is 10Gi): ask for at least the former size"
 // +kubebuilder:validation:XValidation:rule="self.?limits.?keyBytes.orValue(4096) >= oldSelf.?limits.?keyBytes.orValue(4096) && self.?limits.?valueBytes.orValue(1048576) >= oldSelf.?limits.?valueBytes.orValue(1048576)",message="spec.limits can't shrink (absent, keyBytes is 4096 and valueBytes 1048576): longer ones may be stored; ask for at least the former limits"
 // +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.profile) || self.wan.profile != 'gryff' || self.sites.all(s, s.name in ['ca', 'va', 'ir', 'or', 'jp'])",message="profile gryff has the sites ca, va, ir, or, jp alone: rename the sites, or give wan.links instead of the profile",fieldPath=".wan.profile"
 // +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.profile) || self.wan.profile != 'rss' || self.sites.all(s, s.name in ['ca', 'va', 'ir'])",message="profile rss has the sites ca, va, ir alone: rename the sites, or give wan.links instead of the profile",fieldPath=".wan.profile"
@@ -307,12 +308,13 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('1ms') && duration(self) <= duration('1m')",message="interval must be between 1ms and 1m"
 	Interval Duration `json:"interval,omitempty"`
 
-	// Size of each member's volume. It may grow, never shrink. Without meaning with durability Memory. Default: 10Gi.
+	// Size of each member's volume. It may grow, and shrink only before the cluster is founded. Without meaning with durability Memory. Default: 10Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than nothing, such as 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// Class is the StorageClass of the volumes. It can't be changed later. Default: the cluster's default class.
+	// Class is the StorageClass of the volumes. It can be changed before the cluster is founded, when volumes that nobody has
+	// used are made again; not later. Default: the cluster's default class.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Class string `json:"class,omitempty"`

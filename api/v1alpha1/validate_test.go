@@ -140,7 +140,7 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 		fmt.Sprintf("self.protocol == '%s' || ", curp),
 		fmt.Sprintf("self.?limits.?keyBytes.orValue(%d) >=", limits.KeyBytes),
 		fmt.Sprintf("self.?limits.?valueBytes.orValue(%d) >=", limits.ValueBytes),
-		fmt.Sprintf("string(self.storage.size) : '%s')", DefaultStorageSize))
+		fmt.Sprintf("string(self.spec.storage.size) : '%s')", DefaultStorageSize))
 	for _, rule := range rules {
 		if !strings.Contains(string(source), rule) {
 			t.Errorf("types.go lacks a rule with %q", rule)

@@ -24,6 +24,8 @@ type Input struct {
 	ClusterID string
 	// Shards is how many members were started with, before there was a view; 0: none was started yet.
 	Shards int
+	// Unfounded says that the cluster surely was never founded, and is not about to be: volumes go with the resource.
+	Unfounded bool
 	// Beside is how many members have pods though the view left them out.
 	Beside int
 	// Image is what members run (see the function Image).

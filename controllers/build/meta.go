@@ -36,7 +36,7 @@ func kept(in Input, name string, labels map[string]string) metav1.ObjectMeta {
 		Name: name, Namespace: in.Cluster.Namespace, Labels: labels,
 		Annotations: map[string]string{ClusterIDAnnotation: in.ClusterID},
 	}
-	if !Retained(in.Cluster) {
+	if !Retained(in.Cluster) || in.Unfounded {
 		meta.OwnerReferences = []metav1.OwnerReference{owner(in.Cluster)}
 	}
 	return meta

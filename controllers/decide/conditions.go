@@ -208,6 +208,9 @@ func describe(step Step) (reason, message string) {
 		}
 		return "TellingView", fmt.Sprintf("Gives view %d to the members that lack it: %s", step.View.Epoch, strings.Join(ids, ", "))
 	case Discard:
+		if step.Volume != "" {
+			return "RemakingVolume", fmt.Sprintf("Makes volume %s again, which nobody has used: it %s", step.Volume, step.Why)
+		}
 		return "RemovingMember", fmt.Sprintf("Removes what is left of %s, which is not in the view", cmp.Or(step.Who, fmt.Sprintf("member %d", step.Member)))
 	case ChangeView:
 		return step.Kind, step.Reason

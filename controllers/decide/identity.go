@@ -78,6 +78,9 @@ func found(s *situation) *outcome {
 	if o := s.discardWitness(); o != nil {
 		return o
 	}
+	if o := s.remake(); o != nil {
+		return o
+	}
 	for _, m := range s.first {
 		r := s.report(m.ID)
 		if r == nil || r.Role != world.Waiting || r.Disk == "" {
@@ -99,6 +102,10 @@ func found(s *situation) *outcome {
 	if len(missing) > 0 {
 		return waitFor("WaitingForMembers", "The cluster is founded once every first member tells what its disk holds; "+
 			"missing: %s", list(missing))
+	}
+	if owned := s.owned(); len(owned) > 0 {
+		s.founding = true
+		return waitFor("KeepingVolumes", "The cluster is founded once its volumes outlive the resource, as spec.storage.retention asks for: %s", list(owned))
 	}
 	first, err := manager.Found(s.ClusterID, founders)
 	if err == nil && s.Cluster.Spec.Partitioned() {

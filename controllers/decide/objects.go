@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -31,6 +32,9 @@ func (s *situation) wantsOf(seen *world.Member, object client.Object) bool {
 		}
 		return !hasSet || s.view.Epoch == 0
 	case *appsv1.StatefulSet:
+		if hasVolume && !hasSet && s.mayBeNew() && seen.Volume.DeletionTimestamp != nil {
+			return false // its pod would hold the volume that is to be made again
+		}
 		return hasVolume || hasSet || !build.OnDisk(s.Cluster)
 	}
 	return true
@@ -39,7 +43,8 @@ func (s *situation) wantsOf(seen *world.Member, object client.Object) bool {
 // pinned keeps of an object that was seen what must stay. A volume gets the UID that it had: it is changed, or nothing
 // is. It may be gone by the time that it is applied, and an apply would make an empty one under the member's name. A
 // volume that is larger than asked for, as one that a former resource left may be, stays as it is: volumes can't
-// shrink. A member stays where it is until another one has taken its place: its disk may be tied to there.
+// shrink, and one of another class too. None is given an owner that it does not have, unless its user says so: it may hold more
+// than is known. A member stays where it is until another one has taken its place: its disk may be tied to there.
 func (s *situation) pinned(m view.Member, object client.Object) client.Object {
 	seen := s.Member(m.ID)
 	if seen == nil {
@@ -51,6 +56,12 @@ func (s *situation) pinned(m view.Member, object client.Object) client.Object {
 			break
 		}
 		object.SetUID(seen.Volume.UID)
+		if build.Retained(s.Cluster) && !metav1.IsControlledBy(seen.Volume, s.Cluster) {
+			object.SetOwnerReferences(nil)
+		}
+		if class := seen.Volume.Spec.StorageClassName; class != nil && object.Spec.StorageClassName != nil {
+			object.Spec.StorageClassName = class
+		}
 		asked := object.Spec.Resources.Requests
 		if has, known := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]; known && has.Cmp(asked[corev1.ResourceStorage]) > 0 {
 			asked[corev1.ResourceStorage] = has

@@ -88,6 +88,8 @@ type DeletePod struct {
 type Discard struct {
 	Member  view.MemberID
 	Who     string          // for people; empty: the member
+	Volume  string          // an unused volume that is made again, if that is what it is about
+	Why     string          // how that differs from what is asked for
 	Objects []client.Object // with UID and resourceVersion as preconditions
 }
 

@@ -62,8 +62,7 @@ func Conclude(status *v1alpha1.GeoRegisterClusterStatus, generation int64) {
 		status.State = stateOf(c)
 		break
 	}
-	ready.ObservedGeneration = generation
-	meta.SetStatusCondition(&status.Conditions, ready)
+	set(status, generation, ready)
 }
 
 // stateOf is the word for a cluster that is not ready for the reason that a condition gives.
@@ -115,8 +114,12 @@ func Unseen(status *v1alpha1.GeoRegisterClusterStatus, generation int64, message
 // OperatorFailed is the reason of conditions and events that say what the operator could not do.
 const OperatorFailed = "OperatorFailed"
 
-// set sets a condition. Long messages are cut.
+// set sets a condition, without a time: whoever writes the status gives it one. Long messages are cut.
 func set(status *v1alpha1.GeoRegisterClusterStatus, generation int64, c metav1.Condition) {
 	c.ObservedGeneration, c.Message = generation, Bounded(c.Message)
-	meta.SetStatusCondition(&status.Conditions, c)
+	if before := meta.FindStatusCondition(status.Conditions, c.Type); before != nil {
+		*before = c
+		return
+	}
+	status.Conditions = append(status.Conditions, c)
 }

@@ -30,6 +30,8 @@ type situation struct {
 	first []view.Member
 	// coming are the dedicated witnesses that the view is to take on.
 	coming []view.Witness
+	// founding says that nothing but the volumes' owner is in the way of the founding.
+	founding bool
 	// network is the emulated network between the sites.
 	network *network
 	// decision is the one on who keeps the shards (keeping), once it was asked for.
@@ -88,7 +90,8 @@ func (s *situation) members() []view.Member {
 func (s *situation) input() build.Input {
 	in := build.Input{
 		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Shards: s.Shards, Settings: s.Settings, Monitoring: s.Monitoring,
-		Image: build.Image(s.Cluster, s.runningImage(), s.Settings),
+		Image:     build.Image(s.Cluster, s.runningImage(), s.Settings),
+		Unfounded: len(s.Former) == 0 && s.mayBeNew() && !s.founding,
 	}
 	for _, id := range s.leftRunning() {
 		if m := s.Member(id); m.StatefulSet != nil || m.Pod.DeletionTimestamp == nil { // a pod that ends is in no budget

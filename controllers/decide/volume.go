@@ -4,7 +4,10 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -45,6 +48,56 @@ func (s *situation) stunted(m view.Member) string {
 		if failed && c.Status == corev1.ConditionTrue {
 			return fmt.Sprintf("can't grow its volume %s: %s", seen.Volume.Name, c.Message)
 		}
+	}
+	return ""
+}
+
+// owned names the volumes that would go with the resource though they are to outlive it. Before the founding they do: nothing is on them.
+func (s *situation) owned() (all []string) {
+	for _, m := range s.first {
+		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil && build.Retained(s.Cluster) && metav1.IsControlledBy(seen.Volume, s.Cluster) {
+			all = append(all, seen.Volume.Name)
+		}
+	}
+	return all
+}
+
+// remake removes, before the cluster is founded, a volume of another class than spec.storage asks for, or a larger one, if surely
+// nothing is on it. It is made again as it is asked for.
+func (s *situation) remake() *outcome {
+	for _, m := range s.first {
+		seen := s.Member(m.ID)
+		if seen == nil || seen.Volume == nil || !s.unused(seen) ||
+			seen.Volume.Status.Phase != corev1.ClaimPending && !s.allWait() { // who is silent may hold a view that names its disk
+			continue
+		}
+		var objects []client.Object
+		if set := seen.StatefulSet; set != nil && set.DeletionTimestamp == nil {
+			objects = append(objects, set) // its pod holds the volume
+		}
+		why := s.misfit(seen.Volume)
+		if seen.Volume.DeletionTimestamp != nil {
+			why = "is being deleted"
+		} else {
+			objects = append(objects, seen.Volume)
+		}
+		if why == "" || len(objects) == 0 {
+			continue
+		}
+		return act(Discard{Member: m.ID, Volume: seen.Volume.Name, Why: why, Objects: objects},
+			Normal("VolumeRemade", "Discard", fmt.Sprintf("Removed the unused volume %s of %s, which %s", seen.Volume.Name, name(m), why)))
+	}
+	return nil
+}
+
+// misfit says how a volume differs from what is asked for in what no volume can change, or is empty.
+func (s *situation) misfit(volume *corev1.PersistentVolumeClaim) string {
+	asked := s.Cluster.Spec.Storage
+	if class := volume.Spec.StorageClassName; asked.Class != "" && class != nil && *class != asked.Class {
+		return fmt.Sprintf("is of class %s, not %s", *class, asked.Class)
+	}
+	if has, want := volume.Spec.Resources.Requests[corev1.ResourceStorage], asked.StorageSize(); has.Cmp(want) > 0 {
+		return fmt.Sprintf("asks for %s, not %s", has.String(), want.String())
 	}
 	return ""
 }

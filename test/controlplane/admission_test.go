@@ -21,7 +21,7 @@ const (
 	manifests = "../../api/v1alpha1/testdata"
 	samples   = "../../config/samples"
 	crd       = "../../config/crd/bases/georegister.io_georegisterclusters.yaml"
-	policy    = "../../config/admission/deletion_protection.yaml"
+	policies  = "../../config/admission/*_*.yaml"
 )
 
 // example is a manifest without apiVersion and kind; APIServer is why it is refused, or empty. The validator of
@@ -231,6 +231,11 @@ deletionProtection: true`, ""},
 			if err := api.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
+			founded := map[string]any{"clusterID": "c", "epoch": int64(1), "members": int64(3), "majority": int64(2)}
+			o.Object["status"] = map[string]any{"view": founded}
+			if err := api.Status().Update(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
 			o.Object["spec"] = spec(t, tt.after)
 			err := api.Update(t.Context(), o, client.DryRunAll)
 			refused(t, err, tt.want)
@@ -243,6 +248,28 @@ deletionProtection: true`, ""},
 		if strings.Contains(rule.Rule, "oldSelf") && !strings.Contains(said.String(), rule.Message) {
 			t.Errorf("no change breaks the rule %q", rule.Message)
 		}
+	}
+}
+
+// What nobody has used yet can be corrected.
+func TestChangesBeforeTheFounding(t *testing.T) {
+	api := strict(t)
+	namespace := newNamespace(t, api)
+	const sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
+	for name, tt := range map[string]struct{ before, after, want string }{
+		"a class":          {sites + "storage: {class: fsat}", sites + "storage: {class: fast}", ""},
+		"a class more":     {sites, sites + "storage: {class: fast}", ""},
+		"a class less":     {sites + "storage: {class: fast}", sites, "spec.storage.class can't be removed: name the default class"},
+		"a smaller size":   {sites, sites + "storage: {size: 1Gi}", ""},
+		"another protocol": {sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
+	} {
+		o := example{Manifest: "metadata: {generateName: change-}"}.object(t, namespace)
+		o.Object["spec"] = spec(t, tt.before)
+		if err := api.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		o.Object["spec"] = spec(t, tt.after)
+		t.Run(name, func(t *testing.T) { refused(t, api.Update(t.Context(), o, client.DryRunAll), tt.want) })
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers"
+	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/members"
 )
@@ -225,4 +226,52 @@ func (c *tally) write(path, what string, send func() error) error {
 		c.volumes.Add(1)
 	}
 	return send()
+}
+
+// A typo in the class of the volumes is corrected while nobody has used them, and what was never founded leaves nothing behind.
+func TestAnUnfoundedClusterIsCorrectedOrLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	StartOperator(t, w.config, settings(w.namespace))
+	held := func(name string) { // no volume of a cluster is provided
+		for i, site := range sites {
+			w.kubelet.Hold(fmt.Sprintf("%s-%s-%d-0", name, site, i+1))
+		}
+	}
+	held("gone")
+	classes := func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Class = "fsat" }
+	corrected, gone := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) {
+		classes(s)
+		s.Sites[0].NodePool = &v1alpha1.NodePool{Value: "nowhere"}
+	}), w.create("gone", classes)
+	claims := func(of *v1alpha1.GeoRegisterCluster) (all []corev1.PersistentVolumeClaim) {
+		var list corev1.PersistentVolumeClaimList
+		if err := w.api.List(w.ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{build.ClusterLabel: of.Name}); err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	for _, c := range []*v1alpha1.GeoRegisterCluster{corrected, gone} {
+		eventually(t, "volumes are asked for", func() string { return map[bool]string{false: "not yet"}[len(claims(c)) == 3] })
+	}
+	w.change(corrected, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Class, s.Sites[0].NodePool = "local", nil })
+	w.condition(corrected, v1alpha1.ConditionReady, metav1.ConditionTrue)
+	for _, claim := range claims(corrected) {
+		if *claim.Spec.StorageClassName != "local" || len(claim.OwnerReferences) != 0 {
+			t.Errorf("volume %s is of class %s, with the owners %v", claim.Name, *claim.Spec.StorageClassName, claim.OwnerReferences)
+		}
+	}
+	if err := w.api.Delete(w.ctx, gone); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing is left of what was never founded", func() string {
+		return map[bool]string{false: "volumes are"}[len(claims(gone)) == 0]
+	})
+	if err := w.api.Delete(w.ctx, corrected); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its pods go", func() string { return map[bool]string{false: "they are there"}[len(w.pods()) == 0] })
+	if left := claims(corrected); len(left) != 3 {
+		t.Errorf("%d volumes of the founded one are left, want 3", len(left))
+	}
 }

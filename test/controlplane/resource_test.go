@@ -5,13 +5,17 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -19,33 +23,41 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// protect installs the admission policy and waits until the apiserver acts by it.
-func protect(t *testing.T, api client.Client, protected client.Object) {
+// protect installs the admission policies, and waits until the apiserver acts by all of them: nothing that is protected can be deleted.
+func protect(t *testing.T, api client.Client, protected ...client.Object) {
 	t.Helper()
-	data, err := os.ReadFile(policy)
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(policies)
+	if err != nil || len(files) != 3 {
+		t.Fatalf("the policies are %v, %v", files, err)
 	}
-	for document := range strings.SplitSeq(string(data), "\n---\n") {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := client.IgnoreAlreadyExists(api.Create(t.Context(), o)); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := client.IgnoreNotFound(api.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
-				t.Error(err)
+		for document := range strings.SplitSeq(string(data), "\n---\n") {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+				t.Fatal(err)
 			}
+			if err := client.IgnoreAlreadyExists(api.Create(t.Context(), o)); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := client.IgnoreNotFound(api.Delete(context.WithoutCancel(t.Context()), o)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	for _, o := range protected {
+		eventually(t, "the policies are in force", func() string {
+			if err := api.Delete(t.Context(), o, client.DryRunAll); err != nil {
+				return ""
+			}
+			return fmt.Sprintf("%T %s could be deleted", o, o.GetName())
 		})
 	}
-	eventually(t, "the policy is in force", func() string {
-		if err := api.Delete(t.Context(), protected, client.DryRunAll); err != nil {
-			return ""
-		}
-		return "a protected cluster could be deleted"
-	})
 }
 
 func TestDeletionProtection(t *testing.T) {
@@ -61,13 +73,39 @@ func TestDeletionProtection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	protect(t, api, o)
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: newNamespace(t, api)}}
+	kind := &unstructured.Unstructured{}
+	kind.SetAPIVersion("apiextensions.k8s.io/v1")
+	kind.SetKind("CustomResourceDefinition")
+	kind.SetName("georegisterclusters.georegister.io")
+	protect(t, api, o, home, kind)
 
+	refused(t, api.Delete(t.Context(), home, client.DryRunAll), "treasure in this namespace is protected: set its spec.deletionProtection to false")
+	refused(t, api.Delete(t.Context(), elsewhere, client.DryRunAll), "")
+	refused(t, api.Delete(t.Context(), kind, client.DryRunAll), "every GeoRegisterCluster goes with this CRD, protected or not")
+	allow := func(allowed any) {
+		t.Helper()
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"georegister.io/deletion": allowed}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused(t, api.Patch(t.Context(), kind, client.RawPatch(types.MergePatchType, patch)), "")
+	}
+	allow("allowed")
+	refused(t, api.Delete(t.Context(), kind, client.DryRunAll), "")
+	allow(nil)
 	refused(t, api.Delete(t.Context(), o), "treasure is protected: set spec.deletionProtection to false, then delete it")
 	refused(t, api.DeleteAllOf(t.Context(), o, client.InNamespace(namespace)), "treasure is protected")
 	refused(t, client.IgnoreNotFound(api.Delete(t.Context(), other)), "") // DeleteAllOf may have got to it
 	o.Object["spec"] = spec(t, sites+"deletionProtection: false")
 	refused(t, api.Update(t.Context(), o), "")
+	eventually(t, "the namespace may go", func() string {
+		if err := api.Delete(t.Context(), home, client.DryRunAll); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	refused(t, api.Delete(t.Context(), o), "")
 }
 
@@ -82,17 +120,17 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, cells := table(t, namespace)
-	if want := []string{"Name", "Protocol", "Sites", "Ready", "Quorum", "Change", "Age"}; !slices.Equal(names, want) {
+	if want := []string{"Name", "Protocol", "State", "Sites", "Ready", "Quorum", "Change", "Age"}; !slices.Equal(names, want) {
 		t.Errorf("columns %v, want %v", names, want)
 	}
-	if cells[3] != nil {
-		t.Errorf("a status was taken at creation: %v", cells[3])
+	if cells[2] != "Unknown" || cells[4] != nil {
+		t.Errorf("the status of what nobody has looked at: %v", cells)
 	}
-	o.Object["status"] = map[string]any{"sitesReady": "1/1", "ready": "2/3", "quorum": "2/2"}
+	o.Object["status"] = map[string]any{"state": "Degraded", "sitesReady": "1/1", "ready": "2/3", "quorum": "2/2"}
 	if err := api.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if _, cells = table(t, namespace); !slices.Equal(cells[:5], []any{"shown", "ABD", "1/1", "2/3", "2/2"}) {
+	if _, cells = table(t, namespace); !slices.Equal(cells[:6], []any{"shown", "ABD", "Degraded", "1/1", "2/3", "2/2"}) {
 		t.Errorf("cells %v", cells)
 	}
 }
