@@ -209,7 +209,7 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 		t.Errorf("the status says %+v", degraded)
 	}
 	if !slices.ContainsFunc(d.lines, func(line string) bool {
-		return strings.HasPrefix(line, "event Warning OperatorFailed CarryOut: ") && strings.Contains(line, "apply Service first-peers: ")
+		return strings.HasPrefix(line, "event Warning OperatorFailed CarryOut: ") && strings.Contains(line, "apply Service first--peers: ")
 	}) {
 		t.Errorf("no event says so; did\n%s", strings.Join(d.lines, "\n"))
 	}
@@ -225,11 +225,11 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 
 // A failure is told though a race was lost in the same look: nobody says that the next look meets it again.
 func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
-	for name, raced := range map[string]string{"another object": "apply Service first-a", "the status": "status of first"} {
+	for name, raced := range map[string]string{"another object": "apply Service first--a", "the status": "status of first"} {
 		d := &diary{refuse: func(line string) error {
 			switch line {
-			case "apply Service first-peers":
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first-peers", errors.New("no role"))
+			case "apply Service first--peers":
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first--peers", errors.New("no role"))
 			case raced:
 				return apierrors.NewConflict(schema.GroupResource{}, "first", errors.New("changed"))
 			}
@@ -247,7 +247,7 @@ func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-		if raced != "status of first" && (said == nil || said.Reason != decide.OperatorFailed || strings.Contains(said.Message, "first-a")) {
+		if raced != "status of first" && (said == nil || said.Reason != decide.OperatorFailed || strings.Contains(said.Message, "first--a")) {
 			t.Errorf("a race for %s: the status says %+v", name, said)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // What comes together with a lost race is told; the race is not.
 func TestFailureIsWhatIsNeitherARaceNorAWait(t *testing.T) {
-	raced := explain("write record first-view", apierrors.NewConflict(schema.GroupResource{}, "first-view", errors.New("changed")))
+	raced := explain("write record first--view", apierrors.NewConflict(schema.GroupResource{}, "first--view", errors.New("changed")))
 	waits := fmt.Errorf("evict pod p: %w: one is away", ErrBudget)
 	refused := explain("apply Service s", apierrors.NewForbidden(schema.GroupResource{}, "s", errors.New("no role")))
 	if !errors.Is(raced, ErrStale) || !apierrors.IsConflict(raced) || errors.Is(refused, ErrStale) {
