@@ -27,6 +27,7 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/members"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // absent is an apiserver that can be away.
@@ -235,7 +236,7 @@ func TestAnUnfoundedClusterIsCorrectedOrLeavesNothing(t *testing.T) {
 	StartOperator(t, w.config, settings(w.namespace))
 	held := func(name string) { // no volume of a cluster is provided
 		for i, site := range sites {
-			w.kubelet.Hold(fmt.Sprintf("%s-%s-%d-0", name, site, i+1))
+			w.kubelet.Hold(build.PodName(name, view.Member{ID: view.MemberID(i + 1), Site: site}))
 		}
 	}
 	held("gone")
