@@ -45,6 +45,15 @@ type Operation struct {
 	After []Dependency
 }
 
+// Size is how many bytes the operation has from its client, without what it comes after.
+func (o *Operation) Size() int {
+	n := len(o.Key) + len(o.Value) + len(o.Call.Function)
+	for _, argument := range o.Call.Args {
+		n += len(argument)
+	}
+	return n
+}
+
 // Call names an rmw function and its arguments.
 type Call struct {
 	Function string // a name of the registry, with its version, such as "add.v1"

@@ -38,6 +38,14 @@ type Past struct {
 // Len is how many dependencies there are.
 func (p *Past) Len() int { return len(p.dependencies) }
 
+// Size is how many bytes the keys and values have that it names.
+func (p *Past) Size() (n int) {
+	for i := range p.dependencies {
+		n += len(p.dependencies[i].Key) + len(p.dependencies[i].Value)
+	}
+	return n
+}
+
 // Full reports whether an operation could not carry all of them: fence until it is not.
 func (p *Past) Full() bool { return len(p.dependencies) > MaxDependencies }
 

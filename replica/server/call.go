@@ -23,6 +23,7 @@ type call struct {
 	deadline  time.Time
 	steps     []step
 	remaining int // steps not answered yet
+	size      int // bytes that it holds, from enqueue on; under the connection's lock
 	next      *call
 }
 
@@ -86,6 +87,21 @@ func (s *step) answered(r register.Result) {
 // callOverhead is what a waiting reply counts for beside its value, in bytes.
 const callOverhead = 256
 
+// asked is how much memory a call takes that is about to be enqueued, about.
+func (c *call) asked() int {
+	n := c.bare() + len(c.text)
+	for i := range c.steps {
+		n += c.steps[i].op.Size()
+	}
+	return n
+}
+
+// bare is how much an empty call takes.
+func (c *call) bare() int { return callOverhead + stepOverhead*cap(c.steps) }
+
+// stepOverhead is what a step takes beside what it holds, with its place among those of its key.
+const stepOverhead = 512
+
 // held is how much memory the complete call holds, about.
 func (c *call) held() int {
 	n := callOverhead + len(c.text)
@@ -125,7 +141,7 @@ func (c *call) count(outcome int) {
 // reset makes the call empty, keeping its steps for the next command.
 func (c *call) reset() {
 	steps := c.steps[:cap(c.steps)]
-	if len(steps) > 64 {
+	if len(steps) > 4 {
 		steps = nil
 	}
 	for i := range steps {

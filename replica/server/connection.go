@@ -30,12 +30,15 @@ type connection struct {
 	room       sync.Cond // the reader waits for it
 	head, tail *call     // calls without a sent reply, in order
 	free       *call
+	idle       int              // calls in free
+	memory     *account         // what all of this holds
 	pending    int              // steps of the calls in the list that are not answered
 	unsent     int              // bytes that complete calls hold
 	last       map[string]*step // the last step of each key that has one unanswered
 	session    session
 	closing    bool // no more calls will come
 	broken     bool // no more replies can be sent
+	over       bool // nobody reads or writes any more; operations may go on
 }
 
 // clientState is what a client has chosen for its connection.
@@ -52,9 +55,22 @@ type clientState struct {
 func newConnection(server *Redis, conn net.Conn, id int64) *connection {
 	c := &connection{server: server, conn: conn, id: id, since: time.Now(), last: map[string]*step{}}
 	c.ready.L, c.room.L = &c.mu, &c.mu
+	c.memory = server.options.Memory.open("redis", conn.RemoteAddr(), c.abandon)
+	c.memory.hold(connectionOverhead)
 	c.in = resp.NewReader(flushingReader{c}, server.limits)
+	c.in.Grown = c.hold
 	c.resetClient()
 	return c
+}
+
+// connectionOverhead is what a connection holds that does nothing: its reader, two goroutines with their stacks, and itself.
+const connectionOverhead = resp.Overhead + 12<<10
+
+// hold notes that the connection holds n bytes more, or less.
+func (c *connection) hold(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.memory.hold(n)
 }
 
 func (c *connection) resetClient() {
@@ -82,6 +98,17 @@ func (c *connection) serve() {
 	c.ready.Signal()
 	c.mu.Unlock()
 	<-written
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := 0
+	for k := c.head; k != nil; k = k.next {
+		if k.remaining > 0 {
+			left += k.size
+		}
+	}
+	c.over = true
+	c.session.past, c.session.size = register.Past{}, 0
+	c.memory.end(left)
 }
 
 // read parses and dispatches commands until the client is done or can't be understood.
@@ -113,13 +140,16 @@ func ended(err error) bool {
 }
 
 // flushingReader wakes the writer before it waits for the client, so that replies made at once leave
-// together at the end of a pipeline instead of one by one.
+// together at the end of a pipeline instead of one by one. It reads nothing while clients hold more than they may.
 type flushingReader struct{ c *connection }
 
 func (f flushingReader) Read(p []byte) (int, error) {
 	f.c.mu.Lock()
 	f.c.ready.Signal()
 	f.c.mu.Unlock()
+	if !f.c.memory.wait() {
+		return 0, net.ErrClosed
+	}
 	return f.c.conn.Read(p)
 }
 
@@ -129,6 +159,8 @@ func (c *connection) newCall(command *command) *call {
 	k := c.free
 	if k != nil {
 		c.free, k.next = k.next, nil
+		c.idle--
+		c.memory.hold(-k.bare())
 	}
 	c.mu.Unlock()
 	if k == nil {
@@ -141,8 +173,12 @@ func (c *connection) newCall(command *command) *call {
 // enqueue puts a call in line for its reply and starts its steps, each as soon as no earlier one has the
 // same key. It waits for room. It reports false if the connection is broken.
 func (c *connection) enqueue(k *call) bool {
+	if !c.memory.wait() {
+		return false
+	}
 	options := &c.server.options
 	k.remaining = len(k.steps)
+	k.size = k.asked()
 	if k.remaining > 0 {
 		k.deadline = time.Now().Add(options.Timeout)
 	}
@@ -161,6 +197,7 @@ func (c *connection) enqueue(k *call) bool {
 		c.tail.next = k
 	}
 	c.tail = k
+	c.memory.hold(k.size)
 	if k.remaining == 0 {
 		c.unsent += k.held()
 		c.mu.Unlock()
@@ -200,7 +237,11 @@ func (c *connection) chain(s *step) string {
 func (c *connection) stepAnswered(s *step, r register.Result) (next *step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.result = r
+	if !c.broken {
+		s.result = r
+		s.call.size += len(r.Value)
+		c.memory.hold(len(r.Value))
+	}
 	next, s.behind = s.behind, nil
 	if key := c.chain(s); c.last[key] == s {
 		delete(c.last, key)
@@ -219,6 +260,10 @@ func (c *connection) completed(k *call) {
 	if k.remaining--; k.remaining > 0 {
 		return
 	}
+	if c.over {
+		c.memory.hold(-k.size)
+		return
+	}
 	c.unsent += k.held()
 	if c.head == k {
 		c.ready.Signal()
@@ -230,12 +275,13 @@ const batchBytes = 64 << 10
 
 // write sends replies, in order, until the last one or until the client can't be reached.
 func (c *connection) write() error {
-	var out []byte
 	for {
 		first, last, held := c.complete()
 		if first == nil {
 			return nil
 		}
+		buffer := c.server.buffers.Get().(*[]byte)
+		out := *buffer
 		for k := first; ; k = k.next {
 			out = k.appendReply(out)
 			if k == last {
@@ -251,8 +297,9 @@ func (c *connection) write() error {
 			}
 			return err
 		}
-		if out = out[:0]; cap(out) > 4*batchBytes {
-			out = nil
+		if cap(out) <= 4*batchBytes {
+			*buffer = out[:0]
+			c.server.buffers.Put(buffer)
 		}
 		if c.recycle(first, last, held) {
 			return nil
@@ -280,21 +327,32 @@ func (c *connection) complete() (first, last *call, held int) {
 	if c.head == nil {
 		c.tail = nil
 	}
+	c.memory.hold(held) // the replies are written into a buffer
 	return first, last, held
 }
+
+// keptCalls is how many calls a connection keeps for its next commands.
+const keptCalls = 64
 
 // recycle takes calls back whose replies are sent. It reports whether the last one ends the connection.
 func (c *connection) recycle(first, last *call, held int) (hangUp bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	hangUp = last.hangUp
+	freed := 0
 	for k, end := first, false; !end; {
 		next := k.next
 		end = k == last
+		freed += k.size
 		k.reset()
-		k.next, c.free = c.free, k
+		if c.idle < keptCalls {
+			k.next, c.free = c.free, k
+			c.idle++
+			freed -= k.bare()
+		}
 		k = next
 	}
+	c.memory.hold(-freed - held)
 	c.unsent -= held
 	c.room.Signal()
 	return hangUp
@@ -314,5 +372,6 @@ func (c *connection) abandon() {
 	c.ready.Signal()
 	c.room.Signal()
 	c.mu.Unlock()
+	c.memory.leave()
 	c.conn.Close()
 }

@@ -49,6 +49,7 @@ func NewGRPC(options Options, extra ...grpc.ServerOption) (*GRPC, error) {
 	g.server = grpc.NewServer(append([]grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec.Codec{}),
 		grpc.MaxRecvMsgSize(maxMessageBytes(options.Limits)),
+		grpc.MaxHeaderListSize(16 << 10),
 		grpc.MaxConcurrentStreams(uint32(options.MaxInFlight)),
 		// Calls reuse goroutines whose stacks have grown already; when all are taken, they get new ones.
 		grpc.NumStreamWorkers(128),
@@ -96,14 +97,18 @@ func (g *GRPC) Shutdown(ctx context.Context) error {
 
 // Do serves one operation.
 func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Response, error) {
-	gate := g.gate(ctx)
-	if err := gate.enter(ctx); err != nil {
+	caller := g.caller(ctx)
+	asked := requestBytes(r)
+	caller.hold(asked)
+	if err := caller.gate.enter(ctx); err != nil {
+		caller.hold(-asked)
 		return nil, status.FromContextError(err).Err()
 	}
 	a := &answer{}
 	op, err := g.options.operation(r)
 	if err != nil {
-		gate.leave()
+		caller.hold(-asked)
+		caller.gate.leave()
 		g.refuse(a, r.GetTag(), err)
 		return &a.Response, nil
 	}
@@ -114,7 +119,8 @@ func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Respo
 	g.carry(op.After)
 	kind, key, done := op.Kind, op.Key, make(chan register.Result, 1)
 	g.options.Store.Submit(op, timeout, func(result register.Result) {
-		gate.leave()
+		caller.hold(-asked)
+		caller.gate.leave()
 		g.count(kind, result)
 		done <- result
 	})
@@ -169,12 +175,26 @@ func (t gate) enter(ctx context.Context) error {
 // leave gives a place back.
 func (t gate) leave() { <-t }
 
-// gate is that of the call's connection.
-func (g *GRPC) gate(ctx context.Context) gate {
+// caller is the call's connection.
+func (g *GRPC) caller(ctx context.Context) *caller {
 	if p, ok := peer.FromContext(ctx); ok {
-		if a, ok := p.Addr.(gatedAddress); ok {
-			return a.gate
+		if a, ok := p.Addr.(callerAddress); ok {
+			return a.caller
 		}
 	}
-	return make(gate, g.options.MaxInFlight)
+	return newCaller(g.options.MaxInFlight)
 }
+
+// requestBytes is how much memory a request takes until it is answered, about.
+func requestBytes(r *registerv1.Request) int {
+	n := requestOverhead + len(r.GetKey()) + len(r.GetValue()) + len(r.GetFunction())
+	for _, argument := range r.GetArguments() {
+		n += len(argument) + 24
+	}
+	for _, d := range r.GetAfter() {
+		n += requestOverhead + len(d.GetKey()) + len(d.GetValue())
+	}
+	return n
+}
+
+const requestOverhead = 512

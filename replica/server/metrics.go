@@ -11,6 +11,7 @@ type Metrics struct {
 	carried     *prometheus.CounterVec
 	fences      prometheus.Counter
 	foreign     prometheus.Counter
+	evicted     *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics and registers them, unless registerer is nil.
@@ -42,8 +43,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Name: "georegister_server_foreign_total",
 		Help: "Connections to the Redis port that were closed since they spoke another protocol, such as HTTP.",
 	})
+	m.evicted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "georegister_server_evicted_total",
+		Help: "Connections that were closed since clients held more memory than they may, and these most of it.",
+	}, []string{"door"})
 	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences, m.foreign)
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences, m.foreign, m.evicted)
 	}
 	return m
 }

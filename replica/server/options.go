@@ -43,6 +43,9 @@ type Options struct {
 	MaxInFlight int
 	// MaxConnections bounds the connections of this door. Default: 10000, as Redis.
 	MaxConnections int
+	// Memory bounds what clients can make this door hold, and all others that are given the same. Nil: one of DefaultMemory for
+	// this door alone.
+	Memory *Memory
 	// Metrics counts what the door does; nil: not counted.
 	Metrics *Metrics
 	// Log is told of connections that go wrong; nil: nothing is logged.
@@ -79,6 +82,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.Memory == nil {
+		o.Memory = NewMemory(max(DefaultMemory, LeastMemory(o.Limits.ValueBytes)), o.Metrics, o.Log)
 	}
 	return o, nil
 }

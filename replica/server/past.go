@@ -19,6 +19,7 @@ func (o *Options) regular() bool { return o.Proofs != nil }
 // register.MaxDependencies of them, those that were under way when it got there, and those of one token.
 type session struct {
 	past    register.Past
+	size    int     // of the past, as the connection's memory has it
 	fencing bool    // a fence is under way
 	full    []*step // begin once the past can be carried again
 }
@@ -59,6 +60,7 @@ func (c *connection) fence(op register.Operation, deadline time.Time) {
 func (c *connection) fenced(op *register.Operation, deadline time.Time, r register.Result) {
 	c.mu.Lock()
 	c.session.past.Learn(op, r)
+	c.remember()
 	if r.Status == register.OK && c.session.past.Full() {
 		next := c.session.past.Fence()
 		c.mu.Unlock()
@@ -87,6 +89,18 @@ func (c *connection) learn(op *register.Operation, r register.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session.past.Learn(op, r)
+	c.remember()
+}
+
+// remember has the connection's memory count what the session depends on, under the lock.
+func (c *connection) remember() {
+	if c.over {
+		c.session.past = register.Past{}
+		return
+	}
+	size := c.session.past.Size()
+	c.memory.hold(size - c.session.size)
+	c.session.size = size
 }
 
 // settle waits until all commands of the connection are answered, though maybe not replied to, and copies what they read. It reports
@@ -181,6 +195,7 @@ func (c *connection) importPast(k *call, token []byte) bool {
 	full := c.session.past.Full()
 	if !full {
 		c.session.past.Join(&past)
+		c.remember()
 	}
 	c.mu.Unlock()
 	if full { // tokens could be many

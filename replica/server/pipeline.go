@@ -18,8 +18,8 @@ import (
 // pipeline is one Pipeline stream: its handler reads requests and submits them, a second goroutine sends
 // what is answered, in batches of what has come together.
 type pipeline struct {
-	door *GRPC
-	gate gate
+	door   *GRPC
+	caller *caller
 
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -31,7 +31,7 @@ type pipeline struct {
 
 // Pipeline serves a stream of batches.
 func (g *GRPC) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
-	p := &pipeline{door: g, gate: g.gate(stream.Context())}
+	p := &pipeline{door: g, caller: g.caller(stream.Context())}
 	p.changed.L = &p.mu
 	sent, received := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- p.send(stream) }()
@@ -65,12 +65,21 @@ func (p *pipeline) receive(stream grpc.BidiStreamingServer[registerv1.Requests, 
 			p.drop()
 			return err
 		}
+		// A batch that waits for places counts too.
+		left := 0
 		for _, request := range batch.Requests {
-			if err := p.gate.enter(stream.Context()); err != nil {
+			left += requestBytes(request)
+		}
+		p.caller.hold(left)
+		for _, request := range batch.Requests {
+			if err := p.caller.gate.enter(stream.Context()); err != nil {
+				p.caller.hold(-left)
 				p.drop()
 				return err
 			}
-			p.submit(request)
+			asked := requestBytes(request)
+			left -= asked
+			p.submit(request, asked)
 		}
 	}
 }
@@ -83,7 +92,8 @@ func (p *pipeline) drop() {
 	p.mu.Unlock()
 }
 
-func (p *pipeline) submit(request *registerv1.Request) {
+// submit serves a request that holds so many bytes.
+func (p *pipeline) submit(request *registerv1.Request, asked int) {
 	tag := request.GetTag()
 	op, err := p.door.options.operation(request)
 	p.mu.Lock()
@@ -92,7 +102,7 @@ func (p *pipeline) submit(request *registerv1.Request) {
 	a := p.door.answers.Get().(*answer)
 	if err != nil {
 		p.door.refuse(a, tag, err)
-		p.done(a)
+		p.done(a, asked)
 		return
 	}
 	p.door.carry(op.After)
@@ -101,17 +111,19 @@ func (p *pipeline) submit(request *registerv1.Request) {
 		p.door.count(kind, r)
 		a.TooLarge = false
 		a.fill(tag, p.door.options.proven(key, r))
-		p.done(a)
+		p.done(a, asked)
 	})
 }
 
 // done puts an answer in line to be sent. It is called from the store's goroutines and does not block.
-func (p *pipeline) done(a *answer) {
+func (p *pipeline) done(a *answer, asked int) {
+	p.caller.hold(requestOverhead + len(a.Value) - asked)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending--
 	if p.broken {
-		p.gate.leave()
+		p.caller.hold(-requestOverhead - len(a.Value))
+		p.caller.gate.leave()
 	} else {
 		p.answered = append(p.answered, a)
 	}
@@ -138,12 +150,15 @@ func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 			}
 			failed = stream.Send(&message)
 		}
+		sent := 0
 		for i, a := range batch {
+			sent += requestOverhead + len(a.Value)
 			a.Value, a.Message, a.Proof = nil, "", nil
 			p.door.answers.Put(a)
 			batch[i] = nil
-			p.gate.leave()
+			p.caller.gate.leave()
 		}
+		p.caller.hold(-sent)
 		clear(message.Responses)
 		if failed != nil {
 			p.drop()

@@ -52,6 +52,7 @@ type Redis struct {
 	connected atomic.Int64 // connections, ever
 	unheard   atomic.Int64 // attacks that no line was logged of
 	attacks   rate.Sometimes
+	buffers   sync.Pool // of *[]byte, for replies that are being written
 
 	mu          sync.Mutex
 	listeners   map[net.Listener]struct{}
@@ -75,7 +76,7 @@ func NewRedis(options RedisOptions) (*Redis, error) {
 	argument := max(options.Limits.KeyBytes, options.Limits.ValueBytes, 4<<10)
 	r := &Redis{
 		options:     options,
-		limits:      resp.Limits{ArgumentBytes: argument, CommandBytes: max(64<<20, 4*argument)},
+		limits:      resp.Limits{ArgumentBytes: argument, CommandBytes: max(int(min(64<<20, options.Memory.limit/2)), 4*argument)},
 		commands:    map[string]*command{},
 		other:       options.Metrics.command("redis", "other"),
 		open:        options.Metrics.connections.WithLabelValues("redis"),
@@ -85,6 +86,7 @@ func NewRedis(options RedisOptions) (*Redis, error) {
 		fences:      options.Metrics.fences,
 		listeners:   map[net.Listener]struct{}{},
 		connections: map[*connection]struct{}{},
+		buffers:     sync.Pool{New: func() any { return new([]byte) }},
 		attacks:     rate.Sometimes{Interval: time.Minute},
 	}
 	for _, c := range table() {

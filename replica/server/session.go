@@ -144,10 +144,13 @@ func runHello(c *connection, k *call, args [][]byte) bool {
 	return c.reply(k, b)
 }
 
-const badName = "ERR Client names cannot contain spaces, newlines or special characters."
+const badName = "ERR Client names cannot contain spaces, newlines or special characters, and have at most 1024 bytes."
 
 // plainText reports whether text can stand in a line of CLIENT INFO.
 func plainText(text []byte) bool {
+	if len(text) > 1024 {
+		return false
+	}
 	for _, b := range text {
 		if b < '!' || b > '~' {
 			return false
@@ -194,7 +197,7 @@ func (c *connection) setInfo(k *call, attribute, value []byte) bool {
 		return c.fail(k, fmt.Sprintf("ERR Unrecognized option '%s'", attribute))
 	}
 	if !plainText(value) {
-		return c.fail(k, "ERR "+name+" cannot contain spaces, newlines or special characters.")
+		return c.fail(k, "ERR "+name+" cannot contain spaces, newlines or special characters, and has at most 1024 bytes.")
 	}
 	if name == "lib-name" {
 		c.client.library = string(value)

@@ -12,7 +12,9 @@ func (r *Reader) inline() error {
 	var line []byte
 	for {
 		part, err := r.in.ReadSlice('\n')
+		before := cap(line)
 		line = append(line, part...)
+		r.grow(cap(line) - before)
 		if len(line) > maxInline {
 			return ProtocolError("too big inline request")
 		}
@@ -27,18 +29,20 @@ func (r *Reader) inline() error {
 	if protocol := foreign(line); protocol != "" {
 		return ForeignError(protocol)
 	}
+	r.room(min(len(line), largeBlock)) // of which the words take no more
 	for {
 		line = bytes.TrimLeft(line, spaces)
 		if len(line) == 0 {
 			return nil
 		}
+		start := len(r.block)
 		rest, ok := r.word(line)
 		if !ok {
 			return ProtocolError("unbalanced quotes in request")
 		}
-		r.ends = append(r.ends, len(r.arena))
+		r.add(start)
 		line = rest
-		if r.Stranger && len(r.ends) > strangerArguments {
+		if r.Stranger && len(r.args) > strangerArguments {
 			return ProtocolError("unauthenticated multibulk length")
 		}
 	}
@@ -72,7 +76,7 @@ func foreign(line []byte) string {
 // spaces are what separates words.
 const spaces = " \t\r\n\v\f\x00"
 
-// word unquotes the first word of line into the arena. As in Redis, a closing quote ends the word and
+// word unquotes the first word of line into the block. As in Redis, a closing quote ends the word and
 // must be followed by a space.
 func (r *Reader) word(line []byte) (rest []byte, ok bool) {
 	quote := byte(0)
@@ -84,21 +88,21 @@ func (r *Reader) word(line []byte) (rest []byte, ok bool) {
 		case quote == 0 && (c == '"' || c == '\''):
 			quote = c
 		case quote == 0:
-			r.arena = append(r.arena, c)
+			r.block = append(r.block, c)
 		case c == quote:
 			rest = line[i+1:]
 			return rest, len(rest) == 0 || isSpace(rest[0])
 		case c == '\\' && quote == '"' && i+3 < len(line) && line[i+1] == 'x' && isHex(line[i+2]) && isHex(line[i+3]):
-			r.arena = append(r.arena, hex(line[i+2])<<4|hex(line[i+3]))
+			r.block = append(r.block, hex(line[i+2])<<4|hex(line[i+3]))
 			i += 3
 		case c == '\\' && quote == '"' && i+1 < len(line):
 			i++
-			r.arena = append(r.arena, unescape(line[i]))
+			r.block = append(r.block, unescape(line[i]))
 		case c == '\\' && quote == '\'' && i+1 < len(line) && line[i+1] == '\'':
 			i++
-			r.arena = append(r.arena, '\'')
+			r.block = append(r.block, '\'')
 		default:
-			r.arena = append(r.arena, c)
+			r.block = append(r.block, c)
 		}
 	}
 	return nil, quote == 0

@@ -15,12 +15,17 @@ const (
 	maxBulk      = 512 << 20
 )
 
-// chunk is how much is read ahead of what has arrived, so that memory follows the bytes that a client
-// has sent and not those it announces.
-const chunk = 64 << 10
+// Memory follows the bytes that a client has sent, and not those it announces: an argument that no block has room for gets one of
+// largeBlock at most, and one of twice the size when that is full.
+const (
+	smallBlock = 4 << 10 // the first block of a command; a reader keeps no larger one between commands
+	largeBlock = 64 << 10
+)
 
-// keptArena is the largest buffer that a reader keeps between commands.
-const keptArena = 256 << 10
+// Overhead is what a reader takes beside what Reader.Grown is told, in bytes, about.
+const Overhead = buffer + smallBlock
+
+const buffer = 16 << 10
 
 // ProtocolError is input that is not RESP. The stream can't be read any further. Its text is Redis' own.
 type ProtocolError string
@@ -65,30 +70,27 @@ type Command struct {
 type Reader struct {
 	in     *bufio.Reader
 	limits Limits
-	arena  []byte
-	ends   []int
+	block  []byte // where the next argument goes; it is never moved, only left behind full
 	args   [][]byte
+	held   int // bytes that were told to Grown
 
 	// Stranger holds the commands from the next one on to little: their sender is not authenticated, and should be.
 	Stranger bool
+	// Grown, unless nil, is told by how many bytes the memory grew that unfinished commands and the last finished one take;
+	// negative: it is less again. It is called before more is read.
+	Grown func(bytes int)
 }
 
 // NewReader returns a reader of commands from in.
 func NewReader(in io.Reader, limits Limits) *Reader {
-	return &Reader{in: bufio.NewReaderSize(in, 16<<10), limits: limits}
+	return &Reader{in: bufio.NewReaderSize(in, buffer), limits: limits}
 }
 
 // Next reads a command, never an empty one. A ProtocolError, a ForeignError or an error of the stream is final. io.EOF
 // means that the stream ended between two commands.
 func (r *Reader) Next() (Command, error) {
 	for {
-		if cap(r.arena) > keptArena {
-			r.arena = nil
-		}
-		if cap(r.args) > chunk/argumentOverhead {
-			r.args, r.ends = nil, nil
-		}
-		r.arena, r.ends = r.arena[:0], r.ends[:0]
+		r.release()
 		first, err := r.in.ReadByte()
 		if err != nil {
 			return Command{}, err
@@ -105,20 +107,54 @@ func (r *Reader) Next() (Command, error) {
 			}
 			return Command{}, err
 		}
-		if len(r.ends) > 0 || excess != nil {
-			return Command{Args: r.slices(), Excess: excess}, nil
+		if len(r.args) > 0 || excess != nil {
+			return Command{Args: r.args, Excess: excess}, nil
 		}
 	}
 }
 
-func (r *Reader) slices() [][]byte {
-	r.args = r.args[:0]
-	start := 0
-	for _, end := range r.ends {
-		r.args = append(r.args, r.arena[start:end:end])
-		start = end
+// release makes the memory of the last command free for the next one, and gives back what is large.
+func (r *Reader) release() {
+	if cap(r.block) > smallBlock {
+		r.block = nil
 	}
-	return r.args
+	if cap(r.args)*argumentOverhead > smallBlock {
+		r.args = nil
+	}
+	clear(r.args) // other blocks
+	r.block, r.args = r.block[:0], r.args[:0]
+	if r.held > 0 {
+		r.grow(-r.held)
+	}
+}
+
+func (r *Reader) grow(bytes int) {
+	r.held += bytes
+	if r.Grown != nil && bytes != 0 {
+		r.Grown(bytes)
+	}
+}
+
+// add ends the argument that begins at a position of the block.
+func (r *Reader) add(start int) {
+	before := cap(r.args)
+	r.args = append(r.args, r.block[start:len(r.block):len(r.block)])
+	if grown := cap(r.args) - before; grown > 0 && cap(r.args)*argumentOverhead > smallBlock {
+		r.grow(grown * argumentOverhead)
+	}
+}
+
+// room sees to a block with room for so many bytes more, or for the first of them, and returns for how many.
+func (r *Reader) room(bytes int) int {
+	if free := cap(r.block) - len(r.block); free >= bytes {
+		return bytes
+	}
+	size := min(max(bytes, 2*cap(r.block), smallBlock), largeBlock)
+	r.block = make([]byte, 0, size)
+	if size > smallBlock {
+		r.grow(size)
+	}
+	return min(bytes, size)
 }
 
 func (r *Reader) multibulk() (*Excess, error) {
@@ -175,17 +211,8 @@ func (r *Reader) bulk(size int, keep bool) error {
 		if _, err := r.in.Discard(size); err != nil {
 			return err
 		}
-	} else {
-		for left := size; left > 0; {
-			n := min(left, chunk)
-			start := len(r.arena)
-			r.arena = append(r.arena, make([]byte, n)...)
-			if _, err := io.ReadFull(r.in, r.arena[start:]); err != nil {
-				return err
-			}
-			left -= n
-		}
-		r.ends = append(r.ends, len(r.arena))
+	} else if err := r.keep(size); err != nil {
+		return err
 	}
 	// Redis trusts the two bytes behind a bulk; a wrong length is found sooner if they are looked at.
 	for _, want := range []byte("\r\n") {
@@ -198,6 +225,30 @@ func (r *Reader) bulk(size int, keep bool) error {
 		}
 	}
 	return nil
+}
+
+// keep reads an argument into memory.
+func (r *Reader) keep(size int) error {
+	arriving := r.room(size)
+	start := len(r.block)
+	for {
+		from := len(r.block)
+		r.block = r.block[:start+arriving]
+		if _, err := io.ReadFull(r.in, r.block[from:]); err != nil {
+			return err
+		}
+		if arriving == size {
+			r.add(start)
+			return nil
+		}
+		// The block is this argument's alone, and it is full.
+		arriving = min(2*arriving, size)
+		r.grow(arriving)
+		block := make([]byte, len(r.block)-start, arriving)
+		copy(block, r.block[start:])
+		r.grow(-cap(r.block))
+		r.block, start = block, 0
+	}
 }
 
 // header reads the number of a header line, up to its line end.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,8 +123,49 @@ func TestLargeArgument(t *testing.T) {
 	if c, err = r.Next(); err != nil || string(c.Args[0]) != "PING" {
 		t.Fatalf("then read %q, %v", c.Args, err)
 	}
-	if cap(r.arena) > keptArena {
-		t.Errorf("the reader keeps %d bytes", cap(r.arena))
+	if cap(r.block) > smallBlock || r.held != 0 {
+		t.Errorf("the reader keeps %d bytes, and tells of %d", cap(r.block), r.held)
+	}
+}
+
+// What a reader holds follows what has arrived, whatever is announced, and it tells all of it.
+func TestMemoryFollowsWhatArrives(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	argument := string(AppendBulk(nil, strings.Repeat("a", mib)))
+	for _, test := range []struct {
+		name, input string
+		least, most int
+	}{
+		{"announced arguments", "*1048576\r\n", 0, 0},
+		{"announced bytes", "*1\r\n$33554432\r\n", 0, largeBlock},
+		{"a half of them", "*1\r\n$33554432\r\n" + strings.Repeat("a", mib+1), mib, 2 * mib},
+		{"many large ones", "*61\r\n" + strings.Repeat(argument, 60) + "$1000000\r\na", 60 * mib, 60*mib + 4*largeBlock},
+		{"many small ones", "*1048576\r\n" + strings.Repeat("$1\r\na\r\n", 100000), 2 * mib, 5 * mib},
+		{"an endless line", strings.Repeat("a", maxInline), maxInline, 2 * maxInline},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			held, most := 0, 0
+			r := NewReader(strings.NewReader(test.input), Limits{ArgumentBytes: 64 * mib, CommandBytes: 64 * mib})
+			r.Grown = func(bytes int) {
+				held += bytes
+				most = max(most, held)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if c, err := r.Next(); err == nil {
+				t.Fatalf("read %d arguments", len(c.Args))
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if held < test.least || held > test.most || most > test.most+2*mib {
+				t.Errorf("tells of %d bytes, %d at most; want %d to %d", held, most, test.least, test.most)
+			}
+			if grown := int(after.HeapAlloc) - int(before.HeapAlloc); grown > held+2*mib {
+				t.Errorf("takes %d bytes more, and tells of %d", grown, held)
+			}
+			runtime.KeepAlive(r)
+		})
 	}
 }
 

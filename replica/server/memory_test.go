@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/server/servertest"
+)
+
+const mib = 1 << 20
+
+// serveBounded serves Redis with a bound on what clients hold.
+func serveBounded(t *testing.T, limit int64) (memory *Memory, address string) {
+	t.Helper()
+	memory = NewMemory(limit, NewMetrics(prometheus.NewRegistry()), nil)
+	_, address = serveRedis(t, RedisOptions{Options: Options{Memory: memory, Limits: register.Limits{KeyBytes: 64, ValueBytes: 8 * mib}}})
+	return memory, address
+}
+
+// hungUp reports whether the server closed the connection.
+func (w *speaker) hungUp() bool {
+	w.t.Helper()
+	if err := w.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		w.t.Fatal(err)
+	}
+	_, err := w.in.Peek(1)
+	if err := w.SetDeadline(time.Now().Add(bound)); err != nil {
+		w.t.Fatal(err)
+	}
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// unfinished is the beginning of a command, of about so many bytes.
+func unfinished(bytes int) string {
+	return fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s", bytes+1, strings.Repeat("a", bytes))
+}
+
+func TestTheLargestGoesFirst(t *testing.T) {
+	t.Parallel()
+	// While a buffer grows the former one counts too: the limit has room for that of each, and not for that of the last one.
+	memory, address := serveBounded(t, 12*mib)
+	sent := int64(0)
+	var all []*speaker
+	for _, size := range []int{6 * mib, 1 * mib, 2 * mib, mib / 2} {
+		w := dialWire(t, address)
+		w.send(unfinished(size))
+		sent += int64(size)
+		waitUntil(t, "the server holds what was sent", func() bool { return memory.Used() >= sent && memory.Used() < sent+mib/2 })
+		all = append(all, w)
+	}
+	last := dialWire(t, address)
+	last.send(unfinished(3 * mib))
+	waitUntil(t, "the largest is gone", all[0].hungUp)
+	waitUntil(t, "what it held is free", func() bool { return memory.Used() <= 12*mib })
+	for _, w := range append(all[1:], last) {
+		w.send("a\r\nPING\r\n")
+		w.expect("+OK\r\n+PONG\r\n")
+	}
+	if n := reading(t, memory.metrics.evicted.WithLabelValues("redis")); n != 1 {
+		t.Errorf("%v connections were closed", n)
+	}
+	waitUntil(t, "commands that are done hold nothing", func() bool { return memory.Used() < mib })
+}
+
+// Many clients send halves of commands: what they hold stays within the limit, and others are served.
+func TestUnfinishedCommandsAreBounded(t *testing.T) {
+	t.Parallel()
+	const limit, each, count = 8 * mib, mib / 2, 100
+	memory, address := serveBounded(t, limit)
+	user := dialWire(t, address)
+	for range count {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, unfinished(each)) // it may be closed meanwhile
+		user.send("SET k v\r\nGET k\r\n")
+		user.expect("+OK\r\n$1\r\nv\r\n")
+		// At most one step of one connection is over, until somebody is closed for it.
+		if used := memory.Used(); used > limit+2*each {
+			t.Fatalf("clients hold %d bytes", used)
+		}
+	}
+	least := float64(count - limit/each)
+	waitUntil(t, "enough are gone", func() bool { return reading(t, memory.metrics.evicted.WithLabelValues("redis")) >= least })
+	waitUntil(t, "the rest is within the limit", func() bool { return memory.Used() <= limit })
+}
+
+// Idle connections count too: of those that hold half a command each, as many stay as there is room for, and can finish it.
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	const count = 300
+	const limit = count / 2 * 2 * grain
+	memory, address := serveBounded(t, limit)
+	var all []*speaker
+	for range count {
+		w := dialWire(t, address)
+		_, _ = io.WriteString(w.Conn, "*2\r\n$4\r\nECHO\r\n$1")
+		all = append(all, w)
+	}
+	waitUntil(t, "half of them are gone", func() bool {
+		return reading(t, memory.metrics.evicted.WithLabelValues("redis")) >= count/2 && memory.Used() <= limit
+	})
+	served := 0
+	for _, w := range all {
+		if !w.hungUp() {
+			w.send("\r\na\r\n")
+			w.expect("$1\r\na\r\n")
+			served++
+		}
+	}
+	if served < count/3 || served > count/2 {
+		t.Errorf("%d of %d are left", served, count)
+	}
+}
+
+// A client that asks for much and never reads is closed; one that reads is served.
+func TestUnreadRepliesAreBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 8 * mib
+	memory, address := serveBounded(t, limit)
+	user := dialWire(t, address)
+	value := strings.Repeat("v", mib/2)
+	set := fmt.Sprintf("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n%s\r\n", len(value), value)
+	user.send(set)
+	user.expect("+OK\r\n")
+	mute := dialWire(t, address)
+	go func() { _, _ = io.WriteString(mute.Conn, strings.Repeat("GET large\r\n", 1000)) }() // until it is closed
+	waitUntil(t, "the one that never reads is gone", func() bool {
+		user.send("PING\r\n")
+		user.expect("+PONG\r\n")
+		if used := memory.Used(); used > limit+2*int64(len(value)) {
+			t.Fatalf("clients hold %d bytes", used)
+		}
+		return reading(t, memory.metrics.evicted.WithLabelValues("redis")) == 1
+	})
+	for range 20 {
+		user.send("STRLEN large\r\n")
+		user.expect(fmt.Sprintf(":%d\r\n", len(value)))
+	}
+	waitUntil(t, "what it held is free", func() bool { return memory.Used() < mib })
+}
+
+// Operations of a client that is gone count until they end.
+func TestOperationsUnderWayCount(t *testing.T) {
+	t.Parallel()
+	hold, begun := make(chan struct{}), make(chan struct{})
+	memory := NewMemory(64*mib, nil, nil)
+	store := &servertest.Memory{Intercept: func(register.Operation) (register.Result, bool, bool) {
+		close(begun)
+		<-hold
+		return register.Result{Status: register.Unavailable}, false, true
+	}}
+	r, address := serveRedis(t, RedisOptions{Options: Options{Memory: memory, Store: blocking{store}}})
+	w := dialWire(t, address)
+	value := strings.Repeat("v", mib)
+	w.send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n", len(value), value))
+	<-begun
+	w.Close()
+	r.mu.Lock()
+	for c := range r.connections {
+		go c.abandon()
+	}
+	r.mu.Unlock()
+	waitUntil(t, "the connection is over", func() bool { return r.clients() == 0 })
+	if used := memory.Used(); used < mib {
+		t.Errorf("an operation of %d bytes is under way, and %d are counted", mib, used)
+	}
+	close(hold)
+	waitUntil(t, "nothing is counted", func() bool { return memory.Used() == 0 })
+}
+
+// blocking answers from goroutines that may be held.
+type blocking struct{ Store }
+
+func (b blocking) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
+	go b.Store.Submit(op, timeout, done)
+}
+
+// A door that stops waits for nobody who waits for memory.
+func TestShutdownWithoutMemory(t *testing.T) {
+	t.Parallel()
+	memory := NewMemory(mib, nil, nil)
+	r, address := serveRedis(t, RedisOptions{Options: Options{Memory: memory}})
+	w := dialWire(t, address)
+	w.send("PING\r\n")
+	w.expect("+PONG\r\n")
+	other := memory.open("grpc", w.LocalAddr(), func() {})
+	other.leave() // it goes, and takes its time
+	other.hold(2 * mib)
+	w.send("PING\r\n")
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if r.clients() != 0 {
+		t.Error("connections are left")
+	}
+	other.end(0)
+	waitUntil(t, "nothing is counted", func() bool { return memory.Used() == 0 })
+}
