@@ -190,7 +190,7 @@ func (c *Cluster) config(m *member) node.Config {
 		Self: m.record.ID, Site: m.record.Site,
 		Directory: c.directory.disk(m.record), Durability: durability(spec.Storage.DurabilityOrDefault()),
 		FlushEvery: node.Duration(spec.Storage.SyncInterval()), TransferRate: &rate,
-		Limits:         node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
+		Limits:         node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes, ClientMemory: node.Bytes(spec.Limits.ClientBytes())},
 		FaultTolerance: spec.RelaxedFaults(),
 		Listen: node.Listen{
 			Peer: loopback(m.record.Ports.Peer), GRPC: loopback(m.record.Ports.GRPC),

@@ -107,7 +107,7 @@ func readable(err error) error {
 		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples", article(wrong.Value))
 	}
 	if errors.Is(err, resource.ErrFormatWrong) { // the decoder does not say which one
-		return errors.New("spec.storage.size, spec.storage.transferRate or spec.resources: expected a quantity, such as 10Gi or 500m")
+		return errors.New("spec.storage.size, spec.storage.transferRate, spec.limits.clientMemory or spec.resources: expected a quantity, such as 10Gi or 500m")
 	}
 	return fmt.Errorf("decode manifest: %w", err)
 }

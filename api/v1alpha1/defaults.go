@@ -170,6 +170,14 @@ func (l Limits) Register() register.Limits {
 	}
 }
 
+// ClientBytes is spec.limits.clientMemory in bytes; 0: members choose.
+func (l Limits) ClientBytes() int {
+	if l.ClientMemory == nil {
+		return 0
+	}
+	return int(l.ClientMemory.Value())
+}
+
 // Way is what the WAN does to messages from one site to another.
 type Way struct {
 	Delay  time.Duration

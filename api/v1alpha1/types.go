@@ -343,7 +343,9 @@ const (
 	Delete Retention = "Delete"
 )
 
-// Limits bound what a client may store. Larger keys and values are refused with the limit in the message.
+// Limits bound what a client may store, and what clients may make a member hold. Larger keys and values are refused with the limit in
+// the message.
+// +kubebuilder:validation:XValidation:rule="!has(self.clientMemory) || quantity(string(self.clientMemory)).compareTo(quantity(string(16 * (has(self.valueBytes) ? self.valueBytes : 1048576)))) >= 0",message="clientMemory must be at least 16 times valueBytes (absent, valueBytes is 1048576), so that several commands with the largest values have room"
 type Limits struct {
 	// KeyBytes is the length of the longest key. Default: 4096.
 	// +optional
@@ -356,6 +358,13 @@ type Limits struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16777216
 	ValueBytes *int32 `json:"valueBytes,omitempty"`
+
+	// ClientMemory is how much memory all clients of a member may make it hold at a time: commands that are not finished or not
+	// answered, and replies that they do not read. Over it the connections that hold most are closed first. From 64Mi to 1Ti, at least
+	// 16 times valueBytes, and less than the member's memory limit. Default: a quarter of the memory that the member has, 1Gi at most.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="clientMemory must be between 64Mi and 1Ti"
+	ClientMemory *resource.Quantity `json:"clientMemory,omitempty"`
 }
 
 // WAN is the network between the sites: a profile by name, or a link for every pair of sites.

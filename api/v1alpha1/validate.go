@@ -23,6 +23,7 @@ const (
 	maxValueBytes     = 16 << 20
 	minTransferRate   = 64 << 10
 	maxTransferRate   = 1 << 40
+	maxClientMemory   = 1 << 40
 )
 
 // otherServices are those of a cluster that are no site's, and who they are for.
@@ -78,6 +79,7 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	}
 	add(validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes)...)
 	add(validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes)...)
+	add(validateClientMemory(path, s)...)
 	if s.WAN != nil {
 		add(validateWAN(path, s)...)
 	}

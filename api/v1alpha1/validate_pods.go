@@ -1,10 +1,13 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -125,4 +128,22 @@ func validateLength(path *field.Path, text string, most int) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.TooLong(path, text, most)}
+}
+
+func validateClientMemory(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
+	memory := s.Limits.ClientMemory
+	if memory == nil {
+		return nil
+	}
+	at := path.Child("limits", "clientMemory")
+	least := s.Limits.Register().LeastClientMemory()
+	if memory.CmpInt64(least) < 0 || memory.CmpInt64(maxClientMemory) > 0 {
+		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must be between %s and 1Ti: 64Mi, or 16 times valueBytes",
+			resource.NewQuantity(least, resource.BinarySI)))}
+	}
+	if has, limited := s.Resources.Limits[corev1.ResourceMemory]; limited && memory.Cmp(has) >= 0 {
+		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf(
+			"must be less than resources.limits.memory, %s, of which the member needs a part itself; a quarter of it is the default", &has))}
+	}
+	return nil
 }

@@ -58,6 +58,12 @@ func machineMemory(read func(path string) ([]byte, error)) int64 {
 	return memory
 }
 
+// clientMemory is how much memory the clients of a member may take if nothing is said: a quarter of what there is, up to a gibibyte;
+// 0 if the system does not tell.
+func clientMemory(read func(path string) ([]byte, error)) int64 {
+	return min(machineMemory(read)/4, 1<<30)
+}
+
 const (
 	// someMemory is what a tool may take where the system does not tell how much there is.
 	someMemory = 4 << 30

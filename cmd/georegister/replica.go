@@ -50,7 +50,7 @@ environment, then say which member this is.`,
 				ctx, cancel = untilEnd(ctx, os.Stdin)
 				defer cancel()
 			}
-			return node.Run(ctx, config, node.Options{Version: version, Log: log})
+			return node.Run(ctx, config, node.Options{Version: version, Log: log, ClientMemory: clientMemory(os.ReadFile)})
 		},
 	}
 	command.Flags().StringVar(&configPath, "config", "", "the configuration file, in YAML or JSON")

@@ -45,6 +45,8 @@ type bootErasureCoding struct {
 type bootLimits struct {
 	KeyBytes   int `json:"keyBytes"`
 	ValueBytes int `json:"valueBytes"`
+	// ClientMemory is written where it is asked for alone: by default members choose.
+	ClientMemory int `json:"clientMemory,omitempty"`
 }
 
 type bootListen struct {
@@ -63,7 +65,7 @@ func boot(in Input) *corev1.ConfigMap {
 	file := bootFile{
 		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: in.Founded(),
 		Directory: dataDirectory, Durability: string(spec.Storage.DurabilityOrDefault()),
-		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes}, FaultTolerance: spec.RelaxedFaults(),
+		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes, spec.Limits.ClientBytes()}, FaultTolerance: spec.RelaxedFaults(),
 		Listen: bootListen{
 			Peer: everywhere(PeerPort), GRPC: everywhere(GRPCPort), Redis: everywhere(RedisPort),
 			Admin: everywhere(AdminPort), HTTP: everywhere(HTTPPort),

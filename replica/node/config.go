@@ -19,6 +19,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
+	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -144,10 +145,12 @@ type Distance struct {
 	Jitter Duration `json:"jitter,omitempty"`
 }
 
-// Limits bound what a client may store.
+// Limits bound what a client may store, and what all clients may make the member hold.
 type Limits struct {
 	KeyBytes   int `json:"keyBytes"`
 	ValueBytes int `json:"valueBytes"`
+	// ClientMemory is what clients may make the member hold at a time, over all connections. 0: Options.ClientMemory.
+	ClientMemory Bytes `json:"clientMemory,omitempty"`
 }
 
 // Listen is the addresses to listen at. Peer is required; an empty one closes that door.
@@ -257,6 +260,9 @@ func (c Config) Validate() error {
 		return errors.New("listen.peer: give the address for peers")
 	case c.Limits.KeyBytes < 1 || c.Limits.ValueBytes < 1:
 		return errors.New("limits: keyBytes and valueBytes must be at least 1")
+	case c.Limits.ClientMemory != 0 && int64(c.Limits.ClientMemory) < c.limits().LeastClientMemory():
+		return fmt.Errorf("limits: clientMemory must be at least %d bytes: 64Mi, and 16 times valueBytes; without it, it is a quarter of the "+
+			"memory, 1Gi at most", c.limits().LeastClientMemory())
 	case c.CURP.SyncAfter < 0 || c.CURP.SyncDelay < 0 || c.CURP.Lease < 0:
 		return errors.New("curp: syncAfter, syncDelay and lease must not be negative; 0 is the default")
 	case c.transferRate() < 0:
@@ -362,6 +368,14 @@ func (c Config) transferRate() Bytes {
 		return DefaultTransferRate
 	}
 	return *c.TransferRate
+}
+
+// clientMemory is what clients may make the member hold, where it is so much by default.
+func (c Config) clientMemory(byDefault int64) int64 {
+	if c.Limits.ClientMemory != 0 {
+		return int64(c.Limits.ClientMemory)
+	}
+	return max(cmp.Or(byDefault, server.DefaultMemory), c.limits().LeastClientMemory())
 }
 
 func (c Config) limits() register.Limits {

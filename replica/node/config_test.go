@@ -105,6 +105,7 @@ func TestConfigMistakes(t *testing.T) {
 		{"directory", func(c *Config) { c.Directory = "" }, "directory: give"},
 		{"peer", func(c *Config) { c.Listen.Peer = "" }, "listen.peer: give"},
 		{"limits", func(c *Config) { c.Limits.KeyBytes = 0 }, "limits: keyBytes"},
+		{"little memory for clients", func(c *Config) { c.Limits.ClientMemory = 1 << 20 }, "limits: clientMemory"},
 		{"a protocol with masters, durability", func(c *Config) { c.Protocol, c.Durability = "CURP", storage.Interval }, "durability: protocol CURP needs Sync, not Interval"},
 		{"a protocol with masters, members", func(c *Config) { c.Protocol = "curp" }, "members: leave them out with protocol curp"},
 		{"fragments of another protocol", func(c *Config) { c.ErasureCoding = &ErasureCoding{1, 1024} }, "protocol Gryff stores values whole"},

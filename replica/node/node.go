@@ -37,6 +37,8 @@ type Options struct {
 	Version string         // of the binary
 	Log     *zap.Logger    // nil: none
 	Dial    transport.Dial // to peers; nil: over TCP
+	// ClientMemory is what clients may make the member hold if its configuration does not say, in bytes. 0: server.DefaultMemory.
+	ClientMemory int64
 }
 
 // node is a running member.
@@ -162,8 +164,10 @@ func (l listeners) close() error {
 // open prepares the doors that are configured.
 func (n *node) open() error {
 	c := n.config
+	metrics := server.NewMetrics(n.registry)
 	options := server.Options{
-		Store: n.meter, Limits: c.limits(), Log: n.log, Metrics: server.NewMetrics(n.registry), Proofs: n.proofs,
+		Store: n.meter, Limits: c.limits(), Log: n.log, Metrics: metrics, Proofs: n.proofs,
+		Memory: server.NewMemory(c.clientMemory(n.options.ClientMemory), metrics, n.log),
 		Identity: server.Identity{
 			Cluster: c.Cluster, Member: c.Self, Site: n.site(), Protocol: c.Protocol, Durability: c.Durability.String(),
 		},

@@ -237,6 +237,10 @@ func (c *connection) chain(s *step) string {
 func (c *connection) stepAnswered(s *step, r register.Result) (next *step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.memory.leaving.Load() && !c.broken {
+		c.broken = true // before the answer is dropped, which nobody may take for one
+		c.ready.Signal()
+	}
 	if !c.broken {
 		s.result = r
 		s.call.size += len(r.Value)

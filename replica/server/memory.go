@@ -11,9 +11,6 @@ import (
 // DefaultMemory is Options.Memory's limit if nothing is said, in bytes.
 const DefaultMemory = 256 << 20
 
-// LeastMemory is the least limit that leaves room for several commands of the largest values, in bytes.
-func LeastMemory(valueBytes int) int64 { return max(64<<20, 16*int64(valueBytes)) }
-
 // Memory bounds what the clients of a member can make its doors hold, over all of their connections: what they sent and is not
 // answered, unfinished commands among it, and replies that they have not taken. Over the limit, connections are closed, the
 // one that holds most first, until the others are within it; and no more is read from anyone before it is true.
@@ -58,10 +55,10 @@ type account struct {
 	client net.Addr
 	close  func() // ends the connection, also while it waits
 
-	held    int64 // the bytes that it holds
-	charged int64 // the same in steps of grain; also under memory's lock
-	leaving bool  // under memory's lock: the connection is closed
-	ended   bool  // the connection is over; what is held is of operations that go on
+	held    int64       // the bytes that it holds
+	charged int64       // the same in steps of grain; also under memory's lock
+	leaving atomic.Bool // the connection is closed; set under memory's lock
+	ended   bool        // the connection is over; what is held is of operations that go on
 }
 
 // grain is in which steps connections are charged, in bytes.
@@ -104,7 +101,7 @@ func (m *Memory) charge(a *account, held int64) {
 	change := held - a.charged
 	a.charged = held
 	m.used += change
-	if a.leaving {
+	if a.leaving.Load() {
 		m.leaving += change
 	}
 	if a.ended && held == 0 {
@@ -121,8 +118,8 @@ func (m *Memory) charge(a *account, held int64) {
 
 // leave notes that a connection is closed, under the lock.
 func (m *Memory) leave(a *account) {
-	if !a.leaving {
-		a.leaving = true
+	if !a.leaving.Load() {
+		a.leaving.Store(true)
 		m.leaving += a.charged
 		m.freed.Broadcast() // it may wait
 	}
@@ -133,7 +130,7 @@ func (m *Memory) evict() {
 	for m.used-m.leaving > m.limit {
 		var largest *account
 		for a := range m.accounts {
-			if !a.leaving && (largest == nil || a.charged > largest.charged) {
+			if !a.leaving.Load() && (largest == nil || a.charged > largest.charged) {
 				largest = a
 			}
 		}
@@ -164,8 +161,8 @@ func (a *account) wait() bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.used > m.limit && !a.leaving {
+	for m.used > m.limit && !a.leaving.Load() {
 		m.freed.Wait()
 	}
-	return !a.leaving
+	return !a.leaving.Load()
 }

@@ -84,7 +84,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Log = zap.NewNop()
 	}
 	if o.Memory == nil {
-		o.Memory = NewMemory(max(DefaultMemory, LeastMemory(o.Limits.ValueBytes)), o.Metrics, o.Log)
+		o.Memory = NewMemory(max(DefaultMemory, o.Limits.LeastClientMemory()), o.Metrics, o.Log)
 	}
 	return o, nil
 }

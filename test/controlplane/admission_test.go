@@ -210,6 +210,9 @@ func TestChanges(t *testing.T) {
 		{"from memory to disk", sites + "storage: {durability: Memory}", sites, kept},
 		{"from Sync to Interval", sites, sites + "storage: {durability: Interval, interval: 1s}", ""},
 		{"larger limits", sites, sites + "limits: {keyBytes: 5000, valueBytes: 2000000}", ""},
+		{"memory for clients", sites, sites + "limits: {clientMemory: 128Mi}", ""},
+		{"too little of it", sites, sites + "limits: {clientMemory: 1Mi}", "clientMemory must be between 64Mi and 1Ti"},
+		{"too little for the values", sites, sites + "limits: {clientMemory: 64Mi, valueBytes: 16000000}", "at least 16 times valueBytes"},
 		{"shorter keys", sites, sites + "limits: {keyBytes: 4095}", limit},
 		{"shorter values", sites + "limits: {valueBytes: 2000000}", sites, limit},
 		{"the network, the image and the rest", sites, sites + `

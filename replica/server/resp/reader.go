@@ -243,10 +243,9 @@ func (r *Reader) keep(size int) error {
 		}
 		// The block is this argument's alone, and it is full.
 		arriving = min(2*arriving, size)
-		r.grow(arriving)
+		r.grow(arriving - cap(r.block))
 		block := make([]byte, len(r.block)-start, arriving)
 		copy(block, r.block[start:])
-		r.grow(-cap(r.block))
 		r.block, start = block, 0
 	}
 }
