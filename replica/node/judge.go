@@ -79,6 +79,9 @@ func judge(held, offered view.View, c *Config) (bool, error) {
 			"an epoch has one view", offered.Epoch, offered.Digest(), c.Self, held.Epoch, held.Digest())
 	case offered.Epoch == held.Epoch:
 		return false, nil
+	case offered.Epoch-held.Epoch > view.MaxEpochsMissed:
+		return refuse(codes.InvalidArgument, "epoch %d is offered, and member %d holds epoch %d: so many changes can't have been made since",
+			offered.Epoch, c.Self, held.Epoch)
 	}
 	self := offered.Index(c.Self)
 	switch {

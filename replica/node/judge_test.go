@@ -119,3 +119,25 @@ func TestJudge(t *testing.T) {
 		t.Errorf("ids: %d", got)
 	}
 }
+
+// Nobody can have changed a view so often: a member that took it on could never be told another one.
+func TestEpochsAreBounded(t *testing.T) {
+	c := Config{Cluster: "c", Protocol: "ABD", Self: 1, Site: "a", Shards: 1}
+	held := viewWith(5, 3, 1, 2, 3)
+	for epoch, taken := range map[uint64]bool{6: true, 5 + view.MaxEpochsMissed: true, 6 + view.MaxEpochsMissed: false, view.MaxEpoch: false,
+		view.MaxEpoch + 1: false, 1 << 63: false, 1<<64 - 1: false} {
+		for name, offered := range map[string]view.View{"with it": viewWith(epoch, 6, 1, 2, 3), "without it": viewWith(epoch, 6, 4, 2, 3)} {
+			fits, err := judge(held, offered, &c)
+			if fits != taken || !taken && status.Code(err) != codes.InvalidArgument {
+				t.Errorf("epoch %d %s is taken: %t, %v", epoch, name, fits, err)
+			}
+		}
+	}
+	for name, change := range map[string]func(*view.View){"since": func(v *view.View) { v.Since = 7 }, "issued": func(v *view.View) { v.Issued = 1 << 20 }} {
+		offered := viewWith(6, 3, 1, 2, 3)
+		change(&offered)
+		if fits, err := judge(held, offered, &c); fits || status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %t, %v", name, fits, err)
+		}
+	}
+}

@@ -61,16 +61,9 @@ func (c Carstamp) Check() error {
 	return nil
 }
 
-// After is the carstamp of a writer's write that follows everything up to a timestamp. There is none behind MaxNumber: the error
-// wraps ErrNumber.
-func After(timestamp uint64, writer Writer) (Carstamp, error) {
-	c := Carstamp{Timestamp: timestamp + 1, Writer: writer}
-	if timestamp >= MaxNumber {
-		return Carstamp{}, fmt.Errorf("the key has timestamp %d, and none may follow: %w; a member or a disk has told it of a write that "+
-			"can't have been", timestamp, ErrNumber)
-	}
-	return c, nil
-}
+// Exhausted tells a client why a write of its key can't get a timestamp.
+const Exhausted = "a member or a disk has told of a write with the largest timestamp there can be, which nobody can have counted up to: no write of " +
+	"this key can follow it"
 
 // Less reports whether c comes before d.
 func (c Carstamp) Less(d Carstamp) bool { return c.Compare(d) < 0 }

@@ -56,6 +56,30 @@ type View struct {
 	Founded int `json:",omitempty"`
 }
 
+// MaxEpoch bounds epochs, so that another one can always follow: a change a second takes millions of years to it.
+const MaxEpoch = 1 << 48
+
+// MaxEpochsMissed is how many epochs a member may have missed when it is told the next view: a change a second in a hundred years.
+const MaxEpochsMissed = 1 << 32
+
+// validateNumbers reports an epoch, term or ID that nobody can have counted up to. Those of the past are no later than the view's.
+func (v View) validateNumbers() error {
+	switch {
+	case v.Epoch > MaxEpoch:
+		return fmt.Errorf("view: epoch %d is above %d: no changes can have led to it", v.Epoch, uint64(MaxEpoch))
+	case v.Since > v.Epoch:
+		return fmt.Errorf("view: since is epoch %d, which is after the view's epoch %d", v.Since, v.Epoch)
+	case v.Issued > MaxMemberID:
+		return fmt.Errorf("view: the highest id ever issued, %d, is above %d", v.Issued, MaxMemberID)
+	}
+	for i, p := range v.Partitions {
+		if p.Term > MaxEpoch || p.Split > MaxEpoch {
+			return fmt.Errorf("view: partition %d has a term above %d: no changes can have led to it", i, uint64(MaxEpoch))
+		}
+	}
+	return nil
+}
+
 // Validate reports what makes a view unusable.
 func (v View) Validate() error {
 	if v.Cluster == "" {
@@ -63,6 +87,9 @@ func (v View) Validate() error {
 	}
 	if v.Epoch == 0 {
 		return fmt.Errorf("view: epochs start at 1")
+	}
+	if err := v.validateNumbers(); err != nil {
+		return err
 	}
 	if len(v.Members) == 0 {
 		return fmt.Errorf("view: no members")

@@ -21,9 +21,12 @@ const (
 	refusedOther    = "another request was saved under this id"
 	refusedMemory   = "the memory for saved requests is used up (memory)"
 	refusedDrops    = "more than 65536 drops; send them in several GC messages"
-	refusedTerm     = "term: give one from 1"
+	refusedTerm     = "term: give one from 1 to 2^48; no changes can have led to a larger one"
 	refusedNumber   = "partition: give one from 0 to 65535"
 )
+
+// maxTerm bounds terms, which are epochs of views (view.MaxEpoch).
+const maxTerm = 1 << 48
 
 // Receive takes a question; what is no question is counted and ignored. The message isn't kept.
 func (w *Witness) Receive(from uint32, m *witnessv1.Message) { w.ReceiveOn(from, 0, m) }
@@ -74,7 +77,7 @@ func refuse(from uint32, m *witnessv1.Message) string {
 		return refusedMember
 	case m.Partition >= maxPartitions:
 		return refusedNumber
-	case m.Term == 0:
+	case m.Term == 0 || m.Term > maxTerm:
 		return refusedTerm
 	case len(m.Hashes) > cache.MaxHashes:
 		return refusedHashes

@@ -78,7 +78,12 @@ func (p *Protocol) propagate(o *operation) {
 	o.second = true
 	o.duplicates = 0
 	if o.writes() {
-		o.chosen = register.Versioned{Carstamp: p.newTag(o), Value: o.request.Operation.Value}
+		tag := p.newTag(o)
+		if tag.Check() != nil {
+			p.fail(o, register.Unavailable, register.Exhausted)
+			return
+		}
+		o.chosen = register.Versioned{Carstamp: tag, Value: o.request.Operation.Value}
 		o.holders.Restart()
 	} else if p.majority(o, &o.holders) || p.mistakes.SkipWriteBack {
 		p.config.Took(pathReadFast)

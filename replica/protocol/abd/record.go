@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -81,6 +82,9 @@ func decode(encoded []byte) (register.Versioned, error) {
 	var r peerv1.RegisterRecord
 	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
 		return register.Versioned{}, fmt.Errorf("decode a register record: %w", err)
+	}
+	if err := bounds.Register(&r); err != nil {
+		return register.Versioned{}, err
 	}
 	return register.Versioned{
 		Carstamp: register.Carstamp{Timestamp: r.Timestamp, Writer: register.Writer(r.Writer), RMWs: r.Rmws},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -24,6 +25,10 @@ func (p *Protocol) load(key []byte) register.Versioned {
 	}
 	var record peerv1.RegisterRecord
 	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
+		p.Fault("the register of %q on disk is damaged: %w", key, err)
+		return register.Versioned{}
+	}
+	if err := bounds.Register(&record); err != nil {
 		p.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}

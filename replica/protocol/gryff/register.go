@@ -280,7 +280,12 @@ func (p *Protocol) decideWrite(o *operation) {
 	if o.second || !o.asked.Quorum(p.counted, p.config.Self) {
 		return
 	}
-	p.update(o, p.newCarstamp(o))
+	c := p.newCarstamp(o)
+	if c.Check() != nil {
+		p.end(o, register.Result{Status: register.Unavailable, Message: register.Exhausted})
+		return
+	}
+	p.update(o, c)
 }
 
 // newCarstamp is larger than what a quorum told, and than what this coordinator issued.

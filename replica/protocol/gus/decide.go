@@ -33,6 +33,10 @@ func (p *Protocol) propose(o *operation) {
 
 // commit has members vote for a tag.
 func (p *Protocol) commit(o *operation, timestamp uint64) {
+	if timestamp > register.MaxNumber {
+		p.giveUp(o, register.Exhausted)
+		return
+	}
 	o.stage, o.timestamp = committing, timestamp
 	members := p.everyone(o)
 	own := p.vote(p.question(o))

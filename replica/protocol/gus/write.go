@@ -10,6 +10,11 @@ import (
 func (p *Protocol) write(o *operation) {
 	r := p.load(o.key)
 	o.origin = register.Carstamp{Timestamp: p.nextTimestamp(o, &r), Writer: p.writer()}
+	if o.origin.Check() != nil {
+		p.complete(o.requests[0].Handle, register.Result{Status: register.Unavailable, Message: register.Exhausted})
+		p.forget(o)
+		return
+	}
 	o.timestamp, o.value = o.origin.Timestamp, o.requests[0].Operation.Value
 	if p.enough > 0 {
 		o.born, o.unsure = p.config.View.Epoch, p.relaxed

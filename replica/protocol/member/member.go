@@ -16,6 +16,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -55,6 +56,7 @@ type Mistakes struct {
 	TransferFromOne bool // a newcomer votes after a single member's transfer
 	SkipSettling    bool // a newcomer votes while work is unfinished that its lost disk voted on
 	AnyEpoch        bool // messages of members in other views count
+	AnyNumber       bool // messages count whatever numbers they tell of
 	CountOneSide    bool // quorums of a joint view count the members after the change alone
 	KeepFetched     bool // what was fetched in the joint view of another epoch counts in this one
 	FetchFromOne    bool // a member in a joint view has fetched enough with the state of a single one
@@ -213,6 +215,10 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	if msg.Epoch != m.config.View.Epoch && !m.mistakes.AnyEpoch {
 		m.config.Took("member.other-epoch")
 		return // quorums of two views need not meet
+	}
+	if bounds.Message(msg) != nil && !m.mistakes.AnyNumber {
+		m.config.Took("member.above-bound")
+		return // nobody can have counted so far: nothing could come after it
 	}
 	incarnation := view.Incarnation(max(msg.Incarnation, 1))
 	// Who joins does not know yet how many disks it has had: it asks for that.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -78,6 +79,9 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 	r := &raftpb.Message{}
 	if proto.Unmarshal(m.Raft, r) != nil || view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.config.Self) {
 		return
+	}
+	if max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit()) > register.MaxNumber {
+		return // no term or entry could follow
 	}
 	switch r.GetType() {
 	case raftpb.MsgAppResp, raftpb.MsgVoteResp, raftpb.MsgPreVoteResp, raftpb.MsgHeartbeatResp:

@@ -1,0 +1,94 @@
+// Package bounds tells messages whose numbers somebody can have counted up to from those that are broken or made up. One number near the
+// largest there is would end a key, or a whole member: nothing could come after it.
+package bounds
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// maxIncarnation is as many bits as a register.Writer has for it.
+const maxIncarnation = 1<<16 - 1
+
+// Message reports a message of a peer with a number above its bound: register.MaxNumber, or 65535 for incarnations. Numbers that are drawn
+// at random or chosen by clients have none. The error wraps register.ErrNumber.
+func Message(m *peerv1.Message) error {
+	l := largest(0)
+	l.of(m.Timestamp, m.Rmws)
+	for _, d := range m.After {
+		l.of(d.Timestamp, d.Rmws)
+	}
+	l.instance(m.Instance)
+	l.curp(m.Curp)
+	if g := m.Gus; g != nil {
+		l.of(g.Origin, g.Round, g.Born, g.Voted, g.VotedRound, g.Newest, g.Ended)
+	}
+	if r := m.RmwPaxos; r != nil {
+		l.of(r.GetRound().GetN(), r.GetRound().GetAttempt(), r.GetVoted().GetN(), r.GetVoted().GetAttempt(), r.VotedIn)
+	}
+	l.of(m.GetWitness().GetTerm())
+	if l > register.MaxNumber {
+		return fmt.Errorf("message %v tells of number %d: %w", m.Kind, l, register.ErrNumber)
+	}
+	incarnation := max(m.Incarnation, m.GetTransfer().GetIncarnation())
+	for _, known := range m.Known {
+		incarnation = max(incarnation, known)
+	}
+	if incarnation > maxIncarnation {
+		return fmt.Errorf("message %v tells of incarnation %d: %w", m.Kind, incarnation, register.ErrNumber)
+	}
+	return nil
+}
+
+// Register reports a register on disk that no write can have made. The error wraps register.ErrNumber.
+func Register(r *peerv1.RegisterRecord) error {
+	return register.Carstamp{Timestamp: r.GetTimestamp(), Writer: register.Writer(r.GetWriter()), RMWs: r.GetRmws()}.Check()
+}
+
+// largest is the largest number that was seen.
+type largest uint64
+
+func (l *largest) of(numbers ...uint64) {
+	for _, n := range numbers {
+		*l = max(*l, largest(n))
+	}
+}
+
+func (l *largest) instance(i *peerv1.Instance) {
+	if i == nil {
+		return
+	}
+	l.of(i.GetId().GetNumber(), i.Ballot, i.AcceptedBallot, i.Seq)
+	for _, d := range i.Deps {
+		l.of(d.GetNumber())
+	}
+	l.answers(i.Answers)
+	if s := i.State; s != nil {
+		l.of(s.GetPrevious().GetTimestamp(), s.GetPrevious().GetRmws(), s.Count, s.Seq)
+		for _, e := range s.Executed {
+			l.of(e.GetId().GetNumber(), e.Reads)
+			l.answers(e.Answers)
+		}
+	}
+}
+
+func (l *largest) answers(all []*peerv1.Answer) {
+	for _, a := range all {
+		l.of(a.GetTimestamp(), a.GetRmws())
+	}
+}
+
+func (l *largest) curp(c *peerv1.Curp) {
+	if c == nil {
+		return
+	}
+	l.of(c.Term, c.Last, c.Commit, c.Start, c.WholeTerm, c.WholeIndex, c.GetAnswer().GetTimestamp(), c.GetAnswer().GetRmws())
+	for _, e := range c.Entries {
+		l.of(e.GetTerm(), e.GetIndex())
+	}
+	for _, t := range c.History {
+		l.of(t.GetTerm(), t.GetStart())
+	}
+}
