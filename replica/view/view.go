@@ -88,9 +88,6 @@ func (v View) Validate() error {
 	if v.Epoch == 0 {
 		return fmt.Errorf("view: epochs start at 1")
 	}
-	if err := v.validateNumbers(); err != nil {
-		return err
-	}
 	if len(v.Members) == 0 {
 		return fmt.Errorf("view: no members")
 	}
@@ -104,6 +101,9 @@ func (v View) Validate() error {
 		if m.Joining && m.Leaving {
 			return fmt.Errorf("view: member %d joins and leaves at once", m.ID)
 		}
+	}
+	if err := v.validateNumbers(); err != nil {
+		return err
 	}
 	if v.Before().Size() == 0 || v.After().Size() == 0 {
 		return fmt.Errorf("view: the change of epoch %d has nobody on one of its sides", v.Epoch)

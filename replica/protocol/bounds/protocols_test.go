@@ -1,6 +1,7 @@
 package bounds_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -138,5 +140,60 @@ func TestNoWriteIsOKWithoutEffect(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A register on disk that nobody can have written is damage: the member stops, and does not tell it to others.
+func TestARecordAboveTheBoundIsDamage(t *testing.T) {
+	damaged := func(message interface{ MarshalVT() ([]byte, error) }) []byte {
+		raw, err := message.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	beyond := damaged(&peerv1.RegisterRecord{Timestamp: register.MaxNumber + 1, Writer: uint64(register.NewWriter(1, 1, 1)), Present: true})
+	for name, test := range map[string]struct {
+		factory member.Factory
+		prefix  string
+		record  []byte
+	}{
+		"ABD": {abd.Factory, "r", beyond}, "Gryff": {gryff.Factory, "r", beyond}, "GryffRSC": {gryff.FactoryRSC, "r", beyond},
+		"Gus":      {gus.Factory, "u", damaged(&peerv1.GusRecord{Timestamp: register.MaxNumber + 1, Present: true})},
+		"RMWPaxos": {rmwpaxos.Factory, "p", damaged(&peerv1.RMWPaxosRecord{Timestamp: register.MaxNumber + 1, Present: true})},
+	} {
+		disk := disktest.Disk{}
+		key := []byte(test.prefix + "k")
+		disk.Write(protocol.Batch{Sequence: 1, Mutations: []protocol.Mutation{{Key: key, Value: test.record}}})
+		m, err := member.Start(protocol.Config{
+			Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}, Boot: 1, Bootstrap: true,
+			Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: time.Second, Suspect: time.Minute, Nearest: []view.MemberID{2, 3},
+		}, protocol.NewJournal(disk), test.factory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Submit(protocol.Request{Handle: 1, Operation: register.Operation{Kind: register.Read, Key: "k"}})
+		if e := m.Ready(); !errors.Is(e.Fault, register.ErrNumber) {
+			t.Errorf("%s goes on with a record above the bound: %v", name, e.Fault)
+		}
+	}
+}
+
+// An rmw whose carstamp would be above the bound is refused by all members alike, and none stops.
+func TestAnRMWBeyondTheBoundIsRefused(t *testing.T) {
+	c := start(t, gryff.Factory)
+	for _, i := range []int{0, 1} {
+		c.members[i].Receive(3, &peerv1.Message{Kind: peerv1.Kind_WRITE2, Epoch: 1, Op: 1 << 20, Key: []byte("k"), Timestamp: 5, Rmws: register.MaxNumber,
+			Writer: uint64(register.NewWriter(3, 1, 1)), Present: true, Value: []byte("1")})
+		c.turn(i)
+	}
+	for i := range c.members {
+		r := c.do(i, register.Operation{Kind: register.RMW, Key: "k", Call: register.Call{Function: register.Add, Args: [][]byte{[]byte("1")}, MaxValueBytes: 100}})
+		if r.Status == register.OK || r.Message == "" {
+			t.Errorf("member %d: %v", i+1, r)
+		}
+	}
+	if w := c.do(0, register.Operation{Kind: register.Write, Key: "k", Value: register.Value("7")}); w.Status != register.OK {
+		t.Errorf("a write, which begins anew, is %v", w)
 	}
 }

@@ -319,6 +319,11 @@ func decode(encoded []byte) (record, error) {
 	if err := e.UnmarshalVTUnsafe(encoded); err != nil {
 		return record{}, fmt.Errorf("decode a register record: %w", err)
 	}
+	for _, numbered := range []uint64{e.Timestamp, e.Forgotten} {
+		if err := (register.Carstamp{Timestamp: numbered}).Check(); err != nil {
+			return record{}, err
+		}
+	}
 	r := record{
 		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: value(e.Present, e.Value)},
 		forgotten: tag(e.Forgotten, e.ForgottenWriter),

@@ -195,6 +195,9 @@ func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versione
 			return answer
 		}
 	}
+	if max(current.Carstamp.Timestamp, current.Carstamp.RMWs) >= register.MaxNumber { // all members hold the same, and refuse alike
+		return &peerv1.Answer{Refused: register.Exhausted}
+	}
 	if c.Kind == peerv1.CommandKind_WRITE_COMMAND {
 		current.Value = stamp.Value(c.Present, c.Value)
 		current.Carstamp = register.Carstamp{Timestamp: current.Carstamp.Timestamp + 1, Writer: w}

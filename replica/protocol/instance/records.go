@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 )
 
 // The journal's keys: 's' + key holds a KeyState, and 'i' + writer + number + key the message that would tell another
@@ -26,6 +27,9 @@ func (p *Core) loadState(key []byte) (*peerv1.KeyState, int) {
 	raw, ok := p.journal.Get(p.keys.Lookup(stateRecord, key))
 	if ok {
 		if err := state.UnmarshalVT(raw); err != nil {
+			p.Fault("the state of %q on disk is damaged: %w", key, err)
+		}
+		if err := bounds.Register(state.Previous); err != nil {
 			p.Fault("the state of %q on disk is damaged: %w", key, err)
 		}
 	}

@@ -157,6 +157,9 @@ func (a *application) note(b *batch, answers []*peerv1.Answer) {
 
 // command applies one command, and reports whether the state is another one then.
 func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
+	if a.next.carstamp.Timestamp >= register.MaxNumber && c.Function != noCommand && c.Function != readCommand {
+		return &peerv1.Answer{Refused: register.Exhausted}, false
+	}
 	switch c.Function {
 	case noCommand:
 		return a.answer(nil), false

@@ -77,6 +77,9 @@ func decode(encoded []byte) (acceptor, error) {
 	if err := r.UnmarshalVTUnsafe(encoded); err != nil { // records never change, so a state may alias one
 		return acceptor{}, fmt.Errorf("decode an acceptor's record: %w", err)
 	}
+	if err := (register.Carstamp{Timestamp: max(r.Timestamp, r.GetAck().GetN()>>1, r.GetVoted().GetN()>>1)}).Check(); err != nil {
+		return acceptor{}, err // a member may have asked for rounds beyond the bound, which nobody granted
+	}
 	return acceptor{
 		ack: roundOf(r.Ack), voted: roundOf(r.Voted), votedIn: r.VotedIn,
 		state: state{
