@@ -26,7 +26,7 @@ func Message(m *peerv1.Message) error {
 		l.of(g.Origin, g.Round, g.Born, g.Voted, g.VotedRound, g.Newest, g.Ended)
 	}
 	if r := m.RmwPaxos; r != nil {
-		l.of(r.GetRound().GetN(), r.GetRound().GetAttempt(), r.GetVoted().GetN(), r.GetVoted().GetAttempt(), r.VotedIn)
+		l.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn) // attempts are told apart, and never counted from what others say
 	}
 	l.of(m.GetWitness().GetTerm())
 	if l > register.MaxNumber {

@@ -15,7 +15,7 @@ var unbounded = map[string]string{
 	"Message.epoch": "has to be the receiver's own", "Message.op": "is drawn, or echoes what was asked",
 	"Message.writer": "is a writer", "Dependency.writer": "is a writer", "Answer.writer": "is a writer", "InstanceID.writer": "is a writer",
 	"RegisterRecord.writer": "is a writer", "Gus.proposer": "is a writer", "Gus.voted_proposer": "is a writer", "Gus.newest_writer": "is a writer",
-	"RMWPaxosRound.proposer": "is a writer", "Fragment.writer": "is a writer", "Fragment.number": "is a name",
+	"RMWPaxosRound.proposer": "is a writer", "RMWPaxosRound.attempt": "is told apart, and never counted on from", "Fragment.writer": "is a writer", "Fragment.number": "is a name",
 	"Command.session": "is a client's", "Command.number": "is a client's", "Command.first_incomplete": "is a client's",
 	"Command.max_value_bytes": "limits what one call produces", "Session.session": "is a client's", "Session.first_incomplete": "is a client's",
 	"Done.number": "is a client's", "KeyState.horizon_session": "is a client's", "LogEntry.session": "is a client's", "LogEntry.number": "is a client's",
