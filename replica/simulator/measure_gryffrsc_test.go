@@ -110,6 +110,6 @@ func TestSessionsThatThinkPayNothing(t *testing.T) {
 			t.Errorf("%d%% conflicts: %.2f%% of the reads took one round trip", conflict/10, 100*read.FastPathRate)
 		}
 		within(t, "the slowest read", read.Max, 145)
-		within(t, "the slowest write", write.Max, 291)
+		within(t, "the slowest write", write.Max, 290)
 	}
 }
