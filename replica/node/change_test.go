@@ -283,7 +283,7 @@ func TestAMemberThatWasAwayLearnsTheViewFromItsPeers(t *testing.T) {
 	all[3] = run(t, all[3].config)
 	await(t, "it is told, and does its part", func() bool {
 		got := all[3].status(t)
-		return got.Digest == joint.Digest() && got.Change != nil
+		return got.Digest == joint.Digest() && got.Change != nil && got.Role == adminv1.Role_VOTER
 	})
 	if got := all[3].status(t); got.Boot != 3 || got.Role != adminv1.Role_VOTER {
 		t.Errorf("status: %v", got)

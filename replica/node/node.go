@@ -272,6 +272,8 @@ func (n *node) Ready() error {
 		return err
 	case part != nil:
 		return fmt.Errorf("this member can't be the %s of partition %d, and has to be replaced: %s", part.Role, part.Partition, part.Why)
+	case now.replica.Doubted():
+		return errors.New("this member has just started, and waits for enough others to tell it that its disk is not an older copy")
 	case !now.replica.Votes():
 		return errors.New("this member does not vote yet: its disk was empty, and it fetches the others' state first")
 	case !now.replica.Complete():

@@ -2,6 +2,8 @@ package protocol
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"slices"
 	"sort"
 
@@ -38,7 +40,20 @@ type Journal struct {
 	pending slab.List[Mutation]
 	next    uint64 // sequence of the batch that collects now
 	durable uint64 // every batch up to this one is durable
-	flying  []Batch
+	flying  []flight
+
+	countKey []byte // nil: batches are not counted
+	promises bool   // the batch that collects has more than notes
+	taken    uint64 // batches that the disk has had, and those that are not durable yet
+	counted  uint64 // those that are durable
+	values   slab.Bytes
+	scratch  [binary.MaxVarintLen64]byte
+}
+
+// flight is a batch that is not known to be durable.
+type flight struct {
+	Batch
+	count uint64 // of the disk's batches, up to it
 }
 
 type overlaid struct {
@@ -87,7 +102,35 @@ func (j *Journal) Put(key, value []byte) {
 // Delete removes a record.
 func (j *Journal) Delete(key []byte) { j.set(key, nil) }
 
+// Note sets a record that promises nothing: a batch of notes alone is not counted.
+func (j *Journal) Note(key, value []byte) {
+	promises := j.promises
+	j.Put(key, value)
+	j.promises = promises
+}
+
+// Count has each batch from now on say, in the record of that key, how many the disk has had, over all processes. It returns
+// how many there were.
+func (j *Journal) Count(key []byte) (uint64, error) {
+	if j.countKey != nil {
+		return j.taken, nil // another protocol of this process counts
+	}
+	j.countKey = key
+	if raw, ok := j.disk.Get(key); ok {
+		n, size := binary.Uvarint(raw)
+		if size != len(raw) {
+			return 0, errors.New("the count of batches on disk is damaged")
+		}
+		j.taken, j.counted = n, n
+	}
+	return j.taken, nil
+}
+
+// Counted is how many batches are durable, of those that are counted; taken counts also those that were handed to the world.
+func (j *Journal) Counted() (durable, taken uint64) { return j.counted, j.taken }
+
 func (j *Journal) set(key, value []byte) {
+	j.promises = true
 	j.overlay[j.keys.Of(key)] = overlaid{value, j.next}
 	j.pending.Add(Mutation{key, value})
 }
@@ -131,10 +174,24 @@ func (j *Journal) Take() Batch {
 	if j.pending.Len() == 0 {
 		return Batch{}
 	}
+	if j.countKey != nil && j.promises {
+		j.taken++
+		// Nobody reads it from here, so that it is not laid over the disk.
+		j.pending.Add(Mutation{j.countKey, j.encode(j.taken)})
+	}
+	j.promises = false
 	b := Batch{Sequence: j.next, Mutations: j.pending.Take()}
 	j.next++
-	j.flying = append(j.flying, b)
+	j.flying = append(j.flying, flight{b, j.taken})
 	return b
+}
+
+// encode returns a number as a record has it.
+func (j *Journal) encode(n uint64) []byte {
+	raw := binary.AppendUvarint(j.scratch[:0], n)
+	value := j.values.Make(len(raw))
+	copy(value, raw)
+	return value
 }
 
 // Persisted says that the batch and all before it are on disk, and that the disk returns them.
@@ -144,6 +201,7 @@ func (j *Journal) Persisted(sequence uint64) {
 	}
 	j.durable = sequence
 	for len(j.flying) > 0 && j.flying[0].Sequence <= sequence {
+		j.counted = j.flying[0].count
 		for _, m := range j.flying[0].Mutations {
 			if o, ok := j.overlay[string(m.Key)]; ok && o.sequence <= sequence {
 				delete(j.overlay, string(m.Key))

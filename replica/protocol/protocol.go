@@ -6,6 +6,7 @@
 package protocol
 
 import (
+	"fmt"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -86,8 +87,21 @@ type Effects struct {
 	SendAfterPersist     []Envelope
 	CompleteAfterPersist []Completion
 	// Fault says that the member can't go on, such as an instance that calls an rmw function it does
-	// not know. The world stops the member.
+	// not know. The world stops the member. If it is a Forgotten, the disk is lost: the world wipes it, and may start the
+	// member again, which joins as a newcomer.
 	Fault error
+}
+
+// Forgotten is the fault of a member whose disk lacks some of what others have heard that it held, as one does that was put
+// back from an older copy. What it promised is void.
+type Forgotten struct {
+	By  view.MemberID // who had heard it
+	Why string        // what is known of the disk, for people
+}
+
+// Error implements error.
+func (f *Forgotten) Error() string {
+	return fmt.Sprintf("this member's disk has forgotten what it held, and is lost: %s, says member %d", f.Why, f.By)
 }
 
 // Config is what a protocol is told when it starts. Every member of a cluster must agree on View, Functions
@@ -123,6 +137,12 @@ type Config struct {
 	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool
+	// Continued says that an earlier protocol of this process had the journal, and did not doubt its disk any more
+	// (member.Member.Doubted), or that no earlier process had it. Otherwise the disk may be an older copy of what it was, and the others are asked before it votes.
+	Continued bool
+	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees to it:
+	// members neither tell how far their disks are nor ask.
+	Undoubted bool
 	// Count is told each time a path of the protocol is taken, by name. It may be nil.
 	Count func(path string)
 }

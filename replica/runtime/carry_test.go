@@ -89,7 +89,7 @@ func TestTheNextReplicaKnowsWhoWasAway(t *testing.T) {
 	c.write(0, "k", "before")
 	c.stop(1) // the nearest of member 1
 	eventually(t, "the loss is noticed", func() bool { return slices.Equal(c.replicas[0].Away(), []view.MemberID{2}) })
-	c.base.Away = c.replicas[0].Away()
+	c.base.Away, c.base.Continued = c.replicas[0].Away(), true
 	if _, err := c.replicas[0].Carry(); err != nil {
 		t.Fatal(err)
 	}

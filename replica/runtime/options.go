@@ -36,6 +36,9 @@ type Options struct {
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
 	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
+	// Continued says that another replica of this process had the store before (storage.Store.Reboot), and that it had asked others
+	// whether the disk holds all that it held (Replica.Doubted). Otherwise the members of protocols without masters ask before they vote.
+	Continued bool
 	// CURP is what its members agree about. Its Continued says that another replica of this process had the store before
 	// (storage.Store.Reboot), so that nothing that was put there is lost.
 	CURP curp.Options

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -9,8 +10,6 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -94,16 +93,6 @@ type held struct {
 	sequence uint64
 	send     []protocol.Envelope
 	complete []protocol.Completion
-}
-
-// published is what others may know of the loop's state.
-type published struct {
-	voter       atomic.Bool
-	incarnation atomic.Uint32
-	flying      atomic.Int64 // operations accepted and not ended
-	pending     atomic.Int64
-	change      atomic.Pointer[member.Change] // as of the latest tick; nil: the protocol knows of none
-	standing    atomic.Pointer[curp.Standing] // of a partition, as of the latest tick or later
 }
 
 func newShard(r *Replica, number int) (*shard, error) {
@@ -344,6 +333,9 @@ func (s *shard) step(in inputs) bool {
 // apply does what a step asks: what depends on the disk waits for it, the rest happens now.
 func (s *shard) apply(e protocol.Effects) bool {
 	if e.Fault != nil {
+		if why := (*protocol.Forgotten)(nil); errors.As(e.Fault, &why) {
+			s.replica.store.Condemn(why)
+		}
 		s.replica.fail(fmt.Errorf("shard %d: %w", s.number, e.Fault))
 		return false
 	}
@@ -435,42 +427,6 @@ func (s *shard) finish(completions []protocol.Completion) {
 		f.done(c.Result)
 	}
 	clear(completions)
-}
-
-// publish lets others see where the loop stands.
-func (s *shard) publish() {
-	if m, ok := s.protocol.(interface {
-		Voter() bool
-		Incarnation() view.Incarnation
-	}); ok {
-		s.state.voter.Store(m.Voter())
-		s.state.incarnation.Store(uint32(m.Incarnation()))
-	}
-	if p, ok := s.protocol.(interface{ Pending() int }); ok {
-		s.state.pending.Store(int64(p.Pending()))
-	}
-	if last := s.state.standing.Load(); last != nil && last.Role == curp.Master && last.Recovered != last.Term {
-		s.publishStanding() // it is waited for
-	}
-}
-
-// publishStanding lets others see the member's part in a partition.
-func (s *shard) publishStanding() {
-	if p, ok := s.protocol.(interface{ Standing() curp.Standing }); ok {
-		now := p.Standing()
-		s.state.standing.Store(&now)
-		s.state.voter.Store(!now.Lost)
-		s.state.incarnation.Store(1) // another disk is another member
-	}
-}
-
-// publishChange lets others see how far the member is in a change of the view.
-func (s *shard) publishChange() {
-	if p, ok := s.protocol.(interface{ Change() member.Change }); ok {
-		if now, last := p.Change(), s.state.change.Load(); last == nil || now != *last {
-			s.state.change.Store(&now)
-		}
-	}
 }
 
 // shut takes no more inputs, and returns the operations that wait to begin.

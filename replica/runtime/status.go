@@ -133,6 +133,12 @@ func (r *Replica) Votes() bool {
 	return !slices.ContainsFunc(r.shards, func(s *shard) bool { return !s.state.voter.Load() })
 }
 
+// Doubted reports whether some shard does not know yet that the disk holds all that it held: the member has just started, and
+// waits for what others have heard of it.
+func (r *Replica) Doubted() bool {
+	return slices.ContainsFunc(r.shards, func(s *shard) bool { return s.state.doubted.Load() })
+}
+
 // Block cuts or mends the link to a peer or a witness; see transport.Transport.Block.
 func (r *Replica) Block(id view.MemberID, directions transport.Direction) error {
 	return r.transport.Block(id, directions)

@@ -70,7 +70,7 @@ func survives(t *testing.T, s Search, paths []string) Report {
 func TestMistakesOfABDAreFound(t *testing.T) {
 	t.Parallel()
 	abdWith := func(m abd.Mistakes) Start { return Member(abd.FactoryWith(m)) }
-	all := Options{Faults: sameMembers(), RMWs: FewRMWs}
+	all := Options{Faults: wholeDisks(), RMWs: FewRMWs}
 	// The rarer ones are looked for where they live.
 	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
 	copies := Options{Faults: []FaultKind{Duplicate, Loss, Partition, Crash}, RMWs: FewRMWs, Members: []int{3, 5}}

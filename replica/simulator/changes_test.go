@@ -20,6 +20,10 @@ import (
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
 func sameMembers() []FaultKind { return without(FaultKinds(), Change) }
 
+// wholeDisks are the kinds without those that need members to ask each other about their disks: for mistakes that have nothing to
+// do with that.
+func wholeDisks() []FaultKind { return without(sameMembers(), OldCopy, Rot) }
+
 // changePathsFor are the paths of changes that as many schedules as seedsFor says take: clusters of one are rare.
 func changePathsFor(t *testing.T) []string {
 	t.Helper()

@@ -76,7 +76,7 @@ func pathsFor(t *testing.T, paths []string) []string {
 func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = curpraft.Mistakes
-	all := Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	all := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
 	wipes := Options{Faults: []FaultKind{Wipe, Wipe, Partition, Loss, Crash}, RMWs: ManyRMWs, Members: []int{3}}
 	for _, c := range []struct {
 		name    string

@@ -22,12 +22,14 @@ const (
 	Slow      FaultKind = "slow"      // a node handles its inputs late, and in heaps
 	Skew      FaultKind = "skew"      // a node's clock jumps ahead and runs at another speed
 	Pause     FaultKind = "pause"     // a process stands still, or its machine is suspended, while time and clock go on, then continues
+	OldCopy   FaultKind = "old-copy"  // as Crash, and the disk is then what it was some time before
+	Rot       FaultKind = "rot"       // as Crash, and the next process finds the disk damaged, and begins with an empty one
 	Change    FaultKind = "change"    // members join and leave: a joint view, then the one after it or the one before it
 )
 
 // FaultKinds lists all kinds.
 func FaultKinds() []FaultKind {
-	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, Change}
+	return []FaultKind{Crash, Torn, Wipe, Partition, Loss, Duplicate, Reorder, Slow, Skew, Pause, OldCopy, Rot, Change}
 }
 
 // ParseFaults reads "none", "all" or a list such as "crash,loss".
@@ -73,12 +75,14 @@ type Fault struct {
 	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
 	// with a process that stops or by a Partition; of the manager's calls, by Change. Of Skew, how many
 	// millionths the clock is fast. Of Move, the partition.
-	Rate   int
-	Size   time.Duration // Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps
-	Intact int           // Torn: how many batches of the fsync in flight reach the disk
-	Join   int           // Change: how many members join
-	Leave  int           // Change: how many leave
-	Alive  bool          // Change: the processes of those who leave live on; else they are gone for ever
+	Rate int
+	// Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps; OldCopy: how old the copy is,
+	// which is made At.
+	Size   time.Duration
+	Intact int  // Torn: how many batches of the fsync in flight reach the disk
+	Join   int  // Change: how many members join
+	Leave  int  // Change: how many leave
+	Alive  bool // Change: the processes of those who leave live on; else they are gone for ever
 }
 
 // String describes the fault in a line.
@@ -105,7 +109,7 @@ func (f Fault) String() string {
 		text = fmt.Sprintf("split at %v: there is to be one partition more", f.At)
 	case Ruin:
 		text = fmt.Sprintf("ruin at %v: a quorum is lost for good", f.At)
-	case Slow, Skew:
+	case Slow, Skew, OldCopy:
 		text += fmt.Sprintf(", by %v", f.Size)
 	case Change:
 		text = fmt.Sprintf("change at %v: %d join, %d leave, the one at site %d first; a round of calls every %v",
@@ -134,8 +138,9 @@ func members(side uint64) string {
 type fault struct {
 	Fault
 	active bool
-	waited int  // Torn: how many milliseconds it waited for an fsync
-	hit    bool // it hit work in flight
+	waited int     // Torn: how many milliseconds it waited for an fsync
+	hit    bool    // it hit work in flight
+	volume *volume // OldCopy: what the disk will be
 }
 
 func (f *fault) blocks(from, to int) bool {
@@ -185,8 +190,10 @@ func (f *fault) begin(w *world) {
 	switch f.Kind {
 	case Change:
 		w.manager.want(f)
-	case Crash, Torn, Wipe:
+	case Crash, Torn, Wipe, Rot:
 		f.stop(w, nd)
+	case OldCopy:
+		f.putBack(w, nd)
 	case Lose:
 		f.loseDisk(w)
 	case Forget:
@@ -239,7 +246,7 @@ func (f *fault) stop(w *world, nd *node) {
 	}
 	parted := w.env.parted != nil
 	switch {
-	case f.Kind != Wipe:
+	case f.Kind != Wipe && f.Kind != Rot:
 	case parted && nd.witness != nil, parted && !w.expendable(nd):
 		f.postpone(w)
 		return
@@ -253,6 +260,9 @@ func (f *fault) stop(w *world, nd *node) {
 	}
 	nd.crash(intact, f.Rate)
 	f.stopBeside(w, nd)
+	if f.Kind == Rot {
+		nd.rotten, nd.lost = true, true
+	}
 	if f.Kind == Wipe {
 		nd.wipe()
 		if parted {

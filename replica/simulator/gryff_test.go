@@ -30,8 +30,8 @@ func TestGryffSurvivesDuels(t *testing.T) {
 func TestMistakesOfGryffAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = gryff.Mistakes
-	many := Options{Faults: sameMembers(), RMWs: ManyRMWs}
-	few := Options{Faults: sameMembers(), RMWs: FewRMWs}
+	many := Options{Faults: wholeDisks(), RMWs: ManyRMWs}
+	few := Options{Faults: wholeDisks(), RMWs: FewRMWs}
 	// The rarer ones are looked for where they live.
 	stops := []FaultKind{Crash, Torn, Partition, Loss, Reorder}
 	crashes := Options{Faults: stops, RMWs: FewRMWs, Members: []int{3}}

@@ -59,10 +59,10 @@ func TestForgetfulGusSurvives(t *testing.T) {
 func TestMistakesOfGusAreFound(t *testing.T) {
 	t.Parallel()
 	gusWith := func(m gus.Mistakes) Start { return Member(gus.FactoryWith(m)) }
-	all := Options{Faults: sameMembers(), RMWs: FewRMWs}
-	three := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{3}}
-	four := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{4}}
-	more := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{5, 7}}
+	all := Options{Faults: wholeDisks(), RMWs: FewRMWs}
+	three := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{3}}
+	four := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{4}}
+	more := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{5, 7}}
 	crashes := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: FewRMWs, Members: []int{3}}
 	// Nobody stops: what a process had in memory is not why.
 	links := Options{Faults: []FaultKind{Partition, Loss, Reorder, Duplicate, Slow}, RMWs: FewRMWs}

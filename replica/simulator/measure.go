@@ -161,6 +161,7 @@ func (x Experiment) environment() environment {
 	if x.CURP != nil {
 		env.parted = x.CURP.parted(&env, len(x.Faults) > 0)
 	}
+	env.doubtful = slices.Contains(x.Faults, OldCopy)
 	if len(x.Faults) > 0 {
 		env.jitter, env.sealed, env.skewed = faultyJitter, true, true
 		env.patience = 4 * env.retry

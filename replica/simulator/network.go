@@ -13,6 +13,7 @@ import (
 // link is one direction between two nodes (or from the clients of a node's site to another node).
 type link struct {
 	draw    stream
+	aside   stream
 	oneWay  time.Duration
 	arrives time.Duration // of the last message, so that links are in order while no fault reorders them
 	flying  int           // messages on their way
@@ -25,7 +26,8 @@ type link struct {
 }
 
 func newLink(seed uint64, from, to int, oneWay time.Duration) link {
-	return link{draw: newStream(seed, forLink, uint64(from)<<16|uint64(to)), oneWay: oneWay}
+	index := uint64(from)<<16 | uint64(to)
+	return link{draw: newStream(seed, forLink, index), aside: newStream(seed, forPositions, index), oneWay: oneWay}
 }
 
 // sealed is a message as it was when it was sent.
@@ -35,11 +37,13 @@ type sealed struct {
 }
 
 // delay is how long a message takes, faults aside.
-func (w *world) delay(l *link) time.Duration {
+func (w *world) delay(l *link) time.Duration { return w.delayBy(l, l.draw) }
+
+func (w *world) delayBy(l *link, draw stream) time.Duration {
 	if w.env.jitter == 0 {
 		return l.oneWay
 	}
-	return l.oneWay + l.draw.between(0, l.oneWay*time.Duration(w.env.jitter)/1000)
+	return l.oneWay + draw.between(0, l.oneWay*time.Duration(w.env.jitter)/1000)
 }
 
 // send gives messages to the network.
@@ -61,12 +65,16 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 
 func (w *world) transmit(from, to int, m *peerv1.Message) {
 	l := &w.links[from*len(w.nodes)+to]
+	draw := l.draw
+	if aside(m) {
+		draw = l.aside
+	}
 	if l.partition != nil {
 		l.partition.touch(w)
 		w.trace.dropped(from, to, m, "partition")
 		return
 	}
-	if l.loss != nil && l.draw.chance(l.loss.Rate) {
+	if l.loss != nil && draw.chance(l.loss.Rate) {
 		l.loss.touch(w)
 		w.trace.dropped(from, to, m, "lost")
 		return
@@ -78,7 +86,7 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 			return
 		}
 	}
-	if l.duplicate != nil && l.draw.chance(l.duplicate.Rate) {
+	if l.duplicate != nil && draw.chance(l.duplicate.Rate) {
 		l.duplicate.touch(w)
 		copied := e
 		if w.env.sealed {
@@ -87,13 +95,13 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 			}
 		}
 		l.flying++
-		w.schedule(w.delay(l)+l.draw.between(0, l.duplicate.Size), copied)
+		w.schedule(w.delayBy(l, draw)+draw.between(0, l.duplicate.Size), copied)
 	}
-	after := w.delay(l)
-	if l.reorder != nil && l.draw.chance(l.reorder.Rate) {
+	after := w.delayBy(l, draw)
+	if l.reorder != nil && draw.chance(l.reorder.Rate) {
 		l.reorder.touch(w)
-		after += l.draw.between(0, l.reorder.Size)
-	} else {
+		after += draw.between(0, l.reorder.Size)
+	} else if !aside(m) {
 		after = max(after, l.arrives-w.now)
 		l.arrives = w.now + after
 	}
@@ -131,17 +139,21 @@ func (w *world) arrive(e *event) {
 	from, to := int(e.b), int(e.a)
 	l := &w.links[from*len(w.nodes)+to]
 	l.flying--
+	draw := l.draw
+	if aside(e.message) {
+		draw = l.aside
+	}
 	if e.sealed != nil {
 		if !w.unchanged(e.sealed) {
 			w.fail("member %d changed a %s that it had sent to member %d", from+1, e.message.Kind, to+1)
 			return
 		}
 	}
-	if sender := w.nodes[from]; e.aux != uint64(sender.life) && l.draw.chance(sender.cut) {
+	if sender := w.nodes[from]; e.aux != uint64(sender.life) && draw.chance(sender.cut) {
 		w.trace.dropped(from, to, e.message, "not sent before the crash")
 		return
 	}
-	if p := l.partition; p != nil && l.draw.chance(p.Rate) {
+	if p := l.partition; p != nil && draw.chance(p.Rate) {
 		p.touch(w)
 		w.trace.dropped(from, to, e.message, "partition")
 		return

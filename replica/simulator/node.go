@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ type node struct {
 	paused bool
 	since  time.Duration // when it was paused last
 	slow   *fault
+	rotten bool // its disk is damaged, which the next process will find
 	lost   bool // its disk was lost, and it does not vote again yet; or it is gone
 
 	disks int  // how many it has had
@@ -113,6 +115,10 @@ func (nd *node) boot() {
 	nd.down, nd.paused, nd.armed, nd.slow = false, false, false, nil
 	nd.inbox = nil
 	nd.asked, nd.barriers = map[uint64]asked{}, nil
+	if nd.rotten {
+		w.took("rot")
+		nd.wipe()
+	}
 	shown, ppm := w.now, 0
 	if w.env.skewed {
 		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
@@ -138,7 +144,7 @@ func (nd *node) begin(continued bool) {
 	}
 	nd.config.Boot = nd.boots
 	nd.config.Nonce = uint64(nd.index)<<32 | uint64(nd.life)
-	nd.config.Bootstrap = nd.founded()
+	nd.config.Bootstrap, nd.config.Undoubted = nd.founded(), !w.env.doubtful
 	w.trace.started(nd)
 	if !nd.acts {
 		for _, s := range nd.shards {
@@ -151,6 +157,7 @@ func (nd *node) begin(continued bool) {
 	}
 	for i, s := range nd.running() {
 		s.journal = protocol.NewJournal(s.disk)
+		nd.config.Continued = s.vouched(continued)
 		var p protocol.Protocol
 		var err error
 		if w.env.parted != nil {
@@ -202,18 +209,6 @@ func (nd *node) stop(intact, cut int) {
 	}
 }
 
-// wipe replaces the disk of a stopped node by an empty one.
-func (nd *node) wipe() {
-	for _, s := range nd.shards {
-		*s = shard{disk: newDisk()}
-	}
-	nd.boots = 0
-	nd.disks++
-	nd.lost = true
-	nd.world.trace.wiped(nd)
-	nd.forget()
-}
-
 func (nd *node) restart(life uint32) {
 	if nd.down && nd.life == life && nd.born && !nd.gone {
 		nd.boot()
@@ -243,7 +238,7 @@ func (nd *node) input(in input) {
 	if nd.slow != nil {
 		wait = nd.draw.between(0, nd.slow.Size)
 		nd.slow.touch(nd.world)
-	} else if nd.world.env.gather > 0 && nd.draw.chance(250) {
+	} else if nd.world.env.gather > 0 && !(in.message != nil && aside(in.message)) && nd.draw.chance(250) {
 		wait = nd.draw.between(0, nd.world.env.gather)
 	}
 	if wait == 0 {
@@ -328,6 +323,9 @@ func (nd *node) ticked(life uint32) {
 	}
 	now := nd.clock.read(w.now)
 	for i, s := range nd.running() {
+		if nd.down {
+			return // it has lost its disk
+		}
 		s.protocol.Tick(now)
 		nd.flush(i)
 	}
@@ -347,7 +345,14 @@ func (nd *node) flushAll() {
 // flush does what a shard's protocol asks for.
 func (nd *node) flush(index int) {
 	w, s := nd.world, nd.shards[index]
+	if nd.down {
+		return // it has lost its disk
+	}
 	e := s.protocol.Ready()
+	if why := (*protocol.Forgotten)(nil); errors.As(e.Fault, &why) {
+		nd.forgot(why)
+		return
+	}
 	if e.Fault != nil {
 		w.fail("member %d can't go on: %w", nd.index+1, e.Fault)
 		return

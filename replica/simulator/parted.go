@@ -37,7 +37,7 @@ func CURPExperimentFaultKinds() []FaultKind { return anywhere(CURPFaultKinds()) 
 // anywhere are the kinds that fit any world as they are drawn: the others need members that come and go.
 func anywhere(kinds []FaultKind) []FaultKind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool {
-		return k == Change || k == Wipe || k == Forget || k == Ruin || k == Split
+		return k == Change || k == Wipe || k == OldCopy || k == Rot || k == Forget || k == Ruin || k == Split
 	})
 }
 

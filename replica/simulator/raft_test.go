@@ -40,7 +40,7 @@ func TestRaftSurvivesChanges(t *testing.T) {
 func TestMistakesOfRaftAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = raft.Mistakes
-	all := Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	all := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
 	// The rarer ones are looked for where they live.
 	stops := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: ManyRMWs, Members: []int{3}}
 	cuts := Options{Faults: []FaultKind{Partition, Loss}, RMWs: FewRMWs, Members: []int{3, 5}}

@@ -23,6 +23,8 @@ const (
 	forPartitions
 	forStale
 	forSessions
+	forCopies
+	forPositions
 )
 
 func newStream(seed, purpose, index uint64) stream {

@@ -35,9 +35,9 @@ func TestRMWPaxosAtLeastOnceSurvivesChanges(t *testing.T) {
 func TestMistakesOfRMWPaxosAtLeastOnceAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = rmwpaxos.Mistakes
-	every := Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}}
-	writes := Options{Faults: sameMembers(), RMWs: FewRMWs, Members: []int{3, 5}}
-	idempotent := Options{Faults: sameMembers(), Idempotent: true, Members: []int{3, 5}}
+	every := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	writes := Options{Faults: wholeDisks(), RMWs: FewRMWs, Members: []int{3, 5}}
+	idempotent := Options{Faults: wholeDisks(), Idempotent: true, Members: []int{3, 5}}
 	for _, c := range []struct {
 		name     string
 		mistakes mistakes

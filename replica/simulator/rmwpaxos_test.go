@@ -51,7 +51,7 @@ func TestRMWPaxosSurvivesJoinedWriteThroughs(t *testing.T) {
 func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = rmwpaxos.Mistakes
-	many := Options{Faults: sameMembers(), RMWs: ManyRMWs, Members: []int{3, 5}}
+	many := Options{Faults: wholeDisks(), RMWs: ManyRMWs, Members: []int{3, 5}}
 	// The rarer ones are looked for where they live.
 	crashed := Options{Faults: []FaultKind{Crash, Torn, Partition, Loss, Reorder}, RMWs: ManyRMWs, Members: []int{3}}
 	crash := Options{Faults: []FaultKind{Crash}, RMWs: ManyRMWs, Members: []int{3}}

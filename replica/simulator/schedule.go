@@ -146,7 +146,7 @@ func Draw(seed uint64, options Options) Schedule {
 			s.Clients[i].Operations = append(s.Clients[i].Operations, Planned{at, script.operation()})
 		}
 	}
-	kinds := ofParts(without(options.Faults, Change))
+	kinds := ofParts(without(options.Faults, Change, OldCopy, Rot))
 	if options.CURP != nil {
 		kinds = anywhere(kinds)
 	}
@@ -159,6 +159,9 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	if options.CURP != nil {
 		s.drawParted(seed, n, options)
+	} else {
+		s.env.doubtful = slices.Contains(options.Faults, OldCopy)
+		s.drawCopies(seed, n, options.Faults)
 	}
 	s.drawStale(options.Stale)
 	if options.Regular {
@@ -267,6 +270,8 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			if draw.chance(500) {
 				f.Node = -1
 			}
+		case OldCopy:
+			f.Size = draw.between(s.env.retry, 6*s.env.retry)
 		case Slow:
 			f.Size = draw.between(time.Millisecond, s.env.retry)
 		case Skew:

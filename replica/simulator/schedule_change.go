@@ -6,8 +6,8 @@ import (
 )
 
 // without is kinds less one.
-func without(kinds []FaultKind, kind FaultKind) []FaultKind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return k == kind })
+func without(kinds []FaultKind, some ...FaultKind) []FaultKind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k FaultKind) bool { return slices.Contains(some, k) })
 }
 
 // drawChanges adds changes of members to a schedule, from a stream of their own: the rest of the schedule stays what it

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 
 // toyFaults are those that the toy survives.
 func toyFaults() []FaultKind {
-	return slices.DeleteFunc(FaultKinds(), func(k FaultKind) bool { return k == Wipe || k == Change })
+	return without(FaultKinds(), Wipe, OldCopy, Rot, Change)
 }
 
 func toyOptions() Options { return Options{Faults: toyFaults(), RMWs: ManyRMWs} }

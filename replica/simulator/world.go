@@ -50,6 +50,7 @@ type environment struct {
 	skewed    bool          // clocks of nodes start at different readings and drift
 	named     bool          // clients give their writes IDs too, and repeat them as they do rmws
 	regular   bool          // clients are sessions of a regular protocol
+	doubtful  bool          // disks may be older copies: a process that starts has to ask the others
 	losses    int           // how many members may have lost their disks at once; 0: any minority
 	careless  sessionMistakes
 	wrong     managerMistakes

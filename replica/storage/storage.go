@@ -230,6 +230,9 @@ func (s *Store) note(change func(*record)) error {
 	return writeRecord(s.options.FileSystem, s.options.Directory, &record)
 }
 
+// Condemn ends the store, and has the next start take the disk for lost: others know that it does not hold what it held.
+func (s *Store) Condemn(cause error) { s.failure.set(fmt.Errorf("%w: %w", durable.ErrDamaged, cause)) }
+
 // Observe has the function told of each commit from now on, from the committer's goroutine; nil: nobody.
 func (s *Store) Observe(observe func(Commit)) { s.observer.Store(&observe) }
 

@@ -54,6 +54,10 @@ const (
 	Kind_ADOPT_OK         Kind = 33
 	Kind_TRANSFER         Kind = 34
 	Kind_TRANSFER_PAGE    Kind = 35
+	// How far the disk of a member was when others heard of it (docs/design.md, lost disks). The stamp of each message tells it.
+	Kind_POSITION       Kind = 36 // nothing else: the sender has said nothing for a while
+	Kind_POSITION_QUERY Kind = 37 // a member that starts asks what the others have heard of its disk
+	Kind_POSITION_REPLY Kind = 38 // positions: that of the asker, if the sender has heard of it
 	// To a witness of the view, and back from it: witness says what (replica/protocol/curp).
 	Kind_WITNESS Kind = 40
 	// CURP (replica/protocol/curp): curp says the rest.
@@ -115,6 +119,9 @@ var (
 		33: "ADOPT_OK",
 		34: "TRANSFER",
 		35: "TRANSFER_PAGE",
+		36: "POSITION",
+		37: "POSITION_QUERY",
+		38: "POSITION_REPLY",
 		40: "WITNESS",
 		50: "UPDATE",
 		51: "UPDATE_REPLY",
@@ -166,6 +173,9 @@ var (
 		"ADOPT_OK":          33,
 		"TRANSFER":          34,
 		"TRANSFER_PAGE":     35,
+		"POSITION":          36,
+		"POSITION_QUERY":    37,
+		"POSITION_REPLY":    38,
 		"WITNESS":           40,
 		"UPDATE":            50,
 		"UPDATE_REPLY":      51,
@@ -552,8 +562,13 @@ type Message struct {
 	RmwPaxos  *RMWPaxos   `protobuf:"bytes,22,opt,name=rmw_paxos,json=rmwPaxos,proto3" json:"rmw_paxos,omitempty"`
 	// READ1, WRITE1: what the operation's session depends on, applied before the question is answered (Gryff-RSC).
 	// READ2 of a fence: what is written back.
-	After         []*Dependency `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
-	Fragment      *Fragment     `protobuf:"bytes,24,opt,name=fragment,proto3" json:"fragment,omitempty"`
+	After    []*Dependency `protobuf:"bytes,23,rep,name=after,proto3" json:"after,omitempty"`
+	Fragment *Fragment     `protobuf:"bytes,24,opt,name=fragment,proto3" json:"fragment,omitempty"`
+	// How far the sender's disk is: in which start of its process, and how many batches it has had durably.
+	Start   uint64 `protobuf:"fixed64,25,opt,name=start,proto3" json:"start,omitempty"`
+	Batches uint64 `protobuf:"varint,26,opt,name=batches,proto3" json:"batches,omitempty"`
+	// POSITION_REPLY. ADOPT_OK, TRANSFER_PAGE: of all members of which the sender has heard.
+	Positions     []*Position `protobuf:"bytes,27,rep,name=positions,proto3" json:"positions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -742,6 +757,149 @@ func (x *Message) GetFragment() *Fragment {
 	return nil
 }
 
+func (x *Message) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Message) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *Message) GetPositions() []*Position {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
+// Position is how far a member's disk was when it was heard.
+type Position struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Member        uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
+	Incarnation   uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Start         uint64                 `protobuf:"fixed64,3,opt,name=start,proto3" json:"start,omitempty"`    // the boot and, below it, 32 bits that no other process has, but by chance
+	Batches       uint64                 `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"` // that were durable, in that start
+	Before        uint64                 `protobuf:"varint,5,opt,name=before,proto3" json:"before,omitempty"`   // and the most that were in any lower one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Position) Reset() {
+	*x = Position{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Position) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Position) ProtoMessage() {}
+
+func (x *Position) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Position.ProtoReflect.Descriptor instead.
+func (*Position) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Position) GetMember() uint32 {
+	if x != nil {
+		return x.Member
+	}
+	return 0
+}
+
+func (x *Position) GetIncarnation() uint32 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Position) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Position) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *Position) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+// PositionRecord is what a member has heard of the others' disks.
+type PositionRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Positions     []*Position            `protobuf:"bytes,1,rep,name=positions,proto3" json:"positions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PositionRecord) Reset() {
+	*x = PositionRecord{}
+	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PositionRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PositionRecord) ProtoMessage() {}
+
+func (x *PositionRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PositionRecord.ProtoReflect.Descriptor instead.
+func (*PositionRecord) Descriptor() ([]byte, []int) {
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PositionRecord) GetPositions() []*Position {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
 // Dependency is a register that a session read, as it read it.
 type Dependency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -757,7 +915,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +927,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +940,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{3}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Dependency) GetKey() []byte {
@@ -847,7 +1005,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1017,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1030,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{4}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Instance) GetId() *InstanceID {
@@ -963,7 +1121,7 @@ type InstanceID struct {
 
 func (x *InstanceID) Reset() {
 	*x = InstanceID{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1133,7 @@ func (x *InstanceID) String() string {
 func (*InstanceID) ProtoMessage() {}
 
 func (x *InstanceID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1146,7 @@ func (x *InstanceID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceID.ProtoReflect.Descriptor instead.
 func (*InstanceID) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *InstanceID) GetWriter() uint64 {
@@ -1023,7 +1181,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1193,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1206,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Command) GetFunction() string {
@@ -1138,7 +1296,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1308,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1321,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Answer) GetPresent() bool {
@@ -1229,7 +1387,7 @@ type RegisterRecord struct {
 
 func (x *RegisterRecord) Reset() {
 	*x = RegisterRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1399,7 @@ func (x *RegisterRecord) String() string {
 func (*RegisterRecord) ProtoMessage() {}
 
 func (x *RegisterRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1412,7 @@ func (x *RegisterRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRecord.ProtoReflect.Descriptor instead.
 func (*RegisterRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RegisterRecord) GetTimestamp() uint64 {
@@ -1309,7 +1467,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1479,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1492,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *KeyState) GetPrevious() *RegisterRecord {
@@ -1398,7 +1556,7 @@ type Executed struct {
 
 func (x *Executed) Reset() {
 	*x = Executed{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1568,7 @@ func (x *Executed) String() string {
 func (*Executed) ProtoMessage() {}
 
 func (x *Executed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1581,7 @@ func (x *Executed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Executed.ProtoReflect.Descriptor instead.
 func (*Executed) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Executed) GetId() *InstanceID {
@@ -1460,7 +1618,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1630,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1643,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Session) GetSession() uint64 {
@@ -1526,7 +1684,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1696,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1709,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Done) GetNumber() uint64 {
@@ -1583,7 +1741,7 @@ type MemberRecord struct {
 
 func (x *MemberRecord) Reset() {
 	*x = MemberRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1753,7 @@ func (x *MemberRecord) String() string {
 func (*MemberRecord) ProtoMessage() {}
 
 func (x *MemberRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1766,7 @@ func (x *MemberRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRecord.ProtoReflect.Descriptor instead.
 func (*MemberRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MemberRecord) GetIncarnation() uint32 {
@@ -1667,7 +1825,7 @@ type Transfer struct {
 
 func (x *Transfer) Reset() {
 	*x = Transfer{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1837,7 @@ func (x *Transfer) String() string {
 func (*Transfer) ProtoMessage() {}
 
 func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1850,7 @@ func (x *Transfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
 func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Transfer) GetMember() uint32 {
@@ -1772,7 +1930,7 @@ type TransferRecord struct {
 
 func (x *TransferRecord) Reset() {
 	*x = TransferRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1942,7 @@ func (x *TransferRecord) String() string {
 func (*TransferRecord) ProtoMessage() {}
 
 func (x *TransferRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1955,7 @@ func (x *TransferRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRecord.ProtoReflect.Descriptor instead.
 func (*TransferRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TransferRecord) GetEpoch() uint64 {
@@ -1847,7 +2005,7 @@ type TransferSource struct {
 
 func (x *TransferSource) Reset() {
 	*x = TransferSource{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2017,7 @@ func (x *TransferSource) String() string {
 func (*TransferSource) ProtoMessage() {}
 
 func (x *TransferSource) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2030,7 @@ func (x *TransferSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferSource.ProtoReflect.Descriptor instead.
 func (*TransferSource) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TransferSource) GetMember() uint32 {
@@ -1913,7 +2071,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2083,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2096,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Record) GetKey() []byte {
@@ -1995,7 +2153,7 @@ type Curp struct {
 
 func (x *Curp) Reset() {
 	*x = Curp{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2165,7 @@ func (x *Curp) String() string {
 func (*Curp) ProtoMessage() {}
 
 func (x *Curp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2178,7 @@ func (x *Curp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Curp.ProtoReflect.Descriptor instead.
 func (*Curp) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Curp) GetTerm() uint64 {
@@ -2219,7 +2377,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2389,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2402,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Request) GetKey() []byte {
@@ -2292,7 +2450,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2462,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2475,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LogEntry) GetTerm() uint64 {
@@ -2380,7 +2538,7 @@ type TermStart struct {
 
 func (x *TermStart) Reset() {
 	*x = TermStart{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2550,7 @@ func (x *TermStart) String() string {
 func (*TermStart) ProtoMessage() {}
 
 func (x *TermStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2563,7 @@ func (x *TermStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermStart.ProtoReflect.Descriptor instead.
 func (*TermStart) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TermStart) GetTerm() uint64 {
@@ -2457,7 +2615,7 @@ type PartitionRecord struct {
 
 func (x *PartitionRecord) Reset() {
 	*x = PartitionRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2627,7 @@ func (x *PartitionRecord) String() string {
 func (*PartitionRecord) ProtoMessage() {}
 
 func (x *PartitionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2640,7 @@ func (x *PartitionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionRecord.ProtoReflect.Descriptor instead.
 func (*PartitionRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PartitionRecord) GetTerm() uint64 {
@@ -2624,7 +2782,7 @@ type PartitionSession struct {
 
 func (x *PartitionSession) Reset() {
 	*x = PartitionSession{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2794,7 @@ func (x *PartitionSession) String() string {
 func (*PartitionSession) ProtoMessage() {}
 
 func (x *PartitionSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2807,7 @@ func (x *PartitionSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionSession.ProtoReflect.Descriptor instead.
 func (*PartitionSession) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PartitionSession) GetFirstIncomplete() uint64 {
@@ -2691,7 +2849,7 @@ type SessionHorizon struct {
 
 func (x *SessionHorizon) Reset() {
 	*x = SessionHorizon{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2861,7 @@ func (x *SessionHorizon) String() string {
 func (*SessionHorizon) ProtoMessage() {}
 
 func (x *SessionHorizon) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_api_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2874,7 @@ func (x *SessionHorizon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHorizon.ProtoReflect.Descriptor instead.
 func (*SessionHorizon) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionHorizon) GetSeenAt() int64 {
@@ -2755,7 +2913,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x04view\x18\t \x01(\fR\x04view\x12\x18\n" +
 	"\ajoining\x18\n" +
 	" \x03(\rR\ajoining\x12\x18\n" +
-	"\aleaving\x18\v \x03(\rR\aleaving\"\x9a\x06\n" +
+	"\aleaving\x18\v \x03(\rR\aleaving\"\x87\a\n" +
 	"\aMessage\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.georegister.peer.v1.KindR\x04kind\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x14\n" +
@@ -2779,7 +2937,18 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x03gus\x18\x15 \x01(\v2\x18.georegister.peer.v1.GusR\x03gus\x12:\n" +
 	"\trmw_paxos\x18\x16 \x01(\v2\x1d.georegister.peer.v1.RMWPaxosR\brmwPaxos\x125\n" +
 	"\x05after\x18\x17 \x03(\v2\x1f.georegister.peer.v1.DependencyR\x05after\x129\n" +
-	"\bfragment\x18\x18 \x01(\v2\x1d.georegister.peer.v1.FragmentR\bfragment\"\x98\x01\n" +
+	"\bfragment\x18\x18 \x01(\v2\x1d.georegister.peer.v1.FragmentR\bfragment\x12\x14\n" +
+	"\x05start\x18\x19 \x01(\x06R\x05start\x12\x18\n" +
+	"\abatches\x18\x1a \x01(\x04R\abatches\x12;\n" +
+	"\tpositions\x18\x1b \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions\"\x8c\x01\n" +
+	"\bPosition\x12\x16\n" +
+	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x14\n" +
+	"\x05start\x18\x03 \x01(\x06R\x05start\x12\x18\n" +
+	"\abatches\x18\x04 \x01(\x04R\abatches\x12\x16\n" +
+	"\x06before\x18\x05 \x01(\x04R\x06before\"M\n" +
+	"\x0ePositionRecord\x12;\n" +
+	"\tpositions\x18\x01 \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions\"\x98\x01\n" +
 	"\n" +
 	"Dependency\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1c\n" +
@@ -2957,7 +3126,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
 	"\x0eSessionHorizon\x12\x17\n" +
 	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\xdd\x05\n" +
+	"\asession\x18\x02 \x01(\x06R\asession*\x93\x06\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -2990,7 +3159,10 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\x05ADOPT\x10 \x12\f\n" +
 	"\bADOPT_OK\x10!\x12\f\n" +
 	"\bTRANSFER\x10\"\x12\x11\n" +
-	"\rTRANSFER_PAGE\x10#\x12\v\n" +
+	"\rTRANSFER_PAGE\x10#\x12\f\n" +
+	"\bPOSITION\x10$\x12\x12\n" +
+	"\x0ePOSITION_QUERY\x10%\x12\x12\n" +
+	"\x0ePOSITION_REPLY\x10&\x12\v\n" +
 	"\aWITNESS\x10(\x12\n" +
 	"\n" +
 	"\x06UPDATE\x102\x12\x10\n" +
@@ -3049,7 +3221,7 @@ func file_api_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_api_peer_v1_peer_proto_goTypes = []any{
 	(Kind)(0),                // 0: georegister.peer.v1.Kind
 	(Status)(0),              // 1: georegister.peer.v1.Status
@@ -3057,76 +3229,80 @@ var file_api_peer_v1_peer_proto_goTypes = []any{
 	(*Frame)(nil),            // 3: georegister.peer.v1.Frame
 	(*Hello)(nil),            // 4: georegister.peer.v1.Hello
 	(*Message)(nil),          // 5: georegister.peer.v1.Message
-	(*Dependency)(nil),       // 6: georegister.peer.v1.Dependency
-	(*Instance)(nil),         // 7: georegister.peer.v1.Instance
-	(*InstanceID)(nil),       // 8: georegister.peer.v1.InstanceID
-	(*Command)(nil),          // 9: georegister.peer.v1.Command
-	(*Answer)(nil),           // 10: georegister.peer.v1.Answer
-	(*RegisterRecord)(nil),   // 11: georegister.peer.v1.RegisterRecord
-	(*KeyState)(nil),         // 12: georegister.peer.v1.KeyState
-	(*Executed)(nil),         // 13: georegister.peer.v1.Executed
-	(*Session)(nil),          // 14: georegister.peer.v1.Session
-	(*Done)(nil),             // 15: georegister.peer.v1.Done
-	(*MemberRecord)(nil),     // 16: georegister.peer.v1.MemberRecord
-	(*Transfer)(nil),         // 17: georegister.peer.v1.Transfer
-	(*TransferRecord)(nil),   // 18: georegister.peer.v1.TransferRecord
-	(*TransferSource)(nil),   // 19: georegister.peer.v1.TransferSource
-	(*Record)(nil),           // 20: georegister.peer.v1.Record
-	(*Curp)(nil),             // 21: georegister.peer.v1.Curp
-	(*Request)(nil),          // 22: georegister.peer.v1.Request
-	(*LogEntry)(nil),         // 23: georegister.peer.v1.LogEntry
-	(*TermStart)(nil),        // 24: georegister.peer.v1.TermStart
-	(*PartitionRecord)(nil),  // 25: georegister.peer.v1.PartitionRecord
-	(*PartitionSession)(nil), // 26: georegister.peer.v1.PartitionSession
-	(*SessionHorizon)(nil),   // 27: georegister.peer.v1.SessionHorizon
-	(*v1.Message)(nil),       // 28: georegister.witness.v1.Message
-	(*Gus)(nil),              // 29: georegister.peer.v1.Gus
-	(*RMWPaxos)(nil),         // 30: georegister.peer.v1.RMWPaxos
-	(*Fragment)(nil),         // 31: georegister.peer.v1.Fragment
+	(*Position)(nil),         // 6: georegister.peer.v1.Position
+	(*PositionRecord)(nil),   // 7: georegister.peer.v1.PositionRecord
+	(*Dependency)(nil),       // 8: georegister.peer.v1.Dependency
+	(*Instance)(nil),         // 9: georegister.peer.v1.Instance
+	(*InstanceID)(nil),       // 10: georegister.peer.v1.InstanceID
+	(*Command)(nil),          // 11: georegister.peer.v1.Command
+	(*Answer)(nil),           // 12: georegister.peer.v1.Answer
+	(*RegisterRecord)(nil),   // 13: georegister.peer.v1.RegisterRecord
+	(*KeyState)(nil),         // 14: georegister.peer.v1.KeyState
+	(*Executed)(nil),         // 15: georegister.peer.v1.Executed
+	(*Session)(nil),          // 16: georegister.peer.v1.Session
+	(*Done)(nil),             // 17: georegister.peer.v1.Done
+	(*MemberRecord)(nil),     // 18: georegister.peer.v1.MemberRecord
+	(*Transfer)(nil),         // 19: georegister.peer.v1.Transfer
+	(*TransferRecord)(nil),   // 20: georegister.peer.v1.TransferRecord
+	(*TransferSource)(nil),   // 21: georegister.peer.v1.TransferSource
+	(*Record)(nil),           // 22: georegister.peer.v1.Record
+	(*Curp)(nil),             // 23: georegister.peer.v1.Curp
+	(*Request)(nil),          // 24: georegister.peer.v1.Request
+	(*LogEntry)(nil),         // 25: georegister.peer.v1.LogEntry
+	(*TermStart)(nil),        // 26: georegister.peer.v1.TermStart
+	(*PartitionRecord)(nil),  // 27: georegister.peer.v1.PartitionRecord
+	(*PartitionSession)(nil), // 28: georegister.peer.v1.PartitionSession
+	(*SessionHorizon)(nil),   // 29: georegister.peer.v1.SessionHorizon
+	(*v1.Message)(nil),       // 30: georegister.witness.v1.Message
+	(*Gus)(nil),              // 31: georegister.peer.v1.Gus
+	(*RMWPaxos)(nil),         // 32: georegister.peer.v1.RMWPaxos
+	(*Fragment)(nil),         // 33: georegister.peer.v1.Fragment
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
 	4,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
 	5,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
 	0,  // 2: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
-	7,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
-	17, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
-	28, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
-	21, // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
-	29, // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
-	30, // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
-	6,  // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
-	31, // 10: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
-	8,  // 11: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
-	1,  // 12: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	8,  // 13: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	9,  // 14: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	10, // 15: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	12, // 16: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	2,  // 17: georegister.peer.v1.Command.kind:type_name -> georegister.peer.v1.CommandKind
-	11, // 18: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	13, // 19: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	14, // 20: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	8,  // 21: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	10, // 22: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	15, // 23: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
-	10, // 24: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	20, // 25: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	19, // 26: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
-	22, // 27: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
-	10, // 28: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
-	23, // 29: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
-	24, // 30: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
-	20, // 31: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
-	9,  // 32: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
-	20, // 33: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
-	24, // 34: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
-	3,  // 35: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	3,  // 36: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	36, // [36:37] is the sub-list for method output_type
-	35, // [35:36] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	9,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
+	19, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
+	30, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
+	23, // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
+	31, // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
+	32, // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
+	8,  // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
+	33, // 10: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
+	6,  // 11: georegister.peer.v1.Message.positions:type_name -> georegister.peer.v1.Position
+	6,  // 12: georegister.peer.v1.PositionRecord.positions:type_name -> georegister.peer.v1.Position
+	10, // 13: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
+	1,  // 14: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
+	10, // 15: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
+	11, // 16: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
+	12, // 17: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
+	14, // 18: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
+	2,  // 19: georegister.peer.v1.Command.kind:type_name -> georegister.peer.v1.CommandKind
+	13, // 20: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
+	15, // 21: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
+	16, // 22: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
+	10, // 23: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
+	12, // 24: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
+	17, // 25: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
+	12, // 26: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
+	22, // 27: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
+	21, // 28: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
+	24, // 29: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
+	12, // 30: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
+	25, // 31: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
+	26, // 32: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
+	22, // 33: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
+	11, // 34: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
+	22, // 35: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
+	26, // 36: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
+	3,  // 37: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	3,  // 38: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	38, // [38:39] is the sub-list for method output_type
+	37, // [37:38] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -3143,7 +3319,7 @@ func file_api_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_peer_proto_rawDesc), len(file_api_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -104,7 +104,7 @@ func (s *storm) give(n *changing) {
 	}
 	c := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
-		Retry: time.Second, Suspect: 4 * time.Second, Seed: s.Uint64(), Nonce: s.Uint64(), Bootstrap: true,
+		Retry: time.Second, Suspect: 4 * time.Second, Seed: s.Uint64(), Nonce: s.Uint64(), Bootstrap: true, Continued: true,
 	}
 	for _, m := range n.view.Members {
 		if m.ID != n.id {

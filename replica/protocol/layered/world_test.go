@@ -77,7 +77,7 @@ func (w *world) begin(nd *node, bootstrap bool) error {
 	nd.down = false
 	c := protocol.Config{
 		Self: nd.id, View: w.view, Boot: nd.boot, Retry: retry, Suspect: 3 * retry, Bootstrap: bootstrap, Faults: 1,
-		Fragments: protocol.Fragments{Data: w.data, Threshold: 100}, Nonce: uint64(nd.id)<<32 | uint64(nd.boot)<<16,
+		Continued: true, Fragments: protocol.Fragments{Data: w.data, Threshold: 100}, Nonce: uint64(nd.id)<<32 | uint64(nd.boot)<<16,
 		Count: func(path string) { w.took[path]++ },
 	}
 	for _, m := range w.view.Members {

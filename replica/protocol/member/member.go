@@ -61,6 +61,7 @@ type Mistakes struct {
 	KeepFetched     bool // what was fetched in the joint view of another epoch counts in this one
 	FetchFromOne    bool // a member in a joint view has fetched enough with the state of a single one
 	SettledAtOnce   bool // a member in a joint view is settled, whatever it has voted on before
+	TrustOldCopy    bool // a member that starts asks nobody whether its disk is an older copy
 }
 
 // ownPrefix begins the journal keys of the member's own records, which no other member is sent. Protocols use other
@@ -76,6 +77,7 @@ const (
 	querying     state = iota + 1 // empty disk: which incarnation is next?
 	transferring                  // adopted by some: fetching their state
 	settling                      // waiting for old work to end
+	asking                        // just started: is the disk an older copy?
 	voting
 )
 
@@ -86,7 +88,7 @@ type Member struct {
 	journal  *protocol.Journal
 	roster   *phase.Roster
 	factory  Factory
-	inner    Inner // nil while querying
+	inner    Inner // nil while querying or asking
 	state    state
 	now      protocol.Instant
 
@@ -107,6 +109,9 @@ type Member struct {
 	transfers bool
 	settled   claim
 	fetched   claim
+
+	heard positions
+	doubt doubt
 
 	effects protocol.Effects
 }
@@ -142,29 +147,55 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	if err == nil {
 		err = m.recallTransfer()
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		err = m.recallPositions()
+	}
+	batches := uint64(0)
+	if err == nil && !config.Undoubted {
+		batches, err = journal.Count(countKey)
+	}
+	if err != nil {
 		return nil, err
-	case found:
+	}
+	if found {
 		m.recall(record)
-		m.inner = factory(config, journal, m.roster)
-		if record.Epoch < config.View.Epoch {
-			m.save(record.Voter)
-		}
-		if record.Voter {
-			m.state = voting
-			m.forgetTransfer()
-		} else {
-			m.beginTransfer()
-		}
-	case config.Bootstrap || mistakes.VoteAtOnce:
-		m.becomeVoter()
-	default:
+	}
+	m.heard.told = batches
+	switch founded := config.Bootstrap || mistakes.VoteAtOnce; {
+	case !found && !founded:
 		m.state = querying
 		config.Took("member.query")
 		m.query(m.ask.Ask(&m.config, m.now, len(config.Nearest)))
+	default:
+		m.doubt = doubt{founded: !found, record: record}
+		if config.Continued || config.Undoubted || mistakes.TrustOldCopy || mistakes.VoteAtOnce || config.View.Size() == 1 {
+			m.begin()
+			break
+		}
+		m.state = asking
+		m.doubt.start, m.doubt.batches = startOf(&config), batches
+		m.askPositions(m.doubt.asked.Ask(&m.config, m.now, len(config.Nearest)))
 	}
 	return m, nil
+}
+
+// begin goes on with what the disk holds, or founds it.
+func (m *Member) begin() {
+	record := m.doubt.record
+	if record == nil {
+		m.becomeVoter()
+		return
+	}
+	m.inner = m.factory(m.config, m.journal, m.roster)
+	if record.Epoch < m.config.View.Epoch {
+		m.save(record.Voter)
+	}
+	if record.Voter {
+		m.state = voting
+		m.forgetTransfer()
+	} else {
+		m.beginTransfer()
+	}
 }
 
 // Voter reports whether the member's answers count.
@@ -197,8 +228,12 @@ func (m *Member) Pace(retry, suspect time.Duration) {
 
 // Submit implements protocol.Protocol.
 func (m *Member) Submit(r protocol.Request) {
-	if m.state == voting {
+	switch m.state {
+	case voting:
 		m.inner.Submit(r)
+		return
+	case asking:
+		m.doubt.requests = append(m.doubt.requests, r)
 		return
 	}
 	m.effects.Complete = append(m.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{
@@ -221,26 +256,38 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		return // nobody can have counted so far: nothing could come after it
 	}
 	incarnation := view.Incarnation(max(msg.Incarnation, 1))
-	// Who joins does not know yet how many disks it has had: it asks for that.
-	if incarnation < m.roster.Of(from) && msg.Kind != peerv1.Kind_JOIN_QUERY {
+	// Who joins does not know yet how many disks it has had: it asks for that. So may one whose disk was put back.
+	if incarnation < m.roster.Of(from) && msg.Kind != peerv1.Kind_JOIN_QUERY && msg.Kind != peerv1.Kind_POSITION_QUERY {
 		m.config.Took("member.dead-incarnation")
 		return // a disk that is gone speaks
 	}
 	if len(msg.Known) == m.config.View.Size() {
 		if i := m.config.View.Index(m.config.Self); m.state != querying && view.Incarnation(msg.Known[i]) > m.Incarnation() {
+			if m.state == asking {
+				m.doubt.compare(m, from, position{incarnation: view.Incarnation(msg.Known[i])})
+				return
+			}
 			m.effects.Fault = fmt.Errorf("another disk has taken the place of member %d; this one, its number %d, must not go on", m.config.Self, m.Incarnation())
 			return
 		}
 		m.roster.Merge(msg.Known)
 	}
 	m.roster.Learn(from, incarnation)
+	m.hear(from, incarnation, msg)
 	switch msg.Kind {
+	case peerv1.Kind_POSITION:
+	case peerv1.Kind_POSITION_QUERY:
+		m.onPositionQuery(from, msg)
+	case peerv1.Kind_POSITION_REPLY:
+		m.onPositionReply(from, msg)
 	case peerv1.Kind_JOIN_QUERY, peerv1.Kind_ADOPT, peerv1.Kind_TRANSFER:
 		if m.state == voting {
 			m.serve(from, msg)
 		}
 	case peerv1.Kind_JOIN_QUERY_REPLY, peerv1.Kind_ADOPT_OK, peerv1.Kind_TRANSFER_PAGE:
+		m.learnPositions(msg.Positions)
 		switch {
+		case m.state == asking:
 		case m.state != voting:
 			m.join(from, msg)
 		case msg.Kind == peerv1.Kind_TRANSFER_PAGE && m.fetches():
@@ -251,8 +298,11 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 			m.inner.Receive(from, msg)
 		}
 	default:
-		if m.state == voting {
+		switch {
+		case m.state == voting:
 			m.inner.Receive(from, msg)
+		case m.state == asking && len(m.doubt.messages) < heldMessages:
+			m.doubt.messages = append(m.doubt.messages, heard{from, msg})
 		}
 	}
 }
@@ -260,7 +310,10 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 // Tick implements protocol.Protocol.
 func (m *Member) Tick(now protocol.Instant) {
 	m.now = now
+	m.tickDoubt()
+	m.tellPosition()
 	switch m.state {
+	case asking:
 	case voting:
 		m.inner.Tick(now)
 		m.participate()
@@ -274,6 +327,7 @@ func (m *Member) Tick(now protocol.Instant) {
 // Ready implements protocol.Protocol. Messages are stamped here, after everything that this turn learned: an
 // answer may seem to know more than it did, which only makes others drop more, never count more.
 func (m *Member) Ready() protocol.Effects {
+	m.notePositions()
 	e := m.effects
 	m.effects = protocol.Effects{}
 	if m.inner != nil {
@@ -293,12 +347,19 @@ func (m *Member) Ready() protocol.Effects {
 	if e.Fault != nil {
 		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
 	}
-	m.stamp(e.Send)
-	m.stamp(e.SendAfterPersist)
+	m.addPositions(&e.Persist)
+	durable, taken := m.journal.Counted()
+	m.stamp(e.Send, durable)
+	m.stamp(e.SendAfterPersist, taken)
 	return e
 }
 
-func (m *Member) stamp(envelopes []protocol.Envelope) {
+// stamp says who speaks, for a disk with so many batches.
+func (m *Member) stamp(envelopes []protocol.Envelope, batches uint64) {
+	start := uint64(0)
+	if !m.config.Undoubted {
+		start = startOf(&m.config)
+	}
 	vector := m.roster.Vector()
 	incarnation := uint32(m.Incarnation())
 	if vector == nil || incarnation == 1 {
@@ -308,6 +369,7 @@ func (m *Member) stamp(envelopes []protocol.Envelope) {
 		e.Message.Epoch = m.config.View.Epoch
 		e.Message.Incarnation = incarnation
 		e.Message.Known = vector
+		e.Message.Start, e.Message.Batches = start, batches
 	}
 }
 
@@ -363,6 +425,7 @@ func (m *Member) becomeVoter() {
 	m.state = voting
 	m.save(true)
 	m.forgetTransfer()
+	m.keepPositions()
 	if m.inner == nil {
 		m.inner = m.factory(m.config, m.journal, m.roster)
 	}

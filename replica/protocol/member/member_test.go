@@ -39,7 +39,7 @@ func (i *inner) factory() member.Factory {
 
 func config(self view.MemberID) protocol.Config {
 	c := protocol.Config{
-		Self: self, View: view.View{Cluster: "test", Epoch: 1}, Retry: time.Second, Functions: register.NewRegistry(),
+		Self: self, View: view.View{Cluster: "test", Epoch: 1}, Retry: time.Second, Functions: register.NewRegistry(), Continued: true,
 	}
 	for id := view.MemberID(1); id <= 3; id++ {
 		c.View.Members = append(c.View.Members, view.Member{ID: id})

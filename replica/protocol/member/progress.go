@@ -41,10 +41,13 @@ func (m *Member) Change() Change {
 
 // Unfinished lists the operations in progress, for the protocol of the next view, when this one has ended.
 func (m *Member) Unfinished() []protocol.Request {
-	if m.state != voting {
-		return nil
+	switch m.state {
+	case voting:
+		return m.inner.Unfinished()
+	case asking:
+		return m.doubt.requests
 	}
-	return m.inner.Unfinished()
+	return nil
 }
 
 // claim is something that became true here and stays so. It may be told when what it rests on is durable.
@@ -74,6 +77,7 @@ func (m *Member) participate() {
 		m.fetch()
 	case m.isSettled(): // with what it heard of in the transfer
 		m.config.Took("member.fetched")
+		m.keepPositions()
 		m.fetched.make(m.journal)
 	}
 }

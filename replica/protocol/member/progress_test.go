@@ -326,7 +326,10 @@ func TestUnfinishedIsTheProtocolsWhileItVotes(t *testing.T) {
 // or count what it has not got.
 func FuzzReceive(f *testing.F) {
 	seed := func(kind peerv1.Kind, t *peerv1.Transfer) {
-		encoded, err := (&peerv1.Message{Kind: kind, Op: 1, Epoch: 2, Known: []uint32{1, 2, 1, 1}, Transfer: t}).MarshalVT()
+		encoded, err := (&peerv1.Message{
+			Kind: kind, Op: 1, Epoch: 2, Known: []uint32{1, 2, 1, 1}, Transfer: t, Start: 1, Batches: 1 << 63,
+			Positions: []*peerv1.Position{{}, {Member: 1, Incarnation: 9}, {Member: 4, Incarnation: 1, Start: 1 << 63, Batches: 1, Before: 1 << 63}},
+		}).MarshalVT()
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -348,6 +351,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		w := newWorld(t, replacing(2))
 		w.nodes[2].config.Bootstrap = false
+		w.nodes[1].config.Continued = m.Op&2 != 0 // else it asks
 		for _, id := range []view.MemberID{1, 4} {
 			w.nodes[id].disk["r1"] = []byte("1")
 		}

@@ -2,6 +2,8 @@ package member_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,6 +42,7 @@ type node struct {
 	store   *store
 	member  *member.Member // nil: it is down
 	slow    bool           // its disk makes nothing durable
+	lost    error          // it took its disk for lost, and is down
 	boots   uint64
 }
 
@@ -57,6 +60,7 @@ type world struct {
 	lose     func(packet) bool // nil: nothing
 	sent     []packet          // that arrived
 	unsettle bool              // a newcomer that starts finds no end of settling
+	starts   uint64            // of processes
 }
 
 // tick is the time of one step, a quarter of Retry.
@@ -81,7 +85,7 @@ func newWorld(t *testing.T, v view.View) *world {
 // place gives a member its view, for its next start.
 func (w *world) place(id view.MemberID, v view.View) {
 	c := config(id)
-	c.View, c.Nearest, c.Bootstrap, c.Retry = v, nil, true, 4*tick
+	c.View, c.Nearest, c.Bootstrap, c.Retry, c.Suspect = v, nil, true, 4*tick, 20*tick
 	for _, m := range v.Members {
 		if m.ID != id {
 			c.Nearest = append(c.Nearest, m.ID)
@@ -95,7 +99,8 @@ func (w *world) start(ids ...view.MemberID) {
 	for _, id := range ids {
 		n := w.nodes[id]
 		n.boots++
-		n.config.Nonce = uint64(id)<<32 | n.boots
+		w.starts++
+		n.config.Boot, n.config.Nonce, n.lost = uint32(n.boots), uint64(id)<<32|w.starts, nil
 		n.journal = protocol.NewJournal(n.disk)
 		factory := func(_ protocol.Config, j *protocol.Journal, _ *phase.Roster) member.Inner {
 			n.store = &store{journal: j, inner: inner{unsettle: w.unsettle}}
@@ -133,8 +138,15 @@ func (w *world) exchange() bool {
 			continue
 		}
 		e := n.member.Ready()
+		if forgotten := (*protocol.Forgotten)(nil); errors.As(e.Fault, &forgotten) {
+			n.member, n.lost = nil, e.Fault
+			continue
+		}
 		if e.Fault != nil {
 			w.t.Fatal(e.Fault)
+		}
+		for _, envelope := range e.Send {
+			flying = append(flying, packet{id, envelope.To, envelope.Message})
 		}
 		if n.slow {
 			continue
@@ -146,6 +158,9 @@ func (w *world) exchange() bool {
 		}
 	}
 	for _, p := range flying {
+		if held, _ := binary.Uvarint(w.nodes[p.from].disk["mc"]); p.message.Batches > held {
+			w.t.Fatalf("member %d tells of %d batches, and its disk has %d", p.from, p.message.Batches, held)
+		}
 		if n := w.nodes[p.to]; n == nil || n.member == nil || w.lose != nil && w.lose(p) {
 			continue
 		}

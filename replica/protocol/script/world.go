@@ -108,7 +108,7 @@ func (w *world) start(n *node) error {
 	n.journal = protocol.NewJournal(n.disk)
 	config := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: w.functions, Limits: limits,
-		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded,
+		Retry: retry, Suspect: suspect, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Undoubted: true,
 	}
 	for i := 1; i < n.view.Size(); i++ { // nearest is the next one
 		config.Nearest = append(config.Nearest, n.view.Members[(n.view.Index(n.id)+i)%n.view.Size()].ID)

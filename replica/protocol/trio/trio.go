@@ -31,7 +31,7 @@ func New(tb testing.TB, factory member.Factory) *Trio {
 		t.journals[i] = protocol.NewJournal(t.disks[i])
 		c := protocol.Config{
 			Self: view.MemberID(i + 1), View: v, Boot: 1, Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
-			Retry: time.Second, Suspect: time.Minute, Bootstrap: true,
+			Retry: time.Second, Suspect: time.Minute, Bootstrap: true, Continued: true,
 			Nearest: []view.MemberID{view.MemberID((i+1)%3 + 1), view.MemberID((i+2)%3 + 1)},
 		}
 		m, err := member.Start(c, t.journals[i], factory)

@@ -1,0 +1,78 @@
+package runtime
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/storage"
+)
+
+// A directory that is put back from a copy looks whole: the others know better. It is lost, and the next start joins anew.
+func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
+	for _, name := range []string{"abd", "gryff", "gus", "rmwpaxos", "epaxos", "raft", "curpraft"} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 3, Options{Protocol: name, Durability: storage.Sync, Retry: 50 * time.Millisecond})
+			c.write(0, "k", "old")
+			c.stop(0)
+			aside := filepath.Join(t.TempDir(), "aside")
+			copyTo(t, c.dirs[0], aside)
+			c.restart(0)
+			c.write(0, "k", "new")
+			c.write(1, "k", "newest") // the others have heard of what member 1 has
+			c.stop(0)
+			c.dirs[0] = aside
+			c.restart(0)
+			failed := c.replicas[0]
+			eventually(t, "it finds out", func() bool { return failed.Err() != nil })
+			if why := (*protocol.Forgotten)(nil); !errors.As(failed.Err(), &why) {
+				t.Fatalf("it stopped: %v", failed.Err())
+			}
+			_ = failed.Close()
+			// Its directory stays locked while this process lives.
+			c.dirs[0] = filepath.Join(t.TempDir(), "next")
+			copyTo(t, aside, c.dirs[0])
+			c.restart(0)
+			eventually(t, "it votes again", func() bool { return c.replicas[0].Votes() })
+			if got := c.replicas[0].Status().Shards[0].Incarnation; got != 2 {
+				t.Errorf("it is disk number %d", got)
+			}
+			if loss := c.replicas[0].store.Loss(); loss == nil {
+				t.Error("the disk knows of no loss")
+			}
+			c.expect(0, "k", "newest")
+		})
+	}
+}
+
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// How long a member that restarts takes until it votes, with and without the others' answers.
+func BenchmarkRestart(b *testing.B) {
+	for name, wrong := range map[string]bool{"asks": false, "asks nobody": true} {
+		b.Run(name, func(b *testing.B) {
+			c := newCluster(b, 3, Options{Protocol: "gryff", Durability: storage.Sync, Shards: 8})
+			c.write(0, "k", "v")
+			c.base.Continued = wrong
+			c.stop(0)
+			for b.Loop() {
+				c.restart(0)
+				for !c.replicas[0].Votes() {
+					time.Sleep(100 * time.Microsecond)
+				}
+				b.StopTimer()
+				c.stop(0)
+				b.StartTimer()
+			}
+			c.restart(0)
+		})
+	}
+}

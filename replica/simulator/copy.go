@@ -1,0 +1,178 @@
+package simulator
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+)
+
+// What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'.
+const (
+	memberKey    = "m"
+	countKey     = "mc"
+	positionsKey = "mk"
+)
+
+// drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from a stream of its own.
+func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
+	draw := newStream(seed, forCopies, 0)
+	back, rot := slices.Contains(kinds, OldCopy), slices.Contains(kinds, Rot)
+	if !back && !rot || draw.chance(500) {
+		return
+	}
+	for range 1 + draw.below(2) {
+		f := Fault{
+			Kind: OldCopy,
+			Node: draw.below(n),
+			At:   draw.between(s.Settle/20, s.Settle/2),
+			Size: draw.between(s.env.retry, s.Settle/4),
+			For:  draw.between(time.Millisecond, s.env.retry*3),
+			Rate: []int{0, 500, 1000}[draw.below(3)],
+		}
+		if rot && (!back || draw.chance(200)) {
+			f.Kind = Rot
+		}
+		s.Faults = append(s.Faults, f)
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+}
+
+// volume is a copy of a node's disk, as a snapshot of its volume is.
+type volume struct {
+	node   *node
+	disks  int
+	boots  uint32
+	held   int
+	shards []map[string][]byte
+}
+
+func (nd *node) copyVolume() *volume {
+	v := &volume{node: nd, disks: nd.disks, boots: nd.boots, held: nd.held}
+	for _, s := range nd.shards {
+		v.shards = append(v.shards, maps.Clone(s.disk.records)) // records do not change
+	}
+	return v
+}
+
+// putBack is the fault OldCopy: first the copy is made, and after some time the disk is what it was then.
+//
+// What nobody else has noted durably can't be found out by asking: that window is docs/operations.md's. So the disk goes back
+// behind something only that all others have noted; then every quorum that may let it vote has one that says so.
+func (f *fault) putBack(w *world, nd *node) {
+	v := f.volume
+	if v == nil {
+		if nd.born && nd.acts && !nd.lost && !nd.gone {
+			f.volume = nd.copyVolume()
+			w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+		}
+		return
+	}
+	nd = v.node
+	switch {
+	case nd.gone || nd.disks != v.disks || nd.lost:
+		return
+	case nd.down || !w.tolerates(nd) || !w.noted(v):
+		f.postpone(w)
+		return
+	}
+	f.hit = w.working(nd)
+	w.took("old-copy")
+	nd.crash(0, f.Rate)
+	for i, records := range v.shards {
+		nd.shards[i].disk.records, nd.shards[i].disk.stale = records, true
+	}
+	nd.boots, nd.lost = v.boots, true
+	w.trace.note(nd, "its disk is put back from an older copy")
+	if nd.held != v.held {
+		w.took("old-copy.view")
+		nd.enter(v.held)
+	}
+	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// noted reports whether the disk lacks something if it goes back to a copy, and all others have noted so in each shard where
+// it does.
+func (w *world) noted(v *volume) bool {
+	lacks := false
+	for i, records := range v.shards {
+		then, now := batches(records), batches(v.node.shards[i].disk.records)
+		if then == now {
+			continue
+		}
+		lacks = true
+		for _, other := range w.nodes {
+			if other == v.node || !other.born || other.gone || other.lost || !other.acts {
+				continue
+			}
+			if other.notedOf(v.node, i) <= then {
+				return false
+			}
+		}
+	}
+	return lacks
+}
+
+func batches(records map[string][]byte) uint64 {
+	n, _ := binary.Uvarint(records[countKey])
+	return n
+}
+
+// notedOf is how many batches the node has noted durably that another one's disk has.
+func (nd *node) notedOf(other *node, shard int) uint64 {
+	var own peerv1.MemberRecord
+	var record peerv1.PositionRecord
+	if own.UnmarshalVT(other.shards[shard].disk.records[memberKey]) != nil || record.UnmarshalVT(nd.shards[shard].disk.records[positionsKey]) != nil {
+		return 0
+	}
+	for _, p := range record.Positions {
+		if p.Member == uint32(other.config.Self) && p.Incarnation == own.Incarnation {
+			return max(p.Batches, p.Before)
+		}
+	}
+	return 0
+}
+
+// forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped.
+func (nd *node) forgot(why *protocol.Forgotten) {
+	w := nd.world
+	if !nd.lost {
+		w.fail("member %d takes its disk for an older copy, and it is whole: %w", nd.index+1, why)
+		return
+	}
+	w.took("old-copy.found")
+	w.trace.note(nd, "finds out that its disk is an older copy")
+	nd.stop(0, 0)
+	nd.wipe()
+	w.schedule(w.env.retry/4, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// vouched reports that nobody has to be asked whether a shard's disk is whole: it was never used, or an earlier protocol of
+// this process has asked.
+func (s *shard) vouched(continued bool) bool {
+	if p, ok := s.protocol.(interface{ Doubted() bool }); continued && ok {
+		return !p.Doubted()
+	}
+	return len(s.disk.records) == 0
+}
+
+// aside reports whether a message tells only how far disks are. Such messages draw from streams of their own, so that the
+// others fare as without them.
+func aside(m *peerv1.Message) bool {
+	return m.Kind == peerv1.Kind_POSITION || m.Kind == peerv1.Kind_POSITION_QUERY || m.Kind == peerv1.Kind_POSITION_REPLY
+}
+
+// wipe replaces the disk of a stopped node by an empty one.
+func (nd *node) wipe() {
+	for _, s := range nd.shards {
+		*s = shard{disk: newDisk()}
+	}
+	nd.boots = 0
+	nd.disks++
+	nd.lost, nd.rotten = true, false
+	nd.world.trace.wiped(nd)
+	nd.forget()
+}
