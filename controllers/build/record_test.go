@@ -40,7 +40,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		"epoch edited":     {replace("epoch: 1", "epoch: 2"), "edited or is damaged"},
 		"epoch 0":          {replace("epoch: 1", "epoch: 0"), "epochs start at 1"},
 		"issued too small": {replace("issued: 3", "issued: 2"), "at least 3"},
-		"issued too large": {replace("issued: 3", "issued: 70000"), "at most 65535"},
+		"issued too large": {replace("issued: 3", "issued: 70000"), "is above 65535"},
 		"member edited":    {replace("site: a", "site: b"), "edited or is damaged"},
 		"member twice":     {replace("id: 2", "id: 1"), "named twice"},
 		"no digest":        {func(c *corev1.ConfigMap) { delete(c.Data, DigestKey) }, `"digest" is ""`},

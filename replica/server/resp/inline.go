@@ -30,6 +30,7 @@ func (r *Reader) inline() error {
 		return ForeignError(protocol)
 	}
 	r.room(min(len(line), largeBlock)) // of which the words take no more
+	defer r.grow(-cap(line))           // the words are copies
 	for {
 		line = bytes.TrimLeft(line, spaces)
 		if len(line) == 0 {
