@@ -36,8 +36,9 @@ type cluster struct {
 	clients  []*client.Client
 }
 
-// startCluster has what comes to the first member be late by so much. Members ask those next to them in the circle first, and ask again
-// after a long time only.
+// startCluster has what comes to the first member be late by so much, and what goes from the second to the third, so that what the
+// second writes back is still under way when others look. Members ask those next to them in the circle first, and ask again after a
+// long time only.
 func startCluster(t *testing.T, late time.Duration) *cluster {
 	t.Helper()
 	const size = 5
@@ -62,8 +63,11 @@ func startCluster(t *testing.T, late time.Duration) *cluster {
 			View: v, Self: m.ID, Protocol: "gryffrsc", Durability: storage.Memory, Directory: t.TempDir(), Listener: listeners[i], Bootstrap: true,
 			Seed: 1, Nearest: near, Retry: 1500 * time.Millisecond, Suspect: 5 * time.Second,
 		}
-		if i == 0 {
-			o.OneWayDelay = func(view.MemberID) time.Duration { return late }
+		o.OneWayDelay = func(from view.MemberID) time.Duration {
+			if m.ID == 1 || m.ID == 3 && from == 2 {
+				return late
+			}
+			return 0
 		}
 		r, err := runtime.Start(t.Context(), o)
 		if err != nil {
