@@ -56,7 +56,6 @@ type Mistakes struct {
 	TransferFromOne bool // a newcomer votes after a single member's transfer
 	SkipSettling    bool // a newcomer votes while work is unfinished that its lost disk voted on
 	AnyEpoch        bool // messages of members in other views count
-	AnyNumber       bool // messages count whatever numbers they tell of
 	CountOneSide    bool // quorums of a joint view count the members after the change alone
 	KeepFetched     bool // what was fetched in the joint view of another epoch counts in this one
 	FetchFromOne    bool // a member in a joint view has fetched enough with the state of a single one
@@ -251,7 +250,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		m.config.Took("member.other-epoch")
 		return // quorums of two views need not meet
 	}
-	if bounds.Message(msg) != nil && !m.mistakes.AnyNumber {
+	if bounds.Message(msg) != nil {
 		m.config.Took("member.above-bound")
 		return // nobody can have counted so far: nothing could come after it
 	}
