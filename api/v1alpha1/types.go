@@ -345,7 +345,7 @@ const (
 
 // Limits bound what a client may store, and what clients may make a member hold. Larger keys and values are refused with the limit in
 // the message.
-// +kubebuilder:validation:XValidation:rule="!has(self.clientMemory) || quantity(string(self.clientMemory)).compareTo(quantity(string(16 * (has(self.valueBytes) ? self.valueBytes : 1048576)))) >= 0",message="clientMemory must be at least 16 times valueBytes (absent, valueBytes is 1048576), so that several commands with the largest values have room"
+// +kubebuilder:validation:XValidation:rule="!has(self.clientMemory) || quantity(string(self.clientMemory)).asApproximateFloat() >= 16.0 * double(has(self.valueBytes) ? self.valueBytes : 1048576)",message="clientMemory must be at least 16 times valueBytes (absent, valueBytes is 1048576), so that several commands with the largest values have room"
 type Limits struct {
 	// KeyBytes is the length of the longest key. Default: 4096.
 	// +optional
