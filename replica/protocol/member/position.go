@@ -256,14 +256,15 @@ func (d *doubt) compare(m *Member, by view.MemberID, heard position) {
 
 // trust goes on once enough others have heard of nothing that the disk lacks: enough to meet every quorum that counted it, as
 // for a newcomer. If so many do not answer for long, a quorum with this member has to do, or members that are
-// down would keep one that restarts from voting; the others are still asked.
+// down would keep one that restarts from voting; the others are still asked. In a joint view it is a quorum of the members before the
+// change: those who join begin when they are told of the view, which may have to wait for who votes.
 func (m *Member) trust() {
 	d := &m.doubt
 	enough := d.asked.Meets(m.roster, 0) || d.asked.Count(m.roster) == len(m.config.Nearest)
 	late := d.ticked && m.now >= d.since.Add(m.patience())
 	switch {
 	case enough:
-	case late && d.asked.Quorum(m.roster, m.config.Self):
+	case late && d.asked.QuorumBefore(m.roster, m.config.Self):
 		m.config.Took("member.trusted-by-few")
 	default:
 		return

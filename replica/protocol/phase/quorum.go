@@ -62,6 +62,12 @@ func (p *Phase) Quorum(r *Roster, also view.MemberID) bool {
 	return r.each(p, also, func(s *side, n int) bool { return n >= s.majority })
 }
 
+// QuorumBefore is Quorum, in a joint view of the members before the change alone.
+func (p *Phase) QuorumBefore(r *Roster, also view.MemberID) bool {
+	s := &r.sides[0]
+	return s.count(r, p.answered, also) >= s.majority
+}
+
 // Fast reports whether they are a fast quorum. A joint view has none: what is decided there is accepted by a quorum.
 func (p *Phase) Fast(r *Roster, also view.MemberID) bool {
 	return r.each(p, also, func(s *side, n int) bool { return s.fast > 0 && n >= s.fast })

@@ -261,3 +261,26 @@ func BenchmarkQuorum(b *testing.B) {
 		})
 	}
 }
+
+func TestAQuorumBeforeAChangeNeedsNobodyWhoJoins(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		config   *protocol.Config
+		answered ids
+		want     bool
+	}{
+		{"of a plain view, oneself", change(ids{1, 2, 3}, nil, nil), nil, false},
+		{"of a plain view", change(ids{1, 2, 3}, nil, nil), ids{2}, true},
+		{"who joins does not count", change(ids{1, 2, 3}, nil, ids{4, 5}), ids{4, 5}, false},
+		{"who joins is not needed", change(ids{1, 2, 3}, nil, ids{4, 5}), ids{2}, true},
+		{"who leaves counts", change(ids{1, 2}, ids{3}, ids{4}), ids{3}, true},
+	} {
+		roster, p := phase.NewRoster(c.config.View), phase.Phase{}
+		for _, id := range c.answered {
+			p.Answer(roster, id)
+		}
+		if got := p.QuorumBefore(roster, c.config.Self); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
