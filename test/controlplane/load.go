@@ -164,7 +164,7 @@ func (k *Kubelet) dialSite(ctx context.Context, cluster, site string) (net.Conn,
 	var addresses []string
 	for name, p := range k.running { // order is irrelevant: any member of the site serves
 		switch {
-		case p.alone || !strings.HasPrefix(name, cluster+"-"+site+"-"):
+		case p.alone || !strings.HasPrefix(name, cluster+"--"+site+"--"):
 		case p.ready.Load():
 			addresses = slices.Insert(addresses, 0, p.address)
 		default:
