@@ -79,7 +79,9 @@ func TestTheGeneratedRoleIsWhatIsUsed(t *testing.T) {
 	w := newWorld(t)
 	const user = "bound-operator"
 	StartOperator(t, boundOperator(t, w, user), settings(w.namespace))
-	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Retention = v1alpha1.Delete })
+	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) {
+		s.Protocol, s.Storage.Retention = "GryffRSC", v1alpha1.Delete // whose sessions have keys
+	})
 	w.condition(c, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
 	w.condition(c, v1alpha1.ConditionToleratesZoneLoss, metav1.ConditionUnknown)
 	before := w.record(c)
