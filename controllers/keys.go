@@ -28,7 +28,8 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) error {
 	name := client.ObjectKey{Namespace: cluster.Namespace, Name: build.KeysName(cluster.Name)}
 	err := r.live.Get(ctx, name, found)
 	if apierrors.IsNotFound(err) {
-		err = r.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner)
+		// To wait until its cache has what it wrote, the client would list all Secrets.
+		err = r.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner, client.DisableReadYourWritesConsistency)
 		if apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("%w: Secret %s was made meanwhile", apply.ErrStale, name.Name)
 		}
