@@ -230,17 +230,17 @@ func TestChaosOfTheChart(t *testing.T) {
 		t.Errorf("the Workflow does %v", children)
 	}
 	for value, want := range map[string]string{ // order is irrelevant: each is tried for itself
-		"chaos.enabled=true":                          "chaos.cluster is empty",
-		cluster:                                       "chaos.sites: name all sites",
-		"chaos.experiments={flood}":                   "/chaos/experiments/0",
-		"chaos.schedules.flood.enabled=true":          "invalid propertyName",
-		"chaos.schedules.kill-site.how=1":             "additional properties 'how'",
-		"chaos.every=often":                           "/chaos/every",
-		"chaos.loss=101":                              "/chaos/loss",
-		"chaos.cluster=a-name-of-more-than-20":        "/chaos/cluster",
-		"chaos.stress=sh":                             "/chaos/stress",
-		"chaos.run=-":                                 "/chaos/run",
-		"chaos.schedules.packet-loss.loss=everything": "/chaos/schedules/packet-loss/loss",
+		"chaos.enabled=true":                              "chaos.cluster is empty",
+		cluster:                                           "chaos.sites: name all sites",
+		"chaos.experiments={flood}":                       "/chaos/experiments/0",
+		"chaos.schedules.flood.enabled=true":              "invalid propertyName",
+		"chaos.schedules.kill-site.how=1":                 "additional properties 'how'",
+		"chaos.every=often":                               "/chaos/every",
+		"chaos.loss=101":                                  "/chaos/loss",
+		"chaos.cluster=a-name-of-more-than-32-characters": "/chaos/cluster",
+		"chaos.stress=sh":                                 "/chaos/stress",
+		"chaos.run=-":                                     "/chaos/run",
+		"chaos.schedules.packet-loss.loss=everything":     "/chaos/schedules/packet-loss/loss",
 	} {
 		_, err := output(tool(t, "HELM"), "template", "r", "../../charts/georegister", "--set", value)
 		if err == nil || !strings.Contains(err.Error(), want) {
