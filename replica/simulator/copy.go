@@ -75,6 +75,8 @@ func (f *fault) putBack(w *world, nd *node) {
 	switch {
 	case nd.gone || nd.disks != v.disks || nd.lost:
 		return
+	case v.held != none && w.manager.views[v.held].Size() == 1:
+		return // it has nobody to ask, also when others have taken its place since: docs/operations.md says so
 	case nd.down || !w.tolerates(nd) || !w.noted(v):
 		f.postpone(w)
 		return
