@@ -3,6 +3,7 @@
 package durable
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -74,7 +75,7 @@ func Replace(fs vfs.FS, directory, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
+	_, err = file.Write(bytes.Clone(data)) // a file system may use what it is given
 	if err == nil {
 		err = file.Sync()
 	}
