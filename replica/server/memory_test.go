@@ -117,6 +117,9 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	for _, w := range all {
 		if !w.hungUp() {
 			w.send("\r\na\r\n")
+			if _, err := w.in.Peek(1); errors.Is(err, io.EOF) {
+				continue // its end was on the way
+			}
 			w.expect("$1\r\na\r\n")
 			served++
 		}
