@@ -14,7 +14,7 @@ import (
 // A newcomer is in no Service, which would send it clients that it refuses, and counts in no disruption budget,
 // which would let the disk go that it learns from.
 func TestANewcomerIsReadyOnceItVotes(t *testing.T) {
-	all := waitFor(t, storage.Sync, 1, 2, 3)
+	all := waitFor(t, storage.Memory, 1, 2, 3) // on a disk the first would wait for what the second knows of it
 	var founders []manager.Founder
 	for _, r := range all {
 		founders = append(founders, r.founder(t))
@@ -47,7 +47,7 @@ func TestANewcomerIsReadyOnceItVotes(t *testing.T) {
 func TestANewcomerIsReadyOnceItHasFetched(t *testing.T) {
 	all := newCast(t, "ABD", storage.Sync, 3)
 	v := all.found(t, 1, 2, 3)
-	c := waiting(t, 4, storage.Sync)
+	c := waiting(t, 4, storage.Memory) // on a disk it would wait for what the others know of it
 	c.Protocol, c.Blocked = "ABD", []view.MemberID{1, 2, 3}
 	all[4] = run(t, c)
 	joint := all.begin(t, v, []view.MemberID{4}, nil)

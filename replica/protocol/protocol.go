@@ -138,7 +138,8 @@ type Config struct {
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool
 	// Continued says that an earlier protocol of this process had the journal, and did not doubt its disk any more
-	// (member.Member.Doubted), or that no earlier process had it. Otherwise the disk may be an older copy of what it was, and the others are asked before it votes.
+	// (member.Member.Doubted). Otherwise the disk may be an older copy of what it was, also where it is empty, and the others are
+	// asked before it votes.
 	Continued bool
 	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees to it:
 	// members neither tell how far their disks are nor ask.

@@ -129,6 +129,7 @@ func TestBarriersGoOnAtTheNextReplica(t *testing.T) {
 	o.Durability = storage.Sync
 	c := newCluster(t, 3, o)
 	answers := make(chan register.Result, 10)
+	c.awaitVotes()
 	c.cut(0)
 	const n = 5
 	for i := range n {

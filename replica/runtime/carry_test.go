@@ -48,6 +48,7 @@ func TestOperationsGoOnAtTheNextReplica(t *testing.T) {
 	c := newCluster(t, 3, Options{Protocol: "gryff", Shards: 2})
 	const keys = 20
 	answers := make(chan register.Result, 4*keys)
+	c.awaitVotes()
 	c.cut(0)
 	for i := range keys {
 		c.submit(0, register.Operation{Kind: register.Write, Key: fmt.Sprint("w-", i), Value: register.Value("v")}, 0, answers)

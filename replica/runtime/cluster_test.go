@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,14 @@ func (c *cluster) start(i int, listener net.Listener, bootstrap bool) error {
 		c.replicas[i] = r
 	}
 	return err
+}
+
+// awaitVotes waits until every member has been told that its disk is whole.
+func (c *cluster) awaitVotes() {
+	c.t.Helper()
+	eventually(c.t, "all members vote", func() bool {
+		return !slices.ContainsFunc(c.replicas, func(r *Replica) bool { return !r.Votes() })
+	})
 }
 
 func (c *cluster) stop(i int) {

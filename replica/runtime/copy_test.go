@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/storage"
@@ -46,6 +49,42 @@ func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 			c.expect(0, "k", "newest")
 		})
 	}
+}
+
+// A copy from before the first start is of an empty disk, which the view names: that it was used since only the others know.
+func TestAnEmptyDirectoryThatIsPutBackIsLost(t *testing.T) {
+	early := &firstCopy{FS: vfs.Default, of: "member-1", to: filepath.Join(t.TempDir(), "aside")}
+	c := newCluster(t, 3, Options{Protocol: "gryff", Durability: storage.Sync, Retry: 50 * time.Millisecond, fileSystem: early})
+	c.write(0, "k", "v")
+	c.write(1, "k", "newest")
+	c.stop(0)
+	c.dirs[0] = early.to
+	if err := c.start(0, listen(t, c.view.Members[0].Address), true); err != nil {
+		t.Fatal(err)
+	}
+	if boot := c.replicas[0].store.Boot(); boot != 1 {
+		t.Fatalf("boot %d", boot)
+	}
+	failed := c.replicas[0]
+	eventually(t, "it finds out", func() bool { return failed.Err() != nil })
+	if why := (*protocol.Forgotten)(nil); !errors.As(failed.Err(), &why) {
+		t.Errorf("it stopped: %v", failed.Err())
+	}
+}
+
+// firstCopy copies a directory as soon as it says whose it is.
+type firstCopy struct {
+	vfs.FS
+	of, to string
+	once   sync.Once
+}
+
+func (f *firstCopy) Rename(from, to string) error {
+	err := f.FS.Rename(from, to)
+	if directory := filepath.Dir(to); err == nil && filepath.Base(directory) == f.of {
+		f.once.Do(func() { err = os.CopyFS(f.to, os.DirFS(directory)) })
+	}
+	return err
 }
 
 func copyTo(t *testing.T, from, to string) {

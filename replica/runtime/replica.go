@@ -161,8 +161,8 @@ func (r *Replica) config(shard int) protocol.Config {
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),
 		Bootstrap: r.founded(),
-		Undoubted: o.Durability == storage.Memory,     // nothing outlives its process
-		Continued: o.Continued || r.store.Boot() == 1, // no earlier process had it
+		Undoubted: r.store.Durability() == storage.Memory, // nothing outlives its process
+		Continued: o.Continued,
 		Count:     r.metrics.paths(),
 
 		TransferRate: o.shardRate(),

@@ -152,13 +152,10 @@ func (nd *node) forgot(why *protocol.Forgotten) {
 	w.schedule(w.env.retry/4, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// vouched reports that nobody has to be asked whether a shard's disk is whole: it was never used, or an earlier protocol of
-// this process has asked.
+// vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has asked.
 func (s *shard) vouched(continued bool) bool {
-	if p, ok := s.protocol.(interface{ Doubted() bool }); continued && ok {
-		return !p.Doubted()
-	}
-	return len(s.disk.records) == 0
+	p, ok := s.protocol.(interface{ Doubted() bool })
+	return continued && ok && !p.Doubted()
 }
 
 // aside reports whether a message tells only how far disks are. Such messages draw from streams of their own, so that the

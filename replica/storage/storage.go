@@ -154,6 +154,9 @@ func (s *Store) Boot() uint32 { return s.now().Boot }
 // has.
 func (s *Store) Disk() string { return s.now().Disk }
 
+// Durability says when a batch of this store counts as persisted.
+func (s *Store) Durability() Durability { return s.options.Durability }
+
 // Lost reports that an earlier state of this member was lost, now or before: it must join again, whatever
 // else says that it may vote.
 func (s *Store) Lost() bool { return s.now().Lost }
