@@ -29,6 +29,10 @@ func Message(m *peerv1.Message) error {
 		l.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn) // attempts are told apart, and never counted from what others say
 	}
 	l.of(m.GetWitness().GetTerm())
+	l.of(m.Start, m.Batches)
+	for _, p := range m.Positions {
+		l.of(p.GetStart(), p.GetBatches(), p.GetBefore())
+	}
 	if l > register.MaxNumber {
 		return fmt.Errorf("message %v tells of number %d: %w", m.Kind, l, register.ErrNumber)
 	}

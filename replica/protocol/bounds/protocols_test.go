@@ -44,6 +44,8 @@ func start(t *testing.T, factory member.Factory) *three {
 			t.Fatal(err)
 		}
 		c.members[i] = m
+	}
+	for i := range c.members {
 		c.turn(i)
 	}
 	return c
@@ -166,7 +168,7 @@ func TestARecordAboveTheBoundIsDamage(t *testing.T) {
 		key := []byte(test.prefix + "k")
 		disk.Write(protocol.Batch{Sequence: 1, Mutations: []protocol.Mutation{{Key: key, Value: test.record}}})
 		m, err := member.Start(protocol.Config{
-			Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}, Boot: 1, Bootstrap: true,
+			Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}, Boot: 1, Bootstrap: true, Undoubted: true,
 			Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: time.Second, Suspect: time.Minute, Nearest: []view.MemberID{2, 3},
 		}, protocol.NewJournal(disk), test.factory)
 		if err != nil {
