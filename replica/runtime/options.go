@@ -37,7 +37,7 @@ type Options struct {
 	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
 	// Continued says that another replica of this process had the store before (storage.Store.Reboot), and that it had asked others
-	// whether the disk holds all that it held (Replica.Doubted). Otherwise the members of protocols without masters ask before they vote.
+	// whether the disk holds all that it held (Replica.Doubted). Otherwise members ask before they vote, or take the part that the view gives them.
 	Continued bool
 	// CURP is what its members agree about. Its Continued says that another replica of this process had the store before
 	// (storage.Store.Reboot), so that nothing that was put there is lost.

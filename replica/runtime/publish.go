@@ -44,7 +44,7 @@ func (s *shard) publishStanding() {
 	if p, ok := s.protocol.(interface{ Standing() curp.Standing }); ok {
 		now := p.Standing()
 		s.state.standing.Store(&now)
-		s.state.voter.Store(!now.Lost)
+		s.state.voter.Store(!now.Lost && !s.state.doubted.Load())
 		s.state.incarnation.Store(1) // another disk is another member
 	}
 }

@@ -10,11 +10,14 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'.
+// What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'. CURP keeps
+// the latter two, under keys of its own.
 const (
-	memberKey    = "m"
-	countKey     = "mc"
-	positionsKey = "mk"
+	memberKey     = "m"
+	countKey      = "mc"
+	positionsKey  = "mk"
+	curpCount     = "C"
+	curpPositions = "K"
 )
 
 // drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from a stream of its own.
@@ -23,6 +26,13 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 	back, rot := slices.Contains(kinds, OldCopy), slices.Contains(kinds, Rot)
 	if !back && !rot || draw.chance(500) {
 		return
+	}
+	if p := s.env.parted; p != nil {
+		if !draw.chance(400) {
+			return
+		}
+		s.env.doubtful = true
+		p.spares += 12 // whose disk is lost is replaced, and perhaps more than once
 	}
 	for range 1 + draw.below(2) {
 		f := Fault{
@@ -50,6 +60,14 @@ type volume struct {
 	shards []map[string][]byte
 }
 
+// shard is what a shard's disk had; the node may have got more shards since.
+func (v *volume) shard(i int) map[string][]byte {
+	if i < len(v.shards) {
+		return v.shards[i]
+	}
+	return map[string][]byte{}
+}
+
 func (nd *node) copyVolume() *volume {
 	v := &volume{node: nd, disks: nd.disks, boots: nd.boots, held: nd.held}
 	for _, s := range nd.shards {
@@ -64,6 +82,10 @@ func (nd *node) copyVolume() *volume {
 // behind something only that all others have noted; then every quorum that may let it vote has one that says so.
 func (f *fault) putBack(w *world, nd *node) {
 	v := f.volume
+	if v == nil && nd.witness != nil { // that has no part in this
+		f.postpone(w)
+		return
+	}
 	if v == nil {
 		if nd.born && nd.acts && !nd.lost && !nd.gone {
 			f.volume = nd.copyVolume()
@@ -77,15 +99,15 @@ func (f *fault) putBack(w *world, nd *node) {
 		return
 	case v.held != none && w.manager.views[v.held].Size() == 1:
 		return // it has nobody to ask, also when others have taken its place since: docs/operations.md says so
-	case nd.down || !w.tolerates(nd) || !w.noted(v):
+	case nd.down || !w.tolerates(nd) || w.env.parted != nil && !w.expendable(nd) || !w.noted(v):
 		f.postpone(w)
 		return
 	}
 	f.hit = w.working(nd)
 	w.took("old-copy")
 	nd.crash(0, f.Rate)
-	for i, records := range v.shards {
-		nd.shards[i].disk.records, nd.shards[i].disk.stale = records, true
+	for i, s := range nd.shards {
+		s.disk.records, s.disk.stale = v.shard(i), true
 	}
 	nd.boots, nd.lost = v.boots, true
 	w.trace.note(nd, "its disk is put back from an older copy")
@@ -100,14 +122,14 @@ func (f *fault) putBack(w *world, nd *node) {
 // it does.
 func (w *world) noted(v *volume) bool {
 	lacks := false
-	for i, records := range v.shards {
-		then, now := batches(records), batches(v.node.shards[i].disk.records)
+	for i, s := range v.node.shards {
+		then, now := batches(v.shard(i)), batches(s.disk.records)
 		if then == now {
 			continue
 		}
 		lacks = true
 		for _, other := range w.nodes {
-			if other == v.node || !other.born || other.gone || other.lost || !other.acts {
+			if other == v.node || !other.born || other.gone || other.lost || !other.acts || other.witness != nil {
 				continue
 			}
 			if other.notedOf(v.node, i) <= then {
@@ -119,15 +141,28 @@ func (w *world) noted(v *volume) bool {
 }
 
 func batches(records map[string][]byte) uint64 {
-	n, _ := binary.Uvarint(records[countKey])
+	raw := records[countKey]
+	if raw == nil {
+		raw = records[curpCount]
+	}
+	n, _ := binary.Uvarint(raw)
 	return n
 }
 
 // notedOf is how many batches the node has noted durably that another one's disk has.
 func (nd *node) notedOf(other *node, shard int) uint64 {
-	var own peerv1.MemberRecord
+	if shard >= len(nd.shards) {
+		return 0
+	}
+	own, key := peerv1.MemberRecord{Incarnation: 1}, curpPositions
+	if nd.world.env.parted == nil {
+		key = positionsKey
+		if own.UnmarshalVT(other.shards[shard].disk.records[memberKey]) != nil {
+			return 0
+		}
+	}
 	var record peerv1.PositionRecord
-	if own.UnmarshalVT(other.shards[shard].disk.records[memberKey]) != nil || record.UnmarshalVT(nd.shards[shard].disk.records[positionsKey]) != nil {
+	if record.UnmarshalVT(nd.shards[shard].disk.records[key]) != nil {
 		return 0
 	}
 	for _, p := range record.Positions {
@@ -156,6 +191,13 @@ func (nd *node) forgot(why *protocol.Forgotten) {
 func (s *shard) vouched(continued bool) bool {
 	p, ok := s.protocol.(interface{ Doubted() bool })
 	return continued && ok && !p.Doubted()
+}
+
+// vouched reports that of all shards of a node that has been in a view, also of those that it gets with the next one.
+func (nd *node) vouched(continued bool) bool {
+	running := nd.running()
+	return len(running) > 0 && !slices.ContainsFunc(running, func(s *shard) bool { return s.protocol != nil && !s.vouched(continued) }) &&
+		slices.ContainsFunc(running, func(s *shard) bool { return s.protocol != nil && s.vouched(continued) })
 }
 
 // aside reports whether a message tells only how far disks are. Such messages draw from streams of their own, so that the

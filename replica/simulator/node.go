@@ -152,12 +152,13 @@ func (nd *node) begin(continued bool) {
 		}
 		return
 	}
+	vouched := nd.vouched(continued)
 	if w.env.parted != nil {
 		nd.divide()
 	}
 	for i, s := range nd.running() {
 		s.journal = protocol.NewJournal(s.disk)
-		nd.config.Continued = s.vouched(continued)
+		nd.config.Continued = s.vouched(continued) || w.env.parted != nil && vouched
 		var p protocol.Protocol
 		var err error
 		if w.env.parted != nil {
@@ -466,6 +467,9 @@ func (nd *node) voter() bool {
 	}
 	for _, s := range nd.running() {
 		if v, ok := s.protocol.(interface{ Voter() bool }); ok && !(v.Voter() && s.journal.Clean()) {
+			return false
+		}
+		if d, ok := s.protocol.(interface{ Doubted() bool }); ok && d.Doubted() {
 			return false
 		}
 	}

@@ -161,8 +161,8 @@ func Draw(seed uint64, options Options) Schedule {
 		s.drawParted(seed, n, options)
 	} else {
 		s.env.doubtful = slices.Contains(options.Faults, OldCopy)
-		s.drawCopies(seed, n, options.Faults)
 	}
+	s.drawCopies(seed, n, options.Faults)
 	s.drawStale(options.Stale)
 	if options.Regular {
 		s.drawSessions(options)

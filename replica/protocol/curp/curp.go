@@ -21,6 +21,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/position"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -38,7 +39,11 @@ type Protocol struct {
 	started   protocol.Instant // the first Tick
 	ticked    bool
 	lost      string // why the role that the view gives can't be filled
-	stale     bool   // what the disk has is of before the partition was given up: it goes when the term begins
+	known     bool   // the disk had a part when this process began
+	empty     bool   // and nothing was ever promised on it
+	disks     *position.Disks
+	aside     protocol.Effects // of what is about disks
+	stale     bool             // what the disk has is of before the partition was given up: it goes when the term begins
 
 	own     *peerv1.PartitionRecord
 	unsaved bool // own is to be put
@@ -88,6 +93,10 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		return nil, err
 	}
 	p.startClient()
+	p.known = known
+	if err := p.startDisks(known); err != nil {
+		return nil, fmt.Errorf("partition %d: %w", p.index, err)
+	}
 	if p.role == None {
 		return p, p.effects.fault
 	}
@@ -97,7 +106,9 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		p.loadLog()
 	}
 	p.commit = min(p.own.Commit, p.log.last())
-	p.takePart(known)
+	if !p.disks.Asking() {
+		p.takePart(known)
+	}
 	return p, p.effects.fault
 }
 
@@ -167,6 +178,10 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		p.drain()
 		return
 	}
+	if p.onPosition(from, m) {
+		p.drain()
+		return
+	}
 	stale := m.Epoch != p.config.View.Epoch || m.Curp.GetTerm() != p.partition.Term || m.Curp.GetView() != p.digest && !p.options.Mistakes.AnyView
 	if m.Curp == nil || stale && !(p.options.Mistakes.IgnoreTerm && m.Kind == peerv1.Kind_UPDATE) {
 		return
@@ -194,6 +209,9 @@ func (p *Protocol) receive(from view.MemberID, m *peerv1.Message) {
 	case peerv1.Kind_COPY_PAGE:
 		p.onCopyPage(from, m)
 	case peerv1.Kind_HOLD:
+		if p.disks.Asking() {
+			return // a disk that has forgotten is no record of views
+		}
 		p.send(from, p.message(peerv1.Kind_HOLD_REPLY, m.Op, &peerv1.Curp{}))
 	case peerv1.Kind_HOLD_REPLY:
 		p.onHoldReply(from)
@@ -219,8 +237,11 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.now = now
 	if !p.ticked {
 		p.ticked, p.started = true, now
-		p.tellHeld()
+		if !p.disks.Asking() {
+			p.present()
+		}
 	}
+	p.tickDisks()
 	p.tickClient()
 	if p.active() {
 		if p.role == Master {
@@ -232,8 +253,8 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.drain()
 }
 
-// active reports whether the member has a role in the partition that its disk can fill.
-func (p *Protocol) active() bool { return p.role != None && p.lost == "" }
+// active reports whether the member has a role in the partition that its disk can fill, as far as that is known.
+func (p *Protocol) active() bool { return p.role != None && p.lost == "" && !p.disks.Asking() }
 
 // drain delivers what the member sent to itself.
 func (p *Protocol) drain() {
@@ -248,13 +269,41 @@ func (p *Protocol) drain() {
 // Ready implements protocol.Protocol.
 func (p *Protocol) Ready() protocol.Effects {
 	p.save()
+	for _, envelope := range p.aside.Send {
+		envelope.Message.Epoch = p.config.View.Epoch
+	}
+	if !p.empty && !p.disks.Asking() {
+		p.disks.Note()
+	}
 	e := protocol.Effects{
-		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
+		Send: append(p.effects.send.Take(), p.aside.Send...), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
 		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
 		Fault: p.effects.fault,
 	}
-	p.effects.fault = nil
+	if p.aside.Fault != nil {
+		e.Fault = p.aside.Fault
+	}
+	p.effects.fault, p.aside = nil, protocol.Effects{}
+	if e.Fault != nil {
+		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
+	}
+	p.disks.Add(&e.Persist)
+	p.stamp(&e)
 	return e
+}
+
+// stamp says in messages how far this disk is, unless it is none that counts.
+func (p *Protocol) stamp(e *protocol.Effects) {
+	if p.empty {
+		return
+	}
+	durable, taken := p.journal.Counted()
+	for _, envelope := range e.Send {
+		p.disks.Stamp(envelope.Message, durable)
+	}
+	for _, envelope := range e.SendAfterPersist {
+		p.disks.Stamp(envelope.Message, taken)
+	}
 }
 
 // Pace replaces Config.Retry and Config.Suspect, such as when the round trips were measured. Any are safe.

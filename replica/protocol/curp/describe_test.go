@@ -29,6 +29,13 @@ func names(ids []view.MemberID) string {
 
 // describe is a message in one line. Sessions are random numbers, which the caller may name.
 func describe(m *peerv1.Message, session func(uint64) string) string {
+	if m.Curp == nil && m.Witness == nil { // of disks
+		var known []string
+		for _, p := range m.Positions {
+			known = append(known, fmt.Sprintf("%s %d/%d", name(view.MemberID(p.Member)), p.Start>>32, p.Batches))
+		}
+		return strings.TrimSpace(fmt.Sprintf("%s at %d/%d %s", m.Kind, m.Start>>32, m.Batches, strings.Join(known, ", ")))
+	}
 	if m.Witness != nil {
 		return describeWitness(m.Witness, session)
 	}

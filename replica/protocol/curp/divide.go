@@ -76,12 +76,17 @@ func (s *division) divide(role Role) error {
 
 // give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part yet.
 func (s *division) give(parent *peerv1.PartitionRecord) error {
-	if err := s.visit(s.to, s.Child, func(key, _ []byte) { s.to.Delete(key) }); err != nil {
+	err := s.visit(s.to, s.Child, func(key, _ []byte) {
+		if !keeps(key) {
+			s.to.Delete(key)
+		}
+	})
+	if err != nil {
 		return err
 	}
-	err := s.visit(s.from, s.Child, func(key, value []byte) {
+	err = s.visit(s.from, s.Child, func(key, value []byte) {
 		switch {
-		case key[0] == ownRecord:
+		case key[0] == ownRecord, keeps(key):
 			return
 		case key[0] == registerRecord && !s.gives(key[1:]):
 			return

@@ -13,8 +13,10 @@ import (
 
 // The journal's keys. The state, which is replicated: 'r' + key holds a RegisterRecord, 's' + session a PartitionSession,
 // 'd' + session + number the Answer of a request, 'h' the SessionHorizon. The member's own: 'L' + index holds a LogEntry,
-// 'P' the PartitionRecord.
+// 'P' the PartitionRecord; and of its disk: 'C' how many batches it has had, 'K' the PositionRecord.
 const (
+	countRecord    = 'C'
+	heardRecord    = 'K'
 	logRecord      = 'L'
 	ownRecord      = 'P'
 	doneRecord     = 'd'
@@ -122,7 +124,7 @@ func (p *Protocol) save() {
 func (p *Protocol) wipe() {
 	var keys [][]byte
 	collect := func(key, _ []byte) bool {
-		if key[0] != ownRecord {
+		if key[0] != ownRecord && !keeps(key) {
 			keys = append(keys, append([]byte{}, key...))
 		}
 		return true

@@ -2,6 +2,7 @@ package curp_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,7 +23,8 @@ import (
 // A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c and so on,
 // witnesses w1, w2 and so on. a is the master at first, and the next ones are the backups.
 //
-//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual]
+//	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual] [doubt]
+//	                                 doubt: members tell how far their disks are, and ask when they start
 //	                                 unless hold=manual, a master that asks who holds its view hears at once that all do, but for former masters that don't
 //	read a k [stale], write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
 //	                                 an operation that member a is asked for; at is its issue time, in minutes
@@ -32,6 +34,7 @@ import (
 //	drop [from=a] [to=b] [kind=UPDATE] [count=1]
 //	tick 1s [a]                      time passes, for all members; or only one hears of it
 //	persist a                        a's disk has what it was told, if it is a manual one
+//	copy a, back a                   a copy of a's disk is made; a crashes, and that is its disk
 //	crash a, restart a [anew], wipe a
 //	                                 anew: its clock begins again; wipe: it starts on an empty disk
 //	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep] [again]
@@ -47,6 +50,8 @@ import (
 type steps struct {
 	*world
 	manual     bool
+	doubted    bool     // disks may be older copies
+	copies     map[view.MemberID]disktest.Disk
 	holds      bool     // who holds which view is a part of the script
 	held       []packet // questions about that, if it is none
 	former     view.View
@@ -142,6 +147,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	d.MaybeScanArgs(t, "sync", &after)
 	d.MaybeScanArgs(t, "disk", &disk)
 	d.MaybeScanArgs(t, "hold", &hold)
+	s.doubted, s.copies = d.HasArg("doubt"), map[view.MemberID]disktest.Disk{}
 	s.world = newStepped(t, s, members, faults, witnesses, curp.Options{Mistakes: m, SyncAfter: after})
 	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
 	s.completed = func(n *node, c protocol.Completion) {
@@ -212,6 +218,11 @@ func (s *steps) command(d *datadriven.TestData) {
 			n.persist(len(n.batches))
 		case "crash":
 			n.crash()
+		case "copy":
+			s.copies[n.id] = maps.Clone(n.disk)
+		case "back":
+			n.crash()
+			n.disk, n.copied = s.copies[n.id], true
 		case "restart":
 			if d.HasArg("anew") {
 				n.shown = time.Second - s.now

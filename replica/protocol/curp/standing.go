@@ -6,6 +6,9 @@ func (p *Protocol) Standing() Standing {
 		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
 		Last: p.log.last(), Commit: p.commit, Fast: p.client.fast, Slow: p.client.slow,
 	}
+	if p.Doubted() && p.role == Master {
+		s.Why = "it has just started, and waits for others to tell it that its disk is not an older copy"
+	}
 	if !p.active() {
 		return s
 	}

@@ -2,6 +2,7 @@ package curp_test
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -60,6 +61,7 @@ type node struct {
 	paused  bool
 	inbox   []func()
 	handles uint64
+	copied  bool // its disk was put back from a copy
 }
 
 type batch struct {
@@ -196,6 +198,12 @@ func (n *node) start(continued bool) {
 	config := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: retry,
 		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) { w.took[path]++ },
+		Continued: continued, Undoubted: w.stepped != nil && !w.stepped.doubted,
+	}
+	for _, m := range n.view.Members {
+		if m.ID != n.id {
+			config.Nearest = append(config.Nearest, m.ID)
+		}
 	}
 	options := w.options
 	options.Continued = continued
@@ -243,6 +251,10 @@ func (n *node) resume() {
 
 func (n *node) ready() {
 	e := n.p.Ready()
+	if why := (*protocol.Forgotten)(nil); errors.As(e.Fault, &why) && n.copied {
+		n.crash()
+		return
+	}
 	if e.Fault != nil {
 		n.w.t.Fatalf("member %d: %v\n%s", n.id, e.Fault, n.w.trace.String())
 	}

@@ -24,9 +24,9 @@ func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 		// Receive learned the sender's incarnation; it counts once it is durable here.
 		m.config.Took("member.adopt")
 		m.save(true)
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Positions: m.knownPositions()})
+		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_ADOPT_OK, Positions: m.disks.Known()})
 	case peerv1.Kind_TRANSFER:
-		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Op: msg.Op, Transfer: m.page(msg.GetTransfer()), Positions: m.knownPositions()})
+		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_TRANSFER_PAGE, Op: msg.Op, Transfer: m.page(msg.GetTransfer()), Positions: m.disks.Known()})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/position"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -109,7 +110,7 @@ type Member struct {
 	settled   claim
 	fetched   claim
 
-	heard positions
+	disks *position.Disks
 	doubt doubt
 
 	effects protocol.Effects
@@ -147,11 +148,9 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 		err = m.recallTransfer()
 	}
 	if err == nil {
-		err = m.recallPositions()
-	}
-	batches := uint64(0)
-	if err == nil && !config.Undoubted {
-		batches, err = journal.Count(countKey)
+		m.disks, err = position.New(position.Owner{
+			Config: &m.config, Roster: m.roster, Journal: journal, Effects: &m.effects, CountKey: countKey, HeardKey: positionsKey,
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -159,7 +158,6 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	if found {
 		m.recall(record)
 	}
-	m.heard.told = batches
 	switch founded := config.Bootstrap || mistakes.VoteAtOnce; {
 	case !found && !founded:
 		m.state = querying
@@ -172,8 +170,7 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 			break
 		}
 		m.state = asking
-		m.doubt.start, m.doubt.batches = startOf(&config), batches
-		m.askPositions(m.doubt.asked.Ask(&m.config, m.now, len(config.Nearest)))
+		m.disks.Ask()
 	}
 	return m, nil
 }
@@ -263,7 +260,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	if len(msg.Known) == m.config.View.Size() {
 		if i := m.config.View.Index(m.config.Self); m.state != querying && view.Incarnation(msg.Known[i]) > m.Incarnation() {
 			if m.state == asking {
-				m.doubt.compare(m, from, position{incarnation: view.Incarnation(msg.Known[i])})
+				m.disks.Compare(from, position.Position{Incarnation: view.Incarnation(msg.Known[i])})
 				return
 			}
 			m.effects.Fault = fmt.Errorf("another disk has taken the place of member %d; this one, its number %d, must not go on", m.config.Self, m.Incarnation())
@@ -272,7 +269,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		m.roster.Merge(msg.Known)
 	}
 	m.roster.Learn(from, incarnation)
-	m.hear(from, incarnation, msg)
+	m.disks.Hear(from, incarnation, msg)
 	switch msg.Kind {
 	case peerv1.Kind_POSITION:
 	case peerv1.Kind_POSITION_QUERY:
@@ -284,7 +281,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 			m.serve(from, msg)
 		}
 	case peerv1.Kind_JOIN_QUERY_REPLY, peerv1.Kind_ADOPT_OK, peerv1.Kind_TRANSFER_PAGE:
-		m.learnPositions(msg.Positions)
+		m.disks.Learn(msg.Positions)
 		switch {
 		case m.state == asking:
 		case m.state != voting:
@@ -310,7 +307,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 func (m *Member) Tick(now protocol.Instant) {
 	m.now = now
 	m.tickDoubt()
-	m.tellPosition()
+	m.disks.Tell()
 	switch m.state {
 	case asking:
 	case voting:
@@ -326,7 +323,9 @@ func (m *Member) Tick(now protocol.Instant) {
 // Ready implements protocol.Protocol. Messages are stamped here, after everything that this turn learned: an
 // answer may seem to know more than it did, which only makes others drop more, never count more.
 func (m *Member) Ready() protocol.Effects {
-	m.notePositions()
+	if m.state != querying && m.state != asking {
+		m.disks.Note()
+	}
 	e := m.effects
 	m.effects = protocol.Effects{}
 	if m.inner != nil {
@@ -346,7 +345,7 @@ func (m *Member) Ready() protocol.Effects {
 	if e.Fault != nil {
 		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
 	}
-	m.addPositions(&e.Persist)
+	m.disks.Add(&e.Persist)
 	durable, taken := m.journal.Counted()
 	m.stamp(e.Send, durable)
 	m.stamp(e.SendAfterPersist, taken)
@@ -355,10 +354,6 @@ func (m *Member) Ready() protocol.Effects {
 
 // stamp says who speaks, for a disk with so many batches.
 func (m *Member) stamp(envelopes []protocol.Envelope, batches uint64) {
-	start := uint64(0)
-	if !m.config.Undoubted {
-		start = startOf(&m.config)
-	}
 	vector := m.roster.Vector()
 	incarnation := uint32(m.Incarnation())
 	if vector == nil || incarnation == 1 {
@@ -368,7 +363,7 @@ func (m *Member) stamp(envelopes []protocol.Envelope, batches uint64) {
 		e.Message.Epoch = m.config.View.Epoch
 		e.Message.Incarnation = incarnation
 		e.Message.Known = vector
-		e.Message.Start, e.Message.Batches = start, batches
+		m.disks.Stamp(e.Message, batches)
 	}
 }
 
@@ -424,7 +419,7 @@ func (m *Member) becomeVoter() {
 	m.state = voting
 	m.save(true)
 	m.forgetTransfer()
-	m.keepPositions()
+	m.disks.Keep()
 	if m.inner == nil {
 		m.inner = m.factory(m.config, m.journal, m.roster)
 	}

@@ -77,7 +77,7 @@ func (m *Member) participate() {
 		m.fetch()
 	case m.isSettled(): // with what it heard of in the transfer
 		m.config.Took("member.fetched")
-		m.keepPositions()
+		m.disks.Keep()
 		m.fetched.make(m.journal)
 	}
 }

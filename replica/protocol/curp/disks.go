@@ -1,0 +1,97 @@
+package curp
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/position"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// A member that starts takes no part before enough others have told it that its disk is no older copy (package position): as a
+// master it may have told of what the copy lacks, as a backup it has acknowledged it. Terms and indexes of the log would not do for that,
+// since a backup may well drop entries in a new term, and what is no entry counts too, such as which terms were recovered. A disk that
+// is an older copy is a lost one, and its member is replaced.
+
+var (
+	countKey = []byte{countRecord}
+	heardKey = []byte{heardRecord}
+)
+
+// keeps reports whether a record is about the disk itself, and goes only with it.
+func keeps(key []byte) bool {
+	return key[0] == countRecord || key[0] == heardRecord
+}
+
+// startDisks begins to know how far disks are, and asks whether this one is whole, unless that is known or it is empty for certain.
+func (p *Protocol) startDisks(known bool) (err error) {
+	p.disks, err = position.New(position.Owner{
+		Config: &p.config, Roster: phase.NewRoster(p.config.View), Journal: p.journal, Effects: &p.aside, CountKey: countKey, HeardKey: heardKey,
+	})
+	if err != nil {
+		return err
+	}
+	p.empty = !known && !p.disks.Used() && !p.config.Bootstrap
+	c := &p.config
+	if !p.empty && !c.Continued && !c.Undoubted && c.View.Size() > 1 && !p.options.Mistakes.TrustOldCopy {
+		p.disks.Ask()
+	}
+	return nil
+}
+
+// onPosition handles what is about disks, and reports whether the message is.
+func (p *Protocol) onPosition(from view.MemberID, m *peerv1.Message) bool {
+	if m.Epoch != p.config.View.Epoch || p.config.View.Index(from) < 0 {
+		return false
+	}
+	p.disks.Hear(from, 1, m) // another disk is another member
+	switch m.Kind {
+	case peerv1.Kind_POSITION:
+		p.disks.Learn(m.Positions)
+	case peerv1.Kind_POSITION_QUERY:
+		if !p.empty { // what a lost disk had heard is gone
+			p.disks.Answer(from, m, p.disks.Known())
+		}
+	case peerv1.Kind_POSITION_REPLY:
+		p.disks.Learn(m.Positions)
+		if p.disks.OnReply(from, m) {
+			p.believe()
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// believe begins the role that the view gives once the disk is known to be whole.
+func (p *Protocol) believe() {
+	if !p.disks.Trusted() {
+		return
+	}
+	if p.role != None {
+		p.takePart(p.known)
+	}
+	if p.ticked {
+		p.present()
+	}
+}
+
+// present tells the others of this member: that it holds the view, and how far it knows disks to be. Who has joined knows
+// nothing of that yet.
+func (p *Protocol) present() {
+	p.tellHeld()
+	if !p.config.Undoubted && !p.empty {
+		p.disks.TellAll(p.disks.Known())
+	}
+}
+
+// tickDisks asks again, and tells how far this disk is.
+func (p *Protocol) tickDisks() {
+	p.disks.Tick(p.now)
+	p.believe()
+	if !p.empty {
+		p.disks.Tell()
+	}
+}
+
+// Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started, and asks.
+func (p *Protocol) Doubted() bool { return p.disks.Asking() }
