@@ -50,7 +50,7 @@ import (
 type steps struct {
 	*world
 	manual     bool
-	doubted    bool     // disks may be older copies
+	doubted    bool // disks may be older copies
 	copies     map[view.MemberID]disktest.Disk
 	holds      bool     // who holds which view is a part of the script
 	held       []packet // questions about that, if it is none
