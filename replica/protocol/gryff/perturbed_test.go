@@ -42,8 +42,16 @@ func TestSchedulesNearScripts(t *testing.T) {
 			t.Fatalf("GEOREGISTER_PERTURBED=%q: want a number of schedules", text)
 		}
 	}
-	done := near(t, gryff.Mistakes{}, 1, count).Run(t)
-	t.Logf("%d schedules, %d of them distinct %v, %d undecided", done.Drawn, done.Distinct, done.Kinds, done.Undecided)
+	search := near(t, gryff.Mistakes{}, 1, count)
+	if text := os.Getenv("GEOREGISTER_PERTURBATIONS"); text != "" {
+		var err error
+		if search.Most, err = strconv.Atoi(text); err != nil || search.Most < 1 {
+			t.Fatalf("GEOREGISTER_PERTURBATIONS=%q: want a number of perturbations", text)
+		}
+	}
+	done := search.Run(t)
+	t.Logf("%d schedules, %d of them distinct %v, with 0, 1, 2, ... perturbations %v, of %d scripts %v, %d undecided",
+		done.Drawn, done.Distinct, done.Kinds, done.Perturbed, len(done.Scripts), done.Scripts, done.Undecided)
 	if done.Wrong != nil {
 		t.Fatal(done.Wrong)
 	}

@@ -16,20 +16,23 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Search runs scripts of which each is perturbed by one delay, loss, crash or added operation, and has what the clients saw judged by the
-// model of regular sequential consistency. Random schedules seldom come near what a script was written for; these all do.
+// Search runs scripts of which each is perturbed by a delay, loss, crash or added operation, or some of them, and has what the clients saw
+// judged by the model of regular sequential consistency. Random schedules seldom come near what a script was written for; these all do.
 type Search struct {
 	Factory member.Factory
 	Scripts map[string]string                 // by name; what they expect is not looked at
 	Draws   func(seed uint64) func(n int) int // the numbers below n that a seed stands for
 	First   uint64                            // each number is a schedule, the same one whenever it is drawn
 	Count   int                               // how many distinct ones are looked for, in ten times as many
+	Most    int                               // how many perturbations a schedule has at most; 0: one
 }
 
 // Searched is what came of a Search. Of several schedules with the same trace one was judged.
 type Searched struct {
 	Drawn, Distinct int
-	Kinds           map[string]int // of the distinct ones, by what perturbed them
+	Kinds           map[string]int // of the distinct ones, by what perturbed them, one thing or several
+	Scripts         map[string]int // of the distinct ones, by their script
+	Perturbed       []int          // of the distinct ones, by how many things perturbed them
 	Undecided       int            // the judge did not end: neither right nor wrong
 	Wrong           *Wrong         // the first violation: the search ends with it
 }
@@ -46,7 +49,7 @@ type Wrong struct {
 func (s Search) Run(t *testing.T) Searched {
 	t.Helper()
 	originals, functions := s.parse(t), register.NewRegistry()
-	done := Searched{Kinds: map[string]int{}}
+	done := Searched{Kinds: map[string]int{}, Scripts: map[string]int{}, Perturbed: make([]int, max(1, s.Most)+1)}
 	known := make(map[uint64]struct{}, s.Count)
 	for seed := s.First; done.Distinct < s.Count && done.Drawn < 10*s.Count; seed++ {
 		done.Drawn++
@@ -61,7 +64,11 @@ func (s Search) Run(t *testing.T) Searched {
 			t.Fatalf("schedule %d, near %s: a member stops: %v", seed, p.script.path, w.fault)
 		}
 		done.Distinct++
-		done.Kinds[p.kind.String()]++
+		for _, c := range p.changes {
+			done.Kinds[c.kind.String()]++
+		}
+		done.Scripts[p.script.path]++
+		done.Perturbed[len(p.changes)]++
 		if done.Distinct%100_000 == 0 {
 			t.Logf("%d distinct schedules of %d, %d undecided", done.Distinct, done.Drawn, done.Undecided)
 		}
@@ -101,7 +108,7 @@ func (s Search) parse(t *testing.T) (all []*script) {
 		if err := c.parse(s.Scripts[name]); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		p := perturbation{script: c, at: -1}
+		p := schedule{script: c}
 		p.run(&world{factory: s.Factory, functions: register.NewRegistry(), t: t})
 		c.steps = p.step
 		all = append(all, c)
@@ -163,47 +170,68 @@ const (
 	wiped             // the same with an empty disk
 	added             // an operation more, whose messages take the way of the others
 	ahead             // an operation more, whose messages to and from some members are delivered before all others
+	told              // one session tells another one of all that it knows
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"loss", "delay", "crash", "lost disk", "added operation", "added operation, delivered at once"}[k]
+	return [...]string{"loss", "delay", "crash", "lost disk", "added operation", "added operation, delivered at once", "session told"}[k]
+}
+
+// schedule is a script with what perturbs it.
+type schedule struct {
+	script  *script
+	changes []*perturbation
+	world   *world
+	step    int
+	busy    bool // it delivers what was added
 }
 
 // perturbation is one of a script.
 type perturbation struct {
-	script *script
 	kind   kind
-	at     int           // the step that it comes before; -1: never
+	at     int           // the step that it comes before
 	until  int           // delay, crash: when it is over
 	member view.MemberID // crash, added
-	// added: what it is
-	client string
-	op     string
-	key    string
-	among  [5]bool // ahead: the members whose messages are delivered; its coordinator is one
-	wide   bool    // ahead: it asks all members at once, not the nearest
-	lossy  bool    // ahead: messages to and from others are lost, and not delivered with all the rest
+	// added, ahead, tell: what it is, and whose
+	client   string
+	told     string // tell
+	op       string
+	key      string
+	deadline string          // after which the operation ends without an answer, if any
+	among    [5]bool         // ahead: the members whose messages are delivered; its coordinator is one
+	wide     bool            // ahead: it asks all members at once, not the nearest
+	lossy    bool            // ahead: messages to and from others are lost, and not delivered with all the rest
+	loses    int             // ahead: so many of ten of the messages that would be delivered are lost, or left
+	draws    func(n int) int // ahead: which
 
-	world *world
-	step  int
 	late  *packet // a delayed message
 	down  *node   // a crashed member
 	begun bool
-	busy  bool // it delivers what it added itself
 }
 
-func (s Search) draw(seed uint64, scripts []*script) *perturbation {
+func (s Search) draw(seed uint64, scripts []*script) *schedule {
 	below := s.Draws(seed)
-	p := &perturbation{script: scripts[below(len(scripts))], kind: kind(below(int(kinds)))}
+	p := &schedule{script: scripts[below(len(scripts))]}
+	wipes := p.script.wipes
+	for range 1 + below(max(1, s.Most)) {
+		c := p.script.draw(below)
+		if c.kind == wiped && wipes {
+			c.kind = crash // one lost disk may be all that is tolerated
+		}
+		wipes = wipes || c.kind == wiped
+		p.changes = append(p.changes, c)
+	}
+	return p
+}
+
+func (s *script) draw(below func(n int) int) *perturbation {
+	p := &perturbation{kind: kind(below(int(kinds))), draws: below}
 	if p.kind < added && below(2) == 0 {
 		p.kind = added + kind(below(2)) // of which there are the most
 	}
-	if p.kind == wiped && p.script.wipes {
-		p.kind = crash // one lost disk may be all that is tolerated
-	}
-	p.at = 1 + below(p.script.steps) // not before the cluster is there
-	p.until = p.at + 1 + below(p.script.steps)
+	p.at = 1 + below(s.steps) // not before the cluster is there
+	p.until = p.at + 1 + below(s.steps)
 	if below(2) == 0 {
 		p.until = p.at + 1 + below(8)
 	}
@@ -211,16 +239,17 @@ func (s Search) draw(seed uint64, scripts []*script) *perturbation {
 	for i := range p.among {
 		p.among[i] = below(3) > 0 || int(p.member) == i+1
 	}
-	p.wide, p.lossy = below(2) == 0, below(2) == 0
-	clients := append([]string{"another"}, p.script.clients...)
-	p.client = clients[below(len(clients))]
+	p.wide, p.lossy, p.loses = below(2) == 0, below(2) == 0, max(0, below(8)-3)
+	clients := append([]string{"another"}, s.clients...)
+	p.client, p.told = clients[below(len(clients))], clients[below(len(clients))]
 	p.op = []string{"read", "read", "write", "rmw", "fence"}[below(5)]
-	p.key = append([]string{"other"}, p.script.keys...)[below(1+len(p.script.keys))]
+	p.key = append([]string{"other"}, s.keys...)[below(1+len(s.keys))]
+	p.deadline = []string{"", "", "500ms"}[below(3)]
 	return p
 }
 
-// run runs the script with its perturbation, and then has everything end.
-func (p *perturbation) run(w *world) {
+// run runs the script with its perturbations, and then has everything end.
+func (p *schedule) run(w *world) {
 	p.world, w.meddle = w, p.meddle
 	for i := range p.script.commands {
 		d := &p.script.commands[i]
@@ -261,57 +290,72 @@ func (w *world) changed() bool {
 }
 
 // meddle is called before each step of a script: a command, or the delivery of a packet. It reports whether the packet arrives now.
-func (p *perturbation) meddle(arriving *packet) bool {
+func (p *schedule) meddle(arriving *packet) bool {
 	if p.busy {
 		return true
 	}
 	p.step++
-	if p.step >= p.until && p.begun {
-		p.over()
+	arrives := true
+	for _, c := range p.changes {
+		if p.step >= c.until && c.begun {
+			p.over(c)
+		}
+		if arrives && !c.begun && p.step >= c.at {
+			arrives = p.begin(c, arriving)
+		}
 	}
-	if p.at < 0 || p.step < p.at || p.begun {
-		return true
-	}
-	switch w := p.world; p.kind {
+	return arrives
+}
+
+// begin is what a perturbation does at its step. It reports whether the packet of that step arrives.
+func (p *schedule) begin(c *perturbation, arriving *packet) bool {
+	switch w := p.world; c.kind {
 	case loss, delay:
 		if arriving == nil {
 			return true // the next one
 		}
-		p.begun = true
-		w.printf("perturbed: %s of %s", p.kind, arriving)
-		if p.kind == delay {
+		c.begun = true
+		w.printf("perturbed: %s of %s", c.kind, arriving)
+		if c.kind == delay {
 			late := *arriving
-			p.late = &late
+			c.late = &late
 		}
 		return false
 	case crash, wiped:
-		p.begun = true
-		if int(p.member) > len(w.nodes) || w.nodes[p.member-1].member == nil {
+		c.begun = true
+		if int(c.member) > len(w.nodes) || w.nodes[c.member-1].member == nil {
 			return true
 		}
-		p.down = w.nodes[p.member-1]
-		w.crash(p.down)
+		c.down = w.nodes[c.member-1]
+		w.crash(c.down)
 	case added, ahead:
-		p.begun = true
-		p.add()
+		c.begun = true
+		p.add(c)
+	case told:
+		c.begun = true
+		if c.client != c.told {
+			w.printf("perturbed: %s tells %s", c.client, c.told)
+			w.given(w.nodes[0], c.client+" tells "+c.told, nil)
+			w.sessions.tell(c.client, c.told)
+		}
 	}
 	return true
 }
 
 // over ends what has an end.
-func (p *perturbation) over() {
-	if late := p.late; late != nil {
-		p.late = nil
+func (p *schedule) over(c *perturbation) {
+	if late := c.late; late != nil {
+		c.late = nil
 		p.busy = true
 		p.world.deliver(*late)
 		p.busy = false
 	}
-	if n := p.down; n != nil {
-		p.down = nil
+	if n := c.down; n != nil {
+		c.down = nil
 		if n.member != nil {
-			return // the script started it
+			return // the script, or another perturbation, started it
 		}
-		if p.kind == wiped {
+		if c.kind == wiped {
 			p.world.wipe(n)
 		}
 		p.world.restart(n)
@@ -319,37 +363,40 @@ func (p *perturbation) over() {
 }
 
 // add submits an operation more.
-func (p *perturbation) add() {
+func (p *schedule) add(c *perturbation) {
 	w := p.world
-	words := []datadriven.CmdArg{{Key: memberName(p.member)}}
-	switch p.op {
+	words := []datadriven.CmdArg{{Key: memberName(c.member)}}
+	switch c.op {
 	case "read":
-		words = append(words, datadriven.CmdArg{Key: p.key}, datadriven.CmdArg{Key: "regular"})
+		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: "regular"})
 	case "write":
-		words = append(words, datadriven.CmdArg{Key: p.key}, datadriven.CmdArg{Key: "added"})
+		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: fmt.Sprintf("added%d", len(w.operations))})
 	case "rmw":
-		words = append(words, datadriven.CmdArg{Key: p.key}, datadriven.CmdArg{Key: register.GetAndSet},
-			datadriven.CmdArg{Key: "args", Vals: []string{"exchanged"}})
+		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: register.GetAndSet},
+			datadriven.CmdArg{Key: "args", Vals: []string{fmt.Sprintf("exchanged%d", len(w.operations))}})
 	}
-	words = append(words, datadriven.CmdArg{Key: "client", Vals: []string{p.client}})
+	words = append(words, datadriven.CmdArg{Key: "client", Vals: []string{c.client}})
+	if c.deadline != "" {
+		words = append(words, datadriven.CmdArg{Key: "deadline", Vals: []string{c.deadline}})
+	}
 	waiting, numbers := slices.Clone(w.packets), w.numbers
-	if err := w.command(&datadriven.TestData{Cmd: p.op, CmdArgs: words}); err != nil {
+	if err := w.command(&datadriven.TestData{Cmd: c.op, CmdArgs: words}); err != nil {
 		w.printf("left out: %v", err)
 		return
 	}
 	w.numbers = numbers
-	if p.kind == added {
+	if c.kind == added {
 		return
 	}
 	p.busy = true
 	defer func() { p.busy = false }()
-	if p.wide {
-		tick := datadriven.TestData{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: retry.String()}, {Key: memberName(p.member)}}}
+	if c.wide {
+		tick := datadriven.TestData{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: retry.String()}, {Key: memberName(c.member)}}}
 		if err := w.command(&tick); err != nil {
 			w.printf("left out: %v", err)
 		}
 	}
-	takesPart := func(id view.MemberID) bool { return int(id) > len(p.among) || p.among[id-1] }
+	takesPart := func(id view.MemberID) bool { return int(id) > len(c.among) || c.among[id-1] }
 	for range 1000 {
 		i := slices.IndexFunc(w.packets, func(q packet) bool { return !slices.Contains(waiting, q) })
 		if i < 0 {
@@ -358,9 +405,9 @@ func (p *perturbation) add() {
 		q := w.packets[i]
 		w.packets = slices.Delete(w.packets, i, i+1)
 		switch {
-		case takesPart(q.from) && takesPart(q.to):
+		case takesPart(q.from) && takesPart(q.to) && c.draws(10) >= c.loses:
 			w.deliver(q)
-		case !p.lossy:
+		case !c.lossy:
 			waiting = append(waiting, q)
 			w.packets = append(w.packets, q)
 		}
@@ -368,10 +415,12 @@ func (p *perturbation) add() {
 }
 
 // settle ends a schedule: who is down starts, everything arrives, and somebody reads every key.
-func (p *perturbation) settle() {
+func (p *schedule) settle() {
 	w := p.world
 	p.busy = true
-	p.over()
+	for _, c := range p.changes {
+		p.over(c)
+	}
 	w.manual = false
 	for _, n := range w.nodes {
 		if n.member == nil && n.view.Index(n.id) >= 0 {
