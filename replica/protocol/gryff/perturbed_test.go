@@ -32,23 +32,27 @@ func near(t *testing.T, m gryff.Mistakes, first uint64, count int) script.Search
 	}
 }
 
-// GEOREGISTER_PERTURBED is how many distinct schedules are run instead of a few thousand (docs/checking.md).
+// fromEnvironment is a number that a person may give.
+func fromEnvironment(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: want a number from 1", name, text)
+	}
+	return n
+}
+
+// GEOREGISTER_PERTURBED is how many distinct schedules are run instead of a few thousand, GEOREGISTER_PERTURBATIONS how many things perturb one
+// at most, instead of three (docs/checking.md).
 func TestSchedulesNearScripts(t *testing.T) {
 	t.Parallel()
-	count := 3000
-	if text := os.Getenv("GEOREGISTER_PERTURBED"); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil || count < 1 {
-			t.Fatalf("GEOREGISTER_PERTURBED=%q: want a number of schedules", text)
-		}
-	}
+	count := fromEnvironment(t, "GEOREGISTER_PERTURBED", 3000)
 	search := near(t, gryff.Mistakes{}, 1, count)
-	if text := os.Getenv("GEOREGISTER_PERTURBATIONS"); text != "" {
-		var err error
-		if search.Most, err = strconv.Atoi(text); err != nil || search.Most < 1 {
-			t.Fatalf("GEOREGISTER_PERTURBATIONS=%q: want a number of perturbations", text)
-		}
-	}
+	search.Most = fromEnvironment(t, "GEOREGISTER_PERTURBATIONS", 3)
 	done := search.Run(t)
 	t.Logf("%d schedules, %d of them distinct %v, with 0, 1, 2, ... perturbations %v, of %d scripts %v, %d undecided",
 		done.Drawn, done.Distinct, done.Kinds, done.Perturbed, len(done.Scripts), done.Scripts, done.Undecided)
