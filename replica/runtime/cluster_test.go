@@ -41,6 +41,9 @@ func newCluster(t testing.TB, size int, base Options) *cluster {
 		})
 		c.dirs = append(c.dirs, filepath.Join(root, fmt.Sprint("member-", i+1)))
 	}
+	if base.Protocol == "curp" {
+		c.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}}}
+	}
 	t.Cleanup(func() {
 		for _, r := range c.replicas {
 			if r != nil && r.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/storage"
 )
 
@@ -47,6 +48,37 @@ func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 				t.Error("the disk knows of no loss")
 			}
 			c.expect(0, "k", "newest")
+		})
+	}
+}
+
+// A master or a backup of CURP whose directory is put back takes no part any more: it has to be replaced.
+func TestADirectoryOfCURPThatIsPutBackIsLost(t *testing.T) {
+	for i, role := range []curp.Role{curp.Master, curp.Backup} {
+		t.Run(role.String(), func(t *testing.T) {
+			c := newCluster(t, 3, Options{Protocol: "curp", Durability: storage.Sync, Retry: 50 * time.Millisecond})
+			c.write(2, "k", "old")
+			c.stop(i)
+			aside := filepath.Join(t.TempDir(), "aside")
+			copyTo(t, c.dirs[i], aside)
+			c.restart(i)
+			c.write(2, "k", "new") // all backups have it, as there are no witnesses
+			c.stop(i)
+			c.dirs[i] = aside
+			c.restart(i)
+			failed := c.replicas[i]
+			eventually(t, "it finds out", func() bool { return failed.Err() != nil })
+			if why := (*protocol.Forgotten)(nil); !errors.As(failed.Err(), &why) {
+				t.Fatalf("it stopped: %v", failed.Err())
+			}
+			_ = failed.Close()
+			// Its directory stays locked while this process lives.
+			c.dirs[i] = filepath.Join(t.TempDir(), "next")
+			copyTo(t, aside, c.dirs[i])
+			c.restart(i)
+			if part := c.replicas[i].Partitions()[0]; !part.Lost || part.Role != role {
+				t.Errorf("its part is %+v", part)
+			}
 		})
 	}
 }
