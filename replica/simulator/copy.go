@@ -51,6 +51,37 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
+// witnessCopy is the fault that a witness's disk goes back to what it was. No list of kinds has it: nobody finds out (docs/operations.md).
+const witnessCopy FaultKind = "witness-copy"
+
+// putBackWitness is that fault: first the copy is made, and after some time the disk is what it was then. It counts as a lost one, and
+// comes only when one may be lost.
+func (f *fault) putBackWitness(w *world) {
+	if f.volume == nil {
+		for _, nd := range w.nodes {
+			if nd.witness != nil && nd.site == f.Node && nd.born && nd.witness.spareable() {
+				f.volume = &volume{node: nd, disks: nd.disks, log: slices.Clone(nd.witness.log)}
+				w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+				return
+			}
+		}
+		return
+	}
+	v := f.volume
+	switch nd := v.node; {
+	case nd.gone || nd.disks != v.disks:
+	case nd.down || !nd.witness.spareable():
+		f.postpone(w)
+	default:
+		f.hit = w.working(nd)
+		w.took("old-copy.witness")
+		nd.crash(0, 0)
+		nd.witness.log = v.log
+		w.trace.note(nd, "its disk is put back from an older copy")
+		w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	}
+}
+
 // volume is a copy of a node's disk, as a snapshot of its volume is.
 type volume struct {
 	node   *node
@@ -58,6 +89,7 @@ type volume struct {
 	boots  uint32
 	held   int
 	shards []map[string][]byte
+	log    [][]byte // of a witness
 }
 
 // shard is what a shard's disk had; the node may have got more shards since.

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"testing"
+	"time"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
 )
@@ -30,4 +31,18 @@ func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	t.Parallel()
 	options := curpOptions(curp.Mistakes{TrustOldCopy: true}, OldCopy)
 	mustFind(t, drawn(options), nil, 60, 1000, found(""))
+}
+
+// TestAnOldCopyOfAWitnessIsBelieved shows what is not mended: a witness does not know that its disk is an older copy, nobody tells
+// it, and a master recovers from what it has.
+func TestAnOldCopyOfAWitnessIsBelieved(t *testing.T) {
+	t.Parallel()
+	draw := func(seed uint64) Schedule {
+		s := drawBurst(seed, curp.Mistakes{})
+		crash, retry := s.Faults[0].At, s.env.retry
+		age, site := time.Duration(1+seed%4)*retry, int(seed/4)%len(s.env.network.Sites)
+		s.Faults = append(s.Faults, Fault{Kind: witnessCopy, Node: site, At: crash - age, Size: age - retry/8, For: retry / 16})
+		return s
+	}
+	mustFind(t, draw, nil, 130, 1000, found(""))
 }

@@ -183,7 +183,7 @@ func (f *fault) begin(w *world) {
 	var nd *node
 	if f.Node >= 0 {
 		nd = w.at(f.Node)
-		if nd == nil && f.Kind != Change && f.Kind != Lose && f.Kind != Move && f.Kind != Ruin && f.Kind != Split {
+		if nd == nil && f.Kind != Change && f.Kind != Lose && f.Kind != Move && f.Kind != Ruin && f.Kind != Split && f.Kind != witnessCopy {
 			return // nobody is left there
 		}
 	}
@@ -194,6 +194,8 @@ func (f *fault) begin(w *world) {
 		f.stop(w, nd)
 	case OldCopy:
 		f.putBack(w, nd)
+	case witnessCopy:
+		f.putBackWitness(w)
 	case Lose:
 		f.loseDisk(w)
 	case Forget:
