@@ -44,24 +44,25 @@ func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegiste
 		}
 	}
 	for i := range sets.Items {
-		if w, ok := whoseWitness(&sets.Items[i], cluster.Name, v, build.DedicatedName); ok {
+		if w, ok := whoseWitness(&sets.Items[i], cluster.Name, v, build.DedicatedName); ok && build.Claims(cluster, &sets.Items[i]) {
 			witness(w).StatefulSet = &sets.Items[i]
 		}
 	}
 	for i := range pods.Items {
-		if w, ok := whoseWitness(&pods.Items[i], cluster.Name, v, build.DedicatedPodName); ok {
+		if w, ok := whoseWitness(&pods.Items[i], cluster.Name, v, build.DedicatedPodName); ok &&
+			runs(cluster, &pods.Items[i], build.DedicatedName(cluster.Name, w), sets.Items) {
 			witness(w).Pod = &pods.Items[i]
 		}
 	}
 	for i := range volumes.Items {
-		if w, ok := whoseWitness(&volumes.Items[i], cluster.Name, v, build.DedicatedVolumeName); ok {
+		if w, ok := whoseWitness(&volumes.Items[i], cluster.Name, v, build.DedicatedVolumeName); ok && build.Claims(cluster, &volumes.Items[i]) {
 			witness(w).Volume = &volumes.Items[i]
 		}
 	}
 	var all []world.Member
 	for _, m := range found { // sorted below
 		name := build.DedicatedVolumeName(cluster.Name, view.Witness{ID: m.ID, Site: m.Site})
-		if err := r.findVolume(ctx, cluster.Namespace, m, name); err != nil {
+		if err := r.findVolume(ctx, cluster, m, name); err != nil {
 			return nil, err
 		}
 		all = append(all, *m)

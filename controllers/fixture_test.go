@@ -51,9 +51,11 @@ func input() build.Input {
 
 // pod is a pod of a member, with an address.
 func pod(m view.Member) *corev1.Pod {
+	controls := true
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: build.PodName("first", m), UID: "pod", Labels: build.MemberLabels("first", m),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: build.StatefulSetName("first", m), UID: "set", Controller: &controls}},
 		},
 		Status: corev1.PodStatus{PodIP: "127.0.0.1"},
 	}
@@ -120,7 +122,7 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 	store := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.GeoRegisterCluster{}).WithInterceptorFuncs(writes(d)).Build()
 	return &Reconciler{
-		options: Options{Settings: settings, Members: d}, client: store, live: store, applier: apply.New(store), events: d,
+		options: Options{Settings: settings, Members: d}, client: store, live: store, applier: apply.New(store, store), events: d,
 		optional: &optional{}, injections: fromStore{store}, metrics: counts, now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 	}
 }
@@ -143,6 +145,12 @@ func writes(d *diary) interceptor.Funcs {
 			})
 			if err := d.do("apply %s %s", u.GetKind(), u.GetName()); err != nil {
 				return err
+			}
+			if v := o.(interface {
+				GetResourceVersion() string
+				SetResourceVersion(string)
+			}); v.GetResourceVersion() == apply.Absent { // the fake refuses a version where nothing is
+				v.SetResourceVersion("")
 			}
 			return c.Apply(ctx, o, options...)
 		},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,11 +29,11 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	r, s := operator(t, d), withSessions("GryffRSC")
 	secret := &corev1.Secret{}
 	for range 3 {
-		if err := r.keys(t.Context(), s); err != nil {
-			t.Fatal(err)
+		if taken, err := r.keys(t.Context(), s); err != nil || taken != nil {
+			t.Fatal(taken, err)
 		}
 	}
-	if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "stores", Name: "shop-token-keys"}, secret); err != nil {
+	if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "stores", Name: "shop--token-keys"}, secret); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := proof.Parse(secret.Data[build.KeysKey], "c"); err != nil || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != "mine" {
@@ -44,14 +43,14 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	if err := r.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.keys(t.Context(), s); err != nil {
-		t.Fatal(err)
+	if taken, err := r.keys(t.Context(), s); err != nil || taken != nil {
+		t.Fatal(taken, err)
 	}
 	after := &corev1.Secret{}
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(secret), after); err != nil || !bytes.Equal(after.Data[build.KeysKey], secret.Data[build.KeysKey]) {
 		t.Errorf("what people wrote is gone: %v", err)
 	}
-	if made := slices.DeleteFunc(d.lines, func(line string) bool { return line != "create shop-token-keys" }); len(made) != 1 {
+	if made := slices.DeleteFunc(d.lines, func(line string) bool { return line != "create shop--token-keys" }); len(made) != 1 {
 		t.Errorf("it was made %d times", len(made))
 	}
 }
@@ -62,28 +61,33 @@ func TestNoKeysWithoutSessionsOrForWhoGoes(t *testing.T) {
 	gone.Cluster.DeletionTimestamp.Time = gone.Cluster.DeletionTimestamp.AddDate(2026, 0, 0)
 	for _, s := range []world.Snapshot{withSessions("Gryff"), gone} {
 		d := &diary{}
-		if err := operator(t, d).keys(t.Context(), s); err != nil || len(d.lines) > 0 {
-			t.Errorf("%v: %v, %q", s.Cluster.Spec.Protocol, err, d.lines)
+		if taken, err := operator(t, d).keys(t.Context(), s); err != nil || taken != nil || len(d.lines) > 0 {
+			t.Errorf("%v: %v, %v, %q", s.Cluster.Spec.Protocol, taken, err, d.lines)
 		}
 	}
 }
 
-// A Secret of somebody else is neither read nor changed, and said so.
+// A Secret of somebody else is neither read nor changed, and said so. That of a former cluster of the name is waited for.
 func TestForeignKeysAreLeftAlone(t *testing.T) {
+	yes := true
 	for name, test := range map[string]struct {
-		owners []metav1.OwnerReference
-		stale  bool
+		owner  metav1.OwnerReference
+		former bool
 	}{
-		"nobody's":        {nil, false},
-		"another's":       {[]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "other", UID: "other"}}, false},
-		"of a namesake":   {[]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "shop", UID: "former"}}, true},
-		"of a workload's": {[]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop", UID: "web"}}, false},
+		"nobody's":       {},
+		"another's":      {owner: metav1.OwnerReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "other", UID: "other", Controller: &yes}},
+		"a namesake's":   {owner: metav1.OwnerReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "shop", UID: "former", Controller: &yes}, former: true},
+		"a workload's":   {owner: metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop", UID: "web", Controller: &yes}},
+		"not controlled": {owner: metav1.OwnerReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "shop", UID: "mine"}},
 	} {
 		d := &diary{}
-		r := operator(t, d, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop-token-keys", OwnerReferences: test.owners}})
-		err := r.keys(t.Context(), withSessions("GryffRSC"))
-		if err == nil || errors.Is(err, apply.ErrStale) != test.stale || !test.stale && !strings.Contains(err.Error(), "is not this cluster's, and is left alone") || len(d.lines) > 0 {
-			t.Errorf("%s: %v, %q", name, err, d.lines)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop--token-keys"}}
+		if test.owner.Name != "" {
+			secret.OwnerReferences = []metav1.OwnerReference{test.owner}
+		}
+		taken, err := operator(t, d, secret).keys(t.Context(), withSessions("GryffRSC"))
+		if test.former != errors.Is(err, apply.ErrStale) || test.former != (len(taken) == 0) || len(d.lines) > 0 {
+			t.Errorf("%s: %v, %v, %q", name, taken, err, d.lines)
 		}
 	}
 }

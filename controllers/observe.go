@@ -33,7 +33,12 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if err != nil {
 		return s, err
 	}
-	s.Record = recordOf(record, cluster)
+	s.Taken = r.applier.Taken(client.ObjectKeyFromObject(cluster))
+	if record != nil && !claimsRecord(cluster, record) {
+		s.Record.Taken, record = build.Whose(record), nil
+	} else {
+		s.Record = recordOf(record, cluster)
+	}
 	if s.Members, err = r.parts(ctx, cluster, s.Record.View); err != nil {
 		return s, err
 	}
@@ -46,12 +51,14 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if s.Sites, err = r.sites(ctx, cluster); err != nil {
 		return s, err
 	}
-	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
 	boot, err := r.boot(ctx, cluster)
 	if err != nil {
 		return s, err
 	}
 	s.ClusterID = clusterID(cluster, record, s.Members, boot)
+	dropOthers(s.Members, s.ClusterID)
+	dropOthers(s.Witnesses, s.ClusterID)
+	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
 	if boot != nil && metav1.IsControlledBy(boot, cluster) { // a former resource's says nothing of disks that come now
 		s.Shards = build.BootShards(boot)
 	}
@@ -87,6 +94,34 @@ func (r *Reconciler) record(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 		return nil, fmt.Errorf("read record %s: %w", key.Name, err)
 	}
 	return record, nil
+}
+
+// claimsRecord reports whether the object of the record's name is the record of a cluster of this name, by its owner or its
+// annotation or, where both are lost, its content.
+func claimsRecord(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap) bool {
+	if build.Claims(cluster, record) {
+		return true
+	}
+	v, err := build.ParseRecord(record)
+	return err == nil && metav1.GetControllerOfNoCopy(record) == nil && strings.HasPrefix(v.Cluster, cluster.Name+".")
+}
+
+// dropOthers leaves out the volumes that hold what another cluster stored.
+func dropOthers(all []world.Member, id string) {
+	for i := range all {
+		if v := all[i].Volume; v != nil && v.Annotations[build.ClusterIDAnnotation] != id && v.Annotations[build.AdoptAnnotation] == "" {
+			all[i].Volume = nil
+		}
+	}
+}
+
+// runs reports whether a pod is of a StatefulSet of this name, which may be gone, and is none of another owner.
+func runs(cluster *v1alpha1.GeoRegisterCluster, pod *corev1.Pod, name string, sets []appsv1.StatefulSet) bool {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	if controller == nil || controller.Kind != "StatefulSet" || controller.Name != name {
+		return false
+	}
+	return !slices.ContainsFunc(sets, func(s appsv1.StatefulSet) bool { return s.UID == controller.UID && !build.Claims(cluster, &s) })
 }
 
 func recordOf(record *corev1.ConfigMap, cluster *v1alpha1.GeoRegisterCluster) world.Record {
@@ -150,6 +185,8 @@ func (r *Reconciler) boot(ctx context.Context, cluster *v1alpha1.GeoRegisterClus
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read boot configuration: %w", err)
+	case !build.Claims(cluster, boot):
+		return nil, nil
 	}
 	return boot, nil
 }
@@ -181,17 +218,18 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 		}
 	}
 	for i := range sets.Items {
-		if m, ok := whose(&sets.Items[i], cluster.Name, v, build.StatefulSetName); ok {
+		if m, ok := whose(&sets.Items[i], cluster.Name, v, build.StatefulSetName); ok && build.Claims(cluster, &sets.Items[i]) {
 			member(m.ID, m.Site).StatefulSet = &sets.Items[i]
 		}
 	}
 	for i := range pods.Items {
-		if m, ok := whose(&pods.Items[i], cluster.Name, v, build.PodName); ok {
+		if m, ok := whose(&pods.Items[i], cluster.Name, v, build.PodName); ok &&
+			runs(cluster, &pods.Items[i], build.StatefulSetName(cluster.Name, m), sets.Items) {
 			member(m.ID, m.Site).Pod = &pods.Items[i]
 		}
 	}
 	for i := range volumes.Items {
-		if m, ok := whose(&volumes.Items[i], cluster.Name, v, build.VolumeName); ok {
+		if m, ok := whose(&volumes.Items[i], cluster.Name, v, build.VolumeName); ok && build.Claims(cluster, &volumes.Items[i]) {
 			seen := member(m.ID, m.Site)
 			seen.Volume = &volumes.Items[i]
 			seen.Refused = r.applier.Refused(client.ObjectKeyFromObject(cluster),
@@ -231,7 +269,7 @@ func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegist
 	}
 	for i := range all {
 		m := &all[i]
-		if err := r.findVolume(ctx, cluster.Namespace, m, build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site})); err != nil {
+		if err := r.findVolume(ctx, cluster, m, build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site})); err != nil {
 			return err
 		}
 	}
@@ -239,16 +277,16 @@ func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegist
 }
 
 // findVolume asks the apiserver itself for the volume of a member or a dedicated witness, if it seems to be missing.
-func (r *Reconciler) findVolume(ctx context.Context, namespace string, m *world.Member, name string) error {
+func (r *Reconciler) findVolume(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, m *world.Member, name string) error {
 	if m.Volume != nil || m.StatefulSet == nil { // without a StatefulSet there may be no volume yet
 		return nil
 	}
 	var volumes corev1.PersistentVolumeClaimList
-	err := r.live.List(ctx, &volumes, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	err := r.live.List(ctx, &volumes, client.InNamespace(cluster.Namespace), client.MatchingFields{metav1.ObjectNameField: name})
 	if err != nil {
 		return fmt.Errorf("look for volume %s: %w", name, err)
 	}
-	if len(volumes.Items) > 0 {
+	if len(volumes.Items) > 0 && build.Claims(cluster, &volumes.Items[0]) {
 		m.Volume = &volumes.Items[0]
 	}
 	return nil

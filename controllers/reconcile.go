@@ -108,10 +108,19 @@ func (r *Reconciler) unseen(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 // carryOut does what a plan says, but for the status. An object that can't be applied does not keep a member from
 // being repaired.
 func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide.Plan) error {
-	cluster := client.ObjectKeyFromObject(s.Cluster)
-	err := errors.Join(
-		r.keys(ctx, s),
-		r.applier.Apply(ctx, cluster, plan.Apply),
+	others, err := r.keys(ctx, s)
+	if err != nil {
+		return err // pods would mount what may be anybody's
+	}
+	taken, err := r.applier.Apply(ctx, s.Cluster, plan.Apply, others...)
+	for _, t := range taken {
+		r.tellEvents(s.Cluster, decide.Warning(decide.NameTaken, "Block", decide.SayTaken(s.Cluster, t)))
+	}
+	if len(taken) > 0 { // the step was decided without knowing that
+		return errors.Join(err, fmt.Errorf("%w: %s %s is not this cluster's", apply.ErrStale, taken[0].Kind, taken[0].Name))
+	}
+	err = errors.Join(
+		err,
 		r.applier.Prune(ctx, s.Cluster.UID, plan.Prune),
 		r.begin(ctx, s, plan.Lives),
 	)

@@ -30,8 +30,9 @@ import (
 var request = reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "first"}}
 
 func config(name string) *corev1.ConfigMap {
+	controls := true
 	return &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: []metav1.OwnerReference{{UID: shop().UID, Controller: &controls}}},
 	}
 }
 
@@ -51,8 +52,8 @@ func next() (world.Snapshot, decide.Plan) {
 }
 
 func old() *corev1.ConfigMap {
-	controls, o := true, config("old")
-	o.UID, o.OwnerReferences = "o", []metav1.OwnerReference{{UID: shop().UID, Controller: &controls}}
+	o := config("old")
+	o.UID = "o"
 	return o
 }
 

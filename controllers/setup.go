@@ -91,7 +91,7 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 		return nil, err
 	}
 	return &Reconciler{
-		options: o, election: lease, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient()),
+		options: o, election: lease, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient(), m.GetAPIReader()),
 		events: m.GetEventRecorder("georegister-operator"), optional: kinds, metrics: counts,
 		injections: injections{m.GetCache()}, places: places, now: time.Now,
 		slots: make(slots, o.MaxConcurrent),

@@ -50,7 +50,9 @@ func listInjections(ctx context.Context, reader client.Reader, cluster *v1alpha1
 	}
 	var all []world.Injection
 	for n := range list.Items {
-		all = append(all, wan.Read(&list.Items[n]))
+		if metav1.IsControlledBy(&list.Items[n], cluster) { // labels alone anybody can give
+			all = append(all, wan.Read(&list.Items[n]))
+		}
 	}
 	slices.SortFunc(all, func(a, b world.Injection) int { return cmp.Compare(a.Name, b.Name) }) // a cache has no order
 	return all, nil

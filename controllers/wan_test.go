@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -87,7 +88,14 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 		return p
 	}
 	d := &diary{}
-	r := operator(t, d, wide(), running(1, "a"), running(2, "b"), running(3, "c"))
+	objects := []client.Object{wide(), running(1, "a"), running(2, "b"), running(3, "c")}
+	for _, m := range founded().Members { // without them the pods are what a former cluster left
+		objects = append(objects, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.StatefulSetName("first", m), UID: "set",
+			Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}},
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.VolumeName("first", m), UID: "claim",
+				Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}})
+	}
+	r := operator(t, d, objects...)
 	r.optional.note(wan.Kind, true)
 	d.refuse = func(line string) error {
 		if strings.HasPrefix(line, "apply NetworkChaos") {

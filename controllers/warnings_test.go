@@ -43,10 +43,10 @@ func withEvents(r *Reconciler, events map[types.UID][]corev1.Event) (asked *[]st
 // What the apiserver says of a pod that it does not let exist stands in an event of its StatefulSet alone. The status names it.
 func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
 	first := build.FirstMembers(shop(), settings)[0]
-	d := &diary{}
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.StatefulSetName("first", first), UID: "set",
+	d, ours := &diary{}, old().OwnerReferences
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.StatefulSetName("first", first), UID: "set", OwnerReferences: ours,
 		Labels: build.MemberLabels("first", first), CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC))}}
-	volume := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.VolumeName("first", first), UID: "claim",
+	volume := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.VolumeName("first", first), UID: "claim", OwnerReferences: ours,
 		Labels: build.MemberLabels("first", first)}}
 	r := operator(t, d, shop(), set, volume)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -3,9 +3,11 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/world"
 )
 
 // Owner is the field manager of all that the operator writes.
@@ -26,6 +31,7 @@ const Owner = client.FieldOwner("georegister")
 // no requests; a restart of the operator forgets that, which costs one request per object.
 type Applier struct {
 	client client.Client // whose reads come from a cache
+	direct client.Reader // whose reads come from the apiserver: what is not the operator's is in no cache
 
 	mu   sync.Mutex
 	last map[types.NamespacedName]map[identity]application
@@ -42,25 +48,46 @@ type application struct {
 	desired string // the hash of what was asked for
 	result  stamp  // of the object that came of it
 	refused string // why it was not taken; then it is tried again
+	taken   *world.Taken
 }
 
-// New returns an applier that remembers nothing yet.
-func New(c client.Client) *Applier {
-	return &Applier{client: c, last: map[types.NamespacedName]map[identity]application{}}
+// Absent is the resource version of no object: a write with it makes one, or is refused since there is one.
+const Absent = "1"
+
+// New returns an applier that remembers nothing yet. The second one reads from the apiserver itself.
+func New(c client.Client, direct client.Reader) *Applier {
+	return &Applier{client: c, direct: direct, last: map[types.NamespacedName]map[identity]application{}}
 }
 
 // Apply applies the desired objects of a cluster by server-side apply, with force, except those that are known
 // to be as desired. What others change about an owned field is undone. The objects are left as they are. All are
 // tried; the error joins those of the ones that failed.
-func (a *Applier) Apply(ctx context.Context, cluster types.NamespacedName, objects []client.Object) error {
+//
+// An object that exists and is not the cluster's is left alone, and so is the StatefulSet whose pods would use it. Those that were
+// not known before are returned; Taken tells all. Others are such objects that were found elsewhere, of the core group.
+func (a *Applier) Apply(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, objects []client.Object, others ...world.Taken,
+) (fresh []world.Taken, err error) {
+	key := client.ObjectKeyFromObject(cluster)
 	a.mu.Lock()
-	before := a.last[cluster]
+	before := a.last[key]
 	a.mu.Unlock()
 	after := make(map[identity]application, len(objects))
+	for _, other := range others {
+		id := identity{corev1.SchemeGroupVersion.WithKind(other.Kind), other.Name}
+		if before[id].taken == nil {
+			fresh = append(fresh, other)
+		}
+		after[id] = application{taken: &other}
+	}
 	var errs []error
 	for _, object := range objects {
 		id := identity{object.GetObjectKind().GroupVersionKind(), object.GetName()}
-		applied, err := a.apply(ctx, object, before[id])
+		if set, ok := object.(*appsv1.StatefulSet); ok && hold(set, after) {
+			after[id] = before[id]
+			continue
+		}
+		applied, err := a.apply(ctx, cluster, object, before[id])
 		if err != nil {
 			what := fmt.Sprintf("apply %s %s", id.kind.Kind, id.name)
 			if apierrors.IsConflict(err) {
@@ -73,12 +100,53 @@ func (a *Applier) Apply(ctx context.Context, cluster types.NamespacedName, objec
 				applied.refused = err.Error()
 			}
 		}
+		if applied.taken != nil && before[id].taken == nil {
+			fresh = append(fresh, *applied.taken)
+		}
 		after[id] = applied
 	}
 	a.mu.Lock()
-	a.last[cluster] = after // what is not desired any more is forgotten
+	a.last[key] = after // what is not desired any more is forgotten
 	a.mu.Unlock()
-	return errors.Join(errs...)
+	return fresh, errors.Join(errs...)
+}
+
+// hold reports whether pods of a StatefulSet would use an object that is somebody else's, or go without the NetworkPolicy whose name
+// is taken, and notes that of the object.
+func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
+	pod := set.Spec.Template.Spec
+	uses := map[string]bool{"Service " + set.Spec.ServiceName: true, "ServiceAccount " + pod.ServiceAccountName: true}
+	for _, v := range pod.Volumes {
+		switch {
+		case v.ConfigMap != nil:
+			uses["ConfigMap "+v.ConfigMap.Name] = true
+		case v.Secret != nil:
+			uses["Secret "+v.Secret.SecretName] = true
+		case v.PersistentVolumeClaim != nil:
+			uses["PersistentVolumeClaim "+v.PersistentVolumeClaim.ClaimName] = true
+		}
+	}
+	for id, applied := range all { // order is irrelevant: each is looked at
+		if applied.taken != nil && (uses[id.kind.Kind+" "+id.name] || id.kind.Kind == "NetworkPolicy") {
+			held = true
+			applied.taken.Pods = id.kind.Kind != "PersistentVolumeClaim" // which is one member's
+		}
+	}
+	return held
+}
+
+// Taken are the objects of others that stood in the way when the objects of a cluster were applied last, in the order of their kinds
+// and names.
+func (a *Applier) Taken(cluster types.NamespacedName) (all []world.Taken) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, applied := range a.last[cluster] { // sorted below
+		if applied.taken != nil {
+			all = append(all, *applied.taken)
+		}
+	}
+	slices.SortFunc(all, func(a, b world.Taken) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return all
 }
 
 // Refused is why the apiserver refused an object of a cluster, if it did so when the object was applied last, else
@@ -96,7 +164,7 @@ func (a *Applier) Forget(cluster types.NamespacedName) {
 	delete(a.last, cluster)
 }
 
-func (a *Applier) apply(ctx context.Context, object client.Object, last application) (application, error) {
+func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, object client.Object, last application) (application, error) {
 	desired, err := intent(object)
 	if err != nil {
 		return last, err
@@ -109,10 +177,20 @@ func (a *Applier) apply(ctx context.Context, object client.Object, last applicat
 	if err != nil {
 		return last, err
 	}
-	if live != nil {
-		if hash == last.desired && last.result.covers(stampOf(live)) || !live.GetDeletionTimestamp().IsZero() {
-			return last, nil
+	if live == nil {
+		if live, err = a.look(ctx, object); err != nil {
+			return last, err
 		}
+	}
+	switch {
+	case live == nil:
+		desired.SetResourceVersion(Absent)
+	case !build.Owns(cluster, live, object.GetAnnotations()[build.ClusterIDAnnotation]):
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		return application{taken: &world.Taken{Kind: kind, Name: object.GetName(), Whose: build.Whose(live)}}, nil
+	case hash == last.desired && last.result.covers(stampOf(live)) || !live.GetDeletionTimestamp().IsZero():
+		return last, nil
+	default:
 		// If it is gone by now, it is not to be made again before that was looked at.
 		desired.SetUID(live.GetUID())
 	}
@@ -127,6 +205,21 @@ func (a *Applier) apply(ctx context.Context, object client.Object, last applicat
 		return last, err
 	}
 	return application{desired: hash, result: stampOf(desired)}, nil
+}
+
+// look asks the apiserver itself for an object that no cache has: one that is not labelled as the operator's. It returns its metadata,
+// or nil.
+func (a *Applier) look(ctx context.Context, object client.Object) (client.Object, error) {
+	there := &metav1.PartialObjectMetadata{}
+	there.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	err := a.direct.Get(ctx, client.ObjectKeyFromObject(object), there)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look whether it is there: %w", err)
+	}
+	return there, nil
 }
 
 // live is the object as the cache has it, or nil. Kinds of which more than the metadata is read anywhere are read

@@ -23,6 +23,38 @@ import (
 
 var first = types.NamespacedName{Namespace: "shop", Name: "first"}
 
+// owner is the cluster of that name.
+func owner() *v1alpha1.GeoRegisterCluster {
+	return &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name, UID: "first-uid"}}
+}
+
+// owned are the owner references of the cluster's objects.
+func owned() []metav1.OwnerReference {
+	yes := true
+	return []metav1.OwnerReference{{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: first.Name, UID: "first-uid", Controller: &yes}}
+}
+
+// absent does what an apiserver does with Absent, which the fake refuses where nothing is.
+func absent(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) error {
+	u := o.(interface {
+		GetNamespace() string
+		GetName() string
+		GetResourceVersion() string
+		SetResourceVersion(string)
+		GroupVersionKind() schema.GroupVersionKind
+	})
+	if u.GetResourceVersion() != Absent {
+		return nil
+	}
+	there := &unstructured.Unstructured{}
+	there.SetGroupVersionKind(u.GroupVersionKind())
+	if err := c.Get(ctx, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, there); err == nil {
+		return apierrors.NewConflict(schema.GroupResource{}, u.GetName(), errors.New("the object has been modified"))
+	}
+	u.SetResourceVersion("")
+	return nil
+}
+
 // server is an apiserver without a network that counts what it is asked to do.
 type server struct {
 	client.WithWatch
@@ -53,7 +85,10 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			if err != nil {
 				return err
 			}
-			s.applied = append(s.applied, &unstructured.Unstructured{Object: content})
+			s.applied = append(s.applied, (&unstructured.Unstructured{Object: content}).DeepCopy())
+			if err := absent(ctx, c, o); err != nil {
+				return err
+			}
 			return c.Apply(ctx, o, options...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
@@ -84,7 +119,7 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 func config(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: name, OwnerReferences: owned()},
 		Data:       map[string]string{"k": value},
 	}
 }
@@ -102,7 +137,7 @@ func (s *server) config(t *testing.T, name string) *corev1.ConfigMap {
 func (s *server) apply(t *testing.T, a *Applier, objects ...client.Object) int {
 	t.Helper()
 	before := len(s.applied)
-	if err := a.Apply(t.Context(), first, objects); err != nil {
+	if _, err := a.Apply(t.Context(), owner(), objects); err != nil {
 		t.Fatal(err)
 	}
 	return len(s.applied) - before
@@ -110,7 +145,7 @@ func (s *server) apply(t *testing.T, a *Applier, objects ...client.Object) int {
 
 func TestApplyAsksOnlyForChanges(t *testing.T) {
 	s := newServer(t)
-	a := New(s)
+	a := New(s, s)
 	requests := func(when string, want int, objects ...client.Object) {
 		t.Helper()
 		if got := s.apply(t, a, objects...); got != want {
@@ -149,14 +184,15 @@ func TestApplyNamesTheObjectThatWasSeen(t *testing.T) {
 	old := config("a", "0")
 	old.UID = "seen"
 	s := newServer(t, old)
-	s.apply(t, New(s), config("a", "1"), config("b", "1"))
+	s.apply(t, New(s, s), config("a", "1"), config("b", "1"))
 	if got := []types.UID{s.applied[0].GetUID(), s.applied[1].GetUID()}; got[0] != "seen" || got[1] != "" {
 		t.Errorf("applied to %q, want the one that was seen, and a new one", got)
 	}
-	for _, u := range s.applied {
-		if u.GetResourceVersion() != "" {
-			t.Errorf("%s is applied to version %s alone: every change of a status would refuse it", u.GetName(), u.GetResourceVersion())
-		}
+	if got := s.applied[0].GetResourceVersion(); got != "" {
+		t.Errorf("a is applied to version %s alone: every change of a status would refuse it", got)
+	}
+	if got := s.applied[1].GetResourceVersion(); got != Absent {
+		t.Errorf("b is applied to version %q, want %q: one that somebody else makes meanwhile would be taken", got, Absent)
 	}
 }
 
@@ -167,7 +203,7 @@ func TestApplyLeavesWhatIsBeingDeleted(t *testing.T) {
 	if err := s.WithWatch.Delete(t.Context(), leaving.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.apply(t, New(s), config("a", "1")); got != 0 {
+	if got := s.apply(t, New(s, s), config("a", "1")); got != 0 {
 		t.Errorf("%d requests for an object that is being deleted", got)
 	}
 }
@@ -175,11 +211,11 @@ func TestApplyLeavesWhatIsBeingDeleted(t *testing.T) {
 // Kinds of which the operator reads metadata alone are skipped by what their metadata tells.
 func TestApplySkipsByMetadata(t *testing.T) {
 	s := newServer(t)
-	a := New(s)
+	a := New(s, s)
 	budget := func() client.Object {
 		return &policyv1.PodDisruptionBudget{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "first", Labels: map[string]string{"l": "1"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "first", Labels: map[string]string{"l": "1"}, OwnerReferences: owned()},
 		}
 	}
 	if got := s.apply(t, a, budget()) + s.apply(t, a, budget()); got != 1 {
@@ -201,7 +237,7 @@ func TestApplySkipsByMetadata(t *testing.T) {
 // One that fails keeps nobody back, and is tried again.
 func TestApplyTriesAll(t *testing.T) {
 	s := newServer(t)
-	a := New(s)
+	a := New(s, s)
 	calls := 0
 	s.before = func() error {
 		if calls++; calls == 1 {
@@ -209,7 +245,7 @@ func TestApplyTriesAll(t *testing.T) {
 		}
 		return nil
 	}
-	err := a.Apply(t.Context(), first, []client.Object{config("a", "1"), config("b", "1")})
+	_, err := a.Apply(t.Context(), owner(), []client.Object{config("a", "1"), config("b", "1")})
 	if err == nil || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "apply ConfigMap a: ") || errors.Is(err, ErrStale) {
 		t.Errorf("got %v", err)
 	}
@@ -219,7 +255,7 @@ func TestApplyTriesAll(t *testing.T) {
 	s.before = func() error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("uid mismatch"))
 	}
-	if err := a.Apply(t.Context(), first, []client.Object{config("a", "2")}); !errors.Is(err, ErrStale) {
+	if _, err := a.Apply(t.Context(), owner(), []client.Object{config("a", "2")}); !errors.Is(err, ErrStale) {
 		t.Errorf("a conflict is %v, want ErrStale", err)
 	}
 }

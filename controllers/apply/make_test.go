@@ -14,7 +14,7 @@ import (
 func TestRemoveHasThePreconditionOfTheUID(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}}
 	s := newServer(t, pod)
-	a := New(s)
+	a := New(s, s)
 	seen := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u", ResourceVersion: "of before"}}
 	if err := a.Remove(t.Context(), seen); err != nil {
 		t.Error(err)
@@ -34,7 +34,7 @@ func TestRemoveHasThePreconditionOfTheUID(t *testing.T) {
 // All are tried, each without what the apiserver and others fill in.
 func TestMakeStatesWhatIsMeant(t *testing.T) {
 	s := newServer(t)
-	a := New(s)
+	a := New(s, s)
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "p"}}
 	refused := false
 	s.before = func() error {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
 )
 
 // Record writes the record of a view by compare-and-swap: it replaces the object with the given UID and resource
@@ -50,20 +51,35 @@ func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
 	return errors.Join(errs...)
 }
 
-// Make makes objects by server-side apply, each complete: one that is there already is left as it is, if it is the same.
-// All are tried.
+// Make makes objects by server-side apply, each complete: one that is there already is left as it is. That one of another controller
+// is in the place is an error. All are tried.
 func (a *Applier) Make(ctx context.Context, objects ...client.Object) error {
 	var errs []error
 	for _, object := range objects {
 		what := fmt.Sprintf("make %s %s", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
-		desired, err := intent(object)
-		if err == nil {
-			err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
-				client.DisableReadYourWritesConsistency) // see apply
-		}
-		errs = append(errs, explain(what, err))
+		errs = append(errs, explain(what, a.make(ctx, object)))
 	}
 	return errors.Join(errs...)
+}
+
+func (a *Applier) make(ctx context.Context, object client.Object) error {
+	there, err := a.look(ctx, object)
+	if err != nil {
+		return err
+	}
+	if there != nil {
+		if owner := metav1.GetControllerOfNoCopy(object); owner == nil || !ownedBy(there, owner.UID) {
+			return fmt.Errorf("there is an object of this name already, and %s: delete or rename it", build.Whose(there))
+		}
+		return nil
+	}
+	desired, err := intent(object)
+	if err != nil {
+		return err
+	}
+	desired.SetResourceVersion(Absent)
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
+		client.DisableReadYourWritesConsistency) // see apply
 }
 
 // Remove deletes objects, each only if it has the UID that was looked at: what it says of itself may have changed. One

@@ -18,7 +18,7 @@ import (
 
 func TestRecordIsSwapped(t *testing.T) {
 	s := newServer(t)
-	a := New(s)
+	a := New(s, s)
 	if err := a.Record(t.Context(), config("first--view", "1"), "", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestRecordIsSwapped(t *testing.T) {
 func TestDeleteHasPreconditions(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}}
 	s := newServer(t, pod)
-	a := New(s)
+	a := New(s, s)
 	if err := s.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestDeleteHasPreconditions(t *testing.T) {
 
 func TestEvictAsksTheBudget(t *testing.T) {
 	s := newServer(t)
-	a := New(s)
+	a := New(s, s)
 	pods := schema.GroupResource{Resource: "pods"}
 	budget := apierrors.NewTooManyRequests("no", 0)
 	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "needs 2 healthy pods and has 2"}}
@@ -136,7 +136,7 @@ func TestPruneLeavesOthersAlone(t *testing.T) {
 	nobodys.UID = "c"
 	s := newServer(t, owned, foreign, nobodys)
 	wanted := []client.Object{config("owned", ""), config("foreign", ""), config("nobodys", ""), config("missing", "")}
-	if err := New(s).Prune(t.Context(), "me", wanted); err != nil {
+	if err := New(s, s).Prune(t.Context(), "me", wanted); err != nil {
 		t.Fatal(err)
 	}
 	var left corev1.ConfigMapList
@@ -147,7 +147,7 @@ func TestPruneLeavesOthersAlone(t *testing.T) {
 
 func TestStatusKeepsTimesAndRests(t *testing.T) {
 	s := newServer(t, &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}})
-	a := New(s)
+	a := New(s, s)
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	seen := func() *v1alpha1.GeoRegisterCluster {
 		c := &v1alpha1.GeoRegisterCluster{}
@@ -200,7 +200,7 @@ func TestStatusOfAnOlderResource(t *testing.T) {
 	if err := s.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	err := New(s).Status(t.Context(), &seen, v1alpha1.GeoRegisterClusterStatus{Ready: "3/3"}, time.Now())
+	err := New(s, s).Status(t.Context(), &seen, v1alpha1.GeoRegisterClusterStatus{Ready: "3/3"}, time.Now())
 	if !errors.Is(err, ErrStale) || !apierrors.IsConflict(err) {
 		t.Errorf("got %v, want ErrStale", err)
 	}

@@ -14,14 +14,11 @@ const (
 	KeysKey = "keys"
 )
 
-// KeysName names the Secret with the keys that prove what sessions depend on.
-func KeysName(cluster string) string { return cluster + "-token-keys" }
-
 // Keys is the Secret for a cluster whose protocol has sessions. It is made once, and never written again: its content is drawn then, and
 // whoever replaces the keys does so by hand.
 func Keys(cluster *v1alpha1.GeoRegisterCluster, drawn []byte) *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta: kind("v1", "Secret"), ObjectMeta: owned(Input{Cluster: cluster}, KeysName(cluster.Name), Labels(cluster.Name)),
+		TypeMeta: kind("v1", "Secret"), ObjectMeta: owned(Input{Cluster: cluster}, SecretName(cluster.Name), Labels(cluster.Name)),
 		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{KeysKey: drawn},
 	}
 }
@@ -33,7 +30,7 @@ func mountKeys(in Input, pod *corev1.PodSpec) {
 	}
 	mode := int32(0o440) // the pod's group reads them: its user is not the owner of what is mounted
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: keysVolume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: KeysName(in.Cluster.Name), DefaultMode: &mode},
+		Secret: &corev1.SecretVolumeSource{SecretName: SecretName(in.Cluster.Name), DefaultMode: &mode},
 	}})
 	member := &pod.Containers[0]
 	member.VolumeMounts = append(member.VolumeMounts, corev1.VolumeMount{Name: keysVolume, MountPath: keysDirectory, ReadOnly: true})

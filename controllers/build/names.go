@@ -95,8 +95,8 @@ func BootName(cluster string) string { return join(maxLabel, cluster, "boot") }
 // RecordName names the ConfigMap that holds the view.
 func RecordName(cluster string) string { return join(maxLabel, cluster, "view") }
 
-// SecretName names the Secret that the cluster's pods share.
-func SecretName(cluster string) string { return join(maxLabel, cluster, "secret") }
+// SecretName names the Secret with the keys that prove what sessions depend on.
+func SecretName(cluster string) string { return join(maxLabel, cluster, "token-keys") }
 
 // NetworkName names what emulates the network from one site to another. A hash, of 10 characters, tells it from all others.
 func NetworkName(cluster, from, to, hash string) string {

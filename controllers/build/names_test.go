@@ -30,7 +30,7 @@ var namers = []struct {
 	{"Service", "site", 63, func(c, s string, _ view.MemberID) string { return SiteName(c, s) }},
 	{"ConfigMap", "boot", 63, func(c, _ string, _ view.MemberID) string { return BootName(c) }},
 	{"ConfigMap", "view", 63, func(c, _ string, _ view.MemberID) string { return RecordName(c) }},
-	{"Secret", "secret", 63, func(c, _ string, _ view.MemberID) string { return SecretName(c) }},
+	{"Secret", "token-keys", 63, func(c, _ string, _ view.MemberID) string { return SecretName(c) }},
 	{"PodDisruptionBudget", "members", 63, func(c, _ string, _ view.MemberID) string { return MembersName(c) }},
 	{"PodDisruptionBudget", "witnesses", 63, func(c, _ string, _ view.MemberID) string { return WitnessesName(c) }},
 	{"PodMonitor", "monitoring", 63, func(c, _ string, _ view.MemberID) string { return MonitoringName(c) }},

@@ -67,7 +67,7 @@ func (s *situation) firstMembers() []view.Member {
 // found makes the first view out of the disks of the first members, once every one of them says that its disk
 // is empty. One that is silent may hold the cluster's view: a majority of empty disks proves nothing.
 func found(s *situation) *outcome {
-	if !s.mayBeNew() {
+	if !s.mayBeNew() || s.Record.Taken != "" {
 		return nil
 	}
 	var founders []manager.Founder

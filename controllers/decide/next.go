@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
@@ -30,6 +32,7 @@ var rules = []func(*situation) *outcome{
 	keep,
 	discard,
 	discardWitness,
+	awaitNames,
 	stop,
 	repair,
 	updateWitnesses,
@@ -85,12 +88,15 @@ func (s *situation) plan(o *outcome) Plan {
 	p.Events = append(p.Events, s.damageEvents()...)
 	s.network = s.emulate()
 	p.Status = s.status(o)
-	if o == nil && s.resting(p.Status) {
+	if was := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionViewKnown); s.Record.Taken != "" && (was == nil || was.Reason != NameTaken) {
+		p.Events = append(p.Events, Warning(NameTaken, "Block", SayTaken(s.Cluster, s.takenRecord())))
+	}
+	if o == nil && s.resting(p.Status) || s.blocked(o) {
 		p.Again = late
 	}
 	if s.Cluster.Spec.Partitioned() {
 		p.Again = partitionedSoon
-		if o == nil && s.resting(p.Status) {
+		if o == nil && s.resting(p.Status) || s.blocked(o) {
 			p.Again = partitionedLate
 		}
 	}

@@ -21,6 +21,8 @@ func (s *situation) doubtFormer() *cause {
 func (s *situation) doubtRecord() *cause {
 	record := build.RecordName(s.Cluster.Name)
 	switch held := s.highestHeld(); {
+	case s.Record.Taken != "":
+		return &cause{NameTaken, SayTaken(s.Cluster, s.takenRecord())}
 	case !s.Record.Exists && s.mayBeNew():
 		return &cause{notFounded, "The cluster has no view yet"}
 	case !s.Record.Exists:
@@ -94,7 +96,7 @@ func (s *situation) tookHold() view.View {
 // quorum in common, and may have been told to somebody: there everybody answers who is not lost. No quorum: wait. A
 // cluster that may hold data is never founded again.
 func rebuild(s *situation) *outcome {
-	if s.doubt == nil || s.doubt.reason == "ViewsDiffer" {
+	if s.doubt == nil || s.doubt.reason == "ViewsDiffer" || s.doubt.reason == NameTaken {
 		return nil
 	}
 	held := s.tookHold()

@@ -132,6 +132,7 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 	if s.doubt != nil && s.doubt.reason != notFounded {
 		all = append(all, *s.doubt)
 	}
+	all = append(all, s.takenProblems()...)
 	for _, m := range members {
 		add := func(reason, what string) { all = append(all, cause{reason, sentence(name(m)) + " " + what}) }
 		if why := s.lost(m); why != "" {

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Witnesses []Member
 	// Sites are those that have a Service.
 	Sites []string
+	// Taken are objects of names that are this cluster's, and that are somebody else's.
+	Taken []Taken
 	// Former names objects of a deleted resource of the same name that are about to be removed with it.
 	Former []string
 	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
@@ -65,6 +67,14 @@ type Zone struct {
 	Closed bool // nothing new is placed there: somebody is about to empty it
 }
 
+// Taken is an object that has the name of one that the cluster is to have, and is not the cluster's.
+type Taken struct {
+	Kind, Name string
+	Whose      string // for people
+	// Pods says that members' pods would use it, or be left without what it stands in the way of: none is started or restarted.
+	Pods bool
+}
+
 // Record is the object NAME--view: the view as it was decided, before anyone was told.
 type Record struct {
 	Exists          bool
@@ -76,6 +86,8 @@ type Record struct {
 	// Astray says that its labels or its owner are not as they should be: it would be lost, or outlive the
 	// resource, against what the user said.
 	Astray bool
+	// Taken says whose an object of its name is that is not this cluster's, or is empty. Then there is no record.
+	Taken string
 }
 
 // Member is what was seen of one member.

@@ -67,7 +67,7 @@ var rooms = []struct {
 	{"controllers/wan", []string{"api", "controllers/world", "controllers/build"}},
 	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/capability"}},
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "witness/manage"}},
-	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan"}},
+	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan", "controllers/build", "controllers/world"}}, // what is whose is the builders'
 	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/capability"}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},

@@ -1,0 +1,220 @@
+//go:build controlplane
+
+package controlplane
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/apply"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// theirs are the labels of somebody else's pods.
+var theirs = map[string]string{"app": "web"}
+
+// ofOthers are objects that somebody else made under the names of a cluster's, one of each kind and use.
+func ofOthers(cluster string) map[string]client.Object {
+	first := view.Member{ID: 1, Site: "ca"}
+	service := func() *corev1.Service {
+		return &corev1.Service{Spec: corev1.ServiceSpec{Selector: theirs, Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	named := func(name string, object client.Object) client.Object {
+		object.SetName(name)
+		return object
+	}
+	return map[string]client.Object{
+		"Service of clients":  named(build.ClientsName(cluster), service()),
+		"Service of a site":   named(build.SiteName(cluster, "ca"), service()),
+		"Service of peers":    named(build.PeersName(cluster), service()),
+		"ConfigMap of boot":   named(build.BootName(cluster), &corev1.ConfigMap{Data: map[string]string{"theirs": "kept"}}),
+		"ConfigMap of record": named(build.RecordName(cluster), &corev1.ConfigMap{Data: map[string]string{"theirs": "kept"}}),
+		"Secret":              named(build.SecretName(cluster), &corev1.Secret{Data: map[string][]byte{"theirs": []byte("kept")}}),
+		"ServiceAccount":      named(build.MembersName(cluster), &corev1.ServiceAccount{}),
+		"PodDisruptionBudget": named(build.MembersName(cluster), &policyv1.PodDisruptionBudget{
+			Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: theirs}, MinAvailable: new(intstr.IntOrString)},
+		}),
+		"NetworkPolicy": named(build.MembersName(cluster), &networkingv1.NetworkPolicy{
+			Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: theirs}},
+		}),
+		"PersistentVolumeClaim": named(build.VolumeName(cluster, first), &corev1.PersistentVolumeClaim{
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		}),
+		"StatefulSet": named(build.StatefulSetName(cluster, first), &appsv1.StatefulSet{
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: new(int32), ServiceName: "web", Selector: &metav1.LabelSelector{MatchLabels: theirs},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: theirs},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+				},
+			},
+		}),
+	}
+}
+
+// What somebody else made under a name that a cluster needs is named in a condition, and is neither changed nor deleted, not with
+// the resource either; nothing is written again and again meanwhile; and once it is gone the cluster goes on.
+func TestWhatIsOfOthersIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for what := range ofOthers("") {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			other := w.create("other", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Paused = true })
+			owners := map[string][]metav1.OwnerReference{
+				"nobodys": nil,
+				"others":  {ownerOf(v1alpha1.GroupVersion.String(), v1alpha1.Kind, other, true)},
+			}
+			objects := map[string]client.Object{}
+			for name, owner := range owners {
+				object := ofOthers(name)[what]
+				object.SetNamespace(w.namespace)
+				object.SetOwnerReferences(owner)
+				if err := w.api.Create(w.ctx, object); err != nil {
+					t.Fatal(err)
+				}
+				objects[name] = object
+			}
+			user := "blocked-operator-" + w.namespace
+			StartOperator(t, boundOperator(t, w, user), settings(w.namespace))
+			clusters := map[string]*v1alpha1.GeoRegisterCluster{}
+			for name := range owners {
+				clusters[name] = w.create(name, func(s *v1alpha1.GeoRegisterClusterSpec) {
+					s.Storage.Retention, s.Protocol = v1alpha1.Delete, "GryffRSC" // whose sessions have keys
+				})
+			}
+			for name, c := range clusters {
+				eventually(t, "a condition names the object", func() string { return w.namesTaken(c, objects[name]) })
+			}
+			w.restsWithin(user, 6*time.Second)
+			for _, object := range objects {
+				w.isUntouched(object)
+			}
+			if err := w.api.Delete(w.ctx, objects["nobodys"]); err != nil {
+				t.Fatal(err)
+			}
+			w.condition(clusters["nobodys"], v1alpha1.ConditionReady, metav1.ConditionTrue)
+			for _, c := range clusters {
+				if err := w.api.Delete(w.ctx, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "what was the clusters' goes", func() string {
+				var services corev1.ServiceList
+				if err := w.api.List(w.ctx, &services, client.InNamespace(w.namespace)); err != nil {
+					return err.Error()
+				}
+				for i := range services.Items {
+					if s := &services.Items[i]; !maps.Equal(s.Spec.Selector, theirs) {
+						return s.Name + " is there"
+					}
+				}
+				return ""
+			})
+			w.isUntouched(objects["others"])
+		})
+	}
+}
+
+// Clusters whose names and sites look alike have nothing in common.
+func TestClustersOfLikeNamesLiveSideBySide(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	addNodes(t, w.api, "eu")
+	user := "operator-of-two-" + w.namespace
+	StartOperator(t, boundOperator(t, w, user), settings(w.namespace))
+	first := w.create("shop", func(s *v1alpha1.GeoRegisterClusterSpec) {
+		s.Sites = []v1alpha1.Site{{Name: "ca"}, {Name: "va"}, {Name: "eu"}}
+	})
+	second := w.create("shop-eu", nil)
+	for _, c := range []*v1alpha1.GeoRegisterCluster{first, second} {
+		w.condition(c, v1alpha1.ConditionReady, metav1.ConditionTrue)
+	}
+	w.restsWithin(user, 6*time.Second)
+	var services corev1.ServiceList
+	if err := w.api.List(w.ctx, &services, client.InNamespace(w.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for i := range services.Items {
+		seen[metav1.GetControllerOf(&services.Items[i]).Name]++
+	}
+	if seen["shop"] != 5 || seen["shop-eu"] != 5 {
+		t.Errorf("they have %v Services", seen)
+	}
+	if err := w.api.Delete(w.ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first one's pods end", func() string {
+		if pods := w.pods(); len(pods) != 3 {
+			return fmt.Sprintf("there are the pods %v", pods)
+		}
+		return ""
+	})
+	w.condition(second, v1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
+// restsWithin waits until the operator has written nothing for a while: it does not go round and round.
+func (w *World) restsWithin(user string, window time.Duration) {
+	w.t.Helper()
+	writes := func() (n int) {
+		for _, r := range requests(w.t, user) {
+			if !slices.Contains([]string{"get", "list", "watch"}, r.Verb) && r.ObjectRef.Resource != "leases" {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(w.t, "nothing is written", func() string {
+		before := writes()
+		time.Sleep(window) // in which nothing may happen
+		if after := writes(); after != before {
+			return fmt.Sprintf("%d writes within %v", after-before, window)
+		}
+		return ""
+	})
+}
+
+// namesTaken says what keeps the conditions of a cluster from naming an object, or nothing.
+func (w *World) namesTaken(c *v1alpha1.GeoRegisterCluster, object client.Object) string {
+	w.get(c)
+	for _, condition := range c.Status.Conditions {
+		if strings.Contains(condition.Message, "/"+object.GetName()+" is not this cluster's") {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the conditions are %v", c.Status.Conditions)
+}
+
+// isUntouched fails if an object is not there any more, or the operator has written it.
+func (w *World) isUntouched(object client.Object) {
+	w.t.Helper()
+	uid := object.GetUID()
+	w.get(object)
+	if object.GetUID() != uid || !object.GetDeletionTimestamp().IsZero() {
+		w.t.Errorf("%T %s was deleted", object, object.GetName())
+	}
+	for _, field := range object.GetManagedFields() {
+		if field.Manager == string(apply.Owner) {
+			w.t.Errorf("the operator has written %T %s: %s", object, object.GetName(), field.FieldsV1)
+		}
+	}
+}
