@@ -86,6 +86,8 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		config: config, options: options.withDefaults(), partition: config.View.Partitions[partition], index: partition, journal: journal,
 		nextOp: mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1),
 	}
+	// A protocol of this process that never came to believe the disk has not looked what the process before may have lost.
+	p.options.Continued = options.Continued && config.Continued
 	p.role = roleOf(p.partition, config.Self)
 	p.digest = digestOf(config.View)
 	known, err := p.loadOwn()
