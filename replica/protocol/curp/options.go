@@ -45,7 +45,7 @@ const (
 type Options struct {
 	Mistakes Mistakes
 	// Continued says that the process goes on: another protocol of it had the journal before, and nothing that it put
-	// there is lost. It is so when a member takes on a view without a crash. False is always safe; a master without backups
+	// there is lost. It counts with protocol.Config.Continued only. It is so when a member takes on a view without a crash. False is always safe; a master without backups
 	// then has to recover from a witness.
 	Continued bool
 	// Asynchronous has the client of an update that no witness saves answer before the backups have it: what the master's

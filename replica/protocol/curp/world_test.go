@@ -198,7 +198,7 @@ func (n *node) start(continued bool) {
 	config := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: retry,
 		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) { w.took[path]++ },
-		Continued: continued, Undoubted: w.stepped != nil && !w.stepped.doubted,
+		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
 	for _, m := range n.view.Members {
 		if m.ID != n.id {
