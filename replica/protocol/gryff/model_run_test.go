@@ -39,23 +39,29 @@ func (m *model) search(limit int) *modelSearch {
 
 func (r *modelSearch) ended() bool { return r.wrong != "" || len(r.known) >= r.limit }
 
-// walk looks at states on so many ways from the beginning to an end, each step drawn, where there are too many for a search.
+// walk looks at states on so many ways from the beginning to an end, where there are too many for a search. On each way some steps are slow:
+// the step that comes next is the one of the highest rank, of ranks that are drawn for the way and now and then anew.
 func (m *model) walk(ways int) *modelSearch {
 	r := &modelSearch{model: m, seed: maphash.MakeSeed(), explained: map[uint64]bool{}}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for r.walks = 0; r.walks < ways && r.wrong == ""; r.walks++ {
 		s := m.initial()
 		r.path = r.path[:0]
+		ranks := map[choice]uint64{}
 		for more := true; more; {
 			var drawn modelState
 			var step choice
-			count := 0
+			highest := uint64(0)
 			m.next(&s, func(c choice, n modelState) {
-				if count++; rng.IntN(count) == 0 {
-					step, drawn = c, n
+				if ranks[c] == 0 || rng.IntN(40) == 0 {
+					ranks[c] = 1 + rng.Uint64N(1<<20)
+				}
+				if ranks[c] > highest {
+					step, drawn, highest = c, n, ranks[c]
 				}
 			})
-			if more = count > 0; more {
+			if more = highest > 0; more {
+				ranks[step] = 1 + rng.Uint64N(1<<20)
 				s = drawn
 				r.path = append(r.path, step)
 				more = r.explains(&s)
