@@ -86,10 +86,18 @@ type Effects struct {
 	Persist              Batch
 	SendAfterPersist     []Envelope
 	CompleteAfterPersist []Completion
+	// Refused is what other members sent that no sound member sends, for people to know.
+	Refused []Refused
 	// Fault says that the member can't go on, such as an instance that calls an rmw function it does
 	// not know. The world stops the member. If it is a Forgotten, the disk is lost: the world wipes it, and may start the
 	// member again, which joins as a newcomer.
 	Fault error
+}
+
+// Refused is a message, or a page of records, that was not believed.
+type Refused struct {
+	From view.MemberID
+	Why  error // names what it told, and the bound
 }
 
 // Forgotten is the fault of a member whose disk lacks some of what others have heard that it held, as one does that was put

@@ -106,9 +106,6 @@ func TestADamagedRecordStopsTheMember(t *testing.T) {
 		"second phase": func(p *abd.Protocol) {
 			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE2, Op: 1, Key: []byte("k"), Timestamp: 9})
 		},
-		"adopted register": func(p *abd.Protocol) { p.Adopt([]byte("rk"), []byte{0xff}) },
-		"adopted stranger": func(p *abd.Protocol) { p.Adopt([]byte("xk"), nil) },
-		"adopted nothing":  func(p *abd.Protocol) { p.Adopt(nil, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, j := lone(3, map[string]int{})

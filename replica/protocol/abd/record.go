@@ -50,21 +50,20 @@ func (p *Protocol) apply(key []byte, v register.Versioned) {
 
 // Adopt merges a record of another member's journal, during a state transfer. What came meanwhile under a larger tag
 // stays.
-func (p *Protocol) Adopt(key, value []byte) {
+func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
-		p.Fault("state transfer brought record %q, which is no register; all members must run one protocol", key)
-		return
+		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
 	v, err := decode(value)
 	if err != nil {
-		p.Fault("state transfer brought a damaged register of key %q: %w", key[1:], err)
-		return
+		return err
 	}
 	if p.mistakes.AdoptBlindly {
 		p.journal.Put(bytes.Clone(key), bytes.Clone(value))
-		return
+		return nil
 	}
 	p.apply(key[1:], v)
+	return nil
 }
 
 func encode(v register.Versioned) ([]byte, error) {

@@ -51,6 +51,34 @@ func Register(r *peerv1.RegisterRecord) error {
 	return register.Carstamp{Timestamp: r.GetTimestamp(), Writer: register.Writer(r.GetWriter()), RMWs: r.GetRmws()}.Check()
 }
 
+// State reports the state of a key that nobody can have come to. The error wraps register.ErrNumber.
+func State(s *peerv1.KeyState) error {
+	l := largest(0)
+	l.state(s)
+	return l.check("state of a key")
+}
+
+// Hard reports a term or index of a log that nobody can have come to. The error wraps register.ErrNumber.
+func Hard(h *peerv1.RaftHard) error {
+	l := largest(0)
+	l.of(h.GetTerm(), h.GetCommit())
+	return l.check("term of a log")
+}
+
+// Applied reports how far a log is applied if it can't be so far. The error wraps register.ErrNumber.
+func Applied(a *peerv1.RaftApplied) error {
+	l := largest(0)
+	l.of(a.GetIndex(), a.GetTerm())
+	return l.check("place in a log")
+}
+
+func (l largest) check(what string) error {
+	if l > register.MaxNumber {
+		return fmt.Errorf("%s tells of number %d: %w", what, l, register.ErrNumber)
+	}
+	return nil
+}
+
 // largest is the largest number that was seen.
 type largest uint64
 
@@ -69,12 +97,17 @@ func (l *largest) instance(i *peerv1.Instance) {
 		l.of(d.GetNumber())
 	}
 	l.answers(i.Answers)
-	if s := i.State; s != nil {
-		l.of(s.GetPrevious().GetTimestamp(), s.GetPrevious().GetRmws(), s.Count, s.Seq)
-		for _, e := range s.Executed {
-			l.of(e.GetId().GetNumber(), e.Reads)
-			l.answers(e.Answers)
-		}
+	l.state(i.State)
+}
+
+func (l *largest) state(s *peerv1.KeyState) {
+	if s == nil {
+		return
+	}
+	l.of(s.GetPrevious().GetTimestamp(), s.GetPrevious().GetRmws(), s.Count, s.Seq)
+	for _, e := range s.Executed {
+		l.of(e.GetId().GetNumber(), e.Reads)
+		l.answers(e.Answers)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -141,6 +143,44 @@ func TestNoWriteIsOKWithoutEffect(t *testing.T) {
 					t.Error("what was written before can't be read any more")
 				}
 			})
+		}
+	}
+}
+
+// A transfer brings nothing above its bound, and what brings it does not stop the member.
+func TestAnAdoptedRecordAboveTheBoundIsRefused(t *testing.T) {
+	const above = register.MaxNumber + 1
+	for name, test := range map[string]struct {
+		factory member.Factory
+		key     string
+		record  interface{ MarshalVT() ([]byte, error) }
+	}{
+		"ABD":        {abd.Factory, "rk", &peerv1.RegisterRecord{Timestamp: above}},
+		"Gryff":      {gryff.Factory, "rk", &peerv1.RegisterRecord{Rmws: above}},
+		"Gryff rmws": {gryff.Factory, "sk", &peerv1.KeyState{Seq: above}},
+		"Gryff ballot": {gryff.Factory, "ik", &peerv1.Message{Key: []byte("k"),
+			Instance: &peerv1.Instance{Id: &peerv1.InstanceID{Writer: 1 << 48, Number: 1}, Ballot: above}}},
+		"Gus":           {gus.Factory, "uk", &peerv1.GusRecord{Timestamp: above}},
+		"Gus round":     {gus.Factory, "uk", &peerv1.GusRecord{Writes: []*peerv1.GusWrite{{VotedRound: above}}}},
+		"RMWPaxos":      {rmwpaxos.Factory, "pk", &peerv1.RMWPaxosRecord{Timestamp: above}},
+		"Raft's term":   {raft.Factory, "h", &peerv1.RaftHard{Term: above}},
+		"Raft's commit": {raft.Factory, "h", &peerv1.RaftHard{Commit: above}},
+		"Raft's state":  {raft.Factory, "a", &peerv1.RaftApplied{Index: above}},
+	} {
+		raw, err := test.record.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := protocol.Config{
+			Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}, Boot: 1, Bootstrap: true,
+			Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: time.Second, Suspect: time.Minute, Nearest: []view.MemberID{2, 3},
+		}
+		p := test.factory(config, protocol.NewJournal(disktest.Disk{}), phase.NewRoster(config.View))
+		if err := p.Adopt([]byte(test.key), raw); !errors.Is(err, register.ErrNumber) {
+			t.Errorf("%s: a record above the bound is taken: %v", name, err)
+		}
+		if e := p.Ready(); e.Fault != nil {
+			t.Errorf("%s: it stops who fetches: %v", name, e.Fault)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) { p.commands.R
 func (p *Protocol) Tick(now protocol.Instant) { p.commands.Tick(now) }
 
 // Adopt implements member.Inner: it merges a record of another member.
-func (p *Protocol) Adopt(key, value []byte) { p.commands.Adopt(key, value) }
+func (p *Protocol) Adopt(key, value []byte) error { return p.commands.Adopt(key, value) }
 
 // Settle implements member.Inner: it asks who has executed what this newcomer only heard of.
 func (p *Protocol) Settle(now protocol.Instant) bool { return p.commands.Settle(now) }

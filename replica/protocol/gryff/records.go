@@ -49,23 +49,26 @@ func (p *Protocol) apply(key []byte, v register.Versioned) {
 }
 
 // Adopt implements member.Inner: it merges a record of another member.
-func (p *Protocol) Adopt(key, value []byte) {
+func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 {
-		return
+		return nil
 	}
 	switch key[0] {
 	case registerRecord:
 		var record peerv1.RegisterRecord
 		if err := record.UnmarshalVT(value); err != nil {
-			p.Fault("a transferred register is damaged: %w", err)
-			return
+			return err
+		}
+		if err := bounds.Register(&record); err != nil {
+			return err
 		}
 		if p.mistakes.AdoptBlindly {
 			p.journal.Put(bytes.Clone(key), bytes.Clone(value))
-			return
+			return nil
 		}
 		p.apply(key[1:], stamp.OfRecord(&record))
 	default:
-		p.rmws.Adopt(key, value)
+		return p.rmws.Adopt(key, value)
 	}
+	return nil
 }

@@ -264,12 +264,9 @@ func TestADamagedRecordStopsTheMember(t *testing.T) {
 		"own write": func(a *alone) {
 			a.Submit(protocol.Request{Operation: register.Operation{Kind: register.Write, Key: "k"}})
 		},
-		"READ":             func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_READ, 0, 0, 0)) },
-		"WRITE":            func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_WRITE, 9, 2, 9)) },
-		"LOCK":             func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_LOCK, 9, 2, 9)) },
-		"adopted register": func(a *alone) { a.Adopt([]byte("uk"), []byte{0xff}) },
-		"adopted stranger": func(a *alone) { a.Adopt([]byte("rk"), nil) },
-		"adopted nothing":  func(a *alone) { a.Adopt(nil, nil) },
+		"READ":  func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_READ, 0, 0, 0)) },
+		"WRITE": func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_WRITE, 9, 2, 9)) },
+		"LOCK":  func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_LOCK, 9, 2, 9)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAlone(3)

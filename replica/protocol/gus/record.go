@@ -221,15 +221,13 @@ func (p *Protocol) store(key []byte, r record) {
 // Adopt merges a record of another member's journal, during a state transfer. A tag that came meanwhile and is larger
 // stays. Of what is undecided, this member takes over all that the other one has said: whoever counted that, or may count
 // it, must find it here too.
-func (p *Protocol) Adopt(key, value []byte) {
+func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
-		p.fault = fmt.Errorf("gus: state transfer brought record %q, which is no register; all members must run one protocol", key)
-		return
+		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
 	theirs, err := decode(value)
 	if err != nil {
-		p.fault = fmt.Errorf("gus: state transfer brought a damaged register of key %q: %w", key[1:], err)
-		return
+		return err
 	}
 	own := p.load(key[1:])
 	if p.mistakes.AdoptAsFinal {
@@ -241,6 +239,7 @@ func (p *Protocol) Adopt(key, value []byte) {
 	own.merge(&theirs)
 	p.store(key[1:], own)
 	p.wake(key[1:])
+	return nil
 }
 
 // doubt marks the undecided writes of a record that is about to be merged where it says something new of who holds them.
@@ -329,6 +328,11 @@ func decode(encoded []byte) (record, error) {
 		forgotten: tag(e.Forgotten, e.ForgottenWriter),
 	}
 	for _, w := range e.Writes {
+		for _, n := range []uint64{w.Origin, w.Born, w.PromisedRound, w.Voted, w.VotedRound, w.Decided} {
+			if err := (register.Carstamp{Timestamp: n}).Check(); err != nil {
+				return record{}, err
+			}
+		}
 		r.add(write{
 			origin: tag(w.Origin, w.Writer), born: w.Born, held: w.Held,
 			promised: ballot{w.PromisedRound, register.Writer(w.PromisedProposer)},

@@ -67,6 +67,9 @@ func instanceOf(raw []byte) (*peerv1.Message, error) {
 	if m.Instance.GetId().GetNumber() == 0 {
 		return nil, errors.New("the record names no instance")
 	}
+	if err := bounds.Message(m); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -93,16 +96,18 @@ func (p *Core) loadInstances() {
 }
 
 // Adopt merges a record of another member, with drives and votes in progress.
-func (p *Core) Adopt(key, value []byte) {
+func (p *Core) Adopt(key, value []byte) error {
 	if len(key) == 0 {
-		return
+		return nil
 	}
 	switch key[0] {
 	case stateRecord:
 		state := &peerv1.KeyState{}
 		if err := state.UnmarshalVT(value); err != nil {
-			p.Fault("a transferred state is damaged: %w", err)
-			return
+			return err
+		}
+		if err := bounds.State(state); err != nil {
+			return err
 		}
 		o := p.object(key[1:])
 		p.install(o, state)
@@ -110,11 +115,11 @@ func (p *Core) Adopt(key, value []byte) {
 	case instanceRecord:
 		m, err := instanceOf(value)
 		if err != nil {
-			p.Fault("a transferred instance is damaged: %w", err)
-			return
+			return err
 		}
 		p.hear(m)
 	}
+	return nil
 }
 
 // hear notes an instance that another member has not executed. A newcomer's lost disk may have voted on it: this disk

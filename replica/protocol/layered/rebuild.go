@@ -1,38 +1,37 @@
 package layered
 
 import (
+	"fmt"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 )
 
 // Adopt implements member.Inner: a state transfer brings what other members have. Of the fragments of k of them this member's own
 // is made at once; what is short of k then is asked for by Settle.
-func (p *Protocol) Adopt(key, value []byte) {
+func (p *Protocol) Adopt(key, value []byte) error {
 	switch {
 	case len(key) == 0 || key[0] != recordPrefix && key[0] != piecesPrefix:
-		p.inner.Adopt(key, value)
-		return
+		return p.inner.Adopt(key, value)
 	case len(key) <= len(codeKey) || p.code == nil:
-		return // the sender's own
+		return nil // the sender's own
 	}
 	of, n, ok := readRecordKey(key)
 	if !ok {
-		p.out.Fault("state transfer brought the record %q, which is none of a fragment", key)
-		return
+		return fmt.Errorf("%q is no record of a fragment", key)
 	}
 	of = append([]byte(nil), of...)
 	if key[0] == recordPrefix {
 		if state := p.state(value); state != peerv1.FragmentState_FRAGMENT_GONE {
 			p.want(of, n)
 		}
-		return
+		return nil
 	}
 	var theirs peerv1.FragmentPieces
 	if err := theirs.UnmarshalVT(value); err != nil {
-		p.out.Fault("state transfer brought a damaged fragment of key %q: %w", of, err)
-		return
+		return err
 	}
 	if !p.want(of, n) {
-		return
+		return nil
 	}
 	f := &fetch{key: of, name: n, pieces: map[uint32][]byte{}}
 	all := append(p.pieces(of, n), theirs.Pieces...)
@@ -45,9 +44,10 @@ func (p *Protocol) Adopt(key, value []byte) {
 	}
 	if len(f.pieces) >= p.code.k {
 		p.rebuilt(f)
-		return
+		return nil
 	}
 	p.keep(of, n, peerv1.FragmentState_FRAGMENT_WANTED, kept...)
+	return nil
 }
 
 // want notes a fragment that is to be rebuilt, and reports whether it is: not if it is here.

@@ -3,6 +3,7 @@ package member
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -174,7 +175,11 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 	if !t.GetLast() && bytes.Compare(end, s.after) <= 0 {
 		return // it leads nowhere
 	}
-	m.adopt(t.GetRecords())
+	if err := m.adopt(t.GetRecords()); err != nil {
+		m.config.Took("member.page-refused")
+		m.refuse(from, fmt.Errorf("a page of its state is refused: %w", err))
+		return // it is no answer: the source is asked again, and soon another one in its place
+	}
 	compared := min(t.GetCompared(), s.told)
 	m.throttle.spend(m.now, compared/comparedCost)
 	m.records += uint64(len(t.GetRecords()))
@@ -205,7 +210,8 @@ func (m *Member) unnamed(msg *peerv1.Message) bool {
 	return msg.Op == 0 && m.state == transferring && len(msg.GetTransfer().GetUntil()) == 0
 }
 
-func (m *Member) adopt(records []*peerv1.Record) {
+// adopt merges records up to the first that no sound member has.
+func (m *Member) adopt(records []*peerv1.Record) error {
 	keys := make([][]byte, len(records))
 	for i, r := range records {
 		keys[i] = r.Key
@@ -213,7 +219,20 @@ func (m *Member) adopt(records []*peerv1.Record) {
 	m.journal.Load(keys) // each is compared with the one here
 	for _, r := range records {
 		if !isOwn(r.Key) {
-			m.inner.Adopt(r.Key, r.Value)
+			if err := m.inner.Adopt(r.Key, r.Value); err != nil {
+				return fmt.Errorf("record %.64q: %w", r.Key, err)
+			}
 		}
 	}
+	return nil
+}
+
+// refuse has the world tell people of what another member sent. One of a turn will do for each.
+func (m *Member) refuse(from view.MemberID, why error) {
+	for _, r := range m.effects.Refused {
+		if r.From == from {
+			return
+		}
+	}
+	m.effects.Refused = append(m.effects.Refused, protocol.Refused{From: from, Why: why})
 }

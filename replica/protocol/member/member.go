@@ -28,7 +28,8 @@ type Inner interface {
 	protocol.Protocol
 	// Adopt merges a record of another member's journal into this one's: what is newer here stays. A newcomer adopts
 	// before anything is submitted or received, a member in a joint view while it goes on.
-	Adopt(key, value []byte)
+	// An error says that no sound member has such a record: nothing of it was taken.
+	Adopt(key, value []byte) error
 	// Settle is called now and then by a newcomer that has everything. It asks the others about the work that
 	// was unfinished in the transfer, and reports whether there is none left. Only Executed messages and those of
 	// fragments are received meanwhile.
@@ -247,7 +248,8 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		m.config.Took("member.other-epoch")
 		return // quorums of two views need not meet
 	}
-	if bounds.Message(msg) != nil {
+	if err := bounds.Message(msg); err != nil {
+		m.refuse(from, err)
 		m.config.Took("member.above-bound")
 		return // nobody can have counted so far: nothing could come after it
 	}
@@ -331,6 +333,7 @@ func (m *Member) Ready() protocol.Effects {
 	if m.inner != nil {
 		inner := m.inner.Ready()
 		inner.Send = append(inner.Send, e.Send...)
+		inner.Refused = append(inner.Refused, e.Refused...)
 		inner.Complete = append(inner.Complete, e.Complete...)
 		inner.SendAfterPersist = append(inner.SendAfterPersist, e.SendAfterPersist...)
 		if inner.Fault == nil {

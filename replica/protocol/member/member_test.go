@@ -28,7 +28,7 @@ func (i *inner) Submit(protocol.Request)                {}
 func (i *inner) Receive(view.MemberID, *peerv1.Message) { i.received++ }
 func (i *inner) Tick(protocol.Instant)                  {}
 func (i *inner) Ready() protocol.Effects                { return protocol.Effects{Fault: i.fault} }
-func (i *inner) Adopt(_, _ []byte)                      {}
+func (i *inner) Adopt(_, _ []byte) error                { return nil }
 func (i *inner) Settle(protocol.Instant) (settled bool) { return !i.unsettle }
 func (i *inner) Unsettled() int                         { return 0 }
 func (i *inner) Unfinished() []protocol.Request         { return nil }

@@ -15,6 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -25,14 +26,21 @@ type store struct {
 	unsettled int
 }
 
+// refused is a value that no sound member has.
+var refused = []byte("above the bound")
+
 func (s *store) Unsettled() int { return s.unsettled }
 
 func (s *store) Unfinished() []protocol.Request { return []protocol.Request{{Handle: 7}} }
 
-func (s *store) Adopt(key, value []byte) {
+func (s *store) Adopt(key, value []byte) error {
+	if bytes.Equal(value, refused) {
+		return register.ErrNumber
+	}
 	if own, ok := s.journal.Get(key); !ok || bytes.Compare(own, value) < 0 {
 		s.journal.Put(bytes.Clone(key), bytes.Clone(value))
 	}
+	return nil
 }
 
 type node struct {

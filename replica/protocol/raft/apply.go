@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
@@ -221,13 +222,16 @@ func (p *Protocol) recordKey(key []byte) []byte {
 
 // merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of one
 // log; that this one may be ahead of the rest of the state does no harm, since entries leave it alone that it has already.
-func (p *Protocol) merge(key, raw []byte) {
+func (p *Protocol) merge(key, raw []byte) error {
 	theirs := &peerv1.KeyState{}
 	if err := theirs.UnmarshalVT(raw); err != nil {
-		p.Fault("a transferred state of %q is damaged: %w", key, err)
-		return
+		return err
+	}
+	if err := bounds.State(theirs); err != nil {
+		return err
 	}
 	if p.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > p.loadState(key).GetPrevious().GetTimestamp() {
 		p.journal.Put(p.recordKey(key), slices.Clone(raw))
 	}
+	return nil
 }

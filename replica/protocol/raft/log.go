@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -245,6 +246,17 @@ func (p *Protocol) loadRecord(kind byte, r record) bool {
 	raw, ok := p.journal.Get([]byte{kind})
 	if ok {
 		if err := r.UnmarshalVT(raw); err != nil {
+			p.Fault("record %q on disk is damaged: %w", kind, err)
+			return true
+		}
+		var err error
+		switch r := r.(type) {
+		case *peerv1.RaftHard:
+			err = bounds.Hard(r)
+		case *peerv1.RaftApplied:
+			err = bounds.Applied(r)
+		}
+		if err != nil {
 			p.Fault("record %q on disk is damaged: %w", kind, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -61,27 +62,33 @@ func (p *Protocol) basis() *peerv1.RaftApplied {
 // Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys, and the term: its lost
 // disk may have voted in any up to that one, so it votes for nobody else there. It takes no entries of logs: pages are of
 // different moments, between which a log's end may be replaced. A member that goes on takes states of keys alone.
-func (p *Protocol) Adopt(key, value []byte) {
+func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 {
-		return
+		return nil
 	}
 	switch kind := key[0]; {
 	case kind == stateRecord:
-		p.merge(key[1:], value)
+		return p.merge(key[1:], value)
 	case p.ticked:
 	case kind == hardRecord:
 		theirs := &peerv1.RaftHard{}
 		if err := theirs.UnmarshalVT(value); err != nil {
-			p.Fault("a transferred term is damaged: %w", err)
-		} else if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
+			return err
+		}
+		if err := bounds.Hard(theirs); err != nil {
+			return err
+		}
+		if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
 			p.log.promise(theirs.Term, uint64(p.config.Self), 0)
 			p.restart()
 		}
 	case kind == appliedRecord:
 		theirs := &peerv1.RaftApplied{}
 		if err := theirs.UnmarshalVT(value); err != nil {
-			p.Fault("a transferred state of the log is damaged: %w", err)
-			return
+			return err
+		}
+		if err := bounds.Applied(theirs); err != nil {
+			return err
 		}
 		// All sources that were read to the end have at least the state of the one that was behind.
 		ours := &peerv1.RaftApplied{}
@@ -89,4 +96,5 @@ func (p *Protocol) Adopt(key, value []byte) {
 			p.journal.Put([]byte{basisRecord}, slices.Clone(value))
 		}
 	}
+	return nil
 }

@@ -92,19 +92,17 @@ func decode(encoded []byte) (acceptor, error) {
 // Adopt implements member.Inner: it merges the acceptor of another member into this one's. Its promises are kept from
 // now on. Its state is a proposal to be heeded, and no vote of this member: a minority may have voted for it, and with
 // copies that count it would seem to be chosen (docs/protocols.md, RMWPaxos).
-func (p *Protocol) Adopt(key, encoded []byte) {
+func (p *Protocol) Adopt(key, encoded []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
-		p.fail("state transfer brought record %q, which is no register; all members must run one protocol", key)
-		return
+		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
 	theirs, err := decode(encoded)
 	if err != nil {
-		p.fail("state transfer brought a damaged register of key %q: %w", key[1:], err)
-		return
+		return err
 	}
 	if p.mistakes.AdoptBlindly {
 		p.save(key[1:], theirs)
-		return
+		return nil
 	}
 	ours := p.load(key[1:])
 	merged := ours
@@ -118,6 +116,7 @@ func (p *Protocol) Adopt(key, encoded []byte) {
 	if merged.ack != ours.ack || merged.voted != ours.voted {
 		p.save(key[1:], merged)
 	}
+	return nil
 }
 
 // value restores the difference between absent and empty, which protobuf does not keep.

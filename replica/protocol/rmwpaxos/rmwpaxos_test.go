@@ -210,9 +210,7 @@ func TestADamagedRecordStopsTheMember(t *testing.T) {
 		"read": func(p *Protocol) {
 			p.Submit(protocol.Request{Operation: register.Operation{Kind: register.Read, Key: "k"}})
 		},
-		"write":    func(p *Protocol) { p.Submit(protocol.Request{Operation: write("k", "v")}) },
-		"adopted":  func(p *Protocol) { p.Adopt([]byte("pk"), []byte{0xff}) },
-		"stranger": func(p *Protocol) { p.Adopt([]byte("xk"), nil) },
+		"write": func(p *Protocol) { p.Submit(protocol.Request{Operation: write("k", "v")}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(3)
