@@ -19,6 +19,9 @@ func TestAPageAboveTheBoundIsRefused(t *testing.T) {
 	if got, want := w.nodes[4].disk[keyOf(7)], w.nodes[2].disk[keyOf(7)]; !bytes.Equal(got, want) {
 		t.Errorf("the record is %.20q, want another member's", got)
 	}
+	if len(w.pages(4, 3)) == 0 {
+		t.Error("a page that was refused counts as fetched: no other member was asked")
+	}
 	m := w.nodes[4].member
 	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 2, Timestamp: register.MaxNumber + 1})
 	m.Receive(2, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 2, Timestamp: register.MaxNumber + 1})
