@@ -68,8 +68,12 @@ func (r *replay) sort(rank func(*step) int) {
 func (r *replay) run(tries int, from count) bool {
 	r.latest = make([]time.Duration, len(r.order)+1)
 	r.latest[len(r.order)] = never
+	r.read = make([]*step, len(r.order)+1)
 	for i, s := range slices.Backward(r.order) {
 		r.latest[i] = min(r.latest[i+1], s.Returned)
+		if r.read[i] = r.read[i+1]; s.Request.Kind == register.Read {
+			r.read[i] = s
+		}
 		if s.from > r.latest[i] {
 			return false
 		}
@@ -151,6 +155,7 @@ type replay struct {
 	registry *register.Registry
 	order    []*step
 	latest   []time.Duration // the latest that a step may begin that comes directly before order[i]
+	read     []*step         // the first read from order[i] on, or nil
 	loose    []*step         // by when they may begin
 	placed   []bool          // loose steps that were put somewhere
 	first    int             // no loose step before this one is left
@@ -252,9 +257,10 @@ func (r *replay) try(i, j int, value register.Value, c count, unknown int) bool 
 	return r.at(i, next, c.after(s), unknown)
 }
 
-// shows reports whether order[i] read what begins with a value. Of appends it shows the order, so that any number of them can be placed.
+// shows reports whether the next read from order[i] on returned what begins with a value. Of appends it shows the order, so that any number
+// of them can be placed.
 func (r *replay) shows(i int, value register.Value) bool {
-	return i < len(r.order) && r.order[i].Request.Kind == register.Read && bytes.HasPrefix(r.order[i].Result.Value, value)
+	return r.read[i] != nil && bytes.HasPrefix(r.read[i].Result.Value, value)
 }
 
 // overdue reports whether a known loose step that is left had returned before a time.

@@ -59,6 +59,14 @@ func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
 	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
 		t.Errorf("%v, %d keys were searched", v.Outcome, v.Searched)
 	}
+	last := rmw("last", 1020, 1030, fmt.Sprint(len(shown)+len("<41>")), register.Append, "<41>")
+	last.Result.Carstamp = register.Carstamp{RMWs: many + 1}
+	read = readOf("r", 1040, 1050, shown+"<41>")
+	read.Result.Carstamp = last.Result.Carstamp
+	before := append(slices.Clone(operations[:many]), last, read)
+	if v := Check(t.Context(), before, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+		t.Errorf("an append of known outcome before the read: %v, %d keys were searched", v.Outcome, v.Searched)
+	}
 	few := append(slices.Clone(operations[:4]), readOf("r", 1000, 1010, "<40><39><38><37>"))
 	few[3].Invoked = 1020 // after the read
 	if v := Check(t.Context(), few, Options{Timeout: time.Minute}); v.Outcome != Violation {

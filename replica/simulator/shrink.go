@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
-// maxShrinkRuns bounds the runs of a shrink.
-const maxShrinkRuns = 2000
+const (
+	maxShrinkRuns = 2000            // bounds the runs of a shrink
+	shrinkCheck   = 5 * time.Second // bounds the check of each: a candidate that takes longer helps nobody who reads it
+)
 
 // Shrink returns a shorter schedule that goes wrong in the same way: fewer operations and fewer faults. It
 // takes out parts that turn out not to matter, large ones first (delta debugging), until the context ends.
@@ -45,6 +48,7 @@ func (s *shrinker) try(candidate Schedule) bool {
 		return false
 	}
 	s.runs++
+	candidate.check = shrinkCheck
 	o, _ := candidate.play(s.ctx, s.best.start, nil, false)
 	if s.ctx.Err() != nil || o.Failure == nil || o.Failure.Class != s.best.Class {
 		return false
