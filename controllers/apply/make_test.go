@@ -54,3 +54,18 @@ func TestMakeStatesWhatIsMeant(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What has the name already is left as it is; that it is somebody else's is an error that says whose.
+func TestMakeTakesNothingOver(t *testing.T) {
+	theirs, ours := config("one", "theirs"), config("two", "made before")
+	theirs.OwnerReferences = nil
+	s := newServer(t, theirs, ours)
+	err := New(s, s).Make(t.Context(), config("one", "1"), config("two", "2"))
+	if err == nil || !strings.Contains(err.Error(), "make ConfigMap one: there is an object of this name already, and no cluster controls it") ||
+		strings.Contains(err.Error(), "ConfigMap two") {
+		t.Errorf("got %v", err)
+	}
+	if s.config(t, "one").Data["k"] != "theirs" || s.config(t, "two").Data["k"] != "made before" || len(s.applied) > 0 {
+		t.Errorf("applied %+v", s.applied)
+	}
+}

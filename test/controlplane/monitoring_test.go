@@ -3,6 +3,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,8 +38,36 @@ func TestMonitoringFollowsThePrometheusOperator(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	theirs := []client.Object{ // of the names of a cluster's
+		&monitoringv1.PodMonitor{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MonitoringName("web")},
+			Spec:       monitoringv1.PodMonitorSpec{PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{}},
+		},
+		&monitoringv1.PrometheusRule{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MonitoringName("web")}},
+	}
+	for _, object := range theirs {
+		if err := w.api.Create(w.ctx, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	web := w.create("web", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Monitoring.Enabled = true })
 	operator = StartOperator(t, w.config, settings(w.namespace))
 	t.Cleanup(operator.Stop) // before the kinds go
+	for _, object := range theirs {
+		eventually(t, "a condition names what is theirs", func() string { return w.namesTaken(web, object) })
+	}
+	if err := w.api.Delete(w.ctx, web); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the second cluster's pods end", func() string {
+		if pods := w.pods(); len(pods) != 3 {
+			return fmt.Sprintf("there are the pods %v", pods)
+		}
+		return ""
+	})
+	for _, object := range theirs {
+		w.isUntouched(object)
+	}
 	w.condition(c, v1alpha1.ConditionMonitoringReady, metav1.ConditionTrue)
 	monitor, rule := w.monitoring(c)
 	if endpoints := monitor.Spec.PodMetricsEndpoints; len(endpoints) != 1 || *endpoints[0].Port != build.HTTPPortName {
