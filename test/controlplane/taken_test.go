@@ -14,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -216,5 +218,33 @@ func (w *World) isUntouched(object client.Object) {
 		if field.Manager == string(apply.Owner) {
 			w.t.Errorf("the operator has written %T %s: %s", object, object.GetName(), field.FieldsV1)
 		}
+	}
+}
+
+// Between the look for an object and the apply that makes it somebody else may make one: the apiserver then refuses the apply.
+func TestAnApplyThatMakesTakesNothingOver(t *testing.T) {
+	t.Parallel()
+	api := newClient(t, environment.Config)
+	namespace := newNamespace(t, api)
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}, Data: map[string]string{"k": "theirs"}}
+	if err := api.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	made := func(name string) error {
+		u := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"k": "ours"}}}
+		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		u.SetNamespace(namespace)
+		u.SetName(name)
+		u.SetResourceVersion(apply.Absent)
+		return api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), apply.Owner, client.ForceOwnership)
+	}
+	if err := made("theirs"); !apierrors.IsConflict(err) {
+		t.Errorf("an apply over an object that is there: %v", err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data["k"] != "theirs" {
+		t.Errorf("it holds %v: %v", theirs.Data, err)
+	}
+	if err := made("ours"); err != nil {
+		t.Errorf("an apply where nothing is: %v", err)
 	}
 }
