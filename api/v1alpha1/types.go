@@ -359,8 +359,8 @@ type Limits struct {
 	// +kubebuilder:validation:Maximum=16777216
 	ValueBytes *int32 `json:"valueBytes,omitempty"`
 
-	// ClientMemory is how much memory all clients of a member may make it hold at a time: commands that are not finished or not
-	// answered, and replies that they do not read. Over it the connections that hold most are closed first. From 64Mi to 1Ti, at least
+	// ClientMemory is how much memory all clients of a member may make it hold at a time: commands and messages of gRPC that are not
+	// finished or not answered, and replies that they do not read. Over it the connections that hold most are closed first. From 64Mi to 1Ti, at least
 	// 16 times valueBytes, and less than the member's memory limit. Default: a quarter of the memory that the member has, 1Gi at most.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="clientMemory must be between 64Mi and 1Ti"

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
@@ -33,9 +32,8 @@ type GRPC struct {
 	stop     sync.Once
 }
 
-// NewGRPC returns a door that serves once Serve is called. Extra options, such as credentials, are added
-// to the server's own.
-func NewGRPC(options Options, extra ...grpc.ServerOption) (*GRPC, error) {
+// NewGRPC returns a door that serves once Serve is called.
+func NewGRPC(options Options) (*GRPC, error) {
 	var err error
 	if options, err = options.withDefaults(); err != nil {
 		return nil, err
@@ -46,19 +44,22 @@ func NewGRPC(options Options, extra ...grpc.ServerOption) (*GRPC, error) {
 	for _, kind := range []register.Kind{register.Read, register.Write, register.RMW, register.Fence} {
 		g.counters[kind] = options.Metrics.command("grpc", kind.String())
 	}
-	g.server = grpc.NewServer(append([]grpc.ServerOption{
+	g.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(codec.Codec{}),
 		grpc.MaxRecvMsgSize(maxMessageBytes(options.Limits)),
-		grpc.MaxHeaderListSize(16 << 10),
+		grpc.MaxHeaderListSize(16<<10),
 		grpc.MaxConcurrentStreams(uint32(options.MaxInFlight)),
 		// Calls reuse goroutines whose stacks have grown already; when all are taken, they get new ones.
 		grpc.NumStreamWorkers(128),
-		grpc.InitialWindowSize(1 << 20),
-		grpc.InitialConnWindowSize(4 << 20),
+		grpc.InitialWindowSize(1<<20),
+		grpc.InitialConnWindowSize(4<<20),
 		// Clients may ask often whether a silent connection still stands: behind a partition nothing else tells.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-	}, extra...)...)
+		// The connection has a buffer of its own, and what the library reads of it is the frame that it acts on.
+		grpc.ReadBufferSize(0),
+		grpc.InTapHandle(tagCall),
+	)
 	registerv1.RegisterRegisterServer(g.server, g)
 	return g, nil
 }
@@ -98,8 +99,9 @@ func (g *GRPC) Shutdown(ctx context.Context) error {
 // Do serves one operation.
 func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Response, error) {
 	caller := g.caller(ctx)
-	asked := requestBytes(r)
+	asked, call := requestBytes(r), callOf(ctx)
 	caller.hold(asked)
+	call.taken()
 	if err := caller.gate.enter(ctx); err != nil {
 		caller.hold(-asked)
 		return nil, status.FromContextError(err).Err()
@@ -127,6 +129,7 @@ func (g *GRPC) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Respo
 	select {
 	case result := <-done:
 		a.fill(r.GetTag(), g.options.proven(key, result))
+		call.answer(len(a.Value))
 		return &a.Response, nil
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -177,10 +180,8 @@ func (t gate) leave() { <-t }
 
 // caller is the call's connection.
 func (g *GRPC) caller(ctx context.Context) *caller {
-	if p, ok := peer.FromContext(ctx); ok {
-		if a, ok := p.Addr.(callerAddress); ok {
-			return a.caller
-		}
+	if c := callerOf(ctx); c != nil {
+		return c
 	}
 	return newCaller(g.options.MaxInFlight)
 }

@@ -1,9 +1,14 @@
 package server
 
 import (
+	"bufio"
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/peer"
 )
 
 // countingListener counts connections, refuses those over the bound, and gives each its gate.
@@ -29,10 +34,12 @@ func (l *countingListener) Accept() (net.Conn, error) {
 		l.open.Add(1)
 		metrics.accepted.WithLabelValues("grpc").Inc()
 		metrics.connections.WithLabelValues("grpc").Inc()
-		c := &countedConn{Conn: conn, caller: newCaller(l.options.MaxInFlight)}
-		c.caller.memory = l.options.Memory.open("grpc", conn.RemoteAddr(), func() { _ = c.Close() })
+		c := &countedConn{Conn: conn, in: bufio.NewReaderSize(conn, readBytes), caller: newCaller(l.options.MaxInFlight)}
+		c.caller.calls = newCalls(c.caller)
+		c.caller.memory = l.options.Memory.open("grpc", conn.RemoteAddr(), c.evict)
 		c.caller.hold(callerOverhead)
 		c.closed = func() {
+			c.caller.calls.close()
 			c.caller.end()
 			l.open.Add(-1)
 			metrics.connections.WithLabelValues("grpc").Dec()
@@ -44,10 +51,16 @@ func (l *countingListener) Accept() (net.Conn, error) {
 // countedConn carries its caller in its remote address, which is what gRPC shows of a connection to a call.
 type countedConn struct {
 	net.Conn
-	caller *caller
-	once   sync.Once
-	closed func()
+	in      *bufio.Reader
+	caller  *caller
+	writing sync.Mutex
+	refusal sync.Once
+	once    sync.Once
+	closed  func()
 }
+
+// readBytes is how much is read of a connection at once. The library reads from that, a frame at a time.
+const readBytes = 32 << 10
 
 type callerAddress struct {
 	net.Addr
@@ -59,9 +72,32 @@ func (c *countedConn) RemoteAddr() net.Addr { return callerAddress{c.Conn.Remote
 // Read reads nothing while clients hold more than they may.
 func (c *countedConn) Read(p []byte) (int, error) {
 	if !c.caller.memory.wait() {
+		c.evict()
 		return 0, net.ErrClosed
 	}
-	return c.Conn.Read(p)
+	n, err := c.in.Read(p)
+	c.caller.calls.received(p[:n])
+	return n, err
+}
+
+// Write follows what the library sends.
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	n, err := c.Conn.Write(p)
+	c.caller.calls.sent(p[:n])
+	return n, err
+}
+
+// evict closes the connection and tells calls whose message has not ended why, unless the client reads nothing.
+func (c *countedConn) evict() {
+	c.refusal.Do(func() {
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(time.Second)) // also ends a Write that waits
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		_, _ = c.Conn.Write(c.caller.calls.refusal())
+	})
+	_ = c.Close()
 }
 
 // caller is one connection of gRPC, with all of its calls.
@@ -69,7 +105,18 @@ type caller struct {
 	gate   gate
 	mu     sync.Mutex
 	memory *account // nil: nobody counts
+	calls  *calls   // nil: nobody counts
 	held   int      // by operations under way and answers that are not sent
+}
+
+// callerOf is the call's connection, or nil.
+func callerOf(ctx context.Context) *caller {
+	if p, ok := peer.FromContext(ctx); ok {
+		if a, ok := p.Addr.(callerAddress); ok {
+			return a.caller
+		}
+	}
+	return nil
 }
 
 // callerOverhead is what a connection of gRPC holds that does nothing: buffers, goroutines with their stacks, and itself.

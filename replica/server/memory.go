@@ -12,7 +12,7 @@ import (
 const DefaultMemory = 256 << 20
 
 // Memory bounds what the clients of a member can make its doors hold, over all of their connections: what they sent and is not
-// answered, unfinished commands among it, and replies that they have not taken. Over the limit, connections are closed, the
+// answered, unfinished commands and messages among it, and replies that they have not taken. Over the limit, connections are closed, the
 // one that holds most first, until the others are within it; and no more is read from anyone before it is true.
 type Memory struct {
 	limit   int64

@@ -71,6 +71,7 @@ func (p *pipeline) receive(stream grpc.BidiStreamingServer[registerv1.Requests, 
 			left += requestBytes(request)
 		}
 		p.caller.hold(left)
+		callOf(stream.Context()).taken()
 		for _, request := range batch.Requests {
 			if err := p.caller.gate.enter(stream.Context()); err != nil {
 				p.caller.hold(-left)
