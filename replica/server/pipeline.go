@@ -134,6 +134,7 @@ func (p *pipeline) done(a *answer, asked int) {
 // send sends answers until the last one, or until the stream breaks. It gives places of the gate back
 // only once answers are sent, so that a client that does not read holds no more than its own.
 func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
+	call := callOf(stream.Context())
 	var batch []*answer
 	var message registerv1.Responses
 	var failed error
@@ -145,10 +146,12 @@ func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 		}
 		for rest := batch; len(rest) > 0 && failed == nil; {
 			message.Responses = message.Responses[:0]
-			for size := 0; len(rest) > 0 && size < batchBytes; rest = rest[1:] {
+			size := 0
+			for ; len(rest) > 0 && size < batchBytes; rest = rest[1:] {
 				message.Responses = append(message.Responses, &rest[0].Response)
 				size += len(rest[0].Value)
 			}
+			call.answer(size)
 			failed = stream.Send(&message)
 		}
 		sent := 0

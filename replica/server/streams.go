@@ -24,7 +24,9 @@ type calls struct {
 type stream struct {
 	calls *calls
 	ended bool
-	held  int // all that follows, streamOverhead, and an answer
+	held  int // streamOverhead, and what is told below
+
+	answers int // bytes of answers that the library was given and has not sent
 
 	frame      int // what the newest frame of data takes
 	data       int // how many bytes of messages that frame still has
@@ -89,6 +91,9 @@ func (c *calls) sent(p []byte) {
 	for len(p) > 0 && c.open != nil {
 		begun, _, rest := c.out.next(p)
 		p = rest
+		if begun != nil && begun.kind == frameData {
+			c.open[begun.stream].answered(begun.length)
+		}
 		if begun != nil && (begun.kind == frameReset || begun.kind == frameHeaders && begun.flags&flagEndStream != 0) {
 			c.end(begun.stream)
 		}
@@ -192,7 +197,7 @@ func (a *stream) taken() {
 	}
 }
 
-// answer notes an answer of so many bytes, which is held until the call ends.
+// answer notes that the library is given an answer of so many bytes, which it holds until it can send them.
 func (a *stream) answer(bytes int) {
 	if a == nil {
 		return
@@ -200,7 +205,17 @@ func (a *stream) answer(bytes int) {
 	a.calls.mu.Lock()
 	defer a.calls.mu.Unlock()
 	if !a.ended {
+		a.answers += bytes
 		a.hold(bytes)
+	}
+}
+
+// answered notes that so many bytes were sent.
+func (a *stream) answered(bytes int) {
+	if a != nil {
+		bytes = min(bytes, a.answers)
+		a.answers -= bytes
+		a.hold(-bytes)
 	}
 }
 

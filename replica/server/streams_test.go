@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
@@ -191,6 +193,38 @@ func TestMessagesThatWaitCount(t *testing.T) {
 	waitUntil(t, "nothing is held", func() bool { return memory.Used() <= callerOverhead+4*grain })
 }
 
+// Answers that the library was given count until the client takes them, on every call.
+func TestUnreadAnswersCount(t *testing.T) {
+	t.Parallel()
+	memory, user := serveGRPCBounded(t, 64*mib)
+	const count, window = 20, 64 << 10
+	write := &registerv1.Request{Kind: registerv1.Kind_WRITE, Key: []byte("k"), Present: true, Value: make([]byte, mib)}
+	if _, err := registerv1.NewRegisterClient(user).Do(bounded(t), write); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(user.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	for range count {
+		stream, err := registerv1.NewRegisterClient(conn).Pipeline(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := &registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("k")}
+		if err := stream.Send(&registerv1.Requests{Requests: []*registerv1.Request{read}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitUntil(t, "answers that nobody reads are held", func() bool { return memory.Used() > count*(mib-2*window) })
+	cancel()
+	waitUntil(t, "nothing is held", func() bool { return memory.Used() <= 2*callerOverhead+8*grain })
+}
+
 // FuzzFrames follows any bytes, as they come and in single bytes: both count the same, and all is given back.
 func FuzzFrames(f *testing.F) {
 	preface := make([]byte, clientPreface)
@@ -212,7 +246,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			held = append(held, c.held)
 			for _, a := range c.calls.open {
-				sum := streamOverhead + a.unfinished
+				sum := streamOverhead + a.answers + a.unfinished
 				for _, n := range a.whole {
 					sum += n
 				}
