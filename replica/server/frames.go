@@ -12,6 +12,7 @@ type frames struct {
 
 // frame is the header of a frame.
 type frame struct {
+	found       bool // else a header ends later
 	length      int
 	kind, flags byte
 	stream      uint32
@@ -30,25 +31,25 @@ const (
 )
 
 // next takes a header that ends in p or, if none ends there, some payload; and returns what of p comes after.
-func (f *frames) next(p []byte) (begun *frame, payload, rest []byte) {
+func (f *frames) next(p []byte) (begun frame, payload, rest []byte) {
 	if f.preface > 0 {
 		n := min(f.preface, len(p))
 		f.preface -= n
-		return nil, nil, p[n:]
+		return frame{}, nil, p[n:]
 	}
 	if f.left > 0 {
 		n := min(f.left, len(p))
 		f.left -= n
-		return nil, p[:n], p[n:]
+		return frame{}, p[:n], p[n:]
 	}
 	n := copy(f.head[f.headed:], p)
 	f.headed += n
 	if f.headed < len(f.head) {
-		return nil, nil, p[n:]
+		return frame{}, nil, p[n:]
 	}
 	f.headed = 0
 	f.left = int(f.head[0])<<16 | int(f.head[1])<<8 | int(f.head[2])
-	return &frame{length: f.left, kind: f.head[3], flags: f.head[4], stream: binary.BigEndian.Uint32(f.head[5:]) & (1<<31 - 1)}, nil, p[n:]
+	return frame{found: true, length: f.left, kind: f.head[3], flags: f.head[4], stream: binary.BigEndian.Uint32(f.head[5:]) & (1<<31 - 1)}, nil, p[n:]
 }
 
 // between reports whether what follows is a frame.

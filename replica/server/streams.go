@@ -36,6 +36,7 @@ type stream struct {
 	left       int   // how much of the message is to come
 	unfinished int   // what the message that has not ended takes
 	whole      []int // what each message takes that nobody has taken
+	room       [4]int
 }
 
 const (
@@ -56,7 +57,7 @@ func (c *calls) received(p []byte) {
 	for len(p) > 0 && c.open != nil {
 		begun, payload, rest := c.in.next(p)
 		p = rest
-		if begun != nil {
+		if begun.found {
 			c.begin(begun)
 		}
 		if len(payload) > 0 && c.arriving != nil {
@@ -65,13 +66,15 @@ func (c *calls) received(p []byte) {
 	}
 }
 
-func (c *calls) begin(f *frame) {
+func (c *calls) begin(f frame) {
 	switch f.kind {
 	case frameHeaders:
 		if f.stream > c.last {
 			c.last = f.stream
-			c.open[f.stream] = &stream{calls: c}
-			c.open[f.stream].hold(streamOverhead)
+			a := &stream{calls: c}
+			a.whole = a.room[:0]
+			a.hold(streamOverhead)
+			c.open[f.stream] = a
 		}
 		c.arriving = c.open[f.stream]
 	case frameData:
@@ -91,10 +94,10 @@ func (c *calls) sent(p []byte) {
 	for len(p) > 0 && c.open != nil {
 		begun, _, rest := c.out.next(p)
 		p = rest
-		if begun != nil && begun.kind == frameData {
+		if begun.found && begun.kind == frameData {
 			c.open[begun.stream].answered(begun.length)
 		}
-		if begun != nil && (begun.kind == frameReset || begun.kind == frameHeaders && begun.flags&flagEndStream != 0) {
+		if begun.found && (begun.kind == frameReset || begun.kind == frameHeaders && begun.flags&flagEndStream != 0) {
 			c.end(begun.stream)
 		}
 	}
@@ -132,7 +135,7 @@ func (c *calls) refusal() []byte {
 }
 
 // begin notes a frame of data.
-func (a *stream) begin(f *frame) {
+func (a *stream) begin(f frame) {
 	a.frame, a.data, a.padded = frameBytes(f.length), f.length, f.flags&flagPadded != 0
 	a.unfinished += a.frame
 	a.hold(a.frame)
@@ -193,7 +196,9 @@ func (a *stream) taken() {
 	defer a.calls.mu.Unlock()
 	if !a.ended && len(a.whole) > 0 {
 		a.hold(-a.whole[0])
-		a.whole = a.whole[1:]
+		if a.whole = a.whole[1:]; len(a.whole) == 0 {
+			a.whole = a.room[:0] // mostly there is no more
+		}
 	}
 }
 
