@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"time"
@@ -57,8 +58,12 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	start := uint64(0)
+	if !d.New() {
+		start = max(rand.Uint64(), 1)
+	}
 	w, err := core.New(core.Config{
-		Slots: c.Slots, Lives: c.Lives, Memory: c.MemoryBytes, Disk: d.Name(), Volatile: c.Durability == Memory,
+		Slots: c.Slots, Lives: c.Lives, Memory: c.MemoryBytes, Disk: d.Name(), Start: start, Volatile: c.Durability == Memory,
 	})
 	if err != nil {
 		return err

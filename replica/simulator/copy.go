@@ -8,6 +8,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/witness/core"
 )
 
 // What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'. CURP keeps
@@ -51,11 +52,11 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// witnessCopy is the fault that a witness's disk goes back to what it was. No list of kinds has it: nobody finds out (docs/operations.md).
+// witnessCopy is the fault OldCopy of a witness's disk.
 const witnessCopy FaultKind = "witness-copy"
 
 // putBackWitness is that fault: first the copy is made, and after some time the disk is what it was then. It counts as a lost one, and
-// comes only when one may be lost.
+// comes only when one may be lost, and behind something that all members have noted.
 func (f *fault) putBackWitness(w *world) {
 	if f.volume == nil {
 		for _, nd := range w.nodes {
@@ -69,17 +70,61 @@ func (f *fault) putBackWitness(w *world) {
 	}
 	v := f.volume
 	switch nd := v.node; {
-	case nd.gone || nd.disks != v.disks:
-	case nd.down || !nd.witness.spareable():
+	case nd.gone || nd.disks != v.disks || nd.witness.stale:
+	case nd.down || !nd.witness.spareable() || !nd.witness.seconded() || !w.notedOfWitness(v):
 		f.postpone(w)
 	default:
 		f.hit = w.working(nd)
 		w.took("old-copy.witness")
 		nd.crash(0, 0)
-		nd.witness.log = v.log
+		nd.witness.log, nd.witness.stale = v.log, true
 		w.trace.note(nd, "its disk is put back from an older copy")
 		w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 	}
+}
+
+// notedOfWitness reports whether all members have noted more promises of a witness than a copy of its disk has, in each partition where it
+// has fewer.
+func (w *world) notedOfWitness(v *volume) bool {
+	x := v.node.witness
+	then, err := x.restored(v.log, 0)
+	if err != nil {
+		w.fail("the copy of %s's disk: %w", v.node.name(), err)
+		return false
+	}
+	now, err := x.restored(x.log, 0)
+	if err != nil {
+		w.fail("%s's disk: %w", v.node.name(), err)
+		return false
+	}
+	lacks := false
+	for i := range w.manager.views[w.manager.record].Partitions {
+		had := then.Promises(uint32(i))
+		if had == now.Promises(uint32(i)) {
+			continue
+		}
+		lacks = true
+		for _, nd := range w.nodes {
+			if nd.witness == nil && nd.born && !nd.gone && !nd.lost && nd.acts && nd.notedOf(v.node, i) <= had {
+				return false
+			}
+		}
+	}
+	return lacks
+}
+
+// forgot is what a world does with a witness that has found out that its disk is an older copy: the disk is replaced.
+func (x *witness) forgot(why *core.Forgotten) {
+	w := x.node.world
+	if !x.stale {
+		w.fail("%s takes its disk for an older copy, and it is whole: %w", x.node.name(), why)
+		return
+	}
+	w.took("old-copy.witness-found")
+	w.trace.note(x.node, "finds out that its disk is an older copy")
+	x.node.crash(0, 0)
+	x.lose()
+	w.schedule(w.env.retry/4, event{kind: restart, a: int16(x.node.index), aux: uint64(x.node.life)})
 }
 
 // volume is a copy of a node's disk, as a snapshot of its volume is.

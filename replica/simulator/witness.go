@@ -22,6 +22,8 @@ type witness struct {
 	held    int           // the most requests that a life held
 	away    time.Duration // until when, if a fault took it away for long
 	follows view.MemberID // the one in whose place it came since that was away or lost, or 0
+	begun   int           // how many of its disks it has started on
+	stale   bool          // its disk was put back from an older copy
 }
 
 // answers are records of a witness's log, and what leaves once they are durable.
@@ -39,10 +41,12 @@ func (x *witness) entry() view.Witness {
 // start runs the witness on what its disk has.
 func (x *witness) start() {
 	w := x.node.world
-	made, err := core.New(core.Config{Slots: w.env.parted.slots, Disk: x.node.disk()})
-	for i := 0; err == nil && i < len(x.log); i++ {
-		err = made.Restore(x.log[i])
+	start := uint64(0)
+	if w.env.doubtful && x.begun > x.node.disks {
+		start = uint64(x.node.index)<<32 | uint64(x.node.life)
 	}
+	x.begun = x.node.disks + 1
+	made, err := x.restored(x.log, start)
 	if err != nil {
 		w.fail("%s does not start: %w", x.node.name(), err)
 		return
@@ -57,6 +61,15 @@ func (x *witness) start() {
 	}
 }
 
+// restored is the witness that a log makes.
+func (x *witness) restored(log [][]byte, start uint64) (*core.Witness, error) {
+	made, err := core.New(core.Config{Slots: x.node.world.env.parted.slots, Disk: x.node.disk(), Start: start})
+	for i := 0; err == nil && i < len(log); i++ {
+		err = made.Restore(log[i])
+	}
+	return made, err
+}
+
 func (x *witness) receive(in *input) {
 	if in.message.Witness != nil {
 		x.core.Receive(uint32(in.from), in.message.Witness)
@@ -66,6 +79,10 @@ func (x *witness) receive(in *input) {
 // flush does what the witness asks for. Records that nothing waits for are written with the next.
 func (x *witness) flush() {
 	e := x.core.Ready()
+	if e.Forgotten != nil {
+		x.forgot(e.Forgotten)
+		return
+	}
 	x.send(e.Send)
 	if len(e.Persist)+len(e.After) > 0 {
 		x.waiting = append(x.waiting, answers{e.Persist, e.After})
@@ -111,7 +128,7 @@ func (x *witness) crash(intact int) {
 
 // lose replaces the disk by an empty one. The witness goes on, as one that knows nothing, under its ID.
 func (x *witness) lose() {
-	x.log = nil
+	x.log, x.stale = nil, false
 	x.node.disks++
 	x.node.world.trace.wiped(x.node)
 }
@@ -191,10 +208,27 @@ func (x *witness) spareableIn(v *made) bool {
 	return true
 }
 
+// seconded reports whether a witness serves partitions, and each of them has another one, to recover from while the master is away.
+func (x *witness) seconded() bool {
+	w := x.node.world
+	v := &w.manager.views[w.manager.record]
+	serves := false
+	for _, p := range v.Partitions {
+		if !slices.Contains(p.Witnesses, x.node.config.Self) {
+			continue
+		}
+		serves = true
+		if !slices.ContainsFunc(p.Witnesses, func(id view.MemberID) bool { return id != x.node.config.Self && w.nodes[id-1].witness.intact(v) }) {
+			return false
+		}
+	}
+	return serves
+}
+
 // intact reports whether the witness has the disk that a view names.
 func (x *witness) intact(v *made) bool {
 	entry, known := v.Witness(x.node.config.Self)
-	return known && entry.Disk == x.node.disk()
+	return known && entry.Disk == x.node.disk() && !x.stale
 }
 
 // stopBeside crashes who runs beside a member, as if it were one pod.

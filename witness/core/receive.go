@@ -22,6 +22,7 @@ const (
 	refusedMemory   = "the memory for saved requests is used up (memory)"
 	refusedDrops    = "more than 65536 drops; send them in several GC messages"
 	refusedTerm     = "term: give one from 1 to 2^48; no changes can have led to a larger one"
+	refusedDoubt    = "the witness has just started, and waits for members to tell it that its disk is not an older copy"
 	refusedNumber   = "partition: give one from 0 to 65535"
 )
 
@@ -35,6 +36,9 @@ func (w *Witness) Receive(from uint32, m *witnessv1.Message) { w.ReceiveOn(from,
 func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 	var reply witnessv1.Kind
 	switch m.GetKind() {
+	case witnessv1.Kind_VOUCH:
+		w.vouch(from, m)
+		return
 	case witnessv1.Kind_RECORD, witnessv1.Kind_GC, witnessv1.Kind_RECOVERY_DATA, witnessv1.Kind_START, witnessv1.Kind_END, witnessv1.Kind_CHECK,
 		witnessv1.Kind_LIVES, witnessv1.Kind_PING:
 		reply = m.Kind + 1
@@ -51,6 +55,9 @@ func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 		w.refuse(answer, refused)
 	} else if m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END {
 		wait = w.manage(m, answer)
+	} else if w.doubts(m.Partition) {
+		answer.Start = w.config.Start
+		w.refuse(answer, refusedDoubt)
 	} else if l, highest := w.find(m.Partition, m.Term); l == nil && w.neverBegan(m) {
 		wait = w.bar(m, answer, highest)
 	} else if l == nil {
@@ -166,6 +173,7 @@ func (w *Witness) save(l *life, m, answer *witnessv1.Message) (wait bool) {
 		if held != l.cache.Held() || taken != l.cache.Taken() {
 			w.persistSaved(l, cache.Saved{ID: identity(m.Id), Hashes: m.Hashes, Request: m.Request})
 		}
+		answer.Promises = w.Promises(l.number)
 		return true // also for one that is held already: it may not be durable yet
 	case cache.Conflict:
 		w.stats.Conflicts++
@@ -214,7 +222,7 @@ func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
 	if l.order == nil {
 		l.order = l.cache.Order()
 	}
-	answer.Accepted = true
+	answer.Accepted, answer.Promises = true, w.Promises(l.number)
 	answer.Offset = m.Offset
 	size := 0
 	next := min(m.Offset, uint64(len(l.order)))
@@ -241,7 +249,7 @@ func (w *Witness) bar(m, answer *witnessv1.Message, highest uint64) (wait bool) 
 		w.raise(m.Partition, m.Term)
 		w.persistBarred(m.Partition, m.Term)
 	}
-	answer.Accepted, answer.Last, answer.Offset = true, true, m.Offset
+	answer.Accepted, answer.Last, answer.Offset, answer.Promises = true, true, m.Offset, w.Promises(m.Partition)
 	return true
 }
 

@@ -18,6 +18,8 @@ const (
 	recordStarted = 4 // slots, rounds
 	recordEnded   = 5
 	recordBarred  = 6 // the term never began, and must not any more
+	// recordPromises has, instead of the term, how many promises were made in the partition: the records before it may be fewer.
+	recordPromises = 7
 )
 
 // openRecord begins a record in the memory of the next effects.
@@ -65,6 +67,7 @@ func (w *Witness) persistSaved(l *life, s cache.Saved) {
 	begin := w.openRecord()
 	w.effects.memory = appendSaved(w.effects.memory, l, s)
 	w.closeRecord(begin)
+	w.promise(l.number)
 }
 
 func (w *Witness) persistStarted(l *life) {
@@ -77,6 +80,7 @@ func (w *Witness) persistFrozen(l *life) {
 	begin := w.openRecord()
 	w.effects.memory = appendHead(w.effects.memory, recordFrozen, l.number, l.term)
 	w.closeRecord(begin)
+	w.promise(l.number)
 }
 
 func (w *Witness) persistEnded(partition uint32, term uint64) {
@@ -89,6 +93,7 @@ func (w *Witness) persistBarred(partition uint32, term uint64) {
 	begin := w.openRecord()
 	w.effects.memory = appendHead(w.effects.memory, recordBarred, partition, term)
 	w.closeRecord(begin)
+	w.promise(partition)
 }
 
 func (w *Witness) beginDropped(l *life) {
@@ -141,6 +146,9 @@ func (w *Witness) Restore(record []byte) error {
 	if r.failed || number >= maxPartitions || term == 0 {
 		return errRecord
 	}
+	if record[0] == recordPromises {
+		return w.restorePromises(uint32(number), term, r)
+	}
 	l, highest := w.find(uint32(number), term)
 	switch kind := record[0]; kind {
 	case recordStarted:
@@ -155,7 +163,7 @@ func (w *Witness) Restore(record []byte) error {
 		if len(r.data) > 0 {
 			return errRecord
 		}
-		w.raise(uint32(number), term)
+		w.raise(uint32(number), term).promises++
 		return nil
 	case recordSaved, recordDropped, recordFrozen:
 		if l == nil || kind != recordFrozen && l.frozen {
@@ -163,10 +171,12 @@ func (w *Witness) Restore(record []byte) error {
 		}
 		switch kind {
 		case recordSaved:
+			w.partitions[number].promises++
 			return w.restoreSaved(l, r)
 		case recordDropped:
 			return restoreDropped(l, r)
 		}
+		w.partitions[number].promises++
 		if len(r.data) > 0 {
 			return errRecord
 		}
@@ -205,6 +215,15 @@ func (w *Witness) restoreSaved(l *life, r *reader) error {
 	if outcome := l.cache.Restore(id, w.hashes, r.data, age); outcome != cache.Accepted {
 		return fmt.Errorf("%w: a saved request does not fit the others (%d)", errRecord, outcome)
 	}
+	return nil
+}
+
+func (w *Witness) restorePromises(number uint32, promises uint64, r *reader) error {
+	p := w.raise(number, 0)
+	if len(r.data) > 0 || promises < p.promises {
+		return fmt.Errorf("%w: %d promises in partition %d, after %d", errRecord, promises, number, p.promises)
+	}
+	p.promises = promises
 	return nil
 }
 
@@ -252,6 +271,9 @@ func (w *Witness) Snapshot() iter.Seq[[]byte] {
 				return
 			}
 			if b = appendHead(b[:0], recordBarred, uint32(number), p.highest); !p.shows() && !yield(b) {
+				return
+			}
+			if b = appendHead(b[:0], recordPromises, uint32(number), p.promises); p.promises > 0 && !yield(b) {
 				return
 			}
 		}

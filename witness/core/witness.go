@@ -37,6 +37,9 @@ type Config struct {
 	// Disk is the witness's, as view.Witness.Disk names it. A START that means another one is refused. Empty: it isn't
 	// looked at.
 	Disk string
+	// Start is a number of this start, at random, of a witness whose disk may be an older copy of what it was: it promises nothing in
+	// a partition before members have vouched for it there. Zero: the disk is a new one.
+	Start uint64
 	// Volatile makes nothing durable and lets all answers leave at once: a witness that stops has lost what it saved, and
 	// must come back with another Disk.
 	Volatile bool
@@ -57,6 +60,8 @@ type Effects struct {
 	// After leave once Persist, and all that was to be persisted before, is durable. If After is empty, Persist may wait
 	// for what is persisted next.
 	After []Envelope
+	// Forgotten, if not nil, says that the disk is lost: nothing of these effects, nor of earlier ones, may leave any more.
+	Forgotten *Forgotten
 
 	memory []byte // holds Persist
 }
@@ -75,6 +80,9 @@ type partition struct {
 	highest uint64  // the highest term that was ever begun or ended, or asked for in a recovery: nothing up to it begins any more
 	ended   uint64  // the highest term that was ever ended
 	lives   []*life // by term
+	// promises is how many were ever made on this disk.
+	promises uint64
+	vouchers vouchers
 }
 
 // Witness serves any number of masters. It is not safe for concurrent use.
@@ -87,6 +95,7 @@ type Witness struct {
 	unused     []*witnessv1.Message // answers for reuse
 	hashes     []uint64             // scratch
 	stats      Stats
+	forgotten  *Forgotten
 }
 
 // New makes a witness without lives.
@@ -113,6 +122,9 @@ func New(c Config) (*Witness, error) {
 func (w *Witness) Ready() Effects {
 	e := w.effects
 	w.effects = Effects{}
+	if w.forgotten != nil {
+		return Effects{Forgotten: w.forgotten}
+	}
 	return e
 }
 

@@ -229,12 +229,17 @@ func (d *Disk) Load(s State) error {
 	}
 	if err := d.log.read(s.Restore); err != nil {
 		if errors.Is(err, durable.ErrDamaged) {
-			d.record.Damage, d.record.Lost = err.Error(), true
-			err = errors.Join(fmt.Errorf("%w: %w", ErrDamaged, err), d.writeIdentity())
+			err = errors.Join(fmt.Errorf("%w: %w", ErrDamaged, err), d.Lose(err.Error()))
 		}
 		return err
 	}
 	return d.log.rewrite(s.Snapshot())
+}
+
+// Lose gives the disk up, and says why: what is on it is an older copy of what it was. The next start is one on an empty disk.
+func (d *Disk) Lose(why string) error {
+	d.record.Damage, d.record.Lost = why, true
+	return d.writeIdentity()
 }
 
 // Append makes a commit durable: all of it, or, if a crash comes first, nothing of it. After an error the disk can't be

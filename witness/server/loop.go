@@ -64,6 +64,9 @@ func (l *loop) run() {
 	if l.busy {
 		<-l.ended // nobody touches the disk after this
 	}
+	if forgotten := (*core.Forgotten)(nil); errors.As(err, &forgotten) {
+		err = errors.Join(err, l.s.disk.Lose(err.Error()))
+	}
 	close(l.commits)
 	told := status.Error(codes.Unavailable, "the witness stops")
 	if err != nil {
@@ -95,7 +98,9 @@ func (l *loop) serve() error {
 		case <-l.s.quit:
 			return errStopped
 		}
-		l.step()
+		if err := l.step(); err != nil {
+			return err
+		}
 	}
 }
 
@@ -118,7 +123,9 @@ func (l *loop) drain() error {
 			break
 		}
 		l.more(1, 0)
-		l.step()
+		if err := l.step(); err != nil {
+			return err
+		}
 		if l.pending.Size() > maxPending { // a commit is in flight, or step would have begun this one
 			if err := l.settle(<-l.ended); err != nil {
 				return err
@@ -146,9 +153,13 @@ func (l *loop) take(b *inbound) int {
 	return size
 }
 
-// step lets answers leave that wait for nothing, and begins the next commit if the disk is free.
-func (l *loop) step() {
+// step lets answers leave that wait for nothing, and begins the next commit if the disk is free. It fails if the disk turns out to
+// be an older copy.
+func (l *loop) step() error {
 	e := l.s.witness.Ready()
+	if e.Forgotten != nil {
+		return e.Forgotten
+	}
 	for _, r := range e.Persist {
 		l.pending.Add(r)
 	}
@@ -169,6 +180,7 @@ func (l *loop) step() {
 	if !l.busy && (len(l.after) > 0 || l.pending.Size() > lazyBytes) {
 		l.commit()
 	}
+	return nil
 }
 
 // commit hands what is pending to the disk. Where garbage has come to exceed what is live, the present state, which has all

@@ -55,8 +55,10 @@ const (
 	Kind_TRANSFER         Kind = 34
 	Kind_TRANSFER_PAGE    Kind = 35
 	// How far the disk of a member was when others heard of it (docs/design.md, lost disks). The stamp of each message tells it.
-	Kind_POSITION       Kind = 36 // nothing else: the sender has said nothing for a while
-	Kind_POSITION_QUERY Kind = 37 // a member that starts asks what the others have heard of its disk
+	Kind_POSITION Kind = 36 // nothing else: the sender has said nothing for a while
+	// A member that starts asks what the others have heard of its disk. Or, with positions, that of a witness which has started, and op,
+	// the number of that start: who gets it vouches for the witness.
+	Kind_POSITION_QUERY Kind = 37
 	Kind_POSITION_REPLY Kind = 38 // positions: that of the asker, if the sender has heard of it
 	// To a witness of the view, and back from it: witness says what (replica/protocol/curp).
 	Kind_WITNESS Kind = 40
@@ -784,7 +786,7 @@ type Position struct {
 	Member        uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
 	Incarnation   uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Start         uint64                 `protobuf:"fixed64,3,opt,name=start,proto3" json:"start,omitempty"`    // the boot and, below it, 32 bits that no other process has, but by chance
-	Batches       uint64                 `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"` // that were durable, in that start
+	Batches       uint64                 `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"` // that were durable, in that start; of a witness, without a start, the promises of the partition
 	Before        uint64                 `protobuf:"varint,5,opt,name=before,proto3" json:"before,omitempty"`   // and the most that were in any lower one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

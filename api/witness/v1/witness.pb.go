@@ -43,6 +43,8 @@ const (
 	Kind_LIVES_REPLY         Kind = 14 // lives, by partition and term; disk
 	Kind_PING                Kind = 15 // a member asks whether the witness answers; nothing of it is durable
 	Kind_PONG                Kind = 16
+	// A member tells a witness that has just started what it has heard of its disk. Nothing answers it.
+	Kind_VOUCH Kind = 17 // start, promises, disk, epoch, voters
 )
 
 // Enum value maps for Kind.
@@ -65,6 +67,7 @@ var (
 		14: "LIVES_REPLY",
 		15: "PING",
 		16: "PONG",
+		17: "VOUCH",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":    0,
@@ -84,6 +87,7 @@ var (
 		"LIVES_REPLY":         14,
 		"PING":                15,
 		"PONG":                16,
+		"VOUCH":               17,
 	}
 )
 
@@ -247,22 +251,30 @@ func (x *Hello) GetDisk() string {
 // (partition, term): the partition's number, and the term of its configuration (view.Partition.Term). A witness that does
 // not have the life that a question names answers with the highest term of the partition that it knows, or 0.
 type Message struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.witness.v1.Kind" json:"kind,omitempty"`
-	Op            uint64                 `protobuf:"varint,2,opt,name=op,proto3" json:"op,omitempty"` // the asker's number of the question
-	Partition     uint32                 `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
-	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	Hashes        []uint64               `protobuf:"fixed64,5,rep,packed,name=hashes,proto3" json:"hashes,omitempty"` // of the keys that the request touches
-	Id            *ID                    `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`                  // of the request
-	Request       []byte                 `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`        // opaque
-	Accepted      bool                   `protobuf:"varint,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	Drops         []*Drop                `protobuf:"bytes,9,rep,name=drops,proto3" json:"drops,omitempty"`
-	Requests      []*Request             `protobuf:"bytes,10,rep,name=requests,proto3" json:"requests,omitempty"`
-	Offset        uint64                 `protobuf:"varint,11,opt,name=offset,proto3" json:"offset,omitempty"`  // RECOVERY_DATA: how many requests were received before
-	Last          bool                   `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`      // RECOVERY_DATA_REPLY: no more follow
-	Refused       string                 `protobuf:"bytes,13,opt,name=refused,proto3" json:"refused,omitempty"` // a reply that is not accepted: why, for people; empty for a plain conflict
-	Disk          string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START, RECOVERY_DATA: the disk that is meant; another one has lost what it saved
-	Lives         []*Life                `protobuf:"bytes,15,rep,name=lives,proto3" json:"lives,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Kind      Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.witness.v1.Kind" json:"kind,omitempty"`
+	Op        uint64                 `protobuf:"varint,2,opt,name=op,proto3" json:"op,omitempty"` // the asker's number of the question
+	Partition uint32                 `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	Term      uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	Hashes    []uint64               `protobuf:"fixed64,5,rep,packed,name=hashes,proto3" json:"hashes,omitempty"` // of the keys that the request touches
+	Id        *ID                    `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`                  // of the request
+	Request   []byte                 `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`        // opaque
+	Accepted  bool                   `protobuf:"varint,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	Drops     []*Drop                `protobuf:"bytes,9,rep,name=drops,proto3" json:"drops,omitempty"`
+	Requests  []*Request             `protobuf:"bytes,10,rep,name=requests,proto3" json:"requests,omitempty"`
+	Offset    uint64                 `protobuf:"varint,11,opt,name=offset,proto3" json:"offset,omitempty"`  // RECOVERY_DATA: how many requests were received before
+	Last      bool                   `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`      // RECOVERY_DATA_REPLY: no more follow
+	Refused   string                 `protobuf:"bytes,13,opt,name=refused,proto3" json:"refused,omitempty"` // a reply that is not accepted: why, for people; empty for a plain conflict
+	Disk      string                 `protobuf:"bytes,14,opt,name=disk,proto3" json:"disk,omitempty"`       // START, RECOVERY_DATA: the disk that is meant; another one has lost what it saved
+	Lives     []*Life                `protobuf:"bytes,15,rep,name=lives,proto3" json:"lives,omitempty"`
+	// An answer that is refused since the witness does not know yet whether its disk is an older copy: the number of this start, at
+	// random. VOUCH: the start that is meant.
+	Start uint64 `protobuf:"fixed64,16,opt,name=start,proto3" json:"start,omitempty"`
+	// RECORD_REPLY, RECOVERY_DATA_REPLY, if accepted: how many promises the witness had made in the partition, all durable. VOUCH: the
+	// most that the sender has heard of.
+	Promises      uint64 `protobuf:"varint,17,opt,name=promises,proto3" json:"promises,omitempty"`
+	Epoch         uint64 `protobuf:"varint,18,opt,name=epoch,proto3" json:"epoch,omitempty"`   // VOUCH: of the view that the sender is in
+	Voters        uint32 `protobuf:"varint,19,opt,name=voters,proto3" json:"voters,omitempty"` // VOUCH: how many members vouch in it; a majority is enough
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +412,34 @@ func (x *Message) GetLives() []*Life {
 		return x.Lives
 	}
 	return nil
+}
+
+func (x *Message) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Message) GetPromises() uint64 {
+	if x != nil {
+		return x.Promises
+	}
+	return 0
+}
+
+func (x *Message) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Message) GetVoters() uint32 {
+	if x != nil {
+		return x.Voters
+	}
+	return 0
 }
 
 // Life is one time of a witness, for a term of a partition.
@@ -651,7 +691,7 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\rR\x02to\x12!\n" +
 	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\x12\x12\n" +
-	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xf6\x03\n" +
+	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xd6\x04\n" +
 	"\aMessage\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.georegister.witness.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\x04R\x02op\x12\x1c\n" +
@@ -668,7 +708,11 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x04last\x18\f \x01(\bR\x04last\x12\x18\n" +
 	"\arefused\x18\r \x01(\tR\arefused\x12\x12\n" +
 	"\x04disk\x18\x0e \x01(\tR\x04disk\x122\n" +
-	"\x05lives\x18\x0f \x03(\v2\x1c.georegister.witness.v1.LifeR\x05lives\"d\n" +
+	"\x05lives\x18\x0f \x03(\v2\x1c.georegister.witness.v1.LifeR\x05lives\x12\x14\n" +
+	"\x05start\x18\x10 \x01(\x06R\x05start\x12\x1a\n" +
+	"\bpromises\x18\x11 \x01(\x04R\bpromises\x12\x14\n" +
+	"\x05epoch\x18\x12 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06voters\x18\x13 \x01(\rR\x06voters\"d\n" +
 	"\x04Life\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
@@ -683,7 +727,7 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\aRequest\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.georegister.witness.v1.IDR\x02id\x12\x16\n" +
 	"\x06hashes\x18\x02 \x03(\x06R\x06hashes\x12\x18\n" +
-	"\arequest\x18\x03 \x01(\fR\arequest*\xfc\x01\n" +
+	"\arequest\x18\x03 \x01(\fR\arequest*\x87\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -703,7 +747,8 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x05LIVES\x10\r\x12\x0f\n" +
 	"\vLIVES_REPLY\x10\x0e\x12\b\n" +
 	"\x04PING\x10\x0f\x12\b\n" +
-	"\x04PONG\x10\x102W\n" +
+	"\x04PONG\x10\x10\x12\t\n" +
+	"\x05VOUCH\x10\x112W\n" +
 	"\tWitnesses\x12J\n" +
 	"\x06Stream\x12\x1d.georegister.witness.v1.Frame\x1a\x1d.georegister.witness.v1.Frame(\x010\x01B=Z;github.com/georegister/georegister/api/witness/v1;witnessv1b\x06proto3"
 

@@ -28,7 +28,7 @@ func Message(m *peerv1.Message) error {
 	if r := m.RmwPaxos; r != nil {
 		l.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn) // attempts are told apart, and never counted from what others say
 	}
-	l.of(m.GetWitness().GetTerm())
+	l.of(m.GetWitness().GetTerm(), m.GetWitness().GetPromises())
 	l.of(m.Start, m.Batches)
 	for _, p := range m.Positions {
 		l.of(p.GetStart(), p.GetBatches(), p.GetBefore())

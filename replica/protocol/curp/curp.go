@@ -42,8 +42,9 @@ type Protocol struct {
 	known     bool   // the disk had a part when this process began
 	empty     bool   // and nothing was ever promised on it
 	disks     *position.Disks
-	aside     protocol.Effects // of what is about disks
-	stale     bool             // what the disk has is of before the partition was given up: it goes when the term begins
+	alarmed   map[view.MemberID]protocol.Instant // when others are told again of a witness that has started; never ranged over
+	aside     protocol.Effects                   // of what is about disks
+	stale     bool                               // what the disk has is of before the partition was given up: it goes when the term begins
 
 	own     *peerv1.PartitionRecord
 	unsaved bool // own is to be put
@@ -222,6 +223,7 @@ func (p *Protocol) receive(from view.MemberID, m *peerv1.Message) {
 
 // onWitness handles what a witness answers: to a client, to a master, or to one that recovers.
 func (p *Protocol) onWitness(from view.MemberID, w *witnessv1.Message) {
+	p.hearWitness(from, w)
 	switch w.Kind {
 	case witnessv1.Kind_RECORD_REPLY:
 		p.onRecordReply(from, w)

@@ -2,6 +2,8 @@ package curp
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/position"
 	"github.com/georegister/georegister/replica/view"
@@ -48,6 +50,11 @@ func (p *Protocol) onPosition(from view.MemberID, m *peerv1.Message) bool {
 	case peerv1.Kind_POSITION:
 		p.disks.Learn(m.Positions)
 	case peerv1.Kind_POSITION_QUERY:
+		if len(m.Positions) > 0 {
+			p.disks.Learn(m.Positions)
+			p.vouch(view.MemberID(m.Positions[0].Member), m.Op)
+			return true
+		}
 		if !p.empty { // what a lost disk had heard is gone
 			p.disks.Answer(from, m, p.disks.Known())
 		}
@@ -95,3 +102,53 @@ func (p *Protocol) tickDisks() {
 
 // Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started, and asks.
 func (p *Protocol) Doubted() bool { return p.disks.Asking() }
+
+// Witnesses can't ask members, which are strangers to them, so members tell. A witness says with what it promises how many promises it has
+// made in the partition; members remember the most that they have heard, as they do of each other's disks, and tell each other. One
+// that has started refuses all questions with the number of that start. Who gets such an answer has all members vouch for the
+// witness: they tell it what they have heard, and a majority of those before a change of members has to.
+
+// hearWitness notes what a witness's answer says of its disk.
+func (p *Protocol) hearWitness(from view.MemberID, w *witnessv1.Message) {
+	if w.Promises > 0 {
+		p.disks.HearWitness(from, w.Promises)
+	}
+	if w.Start == 0 {
+		return
+	}
+	p.vouch(from, w.Start)
+	if p.alarmed == nil {
+		p.alarmed = map[view.MemberID]protocol.Instant{}
+	}
+	if p.now < p.alarmed[from] {
+		return
+	}
+	p.alarmed[from] = p.now.Add(p.config.Retry)
+	p.config.Took("witness.doubted")
+	positions := p.disks.Of(from)
+	if positions == nil {
+		positions = []*peerv1.Position{{Member: uint32(from)}}
+	}
+	for _, id := range p.config.Nearest {
+		p.aside.Send = append(p.aside.Send, protocol.Envelope{To: id, Message: &peerv1.Message{
+			Kind: peerv1.Kind_POSITION_QUERY, Op: w.Start, Positions: positions,
+		}})
+	}
+}
+
+// vouch tells a witness that has started what this member has heard of its disk. A lost disk has forgotten that, and one that may be an
+// older copy too. Newcomers do not count: a master may have to recover before they have joined.
+func (p *Protocol) vouch(id view.MemberID, start uint64) {
+	v := p.config.View
+	witness, known := v.Witness(id)
+	if !known || v.Members[v.Index(p.config.Self)].Joining || p.empty || p.disks.Asking() {
+		return
+	}
+	promises := p.disks.Promises(id)
+	if p.options.Mistakes.TrustOldWitness {
+		promises = 0
+	}
+	p.ask(id, &witnessv1.Message{
+		Kind: witnessv1.Kind_VOUCH, Start: start, Disk: witness.Disk, Promises: promises, Epoch: v.Epoch, Voters: uint32(v.Before().Size()),
+	})
+}

@@ -83,8 +83,8 @@ func (p *Protocol) tickGC() {
 // onGCReply executes what a witness suspects to be garbage: its client may have gone before the master heard of it, or its
 // record came after the others were dropped. Executed once and synced, it can be dropped (section 4.5).
 func (p *Protocol) onGCReply(from view.MemberID, w *witnessv1.Message) {
-	if w.Term != p.partition.Term {
-		return
+	if w.Term != p.partition.Term || w.Start != 0 {
+		return // in the latter case it is asked again
 	}
 	for _, o := range p.outboxes {
 		if o.witness == from && o.op == w.Op {

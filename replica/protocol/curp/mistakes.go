@@ -39,6 +39,7 @@ type Mistakes struct {
 	StaleUnsynced         bool // a read that may be stale is told what not all backups hold
 	StaleWithoutLease     bool // a master without a lease, or a backup of whatever age, answers reads that may be stale
 	TrustOldCopy          bool // a member that starts asks nobody whether its disk is an older copy
+	TrustOldWitness       bool // a member vouches for a witness without saying what it has heard of its disk
 	StaleSyncs            bool // for how long a sync has been under way does not count for how stale a read may be
 }
 

@@ -77,6 +77,7 @@ type Disks struct {
 
 	of      map[view.MemberID]*Position // of the others; never ranged over
 	dirty   bool                        // there is news that is not put
+	fresh   bool                        // there is news of witnesses that was not told
 	saveDue protocol.Instant            // with a batch that there is anyway
 	lateDue protocol.Instant            // in any case
 	told    uint64                      // batches of this disk, to all
@@ -122,19 +123,24 @@ func (d *Disks) Learn(all []*peerv1.Position) {
 	}
 }
 
-// learn notes how far a member of the view is. Those that are gone are forgotten with the next record.
-func (d *Disks) learn(id view.MemberID, heard Position) {
-	if id == d.Config.Self || d.Config.View.Index(id) < 0 {
-		return
+// learn notes how far a member or a witness of the view is, and reports whether that is news. Those that are gone are forgotten with the
+// next record.
+func (d *Disks) learn(id view.MemberID, heard Position) bool {
+	if _, witness := d.Config.View.Witness(id); id == d.Config.Self || d.Config.View.Index(id) < 0 && !witness {
+		return false
 	}
 	p := d.of[id]
 	if p == nil {
 		p = &Position{}
 		d.of[id] = p
 	}
-	if p.Learn(heard) && !d.dirty {
+	if !p.Learn(heard) {
+		return false
+	}
+	if !d.dirty {
 		d.dirty, d.lateDue = true, d.now.Add(d.Config.Suspect)
 	}
+	return true
 }
 
 // Hear notes what the stamp of a message tells. One that asks to join does not know yet which disk it has.
@@ -144,11 +150,35 @@ func (d *Disks) Hear(from view.MemberID, incarnation view.Incarnation, msg *peer
 	}
 }
 
+// HearWitness notes how many promises a witness says that it has made. Its ID has one disk only: on another one it gets another.
+func (d *Disks) HearWitness(id view.MemberID, promises uint64) {
+	if !d.Config.Undoubted && d.learn(id, Position{Incarnation: 1, Batches: promises}) {
+		d.fresh = true
+	}
+}
+
+// Promises is the most promises that a witness was heard to have made.
+func (d *Disks) Promises(id view.MemberID) uint64 {
+	if p := d.of[id]; p != nil {
+		return p.Batches
+	}
+	return 0
+}
+
 // Known lists the positions in the view's order.
 func (d *Disks) Known() (all []*peerv1.Position) {
 	for _, member := range d.Config.View.Members {
 		if p := d.of[member.ID]; p != nil {
 			all = append(all, p.wire(member.ID))
+		}
+	}
+	return append(all, d.ofWitnesses()...)
+}
+
+func (d *Disks) ofWitnesses() (all []*peerv1.Position) {
+	for _, witness := range d.Config.View.Witnesses {
+		if p := d.of[witness.ID]; p != nil {
+			all = append(all, p.wire(witness.ID))
 		}
 	}
 	return all
@@ -201,14 +231,18 @@ func (d *Disks) Stamp(m *peerv1.Message, batches uint64) {
 }
 
 // Tell has everyone know how far this disk is, some time after it went on: a promise that counts without a message to others
-// is told in this way, and so is what only one of them has heard.
+// is told in this way, and so is what only one of them has heard. With it goes what a witness has told this member alone.
 func (d *Disks) Tell() {
 	durable, _ := d.Journal.Counted()
-	if durable == d.told || d.now < d.tellDue {
+	if durable == d.told && !d.fresh || d.now < d.tellDue {
 		return
 	}
-	d.told, d.tellDue = durable, d.now.Add(d.Config.Suspect)
-	d.TellAll(nil)
+	var also []*peerv1.Position
+	if d.fresh {
+		also = d.ofWitnesses()
+	}
+	d.told, d.fresh, d.tellDue = durable, false, d.now.Add(d.Config.Suspect)
+	d.TellAll(also)
 }
 
 // TellAll tells everyone how far this disk is, and what is known of some.

@@ -1,0 +1,84 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+)
+
+// A witness that starts can't tell whether its disk is an older copy of what it was: all that is on it is in order. So its
+// answers say how many promises it has made in a partition, over the whole life of its disk; members remember the most that they
+// have heard, and tell each other. After a start the witness promises nothing before a majority of members has told it that
+// it had promised no more than its disk knows of. Requests that were saved, lives that were frozen, and those that must not begin
+// any more are promises. The begin and the end of a life are none: a life that is not there accepts nothing, and what
+// it holds is of no use any more when it ends.
+
+// Forgotten is why a witness can't go on: its disk is an older copy of what it was, and lost.
+type Forgotten struct {
+	By          uint32 // the member that tells
+	Partition   uint32
+	Heard, Kept uint64 // promises
+}
+
+func (f *Forgotten) Error() string {
+	return fmt.Sprintf("this witness's disk has forgotten what it held, and is lost: member %d has heard that it made %d promises in partition %d, and it knows of %d",
+		f.By, f.Heard, f.Partition, f.Kept)
+}
+
+// maxPromises bounds what members may have heard: a witness that makes a thousand promises each microsecond would take years to it.
+const maxPromises = 1 << 56
+
+// vouchers are the members that have vouched for a partition, in the latest view that one of them is in.
+type vouchers struct {
+	epoch   uint64
+	members []uint32
+	trusted bool
+}
+
+// doubts reports whether it is not known yet that the disk has all that was promised in a partition.
+func (w *Witness) doubts(number uint32) bool {
+	if w.config.Start == 0 {
+		return false
+	}
+	return int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil || !w.partitions[number].vouchers.trusted
+}
+
+// vouch takes what a member has heard. Members of an earlier view than another one's do not count beside it: its members may be others.
+func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
+	meant := m.Start == w.config.Start && (w.config.Disk == "" || m.Disk == w.config.Disk)
+	if !meant || from == Manager || m.Voters == 0 || m.Promises > maxPromises || m.Partition >= maxPartitions || !w.doubts(m.Partition) {
+		w.stats.Ignored++
+		return
+	}
+	p := w.raise(m.Partition, 0)
+	v := &p.vouchers
+	switch {
+	case m.Promises > p.promises:
+		w.forgotten = &Forgotten{By: from, Partition: m.Partition, Heard: m.Promises, Kept: p.promises}
+		return
+	case m.Epoch < v.epoch:
+		return
+	case m.Epoch > v.epoch:
+		v.epoch, v.members = m.Epoch, nil
+	}
+	if !slices.Contains(v.members, from) {
+		v.members = append(v.members, from)
+	}
+	v.trusted = len(v.members) > int(m.Voters/2)
+}
+
+// promise counts a promise of a partition, whose record is persisted.
+func (w *Witness) promise(number uint32) {
+	if !w.config.Volatile {
+		w.partitions[number].promises++
+	}
+}
+
+// Promises is how many promises were made in a partition, over the whole life of the disk.
+func (w *Witness) Promises(number uint32) uint64 {
+	if int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil {
+		return 0
+	}
+	return w.partitions[number].promises
+}
