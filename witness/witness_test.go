@@ -97,7 +97,7 @@ func start(t *testing.T, c Config) (address string, stop func() error) {
 }
 
 // ask opens a stream as one asker, and returns the disk that the witness names and a function that asks.
-func ask(t *testing.T, address string, from uint32) (string, func(*witnessv1.Message) *witnessv1.Message) {
+func ask(t *testing.T, address string, from uint32) (string, func(...*witnessv1.Message) *witnessv1.Message) {
 	t.Helper()
 	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -119,8 +119,61 @@ func ask(t *testing.T, address string, from uint32) (string, func(*witnessv1.Mes
 		return answer
 	}
 	h := call(&witnessv1.Frame{Hello: &witnessv1.Hello{Cluster: "c", From: from, To: 7, WireVersion: server.WireVersion}}).Hello
-	return h.Disk, func(m *witnessv1.Message) *witnessv1.Message {
-		return call(&witnessv1.Frame{Messages: []*witnessv1.Message{m}}).Messages[0]
+	return h.Disk, func(m ...*witnessv1.Message) *witnessv1.Message {
+		return call(&witnessv1.Frame{Messages: m}).Messages[0]
+	}
+}
+
+// vouch is what the only member of a cluster has heard.
+func vouch(disk string, start uint64) *witnessv1.Message {
+	return &witnessv1.Message{Kind: witnessv1.Kind_VOUCH, Partition: 1, Disk: disk, Start: start, Promises: 1, View: 1, Voters: 1}
+}
+
+// A witness whose disk was put back from an older copy ends, and begins again on an empty one.
+func TestAnOlderCopyIsLost(t *testing.T) {
+	c := valid(filepath.Join(t.TempDir(), "witness"))
+	address, stop := start(t, c)
+	named, manager := ask(t, address, 0)
+	if a := manager(&witnessv1.Message{Kind: witnessv1.Kind_START, Partition: 1, Term: 5, Disk: named}); !a.Accepted {
+		t.Fatal(a)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	address, stop = start(t, c)
+	_, client := ask(t, address, 2)
+	a := client(&witnessv1.Message{Kind: witnessv1.Kind_CHECK, Partition: 1, Term: 5, Hashes: []uint64{10}})
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	stream, err := witnessv1.NewWitnessesClient(conn).Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, frame := range []*witnessv1.Frame{
+		{Hello: &witnessv1.Hello{Cluster: "c", From: 1, To: 7, WireVersion: server.WireVersion}}, {Messages: []*witnessv1.Message{vouch(named, a.Start)}},
+	} {
+		if err := stream.Send(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := stream.Recv(); err != nil { // its hello
+		t.Fatal(err)
+	}
+	if m, err := stream.Recv(); err == nil {
+		t.Fatalf("it answers: %v", m)
+	}
+	if err := stop(); err == nil || !strings.Contains(err.Error(), "has forgotten what it held") {
+		t.Fatalf("it ended with %v", err)
+	}
+	address, stop = start(t, c)
+	if next, _ := ask(t, address, 2); next == named {
+		t.Error("it goes on with the older copy")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -144,7 +197,12 @@ func TestAProcessKeepsWhatItAccepted(t *testing.T) {
 	c.Slots = 64 // for lives that begin from now on
 	address, stop = start(t, c)
 	disk2, master := ask(t, address, 1)
-	page := master(&witnessv1.Message{Kind: witnessv1.Kind_RECOVERY_DATA, Partition: 1, Term: 5})
+	question := &witnessv1.Message{Kind: witnessv1.Kind_RECOVERY_DATA, Partition: 1, Term: 5}
+	page := master(question)
+	if page.Accepted || page.Start == 0 {
+		t.Errorf("before a member has vouched for its disk: %v", page)
+	}
+	page = master(vouch(disk1, page.Start), question)
 	if disk2 != disk1 || !page.Accepted || !page.Last || len(page.Requests) != 1 || string(page.Requests[0].Request) != "r" {
 		t.Errorf("disk %s, was %s: %v", disk2, disk1, page)
 	}

@@ -29,11 +29,15 @@ func (f *Forgotten) Error() string {
 // maxPromises bounds what members may have heard: a witness that makes a thousand promises each microsecond would take years to it.
 const maxPromises = 1 << 56
 
-// vouchers are the members that have vouched for a partition, in the latest view that one of them is in.
+// vouchers are the members that have vouched for a partition, by the views that they are in: only those of one view make a majority.
 type vouchers struct {
-	epoch   uint64
-	members []uint32
+	views   []voucher
 	trusted bool
+}
+
+type voucher struct {
+	view    uint64 // its digest
+	members []uint32
 }
 
 // doubts reports whether it is not known yet that the disk has all that was promised in a partition.
@@ -44,7 +48,7 @@ func (w *Witness) doubts(number uint32) bool {
 	return int64(number) >= int64(len(w.partitions)) || w.partitions[number] == nil || !w.partitions[number].vouchers.trusted
 }
 
-// vouch takes what a member has heard. Members of an earlier view than another one's do not count beside it: its members may be others.
+// vouch takes what a member has heard.
 func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
 	meant := m.Start == w.config.Start && (w.config.Disk == "" || m.Disk == w.config.Disk)
 	if !meant || from == Manager || m.Voters == 0 || m.Promises > maxPromises || m.Partition >= maxPartitions || !w.doubts(m.Partition) {
@@ -52,20 +56,22 @@ func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
 		return
 	}
 	p := w.raise(m.Partition, 0)
-	v := &p.vouchers
-	switch {
-	case m.Promises > p.promises:
+	if m.Promises > p.promises {
 		w.forgotten = &Forgotten{By: from, Partition: m.Partition, Heard: m.Promises, Kept: p.promises}
 		return
-	case m.Epoch < v.epoch:
-		return
-	case m.Epoch > v.epoch:
-		v.epoch, v.members = m.Epoch, nil
 	}
+	i := slices.IndexFunc(p.vouchers.views, func(v voucher) bool { return v.view == m.View })
+	if i < 0 {
+		i = len(p.vouchers.views)
+		p.vouchers.views = append(p.vouchers.views, voucher{view: m.View})
+	}
+	v := &p.vouchers.views[i]
 	if !slices.Contains(v.members, from) {
 		v.members = append(v.members, from)
 	}
-	v.trusted = len(v.members) > int(m.Voters/2)
+	if len(v.members) > int(m.Voters/2) {
+		p.vouchers = vouchers{trusted: true}
+	}
 }
 
 // promise counts a promise of a partition, whose record is persisted.

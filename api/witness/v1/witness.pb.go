@@ -44,7 +44,7 @@ const (
 	Kind_PING                Kind = 15 // a member asks whether the witness answers; nothing of it is durable
 	Kind_PONG                Kind = 16
 	// A member tells a witness that has just started what it has heard of its disk. Nothing answers it.
-	Kind_VOUCH Kind = 17 // start, promises, disk, epoch, voters
+	Kind_VOUCH Kind = 17 // start, promises, disk, view, voters
 )
 
 // Enum value maps for Kind.
@@ -273,8 +273,8 @@ type Message struct {
 	// RECORD_REPLY, RECOVERY_DATA_REPLY, if accepted: how many promises the witness had made in the partition, all durable. VOUCH: the
 	// most that the sender has heard of.
 	Promises      uint64 `protobuf:"varint,17,opt,name=promises,proto3" json:"promises,omitempty"`
-	Epoch         uint64 `protobuf:"varint,18,opt,name=epoch,proto3" json:"epoch,omitempty"`   // VOUCH: of the view that the sender is in
-	Voters        uint32 `protobuf:"varint,19,opt,name=voters,proto3" json:"voters,omitempty"` // VOUCH: how many members vouch in it; a majority is enough
+	View          uint64 `protobuf:"fixed64,18,opt,name=view,proto3" json:"view,omitempty"`    // VOUCH: the digest of the one that the sender is in
+	Voters        uint32 `protobuf:"varint,19,opt,name=voters,proto3" json:"voters,omitempty"` // VOUCH: how many members vouch in it, of which a majority has to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,9 +428,9 @@ func (x *Message) GetPromises() uint64 {
 	return 0
 }
 
-func (x *Message) GetEpoch() uint64 {
+func (x *Message) GetView() uint64 {
 	if x != nil {
-		return x.Epoch
+		return x.View
 	}
 	return 0
 }
@@ -691,7 +691,7 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\rR\x02to\x12!\n" +
 	"\fwire_version\x18\x04 \x01(\rR\vwireVersion\x12\x12\n" +
-	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xd6\x04\n" +
+	"\x04disk\x18\x05 \x01(\tR\x04disk\"\xd4\x04\n" +
 	"\aMessage\x120\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.georegister.witness.v1.KindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\x04R\x02op\x12\x1c\n" +
@@ -710,8 +710,8 @@ const file_api_witness_v1_witness_proto_rawDesc = "" +
 	"\x04disk\x18\x0e \x01(\tR\x04disk\x122\n" +
 	"\x05lives\x18\x0f \x03(\v2\x1c.georegister.witness.v1.LifeR\x05lives\x12\x14\n" +
 	"\x05start\x18\x10 \x01(\x06R\x05start\x12\x1a\n" +
-	"\bpromises\x18\x11 \x01(\x04R\bpromises\x12\x14\n" +
-	"\x05epoch\x18\x12 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\bpromises\x18\x11 \x01(\x04R\bpromises\x12\x12\n" +
+	"\x04view\x18\x12 \x01(\x06R\x04view\x12\x16\n" +
 	"\x06voters\x18\x13 \x01(\rR\x06voters\"d\n" +
 	"\x04Life\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x12\n" +

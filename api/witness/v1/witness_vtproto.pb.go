@@ -83,7 +83,7 @@ func (m *Message) CloneVT() *Message {
 	r.Disk = m.Disk
 	r.Start = m.Start
 	r.Promises = m.Promises
-	r.Epoch = m.Epoch
+	r.View = m.View
 	r.Voters = m.Voters
 	if rhs := m.Hashes; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -364,12 +364,13 @@ func (m *Message) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x98
 	}
-	if m.Epoch != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Epoch))
+	if m.View != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.View))
 		i--
 		dAtA[i] = 0x1
 		i--
-		dAtA[i] = 0x90
+		dAtA[i] = 0x91
 	}
 	if m.Promises != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Promises))
@@ -837,8 +838,8 @@ func (m *Message) SizeVT() (n int) {
 	if m.Promises != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Promises))
 	}
-	if m.Epoch != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.Epoch))
+	if m.View != 0 {
+		n += 10
 	}
 	if m.Voters != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Voters))
@@ -1698,24 +1699,15 @@ func (m *Message) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 		case 18:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Epoch", wireType)
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field View", wireType)
 			}
-			m.Epoch = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Epoch |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
+			m.View = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
 			}
+			m.View = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		case 19:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Voters", wireType)
@@ -3023,24 +3015,15 @@ func (m *Message) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 		case 18:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Epoch", wireType)
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field View", wireType)
 			}
-			m.Epoch = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Epoch |= uint64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
+			m.View = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
 			}
+			m.View = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		case 19:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Voters", wireType)

@@ -22,7 +22,7 @@ var unbounded = map[string]string{
 	"Curp.nonce": "is drawn", "Curp.view": "is a digest", "ID.session": "is a client's", "ID.number": "is a client's", "Drop.hash": "is a digest",
 	"Message.hashes": "are digests", "Request.hashes": "are digests", "Message.offset": "counts what was received",
 	"Transfer.compared": "is a measure", "Transfer.remaining": "is a measure", "Session.done": "tells of the past", "Life.term": "is the witness's own",
-	"Message.start": "is the number of a process, at random, or bounded with batches",
+	"Message.start": "is the number of a process, at random, or bounded with batches", "Message.view": "is a digest",
 }
 
 type variant struct {

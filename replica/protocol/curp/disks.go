@@ -149,6 +149,6 @@ func (p *Protocol) vouch(id view.MemberID, start uint64) {
 		promises = 0
 	}
 	p.ask(id, &witnessv1.Message{
-		Kind: witnessv1.Kind_VOUCH, Start: start, Disk: witness.Disk, Promises: promises, Epoch: v.Epoch, Voters: uint32(v.Before().Size()),
+		Kind: witnessv1.Kind_VOUCH, Start: start, Disk: witness.Disk, Promises: promises, View: p.digest, Voters: uint32(v.Before().Size()),
 	})
 }

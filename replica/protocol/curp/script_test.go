@@ -450,6 +450,9 @@ func TestMistakes(t *testing.T) {
 	all := reflect.TypeOf(curp.Mistakes{})
 	for i := range all.NumField() {
 		name := all.Field(i).Name
+		if name == "TrustOldWitness" {
+			continue // the scripts' witnesses are naive, and have no disks: the simulator looks for this one
+		}
 		t.Run(name, func(t *testing.T) {
 			path := "testdata/mistakes/" + name + ".txt"
 			var m curp.Mistakes
