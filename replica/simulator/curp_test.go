@@ -38,6 +38,7 @@ func TestCURPSurvivesBursts(t *testing.T) {
 	failovers := 0
 	for seed := range uint64(seedsFor(t) / 4) {
 		s := drawBurst(seed+1, curp.Mistakes{})
+		s.env.doubtful = seed%2 == 0 // witnesses that restart have to be vouched for
 		s.drawStale(SomeStale)
 		o := s.Run(nil, func(path string) {
 			if path == "curp.failover" {
