@@ -41,7 +41,7 @@ func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 	t.Parallel()
 	found := map[string]uint64{}
-	seeds := seedsFor(t) / 12
+	seeds := seedsFor(t) / 24
 	for seed := uint64(1); seed <= uint64(seeds); seed++ {
 		if f := drawWitnessCopy(curp.Mistakes{})(seed).Run(nil, func(path string) { found[path]++ }).Failure; f != nil {
 			t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
