@@ -77,7 +77,7 @@ func (f *fault) putBackWitness(w *world) {
 		f.hit = w.working(nd)
 		w.took("old-copy.witness")
 		nd.crash(0, 0)
-		nd.witness.log, nd.witness.stale = v.log, true
+		nd.witness.log, nd.witness.stale, nd.witness.lacks = v.log, true, v.lacks
 		w.trace.note(nd, "its disk is put back from an older copy")
 		w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 	}
@@ -97,20 +97,20 @@ func (w *world) notedOfWitness(v *volume) bool {
 		w.fail("%s's disk: %w", v.node.name(), err)
 		return false
 	}
-	lacks := false
+	v.lacks = nil
 	for i := range w.manager.views[w.manager.record].Partitions {
 		had := then.Promises(uint32(i))
 		if had == now.Promises(uint32(i)) {
 			continue
 		}
-		lacks = true
+		v.lacks = append(v.lacks, uint32(i))
 		for _, nd := range w.nodes {
 			if nd.witness == nil && nd.born && !nd.gone && !nd.lost && nd.acts && nd.notedOf(v.node, i) <= had {
 				return false
 			}
 		}
 	}
-	return lacks
+	return len(v.lacks) > 0
 }
 
 // forgot is what a world does with a witness that has found out that its disk is an older copy: the disk is replaced.
@@ -135,6 +135,7 @@ type volume struct {
 	held   int
 	shards []map[string][]byte
 	log    [][]byte // of a witness
+	lacks  []uint32 // partitions of which that has fewer promises than were made
 }
 
 // shard is what a shard's disk had; the node may have got more shards since.

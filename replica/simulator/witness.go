@@ -24,6 +24,7 @@ type witness struct {
 	follows view.MemberID // the one in whose place it came since that was away or lost, or 0
 	begun   int           // how many of its disks it has started on
 	stale   bool          // its disk was put back from an older copy
+	lacks   []uint32      // the partitions of which that has forgotten promises
 }
 
 // answers are records of a witness's log, and what leaves once they are durable.
@@ -88,10 +89,19 @@ func (x *witness) flush() {
 		x.waiting = append(x.waiting, answers{e.Persist, e.After})
 	}
 	x.sync()
+	x.checkDoubt()
 	for _, life := range x.core.Lives() {
 		if x.held = max(x.held, life.Held); life.Held > life.Slots {
 			x.node.world.fail("%s holds %d requests in %d slots", x.node.name(), life.Held, life.Slots)
 		}
+	}
+}
+
+// checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that lacks.
+func (x *witness) checkDoubt() {
+	w := x.node.world
+	if x.stale && !w.env.parted.options.Mistakes.TrustOldWitness && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
+		w.fail("%s is believed, and its disk is an older copy", x.node.name())
 	}
 }
 
@@ -128,7 +138,7 @@ func (x *witness) crash(intact int) {
 
 // lose replaces the disk by an empty one. The witness goes on, as one that knows nothing, under its ID.
 func (x *witness) lose() {
-	x.log, x.stale = nil, false
+	x.log, x.stale, x.lacks = nil, false, nil
 	x.node.disks++
 	x.node.world.trace.wiped(x.node)
 }

@@ -40,8 +40,8 @@ type voucher struct {
 	members []uint32
 }
 
-// doubts reports whether it is not known yet that the disk has all that was promised in a partition.
-func (w *Witness) doubts(number uint32) bool {
+// Doubts reports whether it is not known yet that the disk has all that was promised in a partition.
+func (w *Witness) Doubts(number uint32) bool {
 	if w.config.Start == 0 {
 		return false
 	}
@@ -51,7 +51,7 @@ func (w *Witness) doubts(number uint32) bool {
 // vouch takes what a member has heard.
 func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
 	meant := m.Start == w.config.Start && (w.config.Disk == "" || m.Disk == w.config.Disk)
-	if !meant || from == Manager || m.Voters == 0 || m.Promises > maxPromises || m.Partition >= maxPartitions || !w.doubts(m.Partition) {
+	if !meant || from == Manager || m.Voters == 0 || m.Promises > maxPromises || m.Partition >= maxPartitions || !w.Doubts(m.Partition) {
 		w.stats.Ignored++
 		return
 	}

@@ -55,7 +55,7 @@ func (w *Witness) ReceiveOn(from, stream uint32, m *witnessv1.Message) {
 		w.refuse(answer, refused)
 	} else if m.Kind == witnessv1.Kind_START || m.Kind == witnessv1.Kind_END {
 		wait = w.manage(m, answer)
-	} else if w.doubts(m.Partition) {
+	} else if w.Doubts(m.Partition) {
 		answer.Start = w.config.Start
 		w.refuse(answer, refusedDoubt)
 	} else if l, highest := w.find(m.Partition, m.Term); l == nil && w.neverBegan(m) {
