@@ -24,7 +24,8 @@ const (
 // of the operations that found it. Writes and rmws without one, as protocols need not tell it, and unknown steps are put between them
 // where they fit.
 //
-// If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. leftOut is how many
+// If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. A last one lets rmws take
+// effect before their carstamps. leftOut is how many
 // unknown writes prepare left out: nobody saw them, but they may count.
 func proved(ctx context.Context, registry *register.Registry, steps []step, leftOut int) bool {
 	r := replay{ctx: ctx, registry: registry}
@@ -53,7 +54,11 @@ func proved(ctx context.Context, registry *register.Registry, steps []step, left
 	}
 	r.counted = false
 	r.sort(observes)
-	return r.run(tries, count{})
+	if r.run(tries, count{}) {
+		return true
+	}
+	r.early = true
+	return r.run(tries/10, count{})
 }
 
 // sort orders the steps that have a carstamp by it, and those of one carstamp by a rank.
@@ -79,7 +84,7 @@ func (r *replay) run(tries int, from count) bool {
 		}
 	}
 	r.first = 0
-	r.placed, r.used = make([]bool, len(r.loose)), make([]int, len(r.loose))
+	r.placed, r.used, r.taken = make([]bool, len(r.loose)), make([]int, len(r.loose)), make([]bool, len(r.order))
 	r.budget = tries + 20*(len(r.order)+len(r.loose))
 	return r.at(0, nil, from, deepen)
 }
@@ -162,6 +167,9 @@ type replay struct {
 	used     []int           // unknown steps that were placed, by class
 	budget   int
 	counted  bool // a step with a carstamp comes only where the count is right
+	// early has rmws come before their carstamp, too: one that is applied at least once is answered with the carstamp of the last time.
+	early bool
+	taken []bool // steps of the order that came early
 }
 
 // deepen, as a number of unknown steps, is to try none, then one, then more.
@@ -173,6 +181,9 @@ func (r *replay) at(i int, value register.Value, c count, unknown int) bool {
 	for ; i < len(r.order); i++ {
 		if r.ctx.Err() != nil {
 			return false
+		}
+		if r.taken[i] {
+			continue
 		}
 		s := r.order[i]
 		next, agrees := answer(r.registry, value, s)
@@ -221,7 +232,10 @@ func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 	grows := r.shows(i, value)
 	for j := r.first; j < len(r.loose); j++ {
 		s := r.loose[j]
-		if r.budget--; r.budget < 0 || r.ctx.Err() != nil || s.from > r.latest[i] {
+		if s.from > r.latest[i] {
+			break
+		}
+		if r.budget--; r.budget < 0 || r.ctx.Err() != nil {
 			return false
 		}
 		if r.placed[j] || !s.known && (unknown == 0 && !grows || r.used[s.class] != s.rank) || r.overdue(s.from) {
@@ -230,6 +244,29 @@ func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 		if r.try(i, j, value, c, unknown) {
 			return true
 		}
+	}
+	return r.early && r.advance(i, value, c, unknown)
+}
+
+// advance tries each rmw behind order[i] that fits directly before it.
+func (r *replay) advance(i int, value register.Value, c count, unknown int) bool {
+	for j := i + 1; j < len(r.order); j++ {
+		s := r.order[j]
+		if r.taken[j] || s.Request.Kind != register.RMW || s.from > r.latest[i] || r.overdue(s.from) {
+			continue
+		}
+		if r.budget--; r.budget < 0 || r.ctx.Err() != nil {
+			return false
+		}
+		next, agrees := answer(r.registry, value, s)
+		if !agrees || next.Equal(value) {
+			continue
+		}
+		r.taken[j] = true
+		if r.at(i, next, c, unknown) {
+			return true
+		}
+		r.taken[j] = false
 	}
 	return false
 }

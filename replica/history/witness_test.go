@@ -158,3 +158,29 @@ func TestCountsExcuseNoWrongValue(t *testing.T) {
 		}
 	}
 }
+
+// An rmw that is applied at least once is answered with the carstamp of the last time: reads show it before.
+func TestAnRMWComesBeforeItsCarstamp(t *testing.T) {
+	member := func(client string, from, to int, name string, at uint64) Operation {
+		o := rmw(client, from, to, "", register.AddMember, name)
+		o.Result.Value, o.Result.Carstamp = nil, register.Carstamp{Timestamp: at}
+		return o
+	}
+	read := func(from int, value string, at uint64) Operation {
+		o := readOf("r", from, from+5, value)
+		o.Result.Carstamp = register.Carstamp{Timestamp: at}
+		return o
+	}
+	operations := []Operation{member("slow", 0, 1000, "6", 8), member("a", 10, 20, "32", 3), read(30, "+32\n+6\n", 3)}
+	for i := range 20 {
+		operations = append(operations, unknown(rmw(fmt.Sprint("u", i), 5, 1000, "", register.AddMember, fmt.Sprint(100+i))))
+	}
+	operations = append(operations, member("b", 900, 910, "7", 9), read(920, "+32\n+6\n+7\n", 9))
+	if v := Check(t.Context(), operations, Options{Timeout: time.Minute}); v.Outcome != Linearizable || v.Searched != 0 {
+		t.Errorf("%v, %d keys were searched: %s", v.Outcome, v.Searched, v.Explanation)
+	}
+	operations[0].Invoked = 40 // after the read
+	if v := Check(t.Context(), operations[:3], Options{Timeout: time.Minute}); v.Outcome != Violation {
+		t.Errorf("%v: a member is read before it was asked for", v.Outcome)
+	}
+}
