@@ -43,8 +43,6 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.
 	case build.Owns(cluster, found, ""):
 		r.keyed.Store(client.ObjectKeyFromObject(cluster), cluster.UID)
 		return nil, nil
-	case build.Claims(cluster, found): // the garbage collector takes it along
-		return nil, fmt.Errorf("%w: Secret %s goes with a former cluster of this name", apply.ErrStale, name.Name)
 	}
 	return []world.Taken{{Kind: "Secret", Name: name.Name, Whose: build.Whose(found)}}, nil
 }

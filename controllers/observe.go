@@ -56,8 +56,8 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 		return s, err
 	}
 	s.ClusterID = clusterID(cluster, record, s.Members, boot)
-	dropOthers(s.Members, s.ClusterID)
-	dropOthers(s.Witnesses, s.ClusterID)
+	dropOthers(cluster, s.Members, s.ClusterID)
+	dropOthers(cluster, s.Witnesses, s.ClusterID)
 	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
 	if boot != nil && metav1.IsControlledBy(boot, cluster) { // a former resource's says nothing of disks that come now
 		s.Shards = build.BootShards(boot)
@@ -107,9 +107,10 @@ func claimsRecord(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap
 }
 
 // dropOthers leaves out the volumes that hold what another cluster stored.
-func dropOthers(all []world.Member, id string) {
+func dropOthers(cluster *v1alpha1.GeoRegisterCluster, all []world.Member, id string) {
 	for i := range all {
-		if v := all[i].Volume; v != nil && v.Annotations[build.ClusterIDAnnotation] != id && v.Annotations[build.AdoptAnnotation] == "" {
+		v := all[i].Volume
+		if v != nil && v.Annotations[build.ClusterIDAnnotation] != id && v.Annotations[build.AdoptAnnotation] != cluster.Name {
 			all[i].Volume = nil
 		}
 	}

@@ -291,3 +291,17 @@ func TestShardsOfTheBootConfigurationAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// A volume that another cluster stored on is no member's, unless it was given to this cluster.
+func TestVolumesOfOtherClustersAreNoMembers(t *testing.T) {
+	cluster := withSessions("Gryff").Cluster
+	for given, want := range map[string]bool{"": false, "web": false, cluster.Name: true} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			build.ClusterIDAnnotation: "shop.former", build.AdoptAnnotation: given,
+		}}}
+		all := []world.Member{{Volume: claim}}
+		if dropOthers(cluster, all, "shop.mine"); (all[0].Volume != nil) != want {
+			t.Errorf("given to %q: it counts as the member's: %t", given, !want)
+		}
+	}
+}

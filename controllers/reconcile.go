@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/status"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -108,11 +110,13 @@ func (r *Reconciler) unseen(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 // carryOut does what a plan says, but for the status. An object that can't be applied does not keep a member from
 // being repaired.
 func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide.Plan) error {
-	others, err := r.keys(ctx, s)
-	if err != nil {
-		return err // pods would mount what may be anybody's
+	others, failed := r.keys(ctx, s)
+	objects := plan.Apply
+	if failed != nil { // pods would mount what may be anybody's
+		objects = slices.DeleteFunc(slices.Clone(objects), func(o client.Object) bool { _, is := o.(*appsv1.StatefulSet); return is })
 	}
-	taken, err := r.applier.Apply(ctx, s.Cluster, plan.Apply, others...)
+	taken, err := r.applier.Apply(ctx, s.Cluster, objects, others...)
+	err = errors.Join(failed, err)
 	for _, t := range taken {
 		r.tellEvents(s.Cluster, decide.Warning(decide.NameTaken, "Block", decide.SayTaken(s.Cluster, t)))
 	}

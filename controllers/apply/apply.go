@@ -49,6 +49,7 @@ type application struct {
 	result  stamp  // of the object that came of it
 	refused string // why it was not taken; then it is tried again
 	taken   *world.Taken
+	unsure  bool // the latest attempt failed before it was known whose the object is
 }
 
 // Absent is the resource version of no object: a write with it makes one, or is refused since there is one.
@@ -95,7 +96,10 @@ func (a *Applier) Apply(
 			} else {
 				errs = append(errs, fmt.Errorf("%s: %w", what, err))
 			}
-			applied = application{}
+			applied = application{unsure: applied.unsure}
+			if applied.unsure {
+				applied.taken = before[id].taken
+			}
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 				applied.refused = err.Error()
 			}
@@ -111,8 +115,8 @@ func (a *Applier) Apply(
 	return fresh, errors.Join(errs...)
 }
 
-// hold reports whether pods of a StatefulSet would use an object that is somebody else's, or go without the NetworkPolicy whose name
-// is taken, and notes that of the object.
+// hold reports whether pods of a StatefulSet would use an object that is somebody else's, or may be, or go without the NetworkPolicy
+// whose name is taken, and notes that of the object.
 func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 	pod := set.Spec.Template.Spec
 	uses := map[string]bool{"Service " + set.Spec.ServiceName: true, "ServiceAccount " + pod.ServiceAccountName: true}
@@ -127,8 +131,11 @@ func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 		}
 	}
 	for id, applied := range all { // order is irrelevant: each is looked at
-		if applied.taken != nil && (uses[id.kind.Kind+" "+id.name] || id.kind.Kind == "NetworkPolicy") {
-			held = true
+		if used := uses[id.kind.Kind+" "+id.name] || id.kind.Kind == "NetworkPolicy"; !used || applied.taken == nil && !applied.unsure {
+			continue
+		}
+		held = true
+		if applied.taken != nil {
 			applied.taken.Pods = id.kind.Kind != "PersistentVolumeClaim" // which is one member's
 		}
 	}
@@ -165,6 +172,7 @@ func (a *Applier) Forget(cluster types.NamespacedName) {
 }
 
 func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, object client.Object, last application) (application, error) {
+	last.unsure = false
 	desired, err := intent(object)
 	if err != nil {
 		return last, err
@@ -179,6 +187,7 @@ func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 	}
 	if live == nil {
 		if live, err = a.look(ctx, object); err != nil {
+			last.unsure = true
 			return last, err
 		}
 	}
@@ -202,6 +211,7 @@ func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
 		client.DisableReadYourWritesConsistency)
 	if err != nil {
+		last.unsure = live == nil // somebody else may have made it meanwhile
 		return last, err
 	}
 	return application{desired: hash, result: stampOf(desired)}, nil

@@ -209,8 +209,11 @@ func (w *World) namesTaken(c *v1alpha1.GeoRegisterCluster, object client.Object)
 // isUntouched fails if an object is not there any more, or the operator has written it.
 func (w *World) isUntouched(object client.Object) {
 	w.t.Helper()
-	uid := object.GetUID()
+	uid, labels, notes := object.GetUID(), object.GetLabels(), object.GetAnnotations()
 	w.get(object)
+	if !maps.Equal(labels, object.GetLabels()) || !maps.Equal(notes, object.GetAnnotations()) {
+		w.t.Errorf("%T %s has the labels %v and annotations %v", object, object.GetName(), object.GetLabels(), object.GetAnnotations())
+	}
 	if object.GetUID() != uid || !object.GetDeletionTimestamp().IsZero() {
 		w.t.Errorf("%T %s was deleted", object, object.GetName())
 	}
