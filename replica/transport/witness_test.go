@@ -190,7 +190,12 @@ func TestAWitnessComesBack(t *testing.T) {
 		end.Send(witnessID, []*peerv1.Message{ask(witnessv1.Kind_CHECK, 1<<40, 7)})
 		return in.answer(1<<40) != nil
 	})
-	if m := in.answer(1 << 40); !m.Witness.Accepted {
+	// It has just started: somebody has to vouch for its disk.
+	vouch := ask(witnessv1.Kind_VOUCH, 0, 0)
+	vouch.Witness.Start, vouch.Witness.Disk, vouch.Witness.Voters = in.answer(1<<40).Witness.Start, disk, 1
+	end.Send(witnessID, []*peerv1.Message{vouch, ask(witnessv1.Kind_CHECK, 1<<40+1, 7)})
+	eventually(t, "it promises again", func() bool { return in.answer(1<<40+1) != nil })
+	if m := in.answer(1<<40 + 1); !m.Witness.Accepted {
 		t.Errorf("what was asked long ago arrived: %v", m)
 	}
 }
