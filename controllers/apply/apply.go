@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,8 +65,9 @@ func New(c client.Client, direct client.Reader) *Applier {
 // to be as desired. What others change about an owned field is undone. The objects are left as they are. All are
 // tried; the error joins those of the ones that failed.
 //
-// An object that exists and is not the cluster's is left alone, and so is the StatefulSet whose pods would use it. Those that were
-// not known before are returned; Taken tells all. Others are such objects that were found elsewhere, of the core group.
+// An object that exists and is not the cluster's is left alone, and so is the StatefulSet whose pods would use it. Those
+// that were not known before are returned; Taken tells all. Others are such objects that were found elsewhere, of the core
+// group.
 func (a *Applier) Apply(
 	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, objects []client.Object, others ...world.Taken,
 ) (fresh []world.Taken, err error) {
@@ -115,8 +117,8 @@ func (a *Applier) Apply(
 	return fresh, errors.Join(errs...)
 }
 
-// hold reports whether pods of a StatefulSet would use an object that is somebody else's, or may be, or go without the NetworkPolicy
-// whose name is taken, and notes that of the object.
+// hold reports whether pods of a StatefulSet would use an object that is somebody else's, or may be, or go without the
+// NetworkPolicy whose name is taken, and notes that of the object.
 func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 	pod := set.Spec.Template.Spec
 	uses := map[string]bool{"Service " + set.Spec.ServiceName: true, "ServiceAccount " + pod.ServiceAccountName: true}
@@ -131,7 +133,8 @@ func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 		}
 	}
 	for id, applied := range all { // order is irrelevant: each is looked at
-		if used := uses[id.kind.Kind+" "+id.name] || id.kind.Kind == "NetworkPolicy"; !used || applied.taken == nil && !applied.unsure {
+		used := uses[id.kind.Kind+" "+id.name] || id.kind.Kind == "NetworkPolicy"
+		if !used || applied.taken == nil && !applied.unsure {
 			continue
 		}
 		held = true
@@ -142,8 +145,8 @@ func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 	return held
 }
 
-// Taken are the objects of others that stood in the way when the objects of a cluster were applied last, in the order of their kinds
-// and names.
+// Taken are the objects of others that stood in the way when the objects of a cluster were applied last, in the order of
+// their kinds and names.
 func (a *Applier) Taken(cluster types.NamespacedName) (all []world.Taken) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,19 +209,22 @@ func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 	if seen := object.GetUID(); seen != "" { // by whoever decided: a volume that is lost must not be made again
 		desired.SetUID(seen)
 	}
-	// Reads are of typed objects or of metadata alone, and these writes are neither: waiting for a cache of
-	// untyped objects would be waiting for one more cache.
-	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
-		client.DisableReadYourWritesConsistency)
-	if err != nil {
+	if err := a.write(ctx, desired); err != nil {
 		last.unsure = live == nil // somebody else may have made it meanwhile
 		return last, err
 	}
 	return application{desired: hash, result: stampOf(desired)}, nil
 }
 
-// look asks the apiserver itself for an object that no cache has: one that is not labelled as the operator's. It returns its metadata,
-// or nil.
+// write is a server-side apply with force. Reads are of typed objects or of metadata alone, and these writes are neither: waiting
+// for a cache of untyped objects would be waiting for one more cache.
+func (a *Applier) write(ctx context.Context, desired *unstructured.Unstructured) error {
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
+		client.DisableReadYourWritesConsistency)
+}
+
+// look asks the apiserver itself for an object that no cache has: one that is not labelled as the operator's. It returns its
+// metadata, or nil.
 func (a *Applier) look(ctx context.Context, object client.Object) (client.Object, error) {
 	there := &metav1.PartialObjectMetadata{}
 	there.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())

@@ -78,8 +78,7 @@ func (a *Applier) make(ctx context.Context, object client.Object) error {
 		return err
 	}
 	desired.SetResourceVersion(Absent)
-	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
-		client.DisableReadYourWritesConsistency) // see apply
+	return a.write(ctx, desired)
 }
 
 // Remove deletes objects, each only if it has the UID that was looked at: what it says of itself may have changed. One

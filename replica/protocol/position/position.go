@@ -202,8 +202,8 @@ func (d *Disks) Add(b *protocol.Batch) {
 // Note writes what was heard a while ago, if no batch came. Such a batch promises nothing: members at rest would keep
 // each other busy with what they hear of each other's notes.
 func (d *Disks) Note() {
-	if d.dirty && d.now >= d.lateDue {
-		d.Journal.Note(d.HeardKey, d.record())
+	if d.now >= d.lateDue {
+		d.Keep()
 	}
 }
 
