@@ -10,6 +10,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -37,6 +38,7 @@ func TestMonitoringFollowsThePrometheusOperator(t *testing.T) {
 		if err := envtest.UninstallCRDs(w.config, crds); err != nil {
 			t.Error(err)
 		}
+		w.kindsAreGone(t, "monitoring.coreos.com/v1")
 	})
 	theirs := []client.Object{ // of the names of a cluster's
 		&monitoringv1.PodMonitor{
@@ -107,4 +109,20 @@ func (w *World) monitoring(c *v1alpha1.GeoRegisterCluster) (*monitoringv1.PodMon
 		})
 	}
 	return monitor, rule
+}
+
+// kindsAreGone waits until the apiserver serves no kind of a group: an operator that starts earlier would watch kinds that
+// end under it.
+func (w *World) kindsAreGone(t *testing.T, groupVersion string) {
+	t.Helper()
+	served, err := discovery.NewDiscoveryClientForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the apiserver serves no kind of "+groupVersion, func() string {
+		if list, err := served.ServerResourcesForGroupVersion(groupVersion); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("there are %+v (%v)", list, err)
+		}
+		return ""
+	})
 }
