@@ -246,6 +246,15 @@ func (c *connection) stepAnswered(s *step, r register.Result) (next *step) {
 		s.call.size += len(r.Value)
 		c.memory.hold(len(r.Value))
 	}
+	next = c.stepEnded(s)
+	for c.broken && next != nil { // nobody will read the answers: what has not started ends with what it waited for
+		next = c.stepEnded(next)
+	}
+	return next
+}
+
+// stepEnded notes that a step is over, under the lock, and returns the one that waited for it.
+func (c *connection) stepEnded(s *step) (next *step) {
 	next, s.behind = s.behind, nil
 	if key := c.chain(s); c.last[key] == s {
 		delete(c.last, key)
@@ -253,9 +262,6 @@ func (c *connection) stepAnswered(s *step, r register.Result) (next *step) {
 	c.pending--
 	c.room.Signal()
 	c.completed(s.call)
-	if c.broken {
-		return nil // nobody will read the answers: what has not started is dropped
-	}
 	return next
 }
 

@@ -156,13 +156,15 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 	waitUntil(t, "what it held is free", func() bool { return memory.Used() < mib })
 }
 
-// Operations of a client that is gone count until they end.
+// Operations of a client that is gone count until they end, and with them those that wait for them since they have the same key.
 func TestOperationsUnderWayCount(t *testing.T) {
 	t.Parallel()
 	hold, begun := make(chan struct{}), make(chan struct{})
 	memory := NewMemory(64*mib, nil, nil)
-	store := &servertest.Memory{Intercept: func(register.Operation) (register.Result, bool, bool) {
-		close(begun)
+	store := &servertest.Memory{Intercept: func(op register.Operation) (r register.Result, applied, answered bool) {
+		if op.Kind == register.Write {
+			close(begun)
+		}
 		<-hold
 		return register.Result{Status: register.Unavailable}, false, true
 	}}
@@ -171,6 +173,8 @@ func TestOperationsUnderWayCount(t *testing.T) {
 	value := strings.Repeat("v", mib)
 	w.send(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n", len(value), value))
 	<-begun
+	w.send(strings.Repeat("GET k\r\nMGET k other k\r\n", 20))
+	waitUntil(t, "reads wait for the write", func() bool { return r.pending() == 1+20+3*20 })
 	w.Close()
 	r.mu.Lock()
 	for c := range r.connections {
@@ -183,6 +187,19 @@ func TestOperationsUnderWayCount(t *testing.T) {
 	}
 	close(hold)
 	waitUntil(t, "nothing is counted", func() bool { return memory.Used() == 0 })
+}
+
+// pending is how many operations of all connections are not answered.
+func (r *Redis) pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for c := range r.connections {
+		c.mu.Lock()
+		n += c.pending
+		c.mu.Unlock()
+	}
+	return n
 }
 
 // blocking answers from goroutines that may be held.
