@@ -26,6 +26,7 @@ import (
 	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -187,7 +188,7 @@ func (n *node) open() error {
 		n.doors = append(n.doors, door{func() error { return r.Serve(l) }, r.Shutdown})
 	}
 	if l := n.listeners.admin; l != nil {
-		s := grpc.NewServer()
+		s := grpc.NewServer(grpc.MaxHeaderListSize(codec.MaxHeaderBytes))
 		adminv1.RegisterAdminServer(s, &admin{node: n})
 		n.doors = append(n.doors, door{func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil }})
 	}

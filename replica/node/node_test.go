@@ -19,10 +19,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/storage"
+	"github.com/georegister/georegister/replica/transport/codec"
 )
 
 // patience bounds the wait for any one condition.
@@ -253,7 +255,12 @@ func TestAdminRefusesCallsForOthers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := first.admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 1, Peer: 9, Blocked: true})
+	long := metadata.AppendToOutgoingContext(t.Context(), "long", strings.Repeat("x", codec.MaxHeaderBytes))
+	_, err := first.admin.Status(long, &adminv1.StatusRequest{Cluster: "c", Member: 1})
+	if err == nil || !strings.Contains(err.Error(), "header list size") {
+		t.Errorf("a call with long headers: %v", err)
+	}
+	_, err = first.admin.SetLink(t.Context(), &adminv1.SetLinkRequest{Cluster: "c", Member: 1, Peer: 9, Blocked: true})
 	if status.Code(err) != codes.InvalidArgument {
 		t.Errorf("an unknown peer: %v", err)
 	}

@@ -47,7 +47,7 @@ func NewGRPC(options Options) (*GRPC, error) {
 	g.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(codec.Codec{}),
 		grpc.MaxRecvMsgSize(maxMessageBytes(options.Limits)),
-		grpc.MaxHeaderListSize(16<<10),
+		grpc.MaxHeaderListSize(codec.MaxHeaderBytes),
 		grpc.MaxConcurrentStreams(uint32(options.MaxInFlight)),
 		// Calls reuse goroutines whose stacks have grown already; when all are taken, they get new ones.
 		grpc.NumStreamWorkers(128),

@@ -6,10 +6,13 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/wire"
 )
@@ -52,6 +55,19 @@ func (p *pair) greet(t *testing.T, change func(*peerv1.Hello)) (*peerv1.Hello, e
 		_, err = stream.Recv()
 	}
 	return reply.GetHello(), err
+}
+
+// The library holds the headers of a call before anybody is asked who calls.
+func TestHeadersAreBounded(t *testing.T) {
+	p := newPair(t, nil)
+	long := metadata.AppendToOutgoingContext(t.Context(), "long", strings.Repeat("x", codec.MaxHeaderBytes))
+	stream, err := peerv1.NewPeersClient(p.ends[0].peers[2].connection).Stream(long, grpc.WaitForReady(true))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err == nil || !strings.Contains(err.Error(), "header list size") {
+		t.Errorf("a call with long headers: %v", err)
+	}
 }
 
 // Also a stream that goes round the client's side of the transport is refused by its first frame; whoever is behind is

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/wire"
 )
@@ -141,6 +142,7 @@ func Start(o Options) (*Transport, error) {
 	t.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(frameCodec{}),
 		grpc.MaxRecvMsgSize(maxFrameBytes),
+		grpc.MaxHeaderListSize(codec.MaxHeaderBytes),
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveEvery / 2, PermitWithoutStream: true}),

@@ -99,8 +99,7 @@ type asker struct {
 	early  map[uint64]*witnessv1.Message // answers that nobody waited for yet
 }
 
-// dial opens a stream without a hello.
-func (r *running) dial() *asker {
+func (r *running) connect() *grpc.ClientConn {
 	r.t.Helper()
 	c, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec.Codec{})))
@@ -108,9 +107,15 @@ func (r *running) dial() *asker {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// dial opens a stream without a hello.
+func (r *running) dial() *asker {
+	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	r.t.Cleanup(cancel)
-	stream, err := witnessv1.NewWitnessesClient(c).Stream(ctx)
+	stream, err := witnessv1.NewWitnessesClient(r.connect()).Stream(ctx)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/witness/core"
 	"github.com/georegister/georegister/witness/disk"
 )
@@ -67,6 +68,7 @@ func New(o Options, w *core.Witness, d *disk.Disk) *Server {
 	s.grpc = grpc.NewServer(
 		grpc.ForceServerCodecV2(frameCodec{}),
 		grpc.MaxRecvMsgSize(maxFrame),
+		grpc.MaxHeaderListSize(codec.MaxHeaderBytes),
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(4<<20),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minKeepalive, PermitWithoutStream: true}),

@@ -15,11 +15,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/transport/codec"
 )
 
 func TestAnAskerThatMeansAnotherWitnessIsRefused(t *testing.T) {
@@ -49,6 +52,20 @@ func TestAnAskerThatMeansAnotherWitnessIsRefused(t *testing.T) {
 	h := r.ask(client).hello
 	if h.From != self || h.To != client || h.Cluster != "c" || h.WireVersion != WireVersion || h.Disk != r.disk.Name() {
 		t.Errorf("the witness says %v", h)
+	}
+}
+
+// The library holds the headers of a call before anybody is asked who calls.
+func TestHeadersAreBounded(t *testing.T) {
+	r := run(t, nil, Options{})
+	c := r.connect()
+	long := metadata.AppendToOutgoingContext(t.Context(), "long", strings.Repeat("x", codec.MaxHeaderBytes))
+	stream, err := witnessv1.NewWitnessesClient(c).Stream(long, grpc.WaitForReady(true))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err == nil || !strings.Contains(err.Error(), "header list size") {
+		t.Errorf("a call with long headers: %v", err)
 	}
 }
 
