@@ -3,9 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -80,53 +78,4 @@ func TestDedicatedWitnesses(t *testing.T) {
 	for _, counter := range l.counters {
 		counter.verify(t, c)
 	}
-}
-
-// The disk of a witness is put back from an older copy, on which all files agree. It has promised more since, as members tell it: it ends, is another
-// one when it starts again, and nothing that was acknowledged is lost.
-func TestOlderDiskOfAWitness(t *testing.T) {
-	data := t.TempDir()
-	c := start(t, dedicated(t), data)
-	c.await(t, "nobody shares a site", c.apart)
-	l := startLoad(t, c)
-	l.goesOn("the load is under way")
-	_, _, before, _ := c.parts()
-	directories, err := filepath.Glob(filepath.Join(data, "witnesses", "jp.*"))
-	if err != nil || len(directories) != 1 {
-		t.Fatalf("directories of the witness: %q, %v", directories, err)
-	}
-	disk, copied := filepath.Join(directories[0], "disk"), filepath.Join(t.TempDir(), "copy")
-
-	c.must(t, "kill", "jp/witness")
-	if err := os.CopyFS(copied, os.DirFS(disk)); err != nil {
-		t.Fatal(err)
-	}
-	c.must(t, "restart", "jp/witness")
-	c.await(t, "the witness of jp serves again", c.apart)
-	l.goesOn("what is promised now, the copy lacks")
-	c.must(t, "kill", "jp/witness")
-	if err := os.RemoveAll(disk); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(disk, os.DirFS(copied)); err != nil {
-		t.Fatal(err)
-	}
-	c.must(t, "restart", "jp/witness")
-	c.await(t, "it finds out, and ends", func() (string, bool) {
-		table, _, now, _ := c.parts()
-		return table, len(now) > 0 && now["jp/witness"] == 0
-	})
-	log, err := os.ReadFile(filepath.Join(directories[0], "log"))
-	if err != nil || !strings.Contains(string(log), "has forgotten what it held") {
-		t.Errorf("its log does not say so: %v", err)
-	}
-	l.goesOn("the load goes on without it")
-	c.must(t, "restart", "jp/witness") // as a kubelet does
-	c.await(t, "another witness has its place", func() (string, bool) {
-		table, ok := c.apart()
-		_, _, now, _ := c.parts()
-		return fmt.Sprint(before["jp/witness"], " before\n", table), ok && now["jp/witness"] != 0
-	})
-	l.goesOn("the load goes on with another witness")
-	l.judge()
 }

@@ -45,8 +45,8 @@ type member struct {
 	pid    int
 }
 
-// newMember starts a member on an empty disk. The test's end kills it.
-func newMember(t *testing.T, id view.MemberID) *member {
+// newMember starts a member on an empty disk. The test's end kills it. Durability is Sync, or what is given.
+func newMember(t *testing.T, id view.MemberID, durability ...string) *member {
 	t.Helper()
 	m := &member{id: id, site: fmt.Sprint("site-", id), output: &output{}}
 	directory := t.TempDir()
@@ -55,7 +55,7 @@ func newMember(t *testing.T, id view.MemberID) *member {
 		*address = free(t)
 	}
 	text, err := json.Marshal(map[string]any{
-		"cluster": identity, "protocol": "Gryff", "shards": 2, "directory": m.disk, "durability": "Sync",
+		"cluster": identity, "protocol": "Gryff", "shards": 2, "directory": m.disk, "durability": append(durability, "Sync")[0],
 		"limits": map[string]int{"keyBytes": 100, "valueBytes": 1000}, "listen": m.ports, "exitWithInput": true,
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func Identify(o Options) (*Disk, error) {
 	}
 	d.lock = lock
 	if err := d.identify(o); err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, fmt.Errorf("directory %s: %w", o.Directory, errors.Join(err, d.Close()))
 	}
 	return d, nil
 }
