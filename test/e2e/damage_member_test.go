@@ -174,6 +174,9 @@ func (s *sufferers) damage(t *testing.T, c cell) {
 		})
 		return
 	}
+	if c.damage.name == "another member's" && newest(t, other.disk, c.file.pattern) == "" {
+		s.restart(t, other, nil) // which leaves a table
+	}
 	name := newest(t, m.disk, c.file.pattern)
 	older := hold(t, name)
 	if c.damage.name == "an older copy" && c.file.later {

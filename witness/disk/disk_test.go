@@ -303,7 +303,7 @@ func TestAForeignDiskIsRefused(t *testing.T) {
 		"witness is 7, this one's is 8":     {FS: fs, Directory: "witness", Identity: Identity{Cluster: "c", Witness: 8}},
 	} {
 		for _, o.Memory = range []bool{false, true} {
-			if _, err := Identify(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), field) {
+			if _, err := Identify(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), field) || !strings.HasPrefix(err.Error(), "directory witness: ") {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
