@@ -101,6 +101,7 @@ func (m *Memory) charge(a *account, held int64) {
 	change := held - a.charged
 	a.charged = held
 	m.used += change
+	m.metrics.held.Set(float64(m.used))
 	if a.leaving.Load() {
 		m.leaving += change
 	}

@@ -182,7 +182,7 @@ func TestOperationsUnderWayCount(t *testing.T) {
 	}
 	r.mu.Unlock()
 	waitUntil(t, "the connection is over", func() bool { return r.clients() == 0 })
-	if used := memory.Used(); used < mib {
+	if used := memory.Used(); used < mib || reading(t, memory.metrics.held) != float64(used) {
 		t.Errorf("an operation of %d bytes is under way, and %d are counted", mib, used)
 	}
 	close(hold)

@@ -12,6 +12,7 @@ type Metrics struct {
 	fences      prometheus.Counter
 	foreign     prometheus.Counter
 	evicted     *prometheus.CounterVec
+	held        prometheus.Gauge // by clients
 }
 
 // NewMetrics makes the metrics and registers them, unless registerer is nil.
@@ -47,8 +48,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Name: "georegister_server_evicted_total",
 		Help: "Connections that were closed since clients held more memory than they may, and these most of it.",
 	}, []string{"door"})
+	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "georegister_server_client_memory_bytes", Help: "What the connections of clients hold at all ports, of limits.clientMemory.",
+	})
 	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences, m.foreign, m.evicted)
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.carried, m.fences, m.foreign, m.evicted, m.held)
 	}
 	return m
 }
