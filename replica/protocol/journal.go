@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/slab"
 )
 
@@ -120,6 +121,9 @@ func (j *Journal) Count(key []byte) (uint64, error) {
 		n, size := binary.Uvarint(raw)
 		if size != len(raw) {
 			return 0, errors.New("the count of batches on disk is damaged")
+		}
+		if err := bounds.Numbers("the count of batches on disk", n); err != nil {
+			return 0, err
 		}
 		j.taken, j.counted = n, n
 	}

@@ -37,6 +37,7 @@ type Replica struct {
 
 	waiting  waiting     // operations for fences
 	refusing atomic.Bool // no more operations
+	refusals refusals
 	carrying atomic.Bool // operations go over to another replica
 	stopping chan struct{}
 	stop     sync.Once
@@ -82,11 +83,13 @@ func (r *Replica) open() (err error) {
 		}
 	}()
 	if err := r.divide(); err != nil {
+		r.condemn(err)
 		return err
 	}
 	for i := range o.shardCount() {
 		s, err := newShard(r, i)
 		if err != nil {
+			r.condemn(err)
 			return fmt.Errorf("shard %d: %w", i, err)
 		}
 		r.shards = append(r.shards, s)

@@ -1,14 +1,11 @@
 package runtime
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.uber.org/zap"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -56,11 +53,10 @@ type shard struct {
 	durable  uint64 // the latest batch that the journal knows to be durable
 	held     []held
 	outgoing map[view.MemberID]*[]*peerv1.Message
-	order    []view.MemberID                    // of the peers, as Options.Nearest
-	asked    []view.MemberID                    // the witnesses
-	near     []view.MemberID                    // the same, as the protocol knows it
-	refusals map[view.MemberID]protocol.Instant // when the log told last of what a peer sent
-	retry    time.Duration                      // Config.Retry, as the protocol knows it
+	order    []view.MemberID // of the peers, as Options.Nearest
+	asked    []view.MemberID // the witnesses
+	near     []view.MemberID // the same, as the protocol knows it
+	retry    time.Duration   // Config.Retry, as the protocol knows it
 }
 
 // inputs is what arrived since the last turn.
@@ -333,29 +329,11 @@ func (s *shard) step(in inputs) bool {
 	return s.apply(s.protocol.Ready())
 }
 
-// tellRefused logs what peers sent that was not believed, of each once a minute.
-func (s *shard) tellRefused(all []protocol.Refused) {
-	for _, r := range all {
-		if last, told := s.refusals[r.From]; told && s.ticked.Sub(last) < time.Minute {
-			continue
-		}
-		if s.refusals == nil {
-			s.refusals = map[view.MemberID]protocol.Instant{}
-		}
-		s.refusals[r.From] = s.ticked
-		s.replica.options.Logger.Warn("What a peer sent is not believed", zap.Uint32("peer", uint32(r.From)), zap.Int("shard", s.number), zap.Error(r.Why))
-	}
-}
-
 // apply does what a step asks: what depends on the disk waits for it, the rest happens now.
 func (s *shard) apply(e protocol.Effects) bool {
-	s.tellRefused(e.Refused)
+	s.replica.refusals.tell(s.replica.options.Logger, s.number, s.ticked, e.Refused)
 	if e.Fault != nil {
-		if why := (*protocol.Forgotten)(nil); errors.As(e.Fault, &why) {
-			s.replica.store.Condemn(why)
-		} else if errors.Is(e.Fault, register.ErrNumber) {
-			s.replica.store.Condemn(e.Fault) // the disk tells of a number that nobody can have counted up to
-		}
+		s.replica.condemn(e.Fault)
 		s.replica.fail(fmt.Errorf("shard %d: %w", s.number, e.Fault))
 		return false
 	}

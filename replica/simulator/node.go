@@ -358,6 +358,9 @@ func (nd *node) flush(index int) {
 		w.fail("member %d can't go on: %w", nd.index+1, e.Fault)
 		return
 	}
+	for _, r := range e.Refused {
+		w.fail("member %d does not believe what %d sent, and nobody lies: %w", nd.index+1, r.From, r.Why)
+	}
 	w.send(nd, index, e.Send)
 	nd.complete(e.Complete)
 	switch {

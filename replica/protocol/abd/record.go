@@ -82,7 +82,7 @@ func decode(encoded []byte) (register.Versioned, error) {
 	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
 		return register.Versioned{}, fmt.Errorf("decode a register record: %w", err)
 	}
-	if err := bounds.Register(&r); err != nil {
+	if err := bounds.Record(&r); err != nil {
 		return register.Versioned{}, err
 	}
 	return register.Versioned{

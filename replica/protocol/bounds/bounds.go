@@ -7,6 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // maxIncarnation is as many bits as a register.Writer has for it.
@@ -15,117 +16,142 @@ const maxIncarnation = 1<<16 - 1
 // Message reports a message of a peer with a number above its bound: register.MaxNumber, or 65535 for incarnations. Numbers that are drawn
 // at random or chosen by clients have none. The error wraps register.ErrNumber.
 func Message(m *peerv1.Message) error {
-	l := largest(0)
-	l.of(m.Timestamp, m.Rmws)
-	for _, d := range m.After {
-		l.of(d.Timestamp, d.Rmws)
+	c := told()
+	c.message(m)
+	if c.above > 0 {
+		return c.report("message " + m.Kind.String())
 	}
-	l.instance(m.Instance)
-	l.curp(m.Curp)
+	return nil
+}
+
+// Numbers reports a number above its bound of what has a format of its own. The error wraps register.ErrNumber.
+func Numbers(what string, numbers ...uint64) error {
+	c := told()
+	c.of(numbers...)
+	return c.report(what)
+}
+
+// Counted is Numbers of what a member itself has counted up to, and has on its disk.
+func Counted(what string, numbers ...uint64) error {
+	c := counted()
+	c.of(numbers...)
+	return c.report(what)
+}
+
+// check is the largest number that was seen above its bound; 0: none was.
+type check struct{ most, above uint64 }
+
+// told are the bounds of what others tell.
+func told() check { return check{most: register.MaxNumber} }
+
+// counted are the bounds of a disk: its member may have counted on from the largest number that others may tell it, or they could cost it
+// its disk.
+func counted() check { return check{most: 2 * register.MaxNumber} }
+
+func (c *check) report(what string) error {
+	if c.above == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s tells of number %d: %w", what, c.above, register.ErrNumber)
+}
+
+func (c *check) of(numbers ...uint64) { c.upTo(c.most, numbers...) }
+
+// stamps are parts of carstamps: nobody counts on from the largest.
+func (c *check) stamps(numbers ...uint64) { c.upTo(register.MaxNumber, numbers...) }
+
+func (c *check) epochs(numbers ...uint64) { c.upTo(view.MaxEpoch, numbers...) }
+
+func (c *check) upTo(most uint64, numbers ...uint64) {
+	for _, n := range numbers {
+		if n > most {
+			c.above = max(c.above, n)
+		}
+	}
+}
+
+func (c *check) incarnations(numbers ...uint32) {
+	for _, n := range numbers {
+		c.upTo(maxIncarnation, uint64(n))
+	}
+}
+
+func (c *check) message(m *peerv1.Message) {
+	c.of(m.Timestamp, m.Rmws)
+	for _, d := range m.After {
+		c.of(d.Timestamp, d.Rmws)
+	}
+	c.instance(m.Instance)
+	c.curp(m.Curp)
 	if g := m.Gus; g != nil {
-		l.of(g.Origin, g.Round, g.Born, g.Voted, g.VotedRound, g.Newest, g.Ended)
+		c.of(g.Origin, g.Round, g.Born, g.Voted, g.VotedRound, g.Newest, g.Ended)
 	}
 	if r := m.RmwPaxos; r != nil {
-		l.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn) // attempts are told apart, and never counted from what others say
+		c.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn) // attempts are told apart, and never counted from what others say
 	}
-	l.of(m.GetWitness().GetTerm(), m.GetWitness().GetPromises())
-	l.of(m.Start, m.Batches)
-	for _, p := range m.Positions {
-		l.of(p.GetStart(), p.GetBatches(), p.GetBefore())
-	}
-	if l > register.MaxNumber {
-		return fmt.Errorf("message %v tells of number %d: %w", m.Kind, l, register.ErrNumber)
-	}
-	incarnation := max(m.Incarnation, m.GetTransfer().GetIncarnation())
-	for _, known := range m.Known {
-		incarnation = max(incarnation, known)
-	}
-	if incarnation > maxIncarnation {
-		return fmt.Errorf("message %v tells of incarnation %d: %w", m.Kind, incarnation, register.ErrNumber)
-	}
-	return nil
+	c.of(m.GetWitness().GetTerm(), m.GetWitness().GetPromises())
+	c.of(m.Start, m.Batches)
+	c.positions(m.Positions)
+	c.incarnations(m.Incarnation, m.GetTransfer().GetIncarnation())
+	c.incarnations(m.Known...)
 }
 
-// Register reports a register on disk that no write can have made. The error wraps register.ErrNumber.
-func Register(r *peerv1.RegisterRecord) error {
-	return register.Carstamp{Timestamp: r.GetTimestamp(), Writer: register.Writer(r.GetWriter()), RMWs: r.GetRmws()}.Check()
-}
-
-// State reports the state of a key that nobody can have come to. The error wraps register.ErrNumber.
-func State(s *peerv1.KeyState) error {
-	l := largest(0)
-	l.state(s)
-	return l.check("state of a key")
-}
-
-// Hard reports a term or index of a log that nobody can have come to. The error wraps register.ErrNumber.
-func Hard(h *peerv1.RaftHard) error {
-	l := largest(0)
-	l.of(h.GetTerm(), h.GetCommit())
-	return l.check("term of a log")
-}
-
-// Applied reports how far a log is applied if it can't be so far. The error wraps register.ErrNumber.
-func Applied(a *peerv1.RaftApplied) error {
-	l := largest(0)
-	l.of(a.GetIndex(), a.GetTerm())
-	return l.check("place in a log")
-}
-
-func (l largest) check(what string) error {
-	if l > register.MaxNumber {
-		return fmt.Errorf("%s tells of number %d: %w", what, l, register.ErrNumber)
-	}
-	return nil
-}
-
-// largest is the largest number that was seen.
-type largest uint64
-
-func (l *largest) of(numbers ...uint64) {
-	for _, n := range numbers {
-		*l = max(*l, largest(n))
+func (c *check) positions(all []*peerv1.Position) {
+	for _, p := range all {
+		c.of(p.GetStart(), p.GetBatches(), p.GetBefore())
+		c.incarnations(p.GetIncarnation())
 	}
 }
 
-func (l *largest) instance(i *peerv1.Instance) {
+func (c *check) instance(i *peerv1.Instance) {
 	if i == nil {
 		return
 	}
-	l.of(i.GetId().GetNumber(), i.Ballot, i.AcceptedBallot, i.Seq)
+	c.of(i.GetId().GetNumber(), i.Ballot, i.AcceptedBallot, i.Seq)
 	for _, d := range i.Deps {
-		l.of(d.GetNumber())
+		c.of(d.GetNumber())
 	}
-	l.answers(i.Answers)
-	l.state(i.State)
+	c.answers(i.Answers)
+	c.state(i.State)
 }
 
-func (l *largest) state(s *peerv1.KeyState) {
+func (c *check) state(s *peerv1.KeyState) {
 	if s == nil {
 		return
 	}
-	l.of(s.GetPrevious().GetTimestamp(), s.GetPrevious().GetRmws(), s.Count, s.Seq)
+	c.of(s.GetPrevious().GetTimestamp(), s.GetPrevious().GetRmws(), s.Count, s.Seq)
 	for _, e := range s.Executed {
-		l.of(e.GetId().GetNumber(), e.Reads)
-		l.answers(e.Answers)
+		c.of(e.GetId().GetNumber(), e.Reads)
+		c.answers(e.Answers)
 	}
 }
 
-func (l *largest) answers(all []*peerv1.Answer) {
+func (c *check) answers(all []*peerv1.Answer) {
 	for _, a := range all {
-		l.of(a.GetTimestamp(), a.GetRmws())
+		c.of(a.GetTimestamp(), a.GetRmws())
 	}
 }
 
-func (l *largest) curp(c *peerv1.Curp) {
-	if c == nil {
+func (c *check) curp(m *peerv1.Curp) {
+	if m == nil {
 		return
 	}
-	l.of(c.Term, c.Last, c.Commit, c.Start, c.WholeTerm, c.WholeIndex, c.GetAnswer().GetTimestamp(), c.GetAnswer().GetRmws())
-	for _, e := range c.Entries {
-		l.of(e.GetTerm(), e.GetIndex())
+	c.of(m.Last, m.Commit, m.Start, m.WholeIndex, m.GetAnswer().GetTimestamp(), m.GetAnswer().GetRmws())
+	c.epochs(m.Term, m.WholeTerm) // terms of partitions are epochs
+	for _, e := range m.Entries {
+		c.entry(e)
 	}
-	for _, t := range c.History {
-		l.of(t.GetTerm(), t.GetStart())
+	c.history(m.History)
+}
+
+func (c *check) entry(e *peerv1.LogEntry) {
+	c.epochs(e.GetTerm())
+	c.of(e.GetIndex())
+}
+
+func (c *check) history(all []*peerv1.TermStart) {
+	for _, t := range all {
+		c.epochs(t.GetTerm())
+		c.of(t.GetStart())
 	}
 }

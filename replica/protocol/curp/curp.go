@@ -66,6 +66,7 @@ type Protocol struct {
 type effects struct {
 	send, sendDurably         slab.List[protocol.Envelope]
 	complete, completeDurably slab.List[protocol.Completion]
+	refused                   []protocol.Refused
 	fault                     error
 }
 
@@ -174,6 +175,11 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Protocol.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if err := p.check(m); err != nil {
+		p.config.Took("message.refused")
+		p.disbelieve(from, err)
+		return // nobody can have counted so far, or made such a record: nothing could come after it
+	}
 	if m.Kind == peerv1.Kind_WITNESS {
 		if w := m.Witness; w != nil && w.Partition == uint32(p.index) {
 			p.onWitness(from, w)
@@ -282,8 +288,9 @@ func (p *Protocol) Ready() protocol.Effects {
 	e := protocol.Effects{
 		Send: append(p.effects.send.Take(), p.aside.Send...), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
 		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
-		Fault: p.effects.fault,
+		Refused: p.effects.refused, Fault: p.effects.fault,
 	}
+	p.effects.refused = nil
 	if p.aside.Fault != nil {
 		e.Fault = p.aside.Fault
 	}
@@ -356,6 +363,11 @@ func (p *Protocol) fault(format string, args ...any) {
 	if p.effects.fault == nil {
 		p.effects.fault = fmt.Errorf("curp: "+format, args...)
 	}
+}
+
+// disbelieve has people told of what another sent, which was not believed.
+func (p *Protocol) disbelieve(from view.MemberID, why error) {
+	p.effects.refused = append(p.effects.refused, protocol.Refused{From: from, Why: why})
 }
 
 // mix makes one number of two (splitmix64).

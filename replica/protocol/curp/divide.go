@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -168,6 +169,9 @@ func readOwn(j *protocol.Journal) (*peerv1.PartitionRecord, error) {
 	}
 	own := &peerv1.PartitionRecord{}
 	if err := own.UnmarshalVT(raw); err != nil {
+		return nil, fmt.Errorf("the record of its part on disk is damaged: %w", err)
+	}
+	if err := bounds.Record(own); err != nil {
 		return nil, fmt.Errorf("the record of its part on disk is damaged: %w", err)
 	}
 	return own, nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 )
 
 // Bounds on the entries that are kept although nobody is known to need them: a learner that becomes a backup when the master
@@ -128,6 +129,10 @@ func (p *Protocol) loadLog() {
 		}
 		e := &peerv1.LogEntry{}
 		if err := e.UnmarshalVT(raw); err != nil {
+			p.fault("an entry of the log on disk is damaged: %w", err)
+			return false
+		}
+		if err := bounds.Record(e); err != nil {
 			p.fault("an entry of the log on disk is damaged: %w", err)
 			return false
 		}

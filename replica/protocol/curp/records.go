@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -92,6 +93,10 @@ func (p *Protocol) load(key []byte) register.Versioned {
 func (p *Protocol) decode(key, raw []byte) register.Versioned {
 	var record peerv1.RegisterRecord
 	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
+		p.fault("the register of %q on disk is damaged: %w", key, err)
+		return register.Versioned{}
+	}
+	if err := bounds.Record(&record); err != nil {
 		p.fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}

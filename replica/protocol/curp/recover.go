@@ -1,6 +1,8 @@
 package curp
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -205,6 +207,17 @@ func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	s := r.sources[i]
+	for _, saved := range w.Requests {
+		r := &peerv1.Request{}
+		err := r.UnmarshalVT(saved.Request)
+		if err == nil && r.Command == nil {
+			err = errors.New("it has no id")
+		}
+		if err != nil {
+			p.disbelieve(from, fmt.Errorf("a request that the witness saved is damaged: %w", err))
+			return // another witness has what this one had, or this one is asked again
+		}
+	}
 	s.requests = append(s.requests, w.Requests...)
 	if !w.Last && len(w.Requests) > 0 {
 		p.askSource(r, s)

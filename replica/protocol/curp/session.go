@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 )
 
 // Bounds on what a partition remembers of sessions (RIFL, section 4.8).
@@ -42,16 +43,17 @@ type sessions struct {
 func (p *Protocol) loadSessions() {
 	p.sessions = sessions{byID: map[uint64]*session{}}
 	p.journal.Scan(beforeState, func(key, raw []byte) bool {
-		var err error
-		switch key[0] {
-		case doneRecord: // before its session's record
+		err := checkKey(key)
+		switch {
+		case err != nil:
+		case key[0] == doneRecord: // before its session's record
 			s := p.session(beUint64(key[1:9]))
 			s.done = append(s.done, beUint64(key[9:17]))
-		case horizonRecord:
+		case key[0] == horizonRecord:
 			err = p.sessions.horizon.UnmarshalVT(raw)
-		case sessionRecord:
+		case key[0] == sessionRecord:
 			var record peerv1.PartitionSession
-			if err = record.UnmarshalVT(raw); err == nil {
+			if err = read(&record, raw, bounds.Record); err == nil {
 				s := p.session(beUint64(key[1:9]))
 				s.firstIncomplete, s.seenAt, s.usedAt, s.usedIn = record.FirstIncomplete, record.SeenAt, record.UsedAt, record.UsedIn
 				p.sessions.latest = max(p.sessions.latest, s.seenAt)
@@ -90,7 +92,7 @@ func (p *Protocol) recall(c *peerv1.Command) *peerv1.Answer {
 	if _, known := slices.BinarySearch(s.done, c.Number); known {
 		raw, _ := p.journal.Get(doneKey(c.Session, c.Number))
 		a := &peerv1.Answer{}
-		if err := a.UnmarshalVT(raw); err != nil {
+		if err := read(a, raw, bounds.Record); err != nil {
 			p.fault("an answer on disk is damaged: %w", err)
 		}
 		return a

@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/witness/cache"
@@ -12,7 +13,7 @@ import (
 
 // recordPrefix begins the journal's keys of what the witness holds: author and number of a command. The record is the term in
 // which it was accepted, and the command.
-const recordPrefix = 'w'
+const recordPrefix = raft.ExtensionRecord
 
 // witness is the part of a member that saves commands for their clients. All that it holds was accepted in one term: that of
 // the last leader whose recovery is in this member's state. The recovery has made what it held before superfluous.

@@ -28,7 +28,7 @@ func (p *Protocol) load(key []byte) register.Versioned {
 		p.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
-	if err := bounds.Register(&record); err != nil {
+	if err := bounds.Record(&record); err != nil {
 		p.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
@@ -59,7 +59,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 		if err := record.UnmarshalVT(value); err != nil {
 			return err
 		}
-		if err := bounds.Register(&record); err != nil {
+		if err := bounds.Told(&record); err != nil {
 			return err
 		}
 		if p.mistakes.AdoptBlindly {

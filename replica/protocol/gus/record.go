@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -225,10 +226,14 @@ func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
-	theirs, err := decode(value)
-	if err != nil {
+	e := &peerv1.GusRecord{}
+	if err := e.UnmarshalVTUnsafe(value); err != nil {
+		return fmt.Errorf("decode a register record: %w", err)
+	}
+	if err := bounds.Told(e); err != nil {
 		return err
 	}
+	theirs := recordOf(e)
 	own := p.load(key[1:])
 	if p.mistakes.AdoptAsFinal {
 		theirs.writes = nil
@@ -313,26 +318,24 @@ func encode(r record) ([]byte, error) {
 	return e.MarshalVT()
 }
 
+// decode reads a record of this member's disk.
 func decode(encoded []byte) (record, error) {
 	var e peerv1.GusRecord
 	if err := e.UnmarshalVTUnsafe(encoded); err != nil {
 		return record{}, fmt.Errorf("decode a register record: %w", err)
 	}
-	for _, numbered := range []uint64{e.Timestamp, e.Forgotten} {
-		if err := (register.Carstamp{Timestamp: numbered}).Check(); err != nil {
-			return record{}, err
-		}
+	if err := bounds.Record(&e); err != nil {
+		return record{}, err
 	}
+	return recordOf(&e), nil
+}
+
+func recordOf(e *peerv1.GusRecord) record {
 	r := record{
 		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: value(e.Present, e.Value)},
 		forgotten: tag(e.Forgotten, e.ForgottenWriter),
 	}
 	for _, w := range e.Writes {
-		for _, n := range []uint64{w.Origin, w.Born, w.PromisedRound, w.Voted, w.VotedRound, w.Decided} {
-			if err := (register.Carstamp{Timestamp: n}).Check(); err != nil {
-				return record{}, err
-			}
-		}
 		r.add(write{
 			origin: tag(w.Origin, w.Writer), born: w.Born, held: w.Held,
 			promised: ballot{w.PromisedRound, register.Writer(w.PromisedProposer)},
@@ -340,7 +343,7 @@ func decode(encoded []byte) (record, error) {
 			stored: w.Stored, value: value(w.Present, w.Value), decided: w.Decided, unsure: w.Unsure,
 		})
 	}
-	return r, nil
+	return r
 }
 
 func tag(timestamp, writer uint64) register.Carstamp {

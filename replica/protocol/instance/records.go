@@ -29,7 +29,7 @@ func (p *Core) loadState(key []byte) (*peerv1.KeyState, int) {
 		if err := state.UnmarshalVT(raw); err != nil {
 			p.Fault("the state of %q on disk is damaged: %w", key, err)
 		}
-		if err := bounds.Register(state.Previous); err != nil {
+		if err := bounds.Record(state); err != nil {
 			p.Fault("the state of %q on disk is damaged: %w", key, err)
 		}
 	}
@@ -58,8 +58,8 @@ func (p *Core) saveInstance(i *instance) {
 	i.stored = true
 }
 
-// instanceOf reads an instance's record.
-func instanceOf(raw []byte) (*peerv1.Message, error) {
+// instanceOf reads an instance's record, within bounds.
+func instanceOf(raw []byte, check func(any) error) (*peerv1.Message, error) {
 	m := &peerv1.Message{}
 	if err := m.UnmarshalVT(raw); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func instanceOf(raw []byte) (*peerv1.Message, error) {
 	if m.Instance.GetId().GetNumber() == 0 {
 		return nil, errors.New("the record names no instance")
 	}
-	if err := bounds.Message(m); err != nil {
+	if err := check(m); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -79,7 +79,7 @@ func (p *Core) loadInstances() {
 		if key[0] != instanceRecord {
 			return false
 		}
-		m, err := instanceOf(raw)
+		m, err := instanceOf(raw, bounds.Record)
 		if err != nil {
 			p.Fault("an instance on disk is damaged: %w", err)
 			return false
@@ -95,10 +95,13 @@ func (p *Core) loadInstances() {
 	})
 }
 
+// errForeign is of a record that no member which runs the same protocol has.
+var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
+
 // Adopt merges a record of another member, with drives and votes in progress.
 func (p *Core) Adopt(key, value []byte) error {
 	if len(key) == 0 {
-		return nil
+		return errForeign
 	}
 	switch key[0] {
 	case stateRecord:
@@ -106,18 +109,20 @@ func (p *Core) Adopt(key, value []byte) error {
 		if err := state.UnmarshalVT(value); err != nil {
 			return err
 		}
-		if err := bounds.State(state); err != nil {
+		if err := bounds.Told(state); err != nil {
 			return err
 		}
 		o := p.object(key[1:])
 		p.install(o, state)
 		p.release(o)
 	case instanceRecord:
-		m, err := instanceOf(value)
+		m, err := instanceOf(value, bounds.Told)
 		if err != nil {
 			return err
 		}
 		p.hear(m)
+	default:
+		return errForeign
 	}
 	return nil
 }

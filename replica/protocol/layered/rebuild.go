@@ -21,7 +21,11 @@ func (p *Protocol) Adopt(key, value []byte) error {
 	}
 	of = append([]byte(nil), of...)
 	if key[0] == recordPrefix {
-		if state := p.state(value); state != peerv1.FragmentState_FRAGMENT_GONE {
+		var r peerv1.FragmentRecord
+		if err := r.UnmarshalVT(value); err != nil {
+			return err
+		}
+		if r.State != peerv1.FragmentState_FRAGMENT_GONE {
 			p.want(of, n)
 		}
 		return nil

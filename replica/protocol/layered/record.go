@@ -9,6 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -216,8 +217,15 @@ func (p *Protocol) recallRoster() {
 		return
 	}
 	var r peerv1.MemberRecord
-	if err := r.UnmarshalVT(raw); err != nil || len(r.Known) != len(r.Members) {
-		p.out.Fault("the record of the disks of rebuilding members is damaged; replace this member's disk: %v", err)
+	err := r.UnmarshalVT(raw)
+	if err == nil {
+		err = bounds.Record(&r)
+	}
+	if err == nil && len(r.Known) != len(r.Members) {
+		err = errors.New("it has not one disk for each member")
+	}
+	if err != nil {
+		p.out.Fault("the record of the disks of rebuilding members is damaged; replace this member's disk: %w", err)
 		return
 	}
 	for i, id := range r.Members {

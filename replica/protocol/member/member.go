@@ -379,6 +379,9 @@ func (m *Member) load() (*peerv1.MemberRecord, bool, error) {
 	if err := record.UnmarshalVT(raw); err != nil {
 		return nil, false, fmt.Errorf("the member record on disk is damaged: %w", err)
 	}
+	if err := bounds.Record(record); err != nil {
+		return nil, false, fmt.Errorf("the member record on disk is damaged: %w", err)
+	}
 	if record.Epoch > m.config.View.Epoch {
 		return nil, false, fmt.Errorf("this disk has been in the view of epoch %d and must not go back to epoch %d; start it with the newer view",
 			record.Epoch, m.config.View.Epoch)

@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -92,6 +93,9 @@ func (m *Member) recallTransfer() error {
 	}
 	record := &peerv1.TransferRecord{}
 	if err := record.UnmarshalVT(raw); err != nil {
+		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
+	}
+	if err := bounds.Record(record); err != nil {
 		return fmt.Errorf("the record of the state transfer on disk is damaged: %w", err)
 	}
 	if record.Epoch != m.config.View.Epoch && !m.mistakes.KeepFetched {

@@ -21,6 +21,7 @@ type Outbox struct {
 	last                      uint64 // question
 	send, sendDurably         slab.List[protocol.Envelope]
 	complete, completeDurably slab.List[protocol.Completion]
+	refused                   []protocol.Refused
 	fault                     error
 	messages                  slab.Of[peerv1.Message]
 }
@@ -88,6 +89,11 @@ func (b *Outbox) Fault(format string, args ...any) {
 	}
 }
 
+// Refuse has people told of what another member sent, which was not believed.
+func (b *Outbox) Refuse(from view.MemberID, why error) {
+	b.refused = append(b.refused, protocol.Refused{From: from, Why: why})
+}
+
 // Err is the fault that Ready has not handed over yet, or nil.
 func (b *Outbox) Err() error { return b.fault }
 
@@ -96,8 +102,8 @@ func (b *Outbox) Ready() protocol.Effects {
 	e := protocol.Effects{
 		Send: b.send.Take(), Complete: b.complete.Take(), Persist: b.journal.Take(),
 		SendAfterPersist: b.sendDurably.Take(), CompleteAfterPersist: b.completeDurably.Take(),
-		Fault: b.fault,
+		Refused: b.refused, Fault: b.fault,
 	}
-	b.fault = nil
+	b.refused, b.fault = nil, nil
 	return e
 }

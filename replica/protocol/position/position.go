@@ -9,6 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -98,6 +99,9 @@ func New(o Owner) (*Disks, error) {
 	if raw, ok := o.Journal.Get(o.HeardKey); ok {
 		record := &peerv1.PositionRecord{}
 		if err := record.UnmarshalVT(raw); err != nil {
+			return nil, fmt.Errorf("the record of others' positions on disk is damaged: %w", err)
+		}
+		if err := bounds.Record(record); err != nil {
 			return nil, fmt.Errorf("the record of others' positions on disk is damaged: %w", err)
 		}
 		d.Learn(record.Positions)

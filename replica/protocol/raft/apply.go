@@ -50,7 +50,9 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 			p.Fault("entry %d of the log is damaged: %w", e.GetIndex(), err)
 			return
 		}
-		state.Epoch = max(state.Epoch, entry.Epoch)
+		if bounds.Told(entry) == nil { // all members go by the same entries
+			state.Epoch = max(state.Epoch, entry.Epoch)
+		}
 		for i, c := range entry.Commands {
 			p.applyCommand(run, c, register.Carstamp{Timestamp: e.GetIndex(), RMWs: uint64(i) + 1})
 		}
@@ -195,13 +197,24 @@ func (p *Protocol) lookup(key []byte) []byte {
 }
 
 func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
-	state := &peerv1.KeyState{}
-	if raw, ok := p.journal.Get(p.lookup(key)); ok {
-		if err := state.UnmarshalVT(raw); err != nil {
-			p.Fault("the state of %q on disk is damaged: %w", key, err)
-		}
+	raw, ok := p.journal.Get(p.lookup(key))
+	if !ok {
+		return &peerv1.KeyState{}
+	}
+	state, err := decodeState(raw, bounds.Record)
+	if err != nil {
+		p.Fault("the state of %q on disk is damaged: %w", key, err)
 	}
 	return state
+}
+
+// decodeState reads the state of a key, within bounds.
+func decodeState(raw []byte, check func(any) error) (*peerv1.KeyState, error) {
+	state := &peerv1.KeyState{}
+	if err := state.UnmarshalVT(raw); err != nil {
+		return state, err
+	}
+	return state, check(state)
 }
 
 func (p *Protocol) putState(key []byte, state *peerv1.KeyState) {
@@ -223,11 +236,8 @@ func (p *Protocol) recordKey(key []byte) []byte {
 // merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of one
 // log; that this one may be ahead of the rest of the state does no harm, since entries leave it alone that it has already.
 func (p *Protocol) merge(key, raw []byte) error {
-	theirs := &peerv1.KeyState{}
-	if err := theirs.UnmarshalVT(raw); err != nil {
-		return err
-	}
-	if err := bounds.State(theirs); err != nil {
+	theirs, err := decodeState(raw, bounds.Told)
+	if err != nil {
 		return err
 	}
 	if p.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > p.loadState(key).GetPrevious().GetTimestamp() {

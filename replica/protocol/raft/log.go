@@ -22,6 +22,8 @@ const (
 	appliedRecord = 'a'
 	basisRecord   = 'b'
 	stateRecord   = 'k'
+	// ExtensionRecord begins the keys of an extension's own records.
+	ExtensionRecord = 'w'
 )
 
 // log is the library's disk: the end of the log in memory, and the same in the journal. It takes what is in the journal for
@@ -50,8 +52,16 @@ func newLog(p *Protocol) *log {
 			return false
 		}
 		e := &raftpb.Entry{}
-		if err := proto.Unmarshal(raw, e); err != nil || e.GetIndex() != l.last()+1 {
-			p.Fault("entry %d of the log on disk is damaged: %v", l.last()+1, err)
+		if err := proto.Unmarshal(raw, e); err != nil {
+			p.Fault("entry %d of the log on disk is damaged: %w", l.last()+1, err)
+			return false
+		}
+		if err := bounds.Counted("an entry of the log on disk", e.GetTerm(), e.GetIndex()); err != nil {
+			p.Fault("%w", err)
+			return false
+		}
+		if e.GetIndex() != l.last()+1 {
+			p.Fault("entry %d of the log on disk follows entry %d", e.GetIndex(), l.last())
 			return false
 		}
 		l.add(e, len(raw))
@@ -249,14 +259,7 @@ func (p *Protocol) loadRecord(kind byte, r record) bool {
 			p.Fault("record %q on disk is damaged: %w", kind, err)
 			return true
 		}
-		var err error
-		switch r := r.(type) {
-		case *peerv1.RaftHard:
-			err = bounds.Hard(r)
-		case *peerv1.RaftApplied:
-			err = bounds.Applied(r)
-		}
-		if err != nil {
+		if err := bounds.Record(r); err != nil {
 			p.Fault("record %q on disk is damaged: %w", kind, err)
 		}
 	}

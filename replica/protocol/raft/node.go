@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -55,17 +55,26 @@ func (p *Protocol) stopped() {
 
 // restart begins a node on the log, as after a crash: what it had counted is forgotten, and it follows.
 func (p *Protocol) restart() {
+	if p.Err() == nil {
+		p.node = p.newNode(p.log, p.state.Index)
+	}
+	if p.Err() != nil {
+		p.node = p.newNode(lib.NewMemoryStorage(), 0) // nobody hears of it: the member stops
+	}
+	p.led(0, false)
+}
+
+func (p *Protocol) newNode(log lib.Storage, applied uint64) *lib.RawNode {
+	defer p.stopped() // a log on disk may contradict itself
 	node, err := lib.NewRawNode(&lib.Config{
-		ID: uint64(p.config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: p.log, Applied: p.state.Index,
+		ID: uint64(p.config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: log, Applied: applied,
 		MaxSizePerMsg: appendBytes, MaxInflightMsgs: appendsFlying, MaxUncommittedEntriesSize: proposedBytes,
 		PreVote: true, DisableProposalForwarding: true, Logger: silent{},
 	})
 	if err != nil {
 		p.Fault("start a node: %w", err)
-		return
 	}
-	p.node = node
-	p.led(0, false)
+	return node
 }
 
 // counts reports whether answers of others count for this member now.
@@ -77,11 +86,16 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	r := &raftpb.Message{}
-	if proto.Unmarshal(m.Raft, r) != nil || view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.config.Self) {
+	if err := proto.Unmarshal(m.Raft, r); err != nil {
+		p.Refuse(from, fmt.Errorf("decode a message of the library: %w", err))
 		return
 	}
-	if max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit()) > register.MaxNumber {
-		return // no term or entry could follow
+	if view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.config.Self) {
+		return
+	}
+	if err := check(r); err != nil {
+		p.Refuse(from, err)
+		return
 	}
 	switch r.GetType() {
 	case raftpb.MsgAppResp, raftpb.MsgVoteResp, raftpb.MsgPreVoteResp, raftpb.MsgHeartbeatResp:
@@ -97,7 +111,12 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		p.follow(from, r)
 		p.behindLog(from, r)
 		return
-	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgVote:
+	case raftpb.MsgHeartbeat:
+		if r.GetCommit() > p.log.last() { // a leader tells nobody of more than what it has acknowledged
+			p.Refuse(from, fmt.Errorf("a leader tells of a commit up to entry %d, and the log here ends with %d", r.GetCommit(), p.log.last()))
+			return
+		}
+	case raftpb.MsgApp, raftpb.MsgVote:
 	default:
 		return
 	}
@@ -106,6 +125,22 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		return // of someone who is no member, or too late
 	}
 	p.follow(from, r)
+}
+
+// check reports a message of the library that no sound member sends: with a number after which no term or entry could follow, or with entries that
+// do not follow each other.
+func check(r *raftpb.Message) error {
+	last := r.GetSnapshot().GetMetadata()
+	most := max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(), r.GetRejectHint(), last.GetIndex(), last.GetTerm())
+	before, term := r.GetIndex(), uint64(0)
+	for _, e := range r.GetEntries() {
+		most = max(most, e.GetTerm(), e.GetIndex())
+		if before++; e.GetIndex() != before || e.GetTerm() < term || e.GetTerm() > r.GetTerm() {
+			return fmt.Errorf("entry %d of term %d does not follow the one before it, in a message of term %d", e.GetIndex(), e.GetTerm(), r.GetTerm())
+		}
+		term = e.GetTerm()
+	}
+	return bounds.Numbers("a message of the library", most)
 }
 
 // knowsMe reports whether a message was sent by someone who knows this member's disk.
@@ -127,7 +162,9 @@ func (p *Protocol) drain() {
 		}
 		p.handle(p.node.Ready())
 	}
-	p.log.compact()
+	if p.Err() == nil {
+		p.log.compact()
+	}
 }
 
 // handle puts into the journal what must be there, in its order, and lets go what tells of it. The node's own

@@ -2,11 +2,13 @@ package raft
 
 import (
 	"bytes"
+	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -102,8 +104,8 @@ func (p *Protocol) onPull(from view.MemberID, m *peerv1.Message) {
 		}
 		seen++
 		page.Until = append(page.Until[:0], key[1:]...)
-		state := &peerv1.KeyState{}
-		if err := state.UnmarshalVT(raw); err != nil {
+		state, err := decodeState(raw, bounds.Record)
+		if err != nil {
 			p.Fault("the state of %q on disk is damaged: %w", key[1:], err)
 			return false
 		}
@@ -131,14 +133,24 @@ func (p *Protocol) onExecuted(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	page := &peerv1.RaftPage{}
-	if page.UnmarshalVT(m.Raft) != nil || !bytes.Equal(page.After, q.after) || q.from != from || !p.knowsMe(m) {
+	if err := page.UnmarshalVT(m.Raft); err != nil {
+		p.Refuse(from, fmt.Errorf("decode a page of its state: %w", err))
 		return
+	}
+	if !bytes.Equal(page.After, q.after) || q.from != from || !p.knowsMe(m) || !page.Last && bytes.Compare(page.Until, q.after) <= 0 {
+		return
+	}
+	if err := checkPage(page); err != nil {
+		p.Refuse(from, fmt.Errorf("a page of its state is refused: %w", err))
+		return // it is no answer: whoever leads is asked
 	}
 	if len(q.after) == 0 {
 		q.applied = page.Applied
 	}
 	for _, r := range page.Records {
-		p.merge(r.Key, r.State)
+		if err := p.merge(r.Key, r.State); err != nil {
+			p.Fault("%w", err) // it was checked
+		}
 	}
 	q.vain = 0
 	if !page.Last {
@@ -152,6 +164,19 @@ func (p *Protocol) onExecuted(from view.MemberID, m *peerv1.Message) {
 	}
 	p.install(q)
 	p.join.done = q.snapshot == nil
+}
+
+// checkPage reports a page that no sound member sends.
+func checkPage(page *peerv1.RaftPage) error {
+	if err := bounds.Told(page.Applied); err != nil {
+		return err
+	}
+	for _, r := range page.Records {
+		if _, err := decodeState(r.State, bounds.Told); err != nil {
+			return fmt.Errorf("the state of %.64q: %w", r.Key, err)
+		}
+	}
+	return nil
 }
 
 // install makes what was fetched the state, and the log begin behind it.

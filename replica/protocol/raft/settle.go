@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"errors"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -59,12 +60,17 @@ func (p *Protocol) basis() *peerv1.RaftApplied {
 	return b
 }
 
+// recordKinds are those of the journals of members, those of an extension among them.
+var recordKinds = []byte{hardRecord, startRecord, entryRecord, appliedRecord, basisRecord, stateRecord, ExtensionRecord}
+
+var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
+
 // Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys, and the term: its lost
 // disk may have voted in any up to that one, so it votes for nobody else there. It takes no entries of logs: pages are of
 // different moments, between which a log's end may be replaced. A member that goes on takes states of keys alone.
 func (p *Protocol) Adopt(key, value []byte) error {
-	if len(key) == 0 {
-		return nil
+	if len(key) == 0 || !slices.Contains(recordKinds, key[0]) {
+		return errForeign
 	}
 	switch kind := key[0]; {
 	case kind == stateRecord:
@@ -75,7 +81,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 		if err := theirs.UnmarshalVT(value); err != nil {
 			return err
 		}
-		if err := bounds.Hard(theirs); err != nil {
+		if err := bounds.Told(theirs); err != nil {
 			return err
 		}
 		if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
@@ -87,7 +93,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 		if err := theirs.UnmarshalVT(value); err != nil {
 			return err
 		}
-		if err := bounds.Applied(theirs); err != nil {
+		if err := bounds.Told(theirs); err != nil {
 			return err
 		}
 		// All sources that were read to the end have at least the state of the one that was behind.

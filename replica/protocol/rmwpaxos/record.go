@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -72,21 +73,26 @@ func encode(a acceptor) ([]byte, error) {
 	return r.MarshalVT()
 }
 
+// decode reads a record of this member's disk.
 func decode(encoded []byte) (acceptor, error) {
 	var r peerv1.RMWPaxosRecord
 	if err := r.UnmarshalVTUnsafe(encoded); err != nil { // records never change, so a state may alias one
 		return acceptor{}, fmt.Errorf("decode an acceptor's record: %w", err)
 	}
-	if err := (register.Carstamp{Timestamp: max(r.Timestamp, r.GetAck().GetN()>>1, r.GetVoted().GetN()>>1)}).Check(); err != nil {
-		return acceptor{}, err // a member may have asked for rounds beyond the bound, which nobody granted
+	if err := bounds.Record(&r); err != nil {
+		return acceptor{}, err
 	}
+	return acceptorOf(&r), nil
+}
+
+func acceptorOf(r *peerv1.RMWPaxosRecord) acceptor {
 	return acceptor{
 		ack: roundOf(r.Ack), voted: roundOf(r.Voted), votedIn: r.VotedIn,
 		state: state{
 			carstamp: register.Carstamp{Timestamp: r.Timestamp, Writer: register.Writer(r.Writer)},
 			value:    value(r.Present, r.Value), table: r.Table,
 		},
-	}, nil
+	}
 }
 
 // Adopt implements member.Inner: it merges the acceptor of another member into this one's. Its promises are kept from
@@ -96,8 +102,19 @@ func (p *Protocol) Adopt(key, encoded []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)
 	}
-	theirs, err := decode(encoded)
-	if err != nil {
+	r := &peerv1.RMWPaxosRecord{}
+	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
+		return fmt.Errorf("decode an acceptor's record: %w", err)
+	}
+	if err := bounds.Told(r); err != nil {
+		return err
+	}
+	theirs := acceptorOf(r)
+	table := &peerv1.KeyState{}
+	if err := table.UnmarshalVT(theirs.table); err != nil {
+		return fmt.Errorf("decode the table of a register: %w", err)
+	}
+	if err := bounds.Told(table); err != nil {
 		return err
 	}
 	if p.mistakes.AdoptBlindly {
