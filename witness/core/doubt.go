@@ -26,9 +26,6 @@ func (f *Forgotten) Error() string {
 		f.By, f.Heard, f.Partition, f.Kept)
 }
 
-// maxPromises bounds what members may have heard: a witness that makes a thousand promises each microsecond would take years to it.
-const maxPromises = 1 << 56
-
 // vouchers are the members that have vouched for a partition, by the views that they are in: only those of one view make a majority.
 type vouchers struct {
 	views   []voucher
@@ -51,7 +48,7 @@ func (w *Witness) Doubts(number uint32) bool {
 // vouch takes what a member has heard.
 func (w *Witness) vouch(from uint32, m *witnessv1.Message) {
 	meant := m.Start == w.config.Start && (w.config.Disk == "" || m.Disk == w.config.Disk)
-	if !meant || from == Manager || m.Voters == 0 || m.Promises > maxPromises || m.Partition >= maxPartitions || !w.Doubts(m.Partition) {
+	if !meant || from == Manager || m.Voters == 0 || m.Promises > witnessv1.MaxPromises || m.Partition >= maxPartitions || !w.Doubts(m.Partition) {
 		w.stats.Ignored++
 		return
 	}

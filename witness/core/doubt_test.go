@@ -45,7 +45,7 @@ func TestADoubtedWitnessPromisesNothing(t *testing.T) {
 	for _, m := range []*witnessv1.Message{vouch(1), vouch(1)} { // the same member twice
 		b.step(client, m)
 	}
-	early, other, gone, huge := vouch(1), vouch(1), vouch(1), vouch(maxPromises+1)
+	early, other, gone, huge := vouch(1), vouch(1), vouch(1), vouch(witnessv1.MaxPromises+1)
 	early.View, other.Start, gone.Disk = 3, 78, "d0"
 	for i, m := range []*witnessv1.Message{early, other, gone, huge} {
 		b.step(uint32(10+i), m)

@@ -229,6 +229,25 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
+// A log that tells of a term or a number of promises that nobody can have come to is no witness's.
+func TestALogAboveTheBoundIsNotRestored(t *testing.T) {
+	for _, test := range []struct {
+		kind  byte
+		bound uint64
+		rest  []byte
+	}{
+		{recordStarted, witnessv1.MaxTerm, []byte{16, 0}}, {recordEnded, witnessv1.MaxTerm, nil}, {recordBarred, witnessv1.MaxTerm, nil},
+		{recordPromises, witnessv1.MaxPromises, nil},
+	} {
+		for number, want := range map[uint64]bool{test.bound: true, test.bound + 1: false, 1<<64 - 1: false} {
+			b := newBench(t, Config{Slots: 16})
+			if err := b.w.Restore(append(appendHead(nil, test.kind, 5, number), test.rest...)); (err == nil) != want {
+				t.Errorf("kind %d with %d: %v", test.kind, number, err)
+			}
+		}
+	}
+}
+
 // FuzzRestore: no record makes a witness fail other than by an error.
 func FuzzRestore(f *testing.F) {
 	w, err := New(Config{Slots: 16})

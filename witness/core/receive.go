@@ -26,9 +26,6 @@ const (
 	refusedNumber   = "partition: give one from 0 to 65535"
 )
 
-// maxTerm bounds terms, which are epochs of views (view.MaxEpoch).
-const maxTerm = 1 << 48
-
 // Receive takes a question; what is no question is counted and ignored. The message isn't kept.
 func (w *Witness) Receive(from uint32, m *witnessv1.Message) { w.ReceiveOn(from, 0, m) }
 
@@ -84,7 +81,7 @@ func refuse(from uint32, m *witnessv1.Message) string {
 		return refusedMember
 	case m.Partition >= maxPartitions:
 		return refusedNumber
-	case m.Term == 0 || m.Term > maxTerm:
+	case m.Term == 0 || m.Term > witnessv1.MaxTerm:
 		return refusedTerm
 	case len(m.Hashes) > cache.MaxHashes:
 		return refusedHashes

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/witness/cache"
 )
 
@@ -143,7 +144,11 @@ func (w *Witness) Restore(record []byte) error {
 	}
 	r := &reader{data: record[1:]}
 	number, term := r.uvarint(), r.uvarint()
-	if r.failed || number >= maxPartitions || term == 0 {
+	most := uint64(witnessv1.MaxTerm)
+	if record[0] == recordPromises {
+		most = witnessv1.MaxPromises
+	}
+	if r.failed || number >= maxPartitions || term == 0 || term > most {
 		return errRecord
 	}
 	if record[0] == recordPromises {
