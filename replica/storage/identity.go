@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/georegister/georegister/replica/durable"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -87,10 +88,25 @@ func (r *record) owner() string { return fmt.Sprintf("%s/%d/%s", r.Cluster, r.Me
 
 func (r *record) seed() uint64 { return durable.Seed(r.owner()) }
 
+// maxBoot bounds the starts of a disk: members tell each other of them in numbers that have 32 more bits (package position). A start every ten
+// seconds takes five years to it.
+const maxBoot = register.MaxNumber>>32 - 1
+
+// checkBoot reports that no start can follow those that were counted.
+func (r *record) checkBoot() error {
+	if r.Boot < maxBoot {
+		return nil
+	}
+	return fmt.Errorf("%s is %w: it counts %d starts, and %d are the most: %w", identityFile, durable.ErrDamaged, r.Boot, uint32(maxBoot), register.ErrNumber)
+}
+
 // lose notes that the state is gone, and gives what follows another name.
 func (r *record) lose() {
 	r.Lost, r.Clean, r.Commit, r.Damage = true, false, 0, ""
 	r.Disk = durable.NewName()
+	if r.Boot >= maxBoot {
+		r.Boot = 0
+	}
 }
 
 // stateLost reports whether the latest stop may have lost something that was acknowledged.

@@ -94,6 +94,7 @@ func (s *Store) recall() (known bool, damage, err error) {
 		if earlier.Damage != "" {
 			damage = errors.New(earlier.Damage)
 		}
+		damage = errors.Join(damage, earlier.checkBoot())
 	}
 	s.view, err = readView(o.FileSystem, o.Directory, o.Identity.Cluster)
 	switch {

@@ -210,6 +210,9 @@ func (s *Store) reboot() error {
 
 // boot counts a boot, durably, on the record and on the engine: a record that was put back from before is found out.
 func (s *Store) boot() error {
+	if before := s.now(); before.checkBoot() != nil {
+		return before.checkBoot()
+	}
 	if err := s.note(func(r *record) {
 		r.Boot++
 		r.Clean, r.Durability, r.Commit = false, s.options.Durability, s.engine.number()
