@@ -50,11 +50,8 @@ func (p *Protocol) apply(key []byte, v register.Versioned) {
 
 // Adopt implements member.Inner: it merges a record of another member.
 func (p *Protocol) Adopt(key, value []byte) error {
-	if len(key) == 0 {
-		return nil
-	}
-	switch key[0] {
-	case registerRecord:
+	switch {
+	case len(key) > 0 && key[0] == registerRecord:
 		var record peerv1.RegisterRecord
 		if err := record.UnmarshalVT(value); err != nil {
 			return err
