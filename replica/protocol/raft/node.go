@@ -135,7 +135,7 @@ func check(r *raftpb.Message) error {
 	before, term := r.GetIndex(), uint64(0)
 	for _, e := range r.GetEntries() {
 		most = max(most, e.GetTerm(), e.GetIndex())
-		if before++; e.GetIndex() != before || e.GetTerm() < term || e.GetTerm() > r.GetTerm() {
+		if before++; r.GetType() == raftpb.MsgApp && (e.GetIndex() != before || e.GetTerm() < term || e.GetTerm() > r.GetTerm()) {
 			return fmt.Errorf("entry %d of term %d does not follow the one before it, in a message of term %d", e.GetIndex(), e.GetTerm(), r.GetTerm())
 		}
 		term = e.GetTerm()
