@@ -39,6 +39,8 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 		},
 	}
 	adapt(options)
+	machine := &watched{FS: options.FS}
+	options.FS = machine
 	type result struct {
 		db  *pebble.DB
 		err error
@@ -46,7 +48,11 @@ func openDatabase(path string, o *Options, f *failure, adapt func(*pebble.Option
 	opened := make(chan result, 1)
 	go func() {
 		defer func() {
-			if reason := recover(); reason != nil { // it takes what it reads for what it wrote
+			switch reason, refused := recover(), machine.refused(); {
+			case reason == nil:
+			case refused != nil:
+				opened <- result{err: fmt.Errorf("%w, and then: %v", refused, reason)}
+			default: // it takes what it reads for what it wrote
 				opened <- result{err: fmt.Errorf("%w: %v", durable.ErrDamaged, reason)}
 			}
 		}()
