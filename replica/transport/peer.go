@@ -233,7 +233,7 @@ func (p *peer) deliver(frame *peerv1.Frame) {
 		p.small.answer(frame.Ping)
 	}
 	if frame.Pong != 0 {
-		p.rtts.add(p.transport.clock(), p.transport.clock()-time.Duration(frame.Pong))
+		p.rtts.add(p.transport.clock(), frame.Pong)
 	}
 	if n := len(frame.Messages); n > 0 {
 		p.received.Add(uint64(n))

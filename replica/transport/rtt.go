@@ -39,7 +39,15 @@ type roundTrips struct {
 	silent time.Duration // how long a reachable peer may take to answer the next ping
 }
 
-func (r *roundTrips) add(now, rtt time.Duration) {
+// longest bounds a round trip that is believed: an answer to an older ping, or to one that was never sent, says nothing of the way.
+const longest = time.Minute
+
+// add notes an answer to the ping that was sent at a time of the clock, as the answer says.
+func (r *roundTrips) add(now time.Duration, sent uint64) {
+	rtt := now - time.Duration(sent)
+	if sent > uint64(now) || rtt > longest {
+		return
+	}
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.ring[r.count%window] = rtt

@@ -296,8 +296,7 @@ func (l *link) deliver(frame *witnessv1.Frame) {
 	memory := make([]peerv1.Message, len(frame.Messages))
 	for i, w := range frame.Messages {
 		if w.Kind == witnessv1.Kind_PONG {
-			now := l.transport.clock()
-			l.rtts.add(now, now-time.Duration(w.Op))
+			l.rtts.add(l.transport.clock(), w.Op)
 			continue
 		}
 		m := &memory[i]

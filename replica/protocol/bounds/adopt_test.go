@@ -157,6 +157,57 @@ func TestCURPTakesNoForeignRecords(t *testing.T) {
 	}
 }
 
+// A lease runs from a time that its holder's clock has shown, and as long as leases are, whatever an answer says.
+func TestNoLeaseBeginsInTheFuture(t *testing.T) {
+	const far = 1 << 62
+	for name, test := range map[string]struct {
+		holder int
+		lie    func(m *peerv1.Message)
+	}{
+		"a master's, by a backup": {0, func(m *peerv1.Message) {
+			if m.Kind == peerv1.Kind_SYNC_REPLY {
+				m.Curp.Asked = far
+			}
+		}},
+		"a master's, for long": {0, func(m *peerv1.Message) {
+			if m.Kind == peerv1.Kind_SYNC_REPLY {
+				m.Curp.Granted = far
+			}
+		}},
+		"a backup's, of stale reads": {1, func(m *peerv1.Message) {
+			if m.Kind == peerv1.Kind_SYNC {
+				m.Curp.Wanted, m.Curp.Delegated, m.Curp.Nonce = far, 1, 12 // of the backup's process
+			}
+		}},
+		"a backup's, of what is not behind": {1, func(m *peerv1.Message) {
+			if m.Kind == peerv1.Kind_SYNC {
+				m.Curp.Wanted, m.Curp.Delegated, m.Curp.Behind, m.Curp.Nonce = 1, 1, -far, 12
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := found(t, "curp")
+			w.heard = func(m sent) *peerv1.Message {
+				told := m.message.CloneVT()
+				if told.Curp != nil {
+					test.lie(told)
+				}
+				return told
+			}
+			w.use(0, 1)
+			w.pass(4)
+			w.heard = func(sent) *peerv1.Message { return nil } // all others may go on without it
+			w.pass(40)
+			if r := w.do(test.holder, register.Operation{Kind: register.Read, Key: "k", Stale: true}); r.Status == register.OK {
+				t.Errorf("ten seconds after it has heard anything, it answers %v", r)
+			}
+			if w.faults[test.holder] != nil {
+				t.Error(w.faults[test.holder])
+			}
+		})
+	}
+}
+
 // FuzzReceive: whatever a member of any protocol says, nobody stops: not at once, and not on what is written of it.
 func FuzzReceive(f *testing.F) {
 	names := catalog.Names()

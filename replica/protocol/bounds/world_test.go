@@ -30,7 +30,7 @@ type world struct {
 	number  uint64 // of rmws
 	now     protocol.Instant
 	waiting []sent
-	heard   func(sent) *peerv1.Message // what arrives in its place; nil: what was sent
+	heard   func(sent) *peerv1.Message // what arrives in its place, or nil; if there is no function, what was sent
 }
 
 type sent struct {
@@ -107,7 +107,9 @@ func (w *world) settle() {
 		m := w.waiting[0]
 		w.waiting = w.waiting[1:]
 		if w.heard != nil {
-			m.message = w.heard(m)
+			if m.message = w.heard(m); m.message == nil {
+				continue
+			}
 		}
 		w.deliver(m)
 	}

@@ -89,8 +89,12 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	}
 	p.learnCommit(c.Commit)
 	if c.Delegated > 0 && (c.Nonce == p.config.Nonce || p.options.Mistakes.AnyProcess) { // an earlier process asked by another clock
-		f.lease = max(f.lease, protocol.Instant(c.Wanted).Add(shorter(time.Duration(c.Delegated))))
-		f.fresh = max(f.fresh, protocol.Instant(c.Wanted).Add(shorter(p.options.Lease)-time.Duration(c.Behind)))
+		wanted := protocol.Instant(c.Wanted)
+		if c.Nonce == p.config.Nonce {
+			wanted = min(wanted, p.now) // this process has read no later time
+		}
+		f.lease = max(f.lease, wanted.Add(p.worth(c.Delegated)))
+		f.fresh = max(f.fresh, wanted.Add(shorter(p.options.Lease)-time.Duration(max(c.Behind, 0))))
 	}
 	f.attached = p.whole()
 	p.noteWhole(c)

@@ -132,7 +132,7 @@ func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 	} else {
 		f.held = max(f.held, c.Last)
 	}
-	f.lease = max(f.lease, protocol.Instant(c.Asked).Add(shorter(time.Duration(c.Granted))))
+	f.lease = max(f.lease, min(protocol.Instant(c.Asked), p.now).Add(p.worth(c.Granted)))
 	p.wants(from, c)
 	f.told = max(f.told, c.Commit)
 	if m.Op >= f.batch || news {
@@ -149,6 +149,11 @@ func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 // shorter is what a lease of that duration is worth to whoever holds it: two clocks may differ by twice the bound.
 func shorter(d time.Duration) time.Duration {
 	return d - d*2*DriftBound/1_000_000
+}
+
+// worth is what a lease is worth here that is said to last for so many nanoseconds: none lasts longer than leases do.
+func (p *Protocol) worth(nanoseconds int64) time.Duration {
+	return shorter(min(time.Duration(nanoseconds), p.options.Lease))
 }
 
 // leased is until when all backups have promised not to serve as later masters.
