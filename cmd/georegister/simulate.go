@@ -36,6 +36,7 @@ type simulateFlags struct {
 	output   string
 	history  string
 	soak     int
+	lose     int
 	stale    bool
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
 	tolerance int
@@ -69,6 +70,7 @@ const simulateExample = `  georegister simulate --protocol gryff --profile gryff
   georegister simulate --protocol gryff --workload gryff-a --faults crash,loss --duration 60s
   georegister simulate --faults all --duration 30s --history history.jsonl && georegister check history.jsonl
   georegister simulate --protocol gryff --soak 100000
+  georegister simulate --protocol gryff --soak 2000 --lose 3
   georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000
   georegister simulate --protocol gus --data-fragments 3 --faults crash,wipe`
 
@@ -100,6 +102,9 @@ func newSimulateCommand() *cobra.Command {
 					f.faults = "all"
 				}
 			}
+			if f.lose < 0 || f.lose > 0 && f.soak == 0 {
+				return fmt.Errorf("--lose: %d; give how many answers of each schedule of --soak, or leave it out", f.lose)
+			}
 			return f.run(c)
 		},
 	}
@@ -122,6 +127,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "table", "table or json")
 	flags.StringVar(&f.history, "history", "", "write what the clients saw to this file, for `georegister check`")
 	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
+	flags.IntVar(&f.lose, "lose", 0, "with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing what was acknowledged, and read it")
 	return c
 }
 
@@ -331,7 +337,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	ctx := c.Context()
 	began, told := time.Now(), time.Now()
 	report := simulator.Search{
-		Start: s.start, Options: options, First: f.seed, Seeds: f.soak,
+		Start: s.start, Options: options, First: f.seed, Seeds: f.soak, Lose: f.lose,
 		Progress: func(done int) {
 			if time.Since(told) < tellEvery && done < f.soak {
 				return
@@ -346,6 +352,9 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
 		f.protocol, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
+	if f.lose > 0 {
+		fmt.Fprintf(out, "sets of disks that were lost for good, each in a run of its own: %d\n", report.Losses)
+	}
 	if s.curp {
 		fmt.Fprintf(out, "masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: %d; witnesses that lost their disks: %d\n",
 			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"], report.Paths["curp.recovering-failover"],

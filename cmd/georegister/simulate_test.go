@@ -83,6 +83,10 @@ func TestSimulateFaults(t *testing.T) {
 	if err != nil || !strings.Contains(out, "abd: 20 schedules") || !strings.Contains(out, "changes of members") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	out, err = simulate("--protocol", "abd", "--soak", "2", "--sites", "3", "--lose", "1")
+	if err != nil || !strings.Contains(out, "sets of disks that were lost for good, each in a run of its own: ") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // nine are sites 100 ms from each other.
@@ -259,6 +263,8 @@ func TestSimulateRefuses(t *testing.T) {
 		"--protocol gus --data-fragments 1 --soak 5 --fault-tolerance 9":      "--fault-tolerance: 9 replicas can lose from 1 to 4",
 		"-o xml":                                 `--output: unknown format "xml"`,
 		"--soak -1":                              "--soak: -1 schedules",
+		"--soak 5 --lose -1":                     "--lose: -1; give how many answers",
+		"--lose 1":                               "--lose: 1; give how many answers",
 		"--soak 5 --sites CA":                    "--sites:",
 		"--soak 5 --clients 3":                   "--clients: schedules of --soak",
 		"--history /":                            "write the history",

@@ -271,6 +271,9 @@ func (c *client) finish(r register.Result) {
 	c.working = false
 	c.attempt++
 	w.busy--
+	if r.Status == register.OK {
+		w.answered++
+	}
 	done := c.invocation.Return(r)
 	w.trace.returned(c, r)
 	c.learned(r)

@@ -72,13 +72,14 @@ func (s Schedule) Run(start Start, count func(path string)) Outcome {
 
 // play runs the schedule, and draws its diagram if it is traced. If the context ends, the outcome means nothing.
 func (s Schedule) play(ctx context.Context, start Start, count func(string), traced bool) (Outcome, string) {
-	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
-	w.ctx, w.limit = ctx, eventLimit
-	for _, plan := range s.Clients {
-		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
+	w := s.world(ctx, start, count, traced)
+	var class Class
+	var reason string
+	if s.Lost == nil {
+		class, reason = w.live(s.Settle)
+	} else {
+		class, reason = w.liveWithout(s.Lost, s.Settle)
 	}
-	w.inject(s.Faults)
-	class, reason := w.live(s.Settle)
 	o := Outcome{Events: w.events, Elapsed: w.now, History: w.recorder.Operations(), Messages: w.messages, Fences: w.fences}
 	o.Operations = len(o.History)
 	for _, f := range w.faults {
@@ -101,6 +102,17 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 		return o, ""
 	}
 	return o, w.trace.text.String()
+}
+
+// world makes the world of the schedule.
+func (s Schedule) world(ctx context.Context, start Start, count func(string), traced bool) *world {
+	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
+	w.ctx, w.limit = ctx, eventLimit
+	for _, plan := range s.Clients {
+		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
+	}
+	w.inject(s.Faults)
+	return w
 }
 
 // live runs the world through faults, recovery, final reads and quiescence.

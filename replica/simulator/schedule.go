@@ -19,6 +19,8 @@ type Schedule struct {
 	Faults  []Fault
 	// Settle is when the faults end; from then on everything must make progress.
 	Settle time.Duration
+	// Lost, if it is set, ends them before that.
+	Lost *DiskLoss
 
 	env     environment
 	abandon int

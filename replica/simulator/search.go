@@ -18,6 +18,9 @@ type Search struct {
 	First   uint64 // the first seed
 	Seeds   int    // how many, one after the other
 	Workers int    // how many run at once; the default is one per processor
+	// Lose has disks be lost for good, in schedules of their own, at so many answers of each schedule: what a manifest promises of that is
+	// tried instead of the schedules as they are.
+	Lose int
 	// StopAt ends the search after so many failures; 0 means 1.
 	StopAt int
 	// Progress, which may be nil, is told now and then how many seeds are done. It is called by one
@@ -32,6 +35,7 @@ type Report struct {
 	Operations int
 	Hits       int // faults that hit work in flight
 	Events     uint64
+	Losses     int               // of sets of disks
 	Paths      map[string]uint64 // how often the protocol took each path
 	Failures   []*Failure        // by seed
 }
@@ -57,12 +61,13 @@ func (s Search) Run(ctx context.Context) Report {
 					return
 				}
 				paths := map[string]uint64{}
-				o, _ := Draw(s.First+uint64(i), s.Options).play(ctx, s.Start, func(path string) { paths[path]++ }, false)
+				o, losses := s.try(ctx, Draw(s.First+uint64(i), s.Options), func(path string) { paths[path]++ })
 				if ctx.Err() != nil {
 					return
 				}
 				mu.Lock()
 				report.add(o, paths)
+				report.Losses += losses
 				if len(report.Failures) >= max(s.StopAt, 1) {
 					stop.Store(true)
 				}
@@ -81,6 +86,25 @@ func (s Search) Run(ctx context.Context) Report {
 		return 1
 	})
 	return report
+}
+
+// try runs a schedule, or those of its losses up to the first that fails.
+func (s Search) try(ctx context.Context, schedule Schedule, count func(string)) (o Outcome, losses int) {
+	if s.Lose == 0 {
+		o, _ = schedule.play(ctx, s.Start, count, false)
+		return o, 0
+	}
+	for _, lossy := range schedule.promised(ctx, s.Start, s.Lose) {
+		losses++
+		one, _ := lossy.play(ctx, s.Start, count, false)
+		o.Operations += one.Operations
+		o.Events += one.Events
+		o.Hits = max(o.Hits, one.Hits)
+		if o.Failure = one.Failure; o.Failure != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return o, losses
 }
 
 func (r *Report) add(o Outcome, paths map[string]uint64) {

@@ -83,26 +83,28 @@ type world struct {
 	events   uint64
 	limit    uint64 // of events; 0: none
 
-	nodes    []*node // member i+1 at i: one at each site, then those that may join
-	serving  []*node // by site: whom its clients ask first
-	manager  *manager
-	links    []link // from a to b at a*n+b
-	clients  []*client
-	faults   []*fault
-	settled  bool          // the faults are over: from now on everything must make progress
-	calm     time.Duration // since when
-	busy     int           // operations in progress
-	answers  []answer
-	free     []uint32 // of answers
-	recorder *history.Recorder
-	tellings []telling // that were sent
-	messages []history.Message
-	fences   []history.Fence
-	trace    *trace                  // nil: no diagram wanted
-	decided  map[instanceName]string // never ranged over; what each instance was first committed with
-	hopeless bool                    // something was lost, by more losses than there may be at once: nothing is read at the end
-	err      error                   // the first thing that must not happen
-	scratch  []byte                  // of unchanged
+	nodes     []*node // member i+1 at i: one at each site, then those that may join
+	serving   []*node // by site: whom its clients ask first
+	manager   *manager
+	links     []link // from a to b at a*n+b
+	clients   []*client
+	faults    []*fault
+	settled   bool          // the faults are over: from now on everything must make progress
+	calm      time.Duration // since when
+	busy      int           // operations in progress
+	answered  int           // those that were answered for good
+	faultless bool          // disks were lost for good: no other fault comes any more
+	answers   []answer
+	free      []uint32 // of answers
+	recorder  *history.Recorder
+	tellings  []telling // that were sent
+	messages  []history.Message
+	fences    []history.Fence
+	trace     *trace                  // nil: no diagram wanted
+	decided   map[instanceName]string // never ranged over; what each instance was first committed with
+	hopeless  bool                    // something was lost, by more losses than there may be at once: nothing is read at the end
+	err       error                   // the first thing that must not happen
+	scratch   []byte                  // of unchanged
 }
 
 // newWorld makes a world and starts its members; spares are how many members may join.
@@ -224,7 +226,9 @@ func (w *world) handle(e *event) {
 	case issue:
 		w.clients[e.b].issue()
 	case faultBegin:
-		w.faults[e.aux].begin(w)
+		if !w.faultless {
+			w.faults[e.aux].begin(w)
+		}
 	case faultEnd:
 		w.faults[e.aux].end(w)
 	case restart:

@@ -1,0 +1,117 @@
+package simulator
+
+import (
+	"context"
+	"time"
+
+	"github.com/georegister/georegister/replica/register"
+)
+
+// A manifest promises that so many disks can be lost, for good, without losing what was acknowledged. Schedules are held to that at some
+// of their answers: each set of disks that may be lost at that moment is lost, in a run of its own, all other faults end, and what
+// clients saw until then must still be so.
+
+// DiskLoss is the loss of disks for good, with their members, at an answer. All other faults end then.
+type DiskLoss struct {
+	Answer   int   // how many operations were answered for good until then
+	Members  []int // the positions of their nodes
+	PowerCut bool  // all other processes stop at that moment too, and start again on what is durable
+}
+
+// promised are the schedules that lose disks at so many answers, which are spread over the schedule: at each of them every set of disks that
+// may be lost then.
+func (s Schedule) promised(ctx context.Context, start Start, answers int) (all []Schedule) {
+	whole := s.until(ctx, start, 0)
+	last := 0
+	for i := range answers {
+		answer := (whole.answered*(2*i+1) + answers) / (2 * answers)
+		if answer == last {
+			continue // there are fewer
+		}
+		last = answer
+		for _, set := range s.until(ctx, start, answer).losable() {
+			lossy := s
+			lossy.Lost = &DiskLoss{Answer: answer, Members: set, PowerCut: answer%2 == 0}
+			all = append(all, lossy)
+		}
+	}
+	return all
+}
+
+// until runs the schedule up to an answer, or to the end of its faults if that is 0.
+func (s Schedule) until(ctx context.Context, start Start, answer int) *world {
+	w := s.world(ctx, start, nil, false)
+	w.run(s.Settle, func() bool { return answer > 0 && w.answered >= answer })
+	return w
+}
+
+// losable are the sets of members, by the positions of their nodes, whose disks may be lost beside those that have not come back: those to
+// which no other may be added.
+func (w *world) losable() (sets [][]int) {
+	var lost []int
+	var add func(from int)
+	add = func(from int) {
+		largest := true
+		for i, nd := range w.nodes {
+			if !nd.born || !nd.acts || nd.lost || nd.witness != nil || !w.tolerates(nd) {
+				continue
+			}
+			largest = false
+			if i < from {
+				continue
+			}
+			nd.lost = true
+			lost = append(lost, i)
+			add(i + 1)
+			lost = lost[:len(lost)-1]
+			nd.lost = false
+		}
+		if largest && len(lost) > 0 {
+			sets = append(sets, append([]int(nil), lost...))
+		}
+	}
+	add(0)
+	return sets
+}
+
+// liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is over.
+func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
+	w.run(settle, func() bool { return w.answered >= l.Answer })
+	if w.err != nil {
+		return Broken, w.err.Error()
+	}
+	w.lose(l)
+	bound := 120 * w.env.retry
+	if !w.finish(bound) {
+		return w.stuck("after the loss ")
+	}
+	var reads []Planned
+	for _, key := range w.keys() {
+		reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})
+	}
+	for site := range w.serving {
+		w.addClient(site, &list{reads}, 0)
+	}
+	if !w.finish(bound) {
+		return w.stuck("at the end ")
+	}
+	return "", ""
+}
+
+// lose loses members for good. From now on no client begins anything, and there is no other fault.
+func (w *world) lose(l *DiskLoss) {
+	for _, i := range l.Members {
+		w.nodes[i].giveUp()
+		w.trace.note(w.nodes[i], "is lost for good")
+	}
+	for _, nd := range w.nodes {
+		if l.PowerCut && !nd.down {
+			nd.crash(0, 500)
+		}
+	}
+	for _, c := range w.clients {
+		c.source = &list{}
+	}
+	w.faultless = true
+	w.settle()
+}
