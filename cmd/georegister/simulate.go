@@ -377,6 +377,11 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 				report.Paths["change.record-lost"], report.Paths["hopeless"])
 		}
 	}
+	if slices.Contains(kinds, simulator.OldCopy) {
+		fmt.Fprintf(out, "disks that went back to an older copy: %d of members (%d found out), %d of witnesses (%d), both on one volume: %d\n",
+			report.Paths["old-copy"], report.Paths["old-copy.found"], report.Paths["old-copy.witness"], report.Paths["old-copy.witness-found"],
+			report.Paths["old-copy.volume"])
+	}
 	if len(report.Failures) == 0 {
 		fmt.Fprintf(out, "verdict: %s, nothing stuck\n", s.row.Consistency)
 		return nil

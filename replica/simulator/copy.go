@@ -21,9 +21,9 @@ const (
 	curpPositions = "K"
 )
 
-// drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from a stream of its own.
+// drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from streams of its own.
 func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
-	draw := newStream(seed, forCopies, 0)
+	draw, whose := newStream(seed, forCopies, 0), newStream(seed, forCopies, 1)
 	back, rot := slices.Contains(kinds, OldCopy), slices.Contains(kinds, Rot)
 	if !back && !rot || draw.chance(500) {
 		return
@@ -33,7 +33,10 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 			return
 		}
 		s.env.doubtful = true
-		p.spares += 12 // whose disk is lost is replaced, and perhaps more than once
+		p.spares += 12                                       // whose disk is lost is replaced, and perhaps more than once
+		if times := 60 * s.env.retry / s.Settle; times > 1 { // that all have noted how far a disk is takes some of these
+			s.stretch(times)
+		}
 	}
 	for range 1 + draw.below(2) {
 		f := Fault{
@@ -47,13 +50,19 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 		if rot && (!back || draw.chance(200)) {
 			f.Kind = Rot
 		}
+		if f.Kind == OldCopy && s.env.parted != nil {
+			f.Kind = []FaultKind{OldCopy, witnessCopy, volumeCopy}[whose.below(3)]
+		}
 		s.Faults = append(s.Faults, f)
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// witnessCopy is the fault OldCopy of a witness's disk.
-const witnessCopy FaultKind = "witness-copy"
+// The fault OldCopy of a witness's disk, and of the volume that a member's disk shares with that of the witness beside it.
+const (
+	witnessCopy FaultKind = "witness-copy"
+	volumeCopy  FaultKind = "volume-copy"
+)
 
 // putBackWitness is that fault: first the copy is made, and after some time the disk is what it was then. It counts as a lost one, and
 // comes only when one may be lost, and behind something that all members have noted.
@@ -61,7 +70,7 @@ func (f *fault) putBackWitness(w *world) {
 	if f.volume == nil {
 		for _, nd := range w.nodes {
 			if nd.witness != nil && nd.site == f.Node && nd.born && nd.witness.spareable() {
-				f.volume = &volume{node: nd, disks: nd.disks, log: slices.Clone(nd.witness.log)}
+				f.volume = nd.copyVolume()
 				w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
 				return
 			}
@@ -75,12 +84,20 @@ func (f *fault) putBackWitness(w *world) {
 		f.postpone(w)
 	default:
 		f.hit = w.working(nd)
-		w.took("old-copy.witness")
-		nd.crash(0, 0)
-		nd.witness.log, nd.witness.stale, nd.witness.lacks = v.log, true, v.lacks
-		w.trace.note(nd, "its disk is put back from an older copy")
-		w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+		v.putBackWitness(f.For)
 	}
+}
+
+func (v *volume) putBackWitness(back time.Duration) {
+	nd := v.node
+	w := nd.world
+	w.took("old-copy.witness")
+	if !nd.down {
+		nd.crash(0, 0)
+	}
+	nd.witness.log, nd.witness.stale, nd.witness.lacks = v.log, true, v.lacks
+	w.trace.note(nd, "its disk is put back from an older copy")
+	w.schedule(back, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
 // notedOfWitness reports whether all members have noted more promises of a witness than a copy of its disk has, in each partition where it
@@ -136,6 +153,7 @@ type volume struct {
 	shards []map[string][]byte
 	log    [][]byte // of a witness
 	lacks  []uint32 // partitions of which that has fewer promises than were made
+	beside *volume  // of the witness beside the member, if the fault is of both
 }
 
 // shard is what a shard's disk had; the node may have got more shards since.
@@ -151,7 +169,26 @@ func (nd *node) copyVolume() *volume {
 	for _, s := range nd.shards {
 		v.shards = append(v.shards, maps.Clone(s.disk.records)) // records do not change
 	}
+	if nd.witness != nil {
+		v.log = slices.Clone(nd.witness.log)
+	}
 	return v
+}
+
+// beside is the witness that runs beside a member; nil: there is none.
+func (w *world) beside(nd *node) *node {
+	i := slices.IndexFunc(w.nodes, func(other *node) bool {
+		return other.witness != nil && other.witness.beside == nd.config.Self && other.born && !other.gone
+	})
+	if i < 0 {
+		return nil
+	}
+	return w.nodes[i]
+}
+
+// backable reports whether what is beside the member can go back with it.
+func (v *volume) backable(w *world) bool {
+	return v.beside == nil || v.beside.node.disks == v.beside.disks && !v.beside.node.witness.stale && w.notedOfWitness(v.beside)
 }
 
 // putBack is the fault OldCopy: first the copy is made, and after some time the disk is what it was then.
@@ -167,6 +204,13 @@ func (f *fault) putBack(w *world, nd *node) {
 	if v == nil {
 		if nd.born && nd.acts && !nd.lost && !nd.gone {
 			f.volume = nd.copyVolume()
+			if f.Kind == volumeCopy {
+				other := w.beside(nd)
+				if other == nil {
+					return
+				}
+				f.volume.beside = other.copyVolume()
+			}
 			w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
 		}
 		return
@@ -177,29 +221,39 @@ func (f *fault) putBack(w *world, nd *node) {
 		return
 	case v.held != none && w.manager.views[v.held].Size() == 1:
 		return // it has nobody to ask, also when others have taken its place since: docs/operations.md says so
-	case nd.down || !w.tolerates(nd) || w.env.parted != nil && !w.expendable(nd) || !w.noted(v):
+	case nd.down || !w.tolerates(nd) || w.env.parted != nil && !w.expendable(nd) || !v.backable(w):
+		f.postpone(w)
+		return
+	}
+	lacks, noted := w.noted(v)
+	if !noted || !lacks && v.beside == nil { // who only takes notes lacks nothing that counts
 		f.postpone(w)
 		return
 	}
 	f.hit = w.working(nd)
-	w.took("old-copy")
 	nd.crash(0, f.Rate)
 	for i, s := range nd.shards {
-		s.disk.records, s.disk.stale = v.shard(i), true
+		s.disk.records, s.disk.stale = v.shard(i), lacks
 	}
-	nd.boots, nd.lost = v.boots, true
+	nd.boots, nd.lost = v.boots, lacks
+	if lacks {
+		w.took("old-copy")
+	}
 	w.trace.note(nd, "its disk is put back from an older copy")
 	if nd.held != v.held {
 		w.took("old-copy.view")
 		nd.enter(v.held)
 	}
+	if v.beside != nil {
+		w.took("old-copy.volume")
+		v.beside.putBackWitness(f.For)
+	}
 	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// noted reports whether the disk lacks something if it goes back to a copy, and all others have noted so in each shard where
+// noted reports whether the disk lacks something if it goes back to a copy, and whether all others have noted so in each shard where
 // it does.
-func (w *world) noted(v *volume) bool {
-	lacks := false
+func (w *world) noted(v *volume) (lacks, noted bool) {
 	for i, s := range v.node.shards {
 		then, now := batches(v.shard(i)), batches(s.disk.records)
 		if then == now {
@@ -211,11 +265,11 @@ func (w *world) noted(v *volume) bool {
 				continue
 			}
 			if other.notedOf(v.node, i) <= then {
-				return false
+				return true, false
 			}
 		}
 	}
-	return lacks
+	return lacks, true
 }
 
 func batches(records map[string][]byte) uint64 {

@@ -22,47 +22,72 @@ func TestOldCopiesOfCURPAreFound(t *testing.T) {
 			t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
 		}
 	}
-	t.Logf("%d schedules, %d disks put back, %d found, %d rotten, %d trusted by few, %d members replaced", seeds, found["old-copy"],
-		found["old-copy.found"], found["rot"], found["member.trusted-by-few"], found["curp.member-lost"])
-	if seeds > 50 && (found["old-copy.found"] != found["old-copy"] || found["old-copy"] < uint64(seeds)/50 || found["rot"] == 0) {
+	t.Logf("%d schedules, %d disks put back, %d found, %d of witnesses, %d found, %d volumes of both; %d rotten, %d trusted by few, %d members replaced",
+		seeds, found["old-copy"], found["old-copy.found"], found["old-copy.witness"], found["old-copy.witness-found"], found["old-copy.volume"],
+		found["rot"], found["member.trusted-by-few"], found["curp.member-lost"])
+	if seeds > 50 && (found["old-copy.found"] != found["old-copy"] || found["old-copy"] < uint64(seeds)/50 || found["rot"] == 0 ||
+		found["old-copy.witness"] == 0 || found["old-copy.volume"] == 0) {
 		t.Errorf("they hardly happen")
 	}
 }
 
-// TestAnOldCopyThatIsTrustedIsFoundInCURP puts the mistake back that masters and backups believe whatever disk they find.
+// TestAnOldCopyThatIsTrustedIsFoundInCURP puts the mistake back that masters and backups believe whatever disk they find, alone or on a
+// volume that the witness beside them shares.
 func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	t.Parallel()
-	options := curpOptions(curp.Mistakes{TrustOldCopy: true}, OldCopy)
-	mustFind(t, drawn(options), nil, 60, 1000, found(""))
+	draw := drawn(curpOptions(curp.Mistakes{TrustOldCopy: true}, OldCopy))
+	for _, kind := range []FaultKind{OldCopy, volumeCopy} {
+		t.Run(string(kind), func(t *testing.T) {
+			mustFind(t, func(seed uint64) Schedule {
+				s := draw(seed)
+				for i := range s.Faults {
+					if slices.Contains([]FaultKind{OldCopy, witnessCopy, volumeCopy}, s.Faults[i].Kind) {
+						s.Faults[i].Kind = kind
+					}
+				}
+				return s
+			}, nil, 0, 1000, found(""))
+		})
+	}
 }
 
 // TestOldCopiesOfWitnessesAreFound has masters lost with many operations that only witnesses have, after the disk of one of these has
-// gone back to what it was: it finds that out, is replaced, and nothing is lost.
+// gone back to what it was, alone or with that of the member beside it: it finds that out, is replaced, and nothing is lost.
 func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 	t.Parallel()
-	found := map[string]uint64{}
-	seeds := seedsFor(t) / 24
-	for seed := uint64(1); seed <= uint64(seeds); seed++ {
-		if f := drawWitnessCopy(curp.Mistakes{})(seed).Run(nil, func(path string) { found[path]++ }).Failure; f != nil {
-			t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
+	for _, kind := range []FaultKind{witnessCopy, volumeCopy} {
+		found := map[string]uint64{}
+		seeds := seedsFor(t) / 48
+		for seed := uint64(1); seed <= uint64(seeds); seed++ {
+			if f := drawCopyBurst(curp.Mistakes{}, kind)(seed).Run(nil, func(path string) { found[path]++ }).Failure; f != nil {
+				t.Fatalf("%v\n%s", f, Explain(Shrink(t.Context(), f)))
+			}
 		}
-	}
-	t.Logf("%d schedules, %d disks of witnesses put back, %d found, %d answers in doubt", seeds, found["old-copy.witness"],
-		found["old-copy.witness-found"], found["witness.doubted"])
-	if seeds > 50 && (found["old-copy.witness-found"] < found["old-copy.witness"]*3/4 || found["old-copy.witness"] < uint64(seeds)/10) {
-		t.Errorf("they hardly happen")
+		t.Logf("%s: %d schedules, %d disks of witnesses put back, %d found, %d of members, %d found, %d answers in doubt", kind, seeds,
+			found["old-copy.witness"], found["old-copy.witness-found"], found["old-copy"], found["old-copy.found"], found["witness.doubted"])
+		least := found["old-copy.witness"] * 3 / 4
+		if kind == volumeCopy {
+			least /= 4 // the others go with their members, which find out first
+		}
+		if seeds > 25 && (found["old-copy.witness-found"] < least || found["old-copy.witness"] < uint64(seeds)/10 || found["old-copy.found"] != found["old-copy"]) {
+			t.Errorf("%s: they hardly happen", kind)
+		}
 	}
 }
 
 // TestAnOldCopyOfAWitnessThatIsTrustedIsFound puts the mistake back that members vouch for whatever disk a witness finds.
 func TestAnOldCopyOfAWitnessThatIsTrustedIsFound(t *testing.T) {
 	t.Parallel()
-	mustFind(t, drawWitnessCopy(curp.Mistakes{TrustOldWitness: true}), nil, 60, 1000, found(""))
+	for kind, after := range map[FaultKind]uint64{witnessCopy: 60, volumeCopy: 760} { // order is irrelevant: these are tests apart
+		t.Run(string(kind), func(t *testing.T) {
+			mustFind(t, drawCopyBurst(curp.Mistakes{TrustOldWitness: true}, kind), nil, after, 1000, found(""))
+		})
+	}
 }
 
-// drawWitnessCopy is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash. Until then each
+// drawCopyBurst is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash. Until then each
 // update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
-func drawWitnessCopy(wrong curp.Mistakes) func(seed uint64) Schedule {
+func drawCopyBurst(wrong curp.Mistakes, kind FaultKind) func(seed uint64) Schedule {
 	return func(seed uint64) Schedule {
 		s := drawBurst(seed, wrong)
 		for again := uint64(1); len(s.env.network.Sites) != 5; again++ {
@@ -72,7 +97,8 @@ func drawWitnessCopy(wrong curp.Mistakes) func(seed uint64) Schedule {
 		s.env.doubtful = true
 		s.env.parted.spares += 4
 		s.env.parted.slander = 0 // the other witness has to stay
-		crash, retry := s.Faults[0].At, s.env.retry
+		s.env.parted.placement.Dedicated = s.env.parted.placement.Dedicated && kind == witnessCopy
+	crash, retry := s.Faults[0].At, s.env.retry
 		s.env.parted.options.SyncDelay = 20 * retry
 		for c := range s.Clients {
 			plan := &s.Clients[c]
@@ -84,7 +110,7 @@ func drawWitnessCopy(wrong curp.Mistakes) func(seed uint64) Schedule {
 			}
 		}
 		from := 2*retry + time.Duration(seed%4)*retry/2
-		s.Faults = append(s.Faults, Fault{Kind: witnessCopy, Node: int(seed/4) % 5, At: from, Size: crash - from - retry/8, For: retry / 16})
+		s.Faults = append(s.Faults, Fault{Kind: kind, Node: int(seed/4) % 5, At: from, Size: crash - from - retry/8, For: retry / 16})
 		return s
 	}
 }

@@ -109,7 +109,7 @@ func (f Fault) String() string {
 		text = fmt.Sprintf("split at %v: there is to be one partition more", f.At)
 	case Ruin:
 		text = fmt.Sprintf("ruin at %v: a quorum is lost for good", f.At)
-	case Slow, Skew, OldCopy:
+	case Slow, Skew, OldCopy, witnessCopy, volumeCopy:
 		text += fmt.Sprintf(", by %v", f.Size)
 	case Change:
 		text = fmt.Sprintf("change at %v: %d join, %d leave, the one at site %d first; a round of calls every %v",
@@ -192,7 +192,7 @@ func (f *fault) begin(w *world) {
 		w.manager.want(f)
 	case Crash, Torn, Wipe, Rot:
 		f.stop(w, nd)
-	case OldCopy:
+	case OldCopy, volumeCopy:
 		f.putBack(w, nd)
 	case witnessCopy:
 		f.putBackWitness(w)
