@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 type content struct {
@@ -133,6 +135,25 @@ func TestWhatTheMachineRefusesIsNoDamage(t *testing.T) {
 		if got := Refused(fmt.Errorf("open: %w", err)); got != want {
 			t.Errorf("%v: %v", err, got)
 		}
+	}
+}
+
+// Who can't lock a directory for want of rights or of a file system that can be written is not told that another process uses it.
+func TestALockThatIsRefusedIsNotTaken(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EROFS: "lock LOCK: ", syscall.EACCES: "lock LOCK: ", syscall.ENOSPC: "lock LOCK: ", syscall.EAGAIN: "another process uses it: ",
+	} { // order is irrelevant: each is tested
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error { return err }))
+		if _, got := Lock(fs, "LOCK"); !errors.Is(got, err) || !strings.HasPrefix(got.Error(), want) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	lock, err := Lock(vfs.Default, filepath.Join(t.TempDir(), "LOCK"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -118,6 +118,18 @@ func MakeDirectory(fs vfs.FS, path string) error {
 	return Sync(fs, parent)
 }
 
+// Lock keeps other processes from a directory, by a file in it.
+func Lock(fs vfs.FS, path string) (io.Closer, error) {
+	lock, err := fs.Lock(path)
+	switch {
+	case err == nil:
+		return lock, nil
+	case Refused(err) && !errors.Is(err, syscall.EAGAIN):
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return nil, fmt.Errorf("another process uses it: %w", err)
+}
+
 // Sync makes the names in a directory durable.
 func Sync(fs vfs.FS, directory string) error {
 	d, err := fs.OpenDir(directory)

@@ -98,7 +98,7 @@ func drawCopyBurst(wrong curp.Mistakes, kind FaultKind) func(seed uint64) Schedu
 		s.env.parted.spares += 4
 		s.env.parted.slander = 0 // the other witness has to stay
 		s.env.parted.placement.Dedicated = s.env.parted.placement.Dedicated && kind == witnessCopy
-	crash, retry := s.Faults[0].At, s.env.retry
+		crash, retry := s.Faults[0].At, s.env.retry
 		s.env.parted.options.SyncDelay = 20 * retry
 		for c := range s.Clients {
 			plan := &s.Clients[c]

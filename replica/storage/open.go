@@ -18,6 +18,7 @@ const (
 	lockFile          = "LOCK"
 	// asideDirectory keeps a damaged disk, as far as it can be read by people, until the member votes again.
 	asideDirectory = "damaged"
+	newSuffix      = ".new" // of that while it is made
 )
 
 // errLater is what resume wraps where a later program wrote the disk: it is whole, and not for this one.
@@ -36,8 +37,8 @@ func (s *Store) open() (err error) {
 	if err := durable.MakeDirectory(o.FileSystem, o.Directory); err != nil {
 		return err
 	}
-	if s.lock, err = o.FileSystem.Lock(s.path(lockFile)); err != nil {
-		return fmt.Errorf("another process uses it: %w", err)
+	if s.lock, err = durable.Lock(o.FileSystem, s.path(lockFile)); err != nil {
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -159,6 +160,11 @@ func (s *Store) keep() error {
 	if there, err := durable.Exists(fs, aside); there || err != nil {
 		return err
 	}
+	whole := aside // all of these or nothing: the next start takes what is there for all
+	aside += newSuffix
+	if err := durable.Remove(fs, s.options.Directory, asideDirectory+newSuffix); err != nil {
+		return err
+	}
 	if err := durable.MakeDirectory(fs, aside); err != nil {
 		return err
 	}
@@ -171,7 +177,10 @@ func (s *Store) keep() error {
 			return err
 		}
 	}
-	return nil
+	if err := fs.Rename(aside, whole); err != nil {
+		return err
+	}
+	return durable.Sync(fs, s.options.Directory)
 }
 
 // clear removes a database that is none of this disk's. That of a disk that was set aside is moved there.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -150,7 +152,8 @@ func TestSettingAsideSurvivesEveryFailure(t *testing.T) {
 		case err == nil:
 			_ = s.Close()
 		}
-		s = open(t, options(snapshot(t, fs).restore(t), Sync))
+		left := snapshot(t, fs).restore(t)
+		s = open(t, options(left, Sync))
 		if all, err := state(s); !s.Lost() || s.Disk() == name || len(all) > 0 || err != nil {
 			t.Fatalf("failure %d: lost %v, disk %s, %v, %v", n, s.Lost(), s.Disk(), all, err)
 		}
@@ -158,6 +161,9 @@ func TestSettingAsideSurvivesEveryFailure(t *testing.T) {
 		closeStore(t, s)
 		if loss == nil || loss.Aside == "" {
 			t.Fatalf("failure %d: %+v", n, loss)
+		}
+		if kept := snapshot(t, left); !strings.Contains(string(kept[directory+"/damaged/"+identityFile]), name) || kept.find("damaged/db/MANIFEST-*") == "" {
+			t.Fatalf("failure %d: what is kept is not all of the disk that voted: %q", n, slices.Sorted(maps.Keys(kept)))
 		}
 	}
 }

@@ -94,9 +94,9 @@ func Identify(o Options) (*Disk, error) {
 	if err := durable.MakeDirectory(o.FS, o.Directory); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	lock, err := o.FS.Lock(o.FS.PathJoin(o.Directory, lockFile))
+	lock, err := durable.Lock(o.FS, o.FS.PathJoin(o.Directory, lockFile))
 	if err != nil {
-		return nil, fmt.Errorf("directory %s: another process uses it: %w", o.Directory, err)
+		return nil, fmt.Errorf("directory %s: %w", o.Directory, err)
 	}
 	d.lock = lock
 	if err := d.identify(o); err != nil {
