@@ -28,7 +28,8 @@ type failure struct {
 
 func newFailure(note func(error)) *failure { return &failure{done: make(chan struct{}), note: note} }
 
-// set takes the first reason. Damage is durably noted before anybody learns that the store is done, and ends the process.
+// set takes the first reason. Damage is durably noted before anybody learns that the store is done, and ends the process: so who comes with another
+// reason meanwhile waits, too.
 func (f *failure) set(err error) {
 	f.mutex.Lock()
 	first := f.err == nil
@@ -37,6 +38,7 @@ func (f *failure) set(err error) {
 	}
 	f.mutex.Unlock()
 	if !first {
+		<-f.done
 		return
 	}
 	if damaged(err) {
