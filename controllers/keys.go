@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,8 +16,8 @@ import (
 )
 
 // keys makes the Secret with which members prove what sessions depend on, once in the cluster's life. Secrets are neither listed nor
-// cached: it is asked for by name, without its content, and only as long as a member does not answer. One of somebody else in its place
-// is returned.
+// cached: it is asked for by name, without its content unless it is the cluster's, and only as long as a member does not answer. One of
+// somebody else in its place, or one that holds no key, is returned.
 func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.Taken, err error) {
 	cluster := s.Cluster
 	seen, _ := r.keyed.Load(client.ObjectKeyFromObject(cluster))
@@ -40,11 +41,18 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("look for Secret %s: %w", name.Name, err)
-	case build.Owns(cluster, found, ""):
-		r.keyed.Store(client.ObjectKeyFromObject(cluster), cluster.UID)
-		return nil, nil
+	case !build.Owns(cluster, found, ""):
+		return []world.Taken{{Kind: "Secret", Name: name.Name, Whose: build.Whose(found)}}, nil
 	}
-	return []world.Taken{{Kind: "Secret", Name: name.Name, Whose: build.Whose(found)}}, nil
+	secret := &corev1.Secret{} // which people may have given to the cluster, or written since
+	if err := r.live.Get(ctx, name, secret); err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name.Name, err)
+	}
+	if _, err := proof.Parse(secret.Data[build.KeysKey], "any"); err != nil {
+		return []world.Taken{{Kind: "Secret", Name: name.Name, Flaw: fmt.Sprintf("its entry data.%s: %v", build.KeysKey, err)}}, nil
+	}
+	r.keyed.Store(client.ObjectKeyFromObject(cluster), cluster.UID)
+	return nil, nil
 }
 
 // allAnswer reports whether every member runs: its pod has mounted what it needs.

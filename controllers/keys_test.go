@@ -3,6 +3,7 @@ package controllers
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,22 @@ func TestNoKeysWithoutSessionsOrForWhoGoes(t *testing.T) {
 		d := &diary{}
 		if taken, err := operator(t, d).keys(t.Context(), s); err != nil || taken != nil || len(d.lines) > 0 {
 			t.Errorf("%v: %v, %v, %q", s.Cluster.Spec.Protocol, taken, err, d.lines)
+		}
+	}
+}
+
+// What is given to the cluster, or was written by hand, is used if it holds a key, and never written over.
+func TestKeysThatAreNone(t *testing.T) {
+	for content, flaw := range map[string]string{
+		"": "data.keys: line 1 is no key", "short": "data.keys: line 1 is no key", string(proof.Draw()): "", string(proof.Draw()) + "x": "data.keys: line 2 is no key",
+	} {
+		d := &diary{}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "stores", Name: "shop--token-keys", Annotations: map[string]string{build.AdoptAnnotation: "shop"},
+		}, Data: map[string][]byte{build.KeysKey: []byte(content)}}
+		taken, err := operator(t, d, secret).keys(t.Context(), withSessions("GryffRSC"))
+		if err != nil || len(d.lines) > 0 || (len(taken) == 1) != (flaw != "") || len(taken) == 1 && !strings.Contains(taken[0].Flaw, flaw) {
+			t.Errorf("%q: %+v, %v, %q", content, taken, err, d.lines)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -55,10 +56,10 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if err != nil {
 		return s, err
 	}
-	s.ClusterID = clusterID(cluster, record, s.Members, boot)
+	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
+	s.ClusterID, s.Stored = clusterID(cluster, record, slices.Concat(s.Members, s.Witnesses), boot)
 	dropOthers(cluster, s.Members, s.ClusterID)
 	dropOthers(cluster, s.Witnesses, s.ClusterID)
-	s.Former = former(cluster, record, slices.Concat(s.Members, s.Witnesses))
 	if boot != nil && metav1.IsControlledBy(boot, cluster) { // a former resource's says nothing of disks that come now
 		s.Shards = build.BootShards(boot)
 	}
@@ -106,11 +107,10 @@ func claimsRecord(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap
 	return err == nil && metav1.GetControllerOfNoCopy(record) == nil && strings.HasPrefix(v.Cluster, cluster.Name+".")
 }
 
-// dropOthers leaves out the volumes that hold what another cluster stored.
+// dropOthers leaves out the volumes that turned out to be another cluster's, once the ID is known.
 func dropOthers(cluster *v1alpha1.GeoRegisterCluster, all []world.Member, id string) {
 	for i := range all {
-		v := all[i].Volume
-		if v != nil && v.Annotations[build.ClusterIDAnnotation] != id && v.Annotations[build.AdoptAnnotation] != cluster.Name {
+		if v := all[i].Volume; v != nil && !build.Owns(cluster, v, id) {
 			all[i].Volume = nil
 		}
 	}
@@ -156,25 +156,39 @@ func astray(record, want *corev1.ConfigMap) bool {
 
 // clusterID is the identity of the stored data: what the record says, else retained volumes, else what members
 // were started with. A cluster without any of them is new, and named after its resource's UID, which is random
-// and the same for every operator that looks.
-func clusterID(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap, seen []world.Member, boot *corev1.ConfigMap) string {
+// and the same for every operator that looks. Where volumes of different clusters are all that could tell, and members of this
+// resource were not started with one of those, what each of them stored is returned, too.
+func clusterID(
+	cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap, seen []world.Member, boot *corev1.ConfigMap,
+) (id string, differ []string) {
 	if record != nil {
 		if v, err := build.ParseRecord(record); err == nil {
-			return v.Cluster
+			return v.Cluster, nil
 		}
 		if id := record.Annotations[build.ClusterIDAnnotation]; id != "" {
-			return id
+			return id, nil
 		}
 	}
+	started := ""
+	if boot != nil {
+		started = boot.Annotations[build.ClusterIDAnnotation]
+	}
+	var stored []string
+	ids := map[string]bool{}
 	for _, m := range seen {
 		if m.Volume != nil && m.Volume.Annotations[build.ClusterIDAnnotation] != "" {
-			return m.Volume.Annotations[build.ClusterIDAnnotation]
+			id = cmp.Or(id, m.Volume.Annotations[build.ClusterIDAnnotation])
+			ids[m.Volume.Annotations[build.ClusterIDAnnotation]] = true
+			stored = append(stored, fmt.Sprintf("claim %s of cluster %s", m.Volume.Name, m.Volume.Annotations[build.ClusterIDAnnotation]))
 		}
 	}
-	if boot != nil && boot.Annotations[build.ClusterIDAnnotation] != "" {
-		return boot.Annotations[build.ClusterIDAnnotation]
+	switch {
+	case len(ids) > 1 && ids[started] && metav1.IsControlledBy(boot, cluster):
+		return started, nil
+	case len(ids) > 1:
+		return id, stored
 	}
-	return newClusterID(cluster)
+	return cmp.Or(id, started, newClusterID(cluster)), nil
 }
 
 // boot is what members are started with, or nil.

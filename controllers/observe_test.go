@@ -117,7 +117,7 @@ func TestClusterIDPrecedence(t *testing.T) {
 		if !tt.boot {
 			there = nil
 		}
-		if got := clusterID(shop(), tt.record, tt.seen, there); got != tt.want {
+		if got, differ := clusterID(shop(), tt.record, tt.seen, there); got != tt.want || differ != nil {
 			t.Errorf("%s: got %q; want %q", tt.name, got, tt.want)
 		}
 	}
@@ -292,12 +292,45 @@ func TestShardsOfTheBootConfigurationAreSeen(t *testing.T) {
 	}
 }
 
-// A volume that another cluster stored on is no member's, unless it was given to this cluster.
+// Where volumes of several clusters are all that is left, nothing is guessed; what members of this resource were started with tells.
+func TestVolumesOfSeveralClusters(t *testing.T) {
+	one, _ := objectsOf(founded().Members[0])
+	two, _ := objectsOf(founded().Members[1])
+	one.Annotations[build.ClusterIDAnnotation], two.Annotations[build.ClusterIDAnnotation] = "first.1", "first.2"
+	seen := []world.Member{{ID: 1, Volume: one}, {ID: 2, Volume: two}}
+	boot := build.Objects(input())[1].(*corev1.ConfigMap)
+	boot.Annotations = map[string]string{build.ClusterIDAnnotation: "first.2"}
+	former := boot.DeepCopy()
+	former.OwnerReferences[0].UID = "former"
+	for name, tt := range map[string]struct {
+		record, boot *corev1.ConfigMap
+		want         string
+		differ       int
+	}{
+		"nothing else":                              {want: "first.1", differ: 2},
+		"the record":                                {record: build.Record(input()), want: "first.x"},
+		"what members were started with":            {boot: boot, want: "first.2"},
+		"what those of a former one were":           {boot: former, want: "first.1", differ: 2},
+		"what members were started with is neither": {boot: build.Objects(input())[1].(*corev1.ConfigMap), want: "first.1", differ: 2},
+	} {
+		if got, differ := clusterID(shop(), tt.record, seen, tt.boot); got != tt.want || len(differ) != tt.differ {
+			t.Errorf("%s: got %q, %q", name, got, differ)
+		}
+	}
+}
+
+// A volume that another cluster stored on is no member's, whoever it was given to.
 func TestVolumesOfOtherClustersAreNoMembers(t *testing.T) {
 	cluster := withSessions("Gryff").Cluster
-	for given, want := range map[string]bool{"": false, "web": false, cluster.Name: true} {
+	for _, tt := range []struct {
+		stored, given string
+		want          bool
+	}{
+		{"", "", false}, {"", "web", false}, {"", "shop", true}, {"shop.former", "", false}, {"shop.former", "shop", false}, {"shop.mine", "", true},
+	} {
+		given, want := tt.stored+" "+tt.given, tt.want
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			build.ClusterIDAnnotation: "shop.former", build.AdoptAnnotation: given,
+			build.ClusterIDAnnotation: tt.stored, build.AdoptAnnotation: tt.given,
 		}}}
 		all := []world.Member{{Volume: claim}}
 		if dropOthers(cluster, all, "shop.mine"); (all[0].Volume != nil) != want {

@@ -118,10 +118,10 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 	taken, err := r.applier.Apply(ctx, s.Cluster, objects, others...)
 	err = errors.Join(failed, err)
 	for _, t := range taken {
-		r.tellEvents(s.Cluster, decide.Warning(decide.NameTaken, "Block", decide.SayTaken(s.Cluster, t)))
+		r.tellEvents(s.Cluster, decide.Warning(decide.WhyTaken(t), "Block", decide.SayTaken(s.Cluster, t)))
 	}
 	if len(taken) > 0 { // the step was decided without knowing that
-		return errors.Join(err, fmt.Errorf("%w: %s %s is not this cluster's", apply.ErrStale, taken[0].Kind, taken[0].Name))
+		return errors.Join(err, fmt.Errorf("%w: %s %s can't be used", apply.ErrStale, taken[0].Kind, taken[0].Name))
 	}
 	err = errors.Join(
 		err,

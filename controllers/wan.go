@@ -69,16 +69,19 @@ func (r *Reconciler) wan(ctx context.Context, cluster *v1alpha1.GeoRegisterClust
 
 // emulate carries out what a plan says of the network, and has its status say what failed. Nothing else waits for it.
 func (r *Reconciler) emulate(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
-	failure := errors.Join(r.applier.Remove(ctx, plan.WAN.Remove...), r.applier.Annotate(ctx, plan.WAN.Release...),
-		r.applier.Make(ctx, plan.WAN.Make...))
-	if failure == nil {
+	gone := errors.Join(r.applier.Remove(ctx, plan.WAN.Remove...), r.applier.Annotate(ctx, plan.WAN.Release...))
+	taken, failure := r.applier.Make(ctx, plan.WAN.Make...)
+	if len(taken) > 0 {
+		r.tellEvents(cluster, decide.NetworkTaken(cluster, &plan.Status, taken)...)
+	}
+	if failure = errors.Join(gone, failure); failure == nil && len(taken) == 0 {
 		if n, m, k := len(plan.WAN.Remove), len(plan.WAN.Make), len(plan.WAN.Release); n+m+k > 0 {
 			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m, "released", k)
 		}
 		r.tellEvents(cluster, plan.WAN.Events...)
 		return nil
 	}
-	if failed := apply.Failure(failure); failed != nil {
+	if failed := apply.Failure(failure); failed != nil && len(taken) == 0 {
 		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
 			Reason: "Failed", Message: decide.Bounded("The operator tries again: " + reason(failed)),

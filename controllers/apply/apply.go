@@ -199,7 +199,8 @@ func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 		desired.SetResourceVersion(Absent)
 	case !build.Owns(cluster, live, object.GetAnnotations()[build.ClusterIDAnnotation]):
 		kind := object.GetObjectKind().GroupVersionKind().Kind
-		return application{taken: &world.Taken{Kind: kind, Name: object.GetName(), Whose: build.Whose(live)}}, nil
+		stored := metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[build.ClusterIDAnnotation] != ""
+		return application{taken: &world.Taken{Kind: kind, Name: object.GetName(), Whose: build.Whose(live), Stored: stored}}, nil
 	case hash == last.desired && last.result.covers(stampOf(live)) || !live.GetDeletionTimestamp().IsZero():
 		return last, nil
 	default:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/world"
 )
 
 // Record writes the record of a view by compare-and-swap: it replaces the object with the given UID and resource
@@ -51,34 +52,32 @@ func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
 	return errors.Join(errs...)
 }
 
-// Make makes objects by server-side apply, each complete: one that is there already is left as it is. That one of another controller
-// is in the place is an error. All are tried.
-func (a *Applier) Make(ctx context.Context, objects ...client.Object) error {
+// Make makes objects by server-side apply, each complete: one that is there already is left as it is. Those of another controller,
+// or of none, that are in the place are returned. All are tried.
+func (a *Applier) Make(ctx context.Context, objects ...client.Object) (taken []world.Taken, err error) {
 	var errs []error
 	for _, object := range objects {
-		what := fmt.Sprintf("make %s %s", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
-		errs = append(errs, explain(what, a.make(ctx, object)))
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		there, err := a.make(ctx, object)
+		errs = append(errs, explain(fmt.Sprintf("make %s %s", kind, object.GetName()), err))
+		if owner := metav1.GetControllerOfNoCopy(object); there != nil && (owner == nil || !ownedBy(there, owner.UID)) {
+			taken = append(taken, world.Taken{Kind: kind, Name: object.GetName(), Whose: build.Whose(there)})
+		}
 	}
-	return errors.Join(errs...)
+	return taken, errors.Join(errs...)
 }
 
-func (a *Applier) make(ctx context.Context, object client.Object) error {
-	there, err := a.look(ctx, object)
-	if err != nil {
-		return err
-	}
-	if there != nil {
-		if owner := metav1.GetControllerOfNoCopy(object); owner == nil || !ownedBy(there, owner.UID) {
-			return fmt.Errorf("there is an object of this name already, and %s: delete or rename it", build.Whose(there))
-		}
-		return nil
+// make makes an object, or returns the one that is there.
+func (a *Applier) make(ctx context.Context, object client.Object) (there client.Object, err error) {
+	if there, err = a.look(ctx, object); there != nil || err != nil {
+		return there, err
 	}
 	desired, err := intent(object)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	desired.SetResourceVersion(Absent)
-	return a.write(ctx, desired)
+	return nil, a.write(ctx, desired)
 }
 
 // Remove deletes objects, each only if it has the UID that was looked at: what it says of itself may have changed. One

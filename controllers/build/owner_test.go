@@ -33,6 +33,12 @@ func TestWhoseAnObjectIs(t *testing.T) {
 		"of a kind that is not kept":       {notes: map[string]string{ClusterIDAnnotation: "shop.1"}, claims: true},
 		"given to this one":                {notes: map[string]string{AdoptAnnotation: "shop"}, owns: true, claims: true},
 		"given to another one":             {notes: map[string]string{AdoptAnnotation: "shop-eu"}},
+		"kept by another one, and given to this one": {
+			notes: map[string]string{AdoptAnnotation: "shop", ClusterIDAnnotation: "shop-eu.1"}, id: "shop.1",
+		},
+		"kept by a former one, and given to this one": {
+			notes: map[string]string{AdoptAnnotation: "shop", ClusterIDAnnotation: "shop.2"}, id: "shop.1", claims: true,
+		},
 		"another's, and given to this one": {
 			owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop-eu", UID: "other", Controller: &yes},
 			notes: map[string]string{AdoptAnnotation: "shop", ClusterIDAnnotation: "shop.1"}, id: "shop.1",

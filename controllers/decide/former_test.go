@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
 )
@@ -35,6 +38,22 @@ func TestFormerResource(t *testing.T) {
 				t.Errorf("the view of the former one is told as this one's: %+v", p.Status.View)
 			}
 		})
+	}
+}
+
+// While volumes of different clusters are there, nothing is made of either.
+func TestVolumesOfDifferentClusters(t *testing.T) {
+	s := healthy(3)
+	s.Record = world.Record{}
+	s.Stored = []string{"claim a of cluster demo.1", "claim b of cluster demo.2"}
+	p := Next(*s)
+	stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	if p.Step != nil || p.Apply != nil || p.Prune != nil || stalled.Status != metav1.ConditionTrue || stalled.Reason != volumesDiffer ||
+		!strings.Contains(stalled.Message, "claim a of cluster demo.1; claim b of cluster demo.2") {
+		t.Errorf("step %q, %d objects, %d to prune; %+v", line(p.Step), len(p.Apply), len(p.Prune), stalled)
+	}
+	if p.Again != late {
+		t.Errorf("it is looked at again after %v", p.Again)
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *situation) plan(o *outcome) Plan {
 		p.Again = min(p.Again, in)
 	}
 	p.WAN = s.wan(p.Status)
-	if s.Cluster.Spec.Paused || len(s.Former) > 0 {
+	if s.Cluster.Spec.Paused || s.unclear() {
 		return p
 	}
 	in := s.input()
@@ -124,13 +124,16 @@ func (s *situation) plan(o *outcome) Plan {
 
 // yield waits until nothing is left of a deleted resource of the same name. What goes with it proves nothing of this
 // one: a record or members that are about to be removed would be taken for its own, and their disks would be missed
-// for ever.
+// for ever. Nor is anything done while it is not clear whose data this is.
 func yield(s *situation) *outcome {
-	if len(s.Former) == 0 {
+	if !s.unclear() {
 		return nil
 	}
 	return &outcome{wait: s.doubt}
 }
+
+// unclear reports whether none of what is seen may be taken for this resource's.
+func (s *situation) unclear() bool { return len(s.Former)+len(s.Stored) > 0 }
 
 // resting reports whether nothing is wrong or under way.
 func (s *situation) resting(status v1alpha1.GeoRegisterClusterStatus) bool {

@@ -13,7 +13,7 @@ import (
 // stalling are the reasons that no time ends: somebody has to do what the message says.
 var stalling = []string{
 	podRefused, volumeNotProvided, imageNotPulled, containerNotStarted, // of pods
-	NameTaken,                                                        // by an object of somebody else
+	NameTaken, objectUnusable, volumesDiffer, // of objects that others made
 	"MembersLost", "VolumeCannotGrow", "DiskReplaced", "ViewsDiffer", // of disks and records
 	"NumberOfMembers", "CannotFound", "CannotChange", "ShardsCannotShrink", "CannotRecover", // of the spec
 }

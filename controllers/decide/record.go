@@ -9,8 +9,12 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// notFounded is why there is no view before the first one.
-const notFounded = "NotFounded"
+const (
+	// notFounded is why there is no view before the first one.
+	notFounded = "NotFounded"
+	// volumesDiffer is why none can be looked for.
+	volumesDiffer = "VolumesDiffer"
+)
 
 // doubtFormer says what is waited for while objects of a former resource are there.
 func (s *situation) doubtFormer() *cause {

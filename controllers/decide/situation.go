@@ -48,6 +48,11 @@ func understand(s world.Snapshot) *situation {
 		of.doubt = of.doubtFormer()
 		return of // without a view: none of what is seen is this resource's
 	}
+	if len(s.Stored) > 0 {
+		of.doubt = &cause{volumesDiffer, "Volumes of different clusters are here, and no ConfigMap " + build.RecordName(s.Cluster.Name) +
+			" says which of them this one is; put that back, or delete the claims of all clusters but one: " + list(s.Stored)}
+		return of
+	}
 	of.first = of.firstMembers()
 	of.doubt = of.doubtRecord()
 	of.view = s.Record.View
@@ -91,7 +96,7 @@ func (s *situation) input() build.Input {
 	in := build.Input{
 		Cluster: s.Cluster, View: s.view, ClusterID: s.ClusterID, Shards: s.Shards, Settings: s.Settings, Monitoring: s.Monitoring,
 		Image:     build.Image(s.Cluster, s.runningImage(), s.Settings),
-		Unfounded: len(s.Former) == 0 && s.mayBeNew() && !s.founding,
+		Unfounded: !s.unclear() && s.mayBeNew() && !s.founding,
 	}
 	for _, id := range s.leftRunning() {
 		if m := s.Member(id); m.StatefulSet != nil || m.Pod.DeletionTimestamp == nil { // a pod that ends is in no budget

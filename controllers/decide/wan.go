@@ -91,7 +91,7 @@ type site struct {
 // emulate compares the emulation that there is with that of spec.wan.
 func (s *situation) emulate() *network {
 	n := &network{placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
-	if len(s.Former) > 0 {
+	if s.unclear() {
 		n.note(waitsForPods, s.doubt.message)
 		return n
 	}

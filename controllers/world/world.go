@@ -34,6 +34,8 @@ type Snapshot struct {
 	Taken []Taken
 	// Former names objects of a deleted resource of the same name that are about to be removed with it.
 	Former []string
+	// Stored says of each volume which cluster stored on it, where these are several and nothing tells which of them this one is.
+	Stored []string
 	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
 	// may not read nodes.
 	Zones      map[string]Zone
@@ -71,6 +73,8 @@ type Zone struct {
 type Taken struct {
 	Kind, Name string
 	Whose      string // for people
+	Stored     bool   // it holds what another cluster stored, so it can't be given to this one
+	Flaw       string // why it can't be used though it is this cluster's, and what to do; empty: it is somebody else's
 	// Pods says that members' pods would use it, or be left without what it stands in the way of: none is started or restarted.
 	Pods bool
 }

@@ -105,6 +105,9 @@ func (m *ChaosMesh) look(ctx context.Context) error {
 	var errs []error
 	for i := range all {
 		u := &all[i]
+		if u.GetLabels()[wan.FromLabel] == "" { // of somebody who injects something else
+			continue
+		}
 		d := directionOf(u)
 		if other := seen[d]; other != "" {
 			m.t.Errorf("%s and %s are both for %s: chance decides which of them counts", other, u.GetName(), d)

@@ -51,13 +51,9 @@ func startWide(t *testing.T) *wide {
 }
 
 // operator runs an operator of the generated role in a world, under a name of its own.
-func (w *wide) operator(t *testing.T, in *World, user string) {
+func (w *wide) operator(t *testing.T, in *World, user string) *Operator {
 	t.Helper()
-	authenticated, err := w.control.AddUser(envtest.User{Name: user}, w.control.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = in.api.Create(in.ctx, &rbacv1.RoleBinding{
+	err := in.api.Create(in.ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.namespace, Name: "operator"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: operatorRole(t).Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
@@ -65,7 +61,17 @@ func (w *wide) operator(t *testing.T, in *World, user string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startOperator(t, authenticated.Config(), controllers.Options{Settings: settings(in.namespace), DiscoverEvery: time.Second}, nil)
+	return w.operatorAs(t, in, user)
+}
+
+// operatorAs runs an operator as a user that has the role in a world already.
+func (w *wide) operatorAs(t *testing.T, in *World, user string) *Operator {
+	t.Helper()
+	authenticated, err := w.control.AddUser(envtest.User{Name: user}, w.control.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startOperator(t, authenticated.Config(), controllers.Options{Settings: settings(in.namespace), DiscoverEvery: time.Second}, nil)
 }
 
 // requests are those of a user, but for those that ask which kinds there are.
@@ -106,6 +112,7 @@ func TestWAN(t *testing.T) {
 		t.Run("and follows pods", in.followsPods)
 		t.Run("and costs nothing at rest", in.costsNothingAtRest)
 		t.Run("and is made again without effect", in.isMadeAgain)
+		t.Run("and leaves objects of others alone", in.leavesOthersAlone)
 	})
 }
 
