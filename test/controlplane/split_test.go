@@ -4,13 +4,20 @@ package controlplane
 
 import (
 	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -45,11 +52,21 @@ func TestAShardIsSplit(t *testing.T) {
 	check := w.fill(c, 60, 100)
 	before := w.record(c)
 	pods := w.pods()
+	views := w.recorded(c)
 
 	after := w.split(c, 4, "", "", "", "va")
-	if after.FoundedPartitions() != 3 || after.Partitions[3].Split <= before.Epoch || after.Partitions[1].Term != before.Partitions[1].Term {
+	if after.FoundedPartitions() != 3 || after.Partitions[3].Split <= before.Epoch {
 		t.Errorf("of %+v came %+v", before, after)
 	}
+	var recorded []view.View
+	eventually(t, "the last view is among those that were recorded", func() string {
+		if recorded = views(); len(recorded) == 0 || recorded[len(recorded)-1].Epoch < after.Epoch {
+			return fmt.Sprintf("%d are there", len(recorded))
+		}
+		return ""
+	})
+	splits(t, recorded)
+	w.hasOneOwnerEach(c)
 	is := w.condition(c, v1alpha1.ConditionPartitionsServing, metav1.ConditionTrue)
 	if want := "Each of 4 shards has a master that serves, with 1 backups and 1 witnesses"; is.Message != want {
 		t.Errorf("PartitionsServing: %q, want %q", is.Message, want)
@@ -64,6 +81,99 @@ func TestAShardIsSplit(t *testing.T) {
 	check()
 	load.Progress(50)
 	load.Finish()
+}
+
+// recorded are the views that are recorded from now on, the present one first. The apiserver tells every one of them.
+func (w *World) recorded(c *v1alpha1.GeoRegisterCluster) func() []view.View {
+	w.t.Helper()
+	api, err := client.NewWithWatch(w.config, client.Options{Scheme: scheme(w.t)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	list, err := api.Watch(w.ctx, &corev1.ConfigMapList{}, client.InNamespace(w.namespace),
+		client.MatchingFields{metav1.ObjectNameField: build.RecordName(c.Name)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(list.Stop)
+	var all []view.View
+	return func() []view.View {
+		for {
+			select {
+			case event, open := <-list.ResultChan():
+				if !open {
+					w.t.Fatal("the watch of the record ended")
+				}
+				v, err := build.ParseRecord(event.Object.(*corev1.ConfigMap))
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				all = append(all, v)
+			default:
+				return all
+			}
+		}
+	}
+}
+
+// splits fails unless some view has one shard more than the one before it, and every such view leaves all but the one that is split as
+// they were. The operator may move a shard whose master is slow in any other view.
+func splits(t *testing.T, views []view.View) {
+	t.Helper()
+	found := false
+	for i := 1; i < len(views); i++ {
+		before, after := views[i-1], views[i]
+		if len(after.Partitions) <= len(before.Partitions) {
+			continue
+		}
+		found = true
+		parent, child := before.NextSplit()
+		if len(after.Partitions) != child+1 || !slices.Equal(after.Partitions[child].Backups, after.Partitions[parent].Backups) ||
+			after.Partitions[child].Master != after.Partitions[parent].Master {
+			t.Errorf("shard %d, split off %d, is %+v of %+v", child, parent, after.Partitions[child], after.Partitions[parent])
+		}
+		for p := range before.Partitions {
+			if p != parent && !reflect.DeepEqual(before.Partitions[p], after.Partitions[p]) {
+				t.Errorf("the split of shard %d made of shard %d, %+v: %+v", parent, p, before.Partitions[p], after.Partitions[p])
+			}
+		}
+	}
+	if !found {
+		t.Errorf("no view of %+v splits a shard", views)
+	}
+}
+
+// hasOneOwnerEach waits until every shard of the recorded view is served by its master, and by nobody else, as all members say themselves.
+func (w *World) hasOneOwnerEach(c *v1alpha1.GeoRegisterCluster) {
+	w.t.Helper()
+	talk := members.NewClient()
+	defer talk.Close()
+	eventuallyIn(w.t, long, "every shard has one owner", func() string {
+		v := w.record(c)
+		var targets []members.Target
+		for _, m := range v.Members {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PodName(c.Name, m)}}
+			w.get(pod)
+			targets = append(targets, members.Target{ID: m.ID, ClusterID: v.Cluster, Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(build.AdminPort))})
+		}
+		owners := make([][]view.MemberID, len(v.Partitions))
+		for i, answer := range talk.Ask(w.ctx, c.Name, targets) {
+			if answer.Err != nil {
+				return answer.Err.Error()
+			}
+			for n, part := range answer.Report.Partitions {
+				if part.Serving && n < len(owners) {
+					owners[n] = append(owners[n], targets[i].ID)
+				}
+			}
+		}
+		for i, p := range v.Partitions {
+			if len(owners[i]) != 1 || owners[i][0] != p.Master {
+				return fmt.Sprintf("shard %d is served by %v, and its master is %d", i, owners[i], p.Master)
+			}
+		}
+		return ""
+	})
 }
 
 // Shards that were split one after the other are there after a restart of all members, who are started with the number that there were at
