@@ -404,6 +404,18 @@ func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
 			}
 		}
 	}
+	for _, site := range s.Cluster.Spec.Sites {
+		if site.NodePool == nil {
+			continue
+		}
+		there, err := r.nodeOf(ctx, s, site.NodePool.KeyOrDefault(), site.NodePool.Value)
+		if err != nil {
+			return err
+		}
+		if !there {
+			s.EmptyPools = append(s.EmptyPools, site.Name)
+		}
+	}
 	return nil
 }
 
@@ -430,8 +442,8 @@ func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.M
 	return err
 }
 
-// nodeOf reports whether the node exists that a volume is tied to, by its name or by a label. Its hostname may be
-// another one than its name.
+// nodeOf reports whether a node exists that a volume is tied to, by its name or by a label, or that is of a pool. Its hostname may
+// be another one than its name.
 func (r *Reconciler) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
 	if key == metav1.ObjectNameField {
 		return r.node(ctx, s, value)

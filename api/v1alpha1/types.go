@@ -23,11 +23,13 @@ const (
 // +kubebuilder:resource:shortName=grc,categories=all;georegister
 // +kubebuilder:printcolumn:name=Protocol,type=string,JSONPath=`.spec.protocol`
 // +kubebuilder:printcolumn:name=State,type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name=Reason,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name=Sites,type=string,JSONPath=`.status.sitesReady`
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name=Quorum,type=string,JSONPath=`.status.quorum`
 // +kubebuilder:printcolumn:name=Change,type=string,JSONPath=`.status.change.step`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Message,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name must have at most 40 characters: names of objects are made from it"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z](-?[a-z0-9])*$')",message="metadata.name must be a DNS label that begins with a letter and has no two hyphens in a row, such as store: Services are named after it"
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.storage) && has(self.spec.storage.class) ? self.spec.storage.class : '-') == (has(oldSelf.spec.storage) && has(oldSelf.spec.storage.class) ? oldSelf.spec.storage.class : '-') || !has(self.status) || !has(self.status.view)",message="spec.storage.class can't be changed: the volumes are there; restore it, or create a new cluster"

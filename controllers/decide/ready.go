@@ -59,8 +59,12 @@ func Conclude(status *v1alpha1.GeoRegisterClusterStatus, generation int64) {
 		if c == nil || c.Status != flaw.is {
 			continue
 		}
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, c.Reason, c.Message
 		status.State = stateOf(c)
+		if degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); status.State == v1alpha1.StateStarting &&
+			degraded != nil && degraded.Status == metav1.ConditionTrue {
+			c = degraded // that there is no view yet says nothing of why
+		}
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, c.Reason, c.Message
 		break
 	}
 	set(status, generation, ready)

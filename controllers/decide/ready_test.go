@@ -26,6 +26,16 @@ func waits(s *world.Snapshot, id view.MemberID, reason, message string) {
 	}}}
 }
 
+// unplaced has no node take a member's pod, whose site is to be in a pool.
+func unplaced(s *world.Snapshot, id view.MemberID) {
+	silent(s, id)
+	m := s.Member(id)
+	s.Cluster.Spec.Sites[id-1].NodePool = &v1alpha1.NodePool{Value: "nowhere"}
+	m.StatefulSet.Spec.Template.Spec.NodeSelector = build.NodeSelector(s.Cluster, m.Site)
+	m.Pod.Spec.NodeName, m.Pod.Status.Phase = "", corev1.PodPending
+	m.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+}
+
 // unmade takes a member's pod, with what an event of an object says.
 func unmade(s *world.Snapshot, id view.MemberID, warnings ...world.Warning) {
 	silent(s, id)
@@ -54,6 +64,13 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 			"QuorumLost", "connection refused", false},
 		"members start": {func(s *world.Snapshot) { empty(s); s.Members[1].Report = nil }, v1alpha1.StateStarting, metav1.ConditionFalse,
 			notFounded, "no view yet", false},
+		"a pool without nodes before the founding": {func(s *world.Snapshot) { empty(s); unplaced(s, 2); s.EmptyPools = []string{"b"} },
+			v1alpha1.StateStarting, metav1.ConditionFalse, nodePoolEmpty,
+			"waits for a node with the label topology.kubernetes.io/zone=nowhere, and there is none: correct spec.sites[1].nodePool", false},
+		"a pool without nodes later": {func(s *world.Snapshot) { unplaced(s, 2); s.EmptyPools = []string{"b"} },
+			v1alpha1.StateDegraded, metav1.ConditionFalse, nodePoolEmpty, "0/3 nodes are available", false},
+		"a pool whose nodes are full": {func(s *world.Snapshot) { empty(s); unplaced(s, 2) },
+			v1alpha1.StateStarting, metav1.ConditionFalse, podNotPlaced, "0/3 nodes are available", false},
 		"a member is to be restarted": {func(s *world.Snapshot) { s.Cluster.Spec.Image = "another:1" }, v1alpha1.StateChanging,
 			metav1.ConditionFalse, "", "", false},
 		"a quota before the founding": {func(s *world.Snapshot) {
@@ -85,7 +102,7 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 			m.Report, m.Pod.Status.Phase = nil, corev1.PodPending
 			m.Pod.Status.Conditions = append(m.Pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
 				Status: corev1.ConditionFalse, Message: "0/3 nodes are available"})
-		}, v1alpha1.StateStarting, metav1.ConditionFalse, notFounded, "", false},
+		}, v1alpha1.StateStarting, metav1.ConditionFalse, podNotPlaced, "0/3 nodes are available", false},
 		"what a pod mounts": {func(s *world.Snapshot) {
 			silent(s, 2)
 			m := s.Member(2)

@@ -138,7 +138,8 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 		if why := s.lost(m); why != "" {
 			add("MemberLost", why)
 		} else if seen := s.Member(m.ID); seen != nil && !s.serves(m.ID) && s.report(m.ID) == nil && trouble(seen) != nil {
-			add(trouble(seen).reason, s.silence(m))
+			of := s.unplaced(m, cause{trouble(seen).reason, s.silence(m)})
+			add(of.reason, of.message)
 		} else if r := s.report(m.ID); r != nil && r.Loss != nil && !r.Loss.Over {
 			add("DiskDamaged", damage(r.Loss))
 		} else if s.view.Epoch > 0 && !s.serves(m.ID) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
@@ -66,6 +67,7 @@ func doing(r *world.Report, v view.View) string {
 const (
 	podRefused          = "PodRefused"
 	podNotPlaced        = "PodNotPlaced"
+	nodePoolEmpty       = "NodePoolEmpty" // and the pod is not placed
 	podNotStarted       = "PodNotStarted"
 	podFailed           = "PodFailed"
 	volumeNotProvided   = "VolumeNotProvided"
@@ -97,6 +99,18 @@ func trouble(seen *world.Member) *cause {
 		return &cause{podNotStarted, fmt.Sprintf("can't start its pod: %s: %s", w.Reason, w.Message)}
 	}
 	return nil
+}
+
+// unplaced is the trouble of a member's pod, which for one that no node takes may be a mistake in the manifest. An autoscaler may bring a
+// node for it.
+func (s *situation) unplaced(m view.Member, of cause) cause {
+	i := slices.IndexFunc(s.Cluster.Spec.Sites, func(o v1alpha1.Site) bool { return o.Name == m.Site })
+	if of.reason != podNotPlaced || i < 0 || !slices.Contains(s.EmptyPools, m.Site) {
+		return of
+	}
+	pool := s.Cluster.Spec.Sites[i].NodePool
+	return cause{nodePoolEmpty, fmt.Sprintf("waits for a node with the label %s=%s, and there is none: correct spec.sites[%d].nodePool, or label or "+
+		"add such nodes; its pod %s", pool.KeyOrDefault(), pool.Value, i, of.message)}
 }
 
 // podTrouble is why a pod can't start or be placed, as the pod says, or nil.

@@ -40,6 +40,8 @@ type Snapshot struct {
 	// may not read nodes.
 	Zones      map[string]Zone
 	ZonesKnown bool
+	// EmptyPools are the sites whose node pool no node has, where the operator may read nodes.
+	EmptyPools []string
 	// Monitoring says which kinds of the Prometheus operator the apiserver has.
 	Monitoring MonitoringKinds
 	// WAN is what emulates the network between the sites.
