@@ -258,7 +258,7 @@ func (w *World) restsWithin(window time.Duration, requests func() []apiserver.Re
 		}
 		return n
 	}
-	eventually(w.t, "nothing is written", func() string {
+	eventuallyIn(w.t, 3*within, "nothing is written", func() string { // masters may move before that
 		before := writes()
 		time.Sleep(window) // in which nothing may happen
 		if after := writes(); after != before {
