@@ -78,13 +78,13 @@ func (c *Cluster) begin(ctx context.Context, join, leave []string) (string, erro
 }
 
 // gather observes the members, and waits for a while until a quorum is in reach: after a start, a recovery or a new view they connect
-// anew. Where too few run that could vote, it does not wait.
+// anew. Where too few run, it does not wait.
 func (c *Cluster) gather(ctx context.Context) []Observation {
 	said := false
 	for deadline := time.Now().Add(c.settle + silentAfter); ; {
 		observations := c.Observe(ctx)
 		v := c.view()
-		connecting := holds(v, observations, Serving, NoQuorum, Starting)
+		connecting := holds(v, observations, Serving, NoQuorum, Starting, Waiting, Joining)
 		if reachesQuorum(v, observations) || !connecting || time.Now().After(deadline) {
 			return observations
 		}
@@ -154,8 +154,12 @@ func (c *Cluster) allowed(observations []Observation, join []string, leave []vie
 			"name as many sites that join as leave, such as `replace SITE SITE`")
 	}
 	if !reachesQuorum(r.View, observations) {
-		return errors.New("no quorum is in reach: restart or heal members until one is; " +
-			"if they are lost for good, `recover` goes on with what is left")
+		var said []string
+		for _, o := range observations {
+			said = append(said, fmt.Sprintf("%s is %s", o.Label, o.State))
+		}
+		return fmt.Errorf("no quorum is in reach: %s; restart or heal members until one is; "+
+			"if they are lost for good, `recover` goes on with what is left", strings.Join(said, ", "))
 	}
 	return nil
 }
