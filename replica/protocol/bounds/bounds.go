@@ -14,12 +14,17 @@ import (
 const maxIncarnation = 1<<16 - 1
 
 // Message reports a message of a peer with a number above its bound: register.MaxNumber, or 65535 for incarnations. Numbers that are drawn
-// at random or chosen by clients have none. The error wraps register.ErrNumber.
+// at random or chosen by clients have none. The error wraps register.ErrNumber then; it also reports what is no Table.
 func Message(m *peerv1.Message) error {
 	c := told()
 	c.message(m)
 	if c.above > 0 {
 		return c.report("message " + m.Kind.String())
+	}
+	if table := m.GetRmwPaxos().GetTable(); len(table) > 0 {
+		if err := Table(table); err != nil {
+			return fmt.Errorf("message %s: %w", m.Kind, err)
+		}
 	}
 	return nil
 }

@@ -19,6 +19,9 @@ import (
 // raised are copies of a message, each with one number that is the largest which is believed.
 func raised(m *peerv1.Message) (all []bounds.Variant) {
 	all = bounds.Raised(m.ProtoReflect(), register.MaxNumber)
+	if table := m.GetRmwPaxos().GetTable(); len(table) > 0 {
+		all = append(all, tables(m, table)...)
+	}
 	inner := &raftpb.Message{}
 	if m.Kind != peerv1.Kind_RAFT || proto.Unmarshal(m.Raft, inner) != nil {
 		return all
@@ -34,6 +37,29 @@ func raised(m *peerv1.Message) (all []bounds.Variant) {
 			told.Raft = raw
 			all = append(all, bounds.Variant{Name: "Raft's " + inner.GetType().String() + " " + v.Name, Message: told.ProtoReflect()})
 		}
+	}
+	return all
+}
+
+// tables are copies of a message with other tables: cut, of no message, and with the largest numbers that are believed.
+func tables(m *peerv1.Message, table []byte) (all []bounds.Variant) {
+	with := func(name string, raw []byte) {
+		told := m.CloneVT()
+		told.RmwPaxos.Table = raw
+		all = append(all, bounds.Variant{Name: "a table " + name, Message: told.ProtoReflect()})
+	}
+	with("that is cut", table[:len(table)-1])
+	with("that is none", []byte("no table"))
+	state := &peerv1.KeyState{}
+	if err := state.UnmarshalVT(table); err != nil {
+		panic(err)
+	}
+	for _, v := range bounds.Raised(state.ProtoReflect(), register.MaxNumber) {
+		raw, err := proto.Marshal(v.Message.Interface())
+		if err != nil {
+			panic(err)
+		}
+		with("with "+v.Name, raw)
 	}
 	return all
 }
@@ -111,6 +137,34 @@ func hostile(t *testing.T, name string, liar view.MemberID) int {
 		}
 		if slices.ContainsFunc(w.faults[:], func(err error) bool { return err != nil }) {
 			t.Fatalf("%s: %v", lie, w.faults)
+		}
+	}
+}
+
+// A member whose tables are none, in all of its messages, stops nobody.
+func TestWhatIsNoTableStopsNobody(t *testing.T) {
+	for _, garbage := range []string{"no table", "\x1a\x01", "\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		w := found(t, "rmwpaxos")
+		w.use(1)
+		told := 0
+		w.heard = func(m sent) *peerv1.Message {
+			if m.from != 3 || len(m.message.GetRmwPaxos().GetTable()) == 0 {
+				return m.message
+			}
+			told++
+			lie := m.message.CloneVT()
+			lie.RmwPaxos.Table = []byte(garbage)
+			return lie
+		}
+		w.scene()
+		w.use(0, 1)
+		if told == 0 {
+			t.Fatal("no table was told")
+		}
+		for i, fault := range w.faults[:2] {
+			if fault != nil {
+				t.Errorf("%q stops member %d: %v", garbage, i+1, fault)
+			}
 		}
 	}
 }

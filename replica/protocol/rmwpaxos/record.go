@@ -110,11 +110,7 @@ func (p *Protocol) Adopt(key, encoded []byte) error {
 		return err
 	}
 	theirs := acceptorOf(r)
-	table := &peerv1.KeyState{}
-	if err := table.UnmarshalVT(theirs.table); err != nil {
-		return fmt.Errorf("decode the table of a register: %w", err)
-	}
-	if err := bounds.Told(table); err != nil {
+	if err := bounds.Table(theirs.table); err != nil {
 		return err
 	}
 	if p.mistakes.AdoptBlindly {
