@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -85,6 +87,7 @@ func (r *replay) run(tries int, from count) bool {
 	}
 	r.first = 0
 	r.placed, r.used, r.taken = make([]bool, len(r.loose)), make([]int, len(r.loose)), make([]bool, len(r.order))
+	r.failed = map[uint64]struct{}{}
 	r.budget = tries + 20*(len(r.order)+len(r.loose))
 	return r.at(0, nil, from, deepen)
 }
@@ -170,6 +173,31 @@ type replay struct {
 	// early has rmws come before their carstamp, too: one that is applied at least once is answered with the carstamp of the last time.
 	early bool
 	taken []bool // steps of the order that came early
+	// failed are the points from which nothing led on: another order of the same loose steps comes to them again.
+	failed  map[uint64]struct{}
+	scratch []byte
+}
+
+// point is a digest of where an attempt is: before which step of the order, with which value and count, and which steps were put before it.
+// Two points of one digest could only have the proof fail.
+func (r *replay) point(i int, value register.Value, c count, unknown int) uint64 {
+	b := r.scratch[:0]
+	for _, n := range []uint64{uint64(i), uint64(unknown), c.timestamp, c.rmws, uint64(c.writes), uint64(c.changes)} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	for _, all := range [][]bool{r.placed, r.taken, {value.Present()}} {
+		for _, set := range all {
+			if set {
+				b = append(b, 1)
+			} else {
+				b = append(b, 0)
+			}
+		}
+	}
+	r.scratch = append(b, value...)
+	h := fnv.New64a()
+	_, _ = h.Write(r.scratch) // which never fails
+	return h.Sum64()
 }
 
 // deepen, as a number of unknown steps, is to try none, then one, then more.
@@ -229,6 +257,10 @@ func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 	for r.first < len(r.loose) && r.placed[r.first] {
 		r.first++
 	}
+	from := r.point(i, value, c, unknown)
+	if _, known := r.failed[from]; known {
+		return false
+	}
 	grows := r.shows(i, value)
 	for j := r.first; j < len(r.loose); j++ {
 		s := r.loose[j]
@@ -245,7 +277,13 @@ func (r *replay) place(i int, value register.Value, c count, unknown int) bool {
 			return true
 		}
 	}
-	return r.early && r.advance(i, value, c, unknown)
+	if r.early && r.advance(i, value, c, unknown) {
+		return true
+	}
+	if r.budget >= 0 && r.ctx.Err() == nil {
+		r.failed[from] = struct{}{}
+	}
+	return false
 }
 
 // advance tries each rmw behind order[i] that fits directly before it.
