@@ -247,6 +247,42 @@ func TestClustersOfLikeNamesLiveSideBySide(t *testing.T) {
 	w.condition(second, v1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
+// An operator that starts anew finds taken what the one before it found so, without a write; and what is theirs keeps the name as long as
+// somebody's finalizer keeps it from going.
+func TestATakenNameOutlivesTheOperator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	object := ofOthers("store")["Service of clients"]
+	object.SetNamespace(w.namespace)
+	object.SetFinalizers([]string{"example.com/held"})
+	if err := w.api.Create(w.ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	user := "restarted-operator-" + w.namespace
+	config := boundOperator(t, w, user)
+	operator := StartOperator(t, config, settings(w.namespace))
+	c := w.create("store", nil)
+	eventually(t, "a condition names the object", func() string { return w.namesTaken(c, object) })
+	operator.Stop()
+	if err := w.api.Delete(w.ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() == nil {
+		t.Fatalf("the finalizer does not hold it: %v", err)
+	}
+	StartOperator(t, config, settings(w.namespace))
+	w.restsWithin(6*time.Second, func() []apiserver.Request { return requests(t, user) })
+	if missing := w.namesTaken(c, object); missing != "" {
+		t.Error(missing)
+	}
+	w.isUntouched(object)
+	object.SetFinalizers(nil)
+	if err := w.api.Update(w.ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	w.condition(c, v1alpha1.ConditionReady, metav1.ConditionTrue)
+}
+
 // restsWithin waits until an operator, whose requests are given, has written nothing for a while: it does not go round and round.
 func (w *World) restsWithin(window time.Duration, requests func() []apiserver.Request) {
 	w.t.Helper()
@@ -282,12 +318,12 @@ func (w *World) namesTaken(c *v1alpha1.GeoRegisterCluster, object client.Object)
 // isUntouched fails if an object is not there any more, or the operator has written it.
 func (w *World) isUntouched(object client.Object) {
 	w.t.Helper()
-	uid, labels, notes := object.GetUID(), object.GetLabels(), object.GetAnnotations()
+	uid, labels, notes, ends := object.GetUID(), object.GetLabels(), object.GetAnnotations(), !object.GetDeletionTimestamp().IsZero()
 	w.get(object)
 	if !maps.Equal(labels, object.GetLabels()) || !maps.Equal(notes, object.GetAnnotations()) {
 		w.t.Errorf("%T %s has the labels %v and annotations %v", object, object.GetName(), object.GetLabels(), object.GetAnnotations())
 	}
-	if object.GetUID() != uid || !object.GetDeletionTimestamp().IsZero() {
+	if object.GetUID() != uid || ends == object.GetDeletionTimestamp().IsZero() {
 		w.t.Errorf("%T %s was deleted", object, object.GetName())
 	}
 	for _, field := range object.GetManagedFields() {
