@@ -120,17 +120,17 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, cells := table(t, namespace)
-	if want := []string{"Name", "Protocol", "State", "Sites", "Ready", "Quorum", "Change", "Age"}; !slices.Equal(names, want) {
+	if want := []string{"Name", "Protocol", "State", "Reason", "Sites", "Ready", "Quorum", "Change", "Age", "Message"}; !slices.Equal(names, want) {
 		t.Errorf("columns %v, want %v", names, want)
 	}
-	if cells[2] != "Unknown" || cells[4] != nil {
+	if cells[2] != "Unknown" || cells[5] != nil {
 		t.Errorf("the status of what nobody has looked at: %v", cells)
 	}
 	o.Object["status"] = map[string]any{"state": "Degraded", "sitesReady": "1/1", "ready": "2/3", "quorum": "2/2"}
 	if err := api.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if _, cells = table(t, namespace); !slices.Equal(cells[:6], []any{"shown", "ABD", "Degraded", "1/1", "2/3", "2/2"}) {
+	if _, cells = table(t, namespace); !slices.Equal(cells[:7], []any{"shown", "ABD", "Degraded", nil, "1/1", "2/3", "2/2"}) {
 		t.Errorf("cells %v", cells)
 	}
 }

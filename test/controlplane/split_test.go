@@ -3,6 +3,7 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"reflect"
@@ -13,6 +14,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -90,13 +95,25 @@ func (w *World) recorded(c *v1alpha1.GeoRegisterCluster) func() []view.View {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	list, err := api.Watch(w.ctx, &corev1.ConfigMapList{}, client.InNamespace(w.namespace),
-		client.MatchingFields{metav1.ObjectNameField: build.RecordName(c.Name)})
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.RecordName(c.Name)}}
+	w.get(record)
+	// The apiserver may end a watch at any time; the next one goes on where it was.
+	list, err := watchtools.NewRetryWatcherWithContext(w.ctx, record.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return api.Watch(ctx, &corev1.ConfigMapList{}, &client.ListOptions{
+				Namespace: w.namespace, FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, record.Name), Raw: &options,
+			})
+		},
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(list.Stop)
-	var all []view.View
+	first, err := build.ParseRecord(record)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := []view.View{first}
 	return func() []view.View {
 		for {
 			select {
@@ -104,7 +121,11 @@ func (w *World) recorded(c *v1alpha1.GeoRegisterCluster) func() []view.View {
 				if !open {
 					w.t.Fatal("the watch of the record ended")
 				}
-				v, err := build.ParseRecord(event.Object.(*corev1.ConfigMap))
+				record, ok := event.Object.(*corev1.ConfigMap)
+				if !ok {
+					w.t.Fatalf("the watch of the record tells: %+v", event.Object)
+				}
+				v, err := build.ParseRecord(record)
 				if err != nil {
 					w.t.Fatal(err)
 				}
