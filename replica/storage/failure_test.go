@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -11,22 +12,22 @@ import (
 // Two shards find at once that the disk is an older copy. Neither ends the process before the next one is told.
 func TestDamageIsNotedBeforeAnybodyGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		written, returned := make(chan struct{}), 0
+		written, returned := make(chan struct{}), atomic.Int32{}
 		f := newFailure(func(error) { <-written })
 		for range 2 {
 			go func() {
 				f.set(durable.ErrDamaged)
-				returned++
+				returned.Add(1)
 			}()
 			synctest.Wait()
 		}
-		if returned > 0 {
-			t.Errorf("%d go on, and the damage is not noted", returned)
+		if n := returned.Load(); n > 0 {
+			t.Errorf("%d go on, and the damage is not noted", n)
 		}
 		close(written)
 		synctest.Wait()
-		if returned != 2 || !errors.Is(f.reason(), durable.ErrDamaged) {
-			t.Errorf("%d went on: %v", returned, f.reason())
+		if n := returned.Load(); n != 2 || !errors.Is(f.reason(), durable.ErrDamaged) {
+			t.Errorf("%d went on: %v", n, f.reason())
 		}
 	})
 }
