@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -122,7 +123,7 @@ func (w *world) notedOfWitness(v *volume) bool {
 		}
 		v.lacks = append(v.lacks, uint32(i))
 		for _, nd := range w.nodes {
-			if nd.witness == nil && nd.born && !nd.gone && !nd.lost && nd.acts && nd.notedOf(v.node, i) <= had {
+			if nd.witness == nil && nd.born && !nd.gone && !nd.lost && nd.acts && nd.notedOf(v.node, i).GetBatches() <= had {
 				return false
 			}
 		}
@@ -233,9 +234,9 @@ func (f *fault) putBack(w *world, nd *node) {
 	f.hit = w.working(nd)
 	nd.crash(0, f.Rate)
 	for i, s := range nd.shards {
-		s.disk.records, s.disk.stale = v.shard(i), lacks
+		s.disk.records, s.disk.stale = v.shard(i), true
 	}
-	nd.boots, nd.lost = v.boots, lacks
+	nd.boots, nd.lost, nd.older = v.boots, lacks, lacks
 	if lacks {
 		w.took("old-copy")
 	}
@@ -252,11 +253,12 @@ func (f *fault) putBack(w *world, nd *node) {
 }
 
 // noted reports whether the disk lacks something if it goes back to a copy, and whether all others have noted so in each shard where
-// it does.
+// it does. It lacks batches, or starts alone: what a process of a start that the copy has not had told others, another one of the same
+// number could tell differently.
 func (w *world) noted(v *volume) (lacks, noted bool) {
-	for i, s := range v.node.shards {
+	for i, s := range v.node.running() {
 		then, now := batches(v.shard(i)), batches(s.disk.records)
-		if then == now {
+		if then == now && v.boots == v.node.boots {
 			continue
 		}
 		lacks = true
@@ -264,7 +266,7 @@ func (w *world) noted(v *volume) (lacks, noted bool) {
 			if other == v.node || !other.born || other.gone || other.lost || !other.acts || other.witness != nil {
 				continue
 			}
-			if other.notedOf(v.node, i) <= then {
+			if p := other.notedOf(v.node, i); max(p.GetBatches(), p.GetBefore()) <= then && p.GetStart()>>32 <= uint64(v.boots) {
 				return true, false
 			}
 		}
@@ -281,28 +283,28 @@ func batches(records map[string][]byte) uint64 {
 	return n
 }
 
-// notedOf is how many batches the node has noted durably that another one's disk has.
-func (nd *node) notedOf(other *node, shard int) uint64 {
+// notedOf is what the node has noted durably of how far another one's disk is; nil: nothing.
+func (nd *node) notedOf(other *node, shard int) *peerv1.Position {
 	if shard >= len(nd.shards) {
-		return 0
+		return nil
 	}
 	own, key := peerv1.MemberRecord{Incarnation: 1}, curpPositions
 	if nd.world.env.parted == nil {
 		key = positionsKey
 		if own.UnmarshalVT(other.shards[shard].disk.records[memberKey]) != nil {
-			return 0
+			return nil
 		}
 	}
 	var record peerv1.PositionRecord
 	if record.UnmarshalVT(nd.shards[shard].disk.records[key]) != nil {
-		return 0
+		return nil
 	}
 	for _, p := range record.Positions {
 		if p.Member == uint32(other.config.Self) && p.Incarnation == own.Incarnation {
-			return max(p.Batches, p.Before)
+			return p
 		}
 	}
-	return 0
+	return nil
 }
 
 // forgot is what a world does with a member that has found out that its disk is an older copy: the disk is wiped.
@@ -317,6 +319,17 @@ func (nd *node) forgot(why *protocol.Forgotten) {
 	nd.stop(0, 0)
 	nd.wipe()
 	w.schedule(w.env.retry/4, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+}
+
+// trusted is the failure of a member that votes on an older copy of its disk, where nobody saw any harm of that: all others have noted
+// what the disk lacks.
+func (w *world) trusted() (Class, string) {
+	for _, nd := range w.nodes {
+		if nd.older && !nd.lost {
+			return Broken, fmt.Sprintf("member %d votes on a disk that was put back from an older copy", nd.index+1)
+		}
+	}
+	return "", ""
 }
 
 // vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has asked.
@@ -345,7 +358,7 @@ func (nd *node) wipe() {
 	}
 	nd.boots = 0
 	nd.disks++
-	nd.lost, nd.rotten = true, false
+	nd.lost, nd.rotten, nd.older = true, false, false
 	nd.world.trace.wiped(nd)
 	nd.forget()
 }

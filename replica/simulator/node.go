@@ -35,6 +35,7 @@ type node struct {
 	since  time.Duration // when it was paused last
 	slow   *fault
 	rotten bool // its disk is damaged, which the next process will find
+	older  bool // its disk was put back from an older copy, and has not been lost since
 	lost   bool // its disk was lost, and it does not vote again yet; or it is gone
 
 	disks int  // how many it has had
@@ -143,7 +144,7 @@ func (nd *node) begin(continued bool) {
 		nd.shuffle()
 	}
 	nd.config.Boot = nd.boots
-	nd.config.Nonce = uint64(nd.index)<<32 | uint64(nd.life)
+	nd.config.Nonce = uint64(nd.index)<<32 | uint64(uint32(nd.life)*0x9e3779b1) // in no order
 	nd.config.Bootstrap, nd.config.Undoubted = nd.founded(), !w.env.doubtful
 	w.trace.started(nd)
 	if !nd.acts {

@@ -95,6 +95,9 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 			class, reason = seen, why
 		}
 	}
+	if class == "" {
+		class, reason = w.trusted()
+	}
 	if class != "" {
 		o.Failure = &Failure{Class: class, Reason: reason, Schedule: s, start: start}
 	}

@@ -17,13 +17,16 @@ import (
 // Position is how far a member's disk was when it was heard.
 type Position struct {
 	Incarnation view.Incarnation
-	Start       uint64 // the highest start of its process that was heard
+	Start       uint64 // the highest start of its process that was heard; see several
 	Batches     uint64 // in that start
 	Before      uint64 // the most in any lower one
 }
 
 // Learn adds what was heard elsewhere, or another time, and reports whether it is news.
 func (p *Position) Learn(q Position) bool {
+	if q.Incarnation == p.Incarnation && boot(q.Start) == boot(p.Start) && q.Start != p.Start {
+		q.Start |= several // the disk went back between the two
+	}
 	switch was := *p; {
 	case q.Incarnation < p.Incarnation:
 		return false
@@ -53,9 +56,14 @@ func read(p *peerv1.Position) Position {
 	return Position{view.Incarnation(p.Incarnation), p.Start, p.Batches, p.Before}
 }
 
-// startOf numbers the starts of a member's processes on one disk: they grow, and of two that had the same copy of the disk
-// neither is taken for the other.
-func startOf(c *protocol.Config) uint64 { return uint64(c.Boot)<<32 | c.Nonce&(1<<32-1) }
+// several, in place of a process's own number, says that several processes had a boot of this number: their disk was put back.
+const several = 1<<32 - 1
+
+// startOf numbers the starts of a member's processes on one disk: their boots grow, and of two that had the same copy of the disk, and
+// so the same boot, neither is taken for the other.
+func startOf(c *protocol.Config) uint64 { return uint64(c.Boot)<<32 | c.Nonce%several }
+
+func boot(start uint64) uint64 { return start >> 32 }
 
 // patient is for how many times Config.Retry a member asks all others before it does with a quorum: who does not
 // answer for so long is down.
@@ -302,8 +310,10 @@ func (d *Disks) Compare(by view.MemberID, heard Position) {
 	case heard.Incarnation > own:
 		why = fmt.Sprintf("it was the member's disk number %d, and this is number %d", heard.Incarnation, own)
 	case heard.Incarnation < own:
+	case boot(heard.Start) == boot(d.start) && heard.Start != d.start:
+		why = fmt.Sprintf("it was in boot %d before this one of the same number", boot(d.start))
 	case heard.Start > d.start:
-		why = fmt.Sprintf("it was in boot %d, and this is boot %d, or another one of that number", heard.Start>>32, d.start>>32)
+		why = fmt.Sprintf("it was in boot %d, and this is boot %d", boot(heard.Start), boot(d.start))
 	case most > d.batches:
 		why = fmt.Sprintf("it had %d batches before this start, and has %d", most, d.batches)
 	}
