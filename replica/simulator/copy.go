@@ -227,7 +227,8 @@ func (f *fault) putBack(w *world, nd *node) {
 		return
 	}
 	lacks, noted := w.noted(v)
-	if !noted || !lacks && v.beside == nil { // who only takes notes lacks nothing that counts
+	starts := v.boots != nd.boots
+	if !noted || !lacks && !starts && v.beside == nil { // who only takes notes lacks nothing that counts
 		f.postpone(w)
 		return
 	}
@@ -236,9 +237,13 @@ func (f *fault) putBack(w *world, nd *node) {
 	for i, s := range nd.shards {
 		s.disk.records, s.disk.stale = v.shard(i), true
 	}
-	nd.boots, nd.lost, nd.older = v.boots, lacks, lacks
-	if lacks {
+	nd.used, nd.boots = nd.boots, v.boots
+	nd.lost, nd.older = lacks || starts, lacks
+	switch {
+	case lacks:
 		w.took("old-copy")
+	case starts:
+		w.took("old-copy.starts")
 	}
 	w.trace.note(nd, "its disk is put back from an older copy")
 	if nd.held != v.held {
@@ -253,21 +258,22 @@ func (f *fault) putBack(w *world, nd *node) {
 }
 
 // noted reports whether the disk lacks something if it goes back to a copy, and whether all others have noted so in each shard where
-// it does. It lacks batches, or starts alone: what a process of a start that the copy has not had told others, another one of the same
-// number could tell differently.
+// it does. One that has all batches may lack starts, which they have noted too: what a process told others, another one of the same
+// start could tell differently.
 func (w *world) noted(v *volume) (lacks, noted bool) {
 	for i, s := range v.node.running() {
 		then, now := batches(v.shard(i)), batches(s.disk.records)
 		if then == now && v.boots == v.node.boots {
 			continue
 		}
-		lacks = true
+		lacks = lacks || then != now
 		for _, other := range w.nodes {
 			if other == v.node || !other.born || other.gone || other.lost || !other.acts || other.witness != nil {
 				continue
 			}
-			if p := other.notedOf(v.node, i); max(p.GetBatches(), p.GetBefore()) <= then && p.GetStart()>>32 <= uint64(v.boots) {
-				return true, false
+			p := other.notedOf(v.node, i)
+			if then != now && max(p.GetBatches(), p.GetBefore()) <= then || then == now && p.GetStart()>>32 <= uint64(v.boots) {
+				return lacks, false
 			}
 		}
 	}
@@ -314,19 +320,21 @@ func (nd *node) forgot(why *protocol.Forgotten) {
 		w.fail("member %d takes its disk for an older copy, and it is whole: %w", nd.index+1, why)
 		return
 	}
-	w.took("old-copy.found")
+	if nd.older {
+		w.took("old-copy.found")
+	}
 	w.trace.note(nd, "finds out that its disk is an older copy")
 	nd.stop(0, 0)
 	nd.wipe()
 	w.schedule(w.env.retry/4, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// trusted is the failure of a member that votes on an older copy of its disk, where nobody saw any harm of that: all others have noted
-// what the disk lacks.
+// trusted is the failure of a member that has voted on an older copy of its disk, where nobody saw any harm of that: all others had
+// noted what the disk lacked.
 func (w *world) trusted() (Class, string) {
 	for _, nd := range w.nodes {
-		if nd.older && !nd.lost {
-			return Broken, fmt.Sprintf("member %d votes on a disk that was put back from an older copy", nd.index+1)
+		if nd.trusted {
+			return Believed, fmt.Sprintf("member %d voted on a disk that was put back from an older copy", nd.index+1)
 		}
 	}
 	return "", ""
@@ -358,7 +366,7 @@ func (nd *node) wipe() {
 	}
 	nd.boots = 0
 	nd.disks++
-	nd.lost, nd.rotten, nd.older = true, false, false
+	nd.lost, nd.rotten, nd.older, nd.used = true, false, false, 0
 	nd.world.trace.wiped(nd)
 	nd.forget()
 }

@@ -58,7 +58,7 @@ func TestAnOldCopyThatIsTrustedIsFound(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			options := Options{Faults: []FaultKind{OldCopy, Partition}, RMWs: p.rmws, Members: []int{3}}
-			mustFind(t, drawn(options), MemberWith(p.factory, member.Mistakes{TrustOldCopy: true}), 0, 2000, found(""))
+			mustFind(t, drawn(options), MemberWith(p.factory, member.Mistakes{TrustOldCopy: true}), 0, 2000, harm)
 		})
 	}
 }

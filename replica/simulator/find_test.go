@@ -69,7 +69,9 @@ func drawn(options Options) func(seed uint64) Schedule {
 }
 
 // harm counts what is more than that members don't go on, which was not the mistake's harm.
-func harm(class Class) bool { return !slices.Contains([]Class{Stuck, Unbounded, Undecided}, class) }
+func harm(class Class) bool {
+	return !slices.Contains([]Class{Stuck, Unbounded, Undecided, Believed}, class)
+}
 
 // found counts a class; an empty one stands for what clients notice.
 func found(class Class) func(Class) bool {

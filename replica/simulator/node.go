@@ -26,17 +26,19 @@ type node struct {
 	clock clock
 
 	// The process. Events of an earlier process carry a lower life and are void.
-	life   uint32
-	cut    int // how many of 1000 messages of earlier processes are lost
-	down   bool
-	inbox  []input
-	armed  bool // a turn is scheduled
-	paused bool
-	since  time.Duration // when it was paused last
-	slow   *fault
-	rotten bool // its disk is damaged, which the next process will find
-	older  bool // its disk was put back from an older copy, and has not been lost since
-	lost   bool // its disk was lost, and it does not vote again yet; or it is gone
+	life    uint32
+	cut     int // how many of 1000 messages of earlier processes are lost
+	down    bool
+	inbox   []input
+	armed   bool // a turn is scheduled
+	paused  bool
+	since   time.Duration // when it was paused last
+	slow    *fault
+	rotten  bool   // its disk is damaged, which the next process will find
+	older   bool   // its disk was put back from an older copy that lacks batches, and was not wiped since
+	used    uint32 // the last boot that this disk has had, if it was put back
+	trusted bool   // it has voted on such a disk
+	lost    bool   // its disk was lost, and it does not vote again yet; or it is gone
 
 	disks int  // how many it has had
 	held  int  // the view on its disk, by its position in those that the manager made; none
@@ -441,6 +443,7 @@ func (nd *node) release(done []entry) {
 // found notes that a member votes again.
 func (nd *node) found() {
 	if nd.lost && !nd.gone && nd.voter() {
+		nd.trusted = nd.trusted || nd.older || nd.boots <= nd.used
 		nd.lost = false
 		nd.world.trace.note(nd, "votes again")
 	}

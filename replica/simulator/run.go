@@ -26,6 +26,7 @@ const (
 	Unbounded Class = "unbounded" // operations are over, but the protocol never let go of its own work
 	Violation Class = "violation" // the history is not linearizable; of a regular protocol, not regular sequentially consistent
 	Stale     Class = "stale"     // a read that may be stale was older than its bound, or told of what was lost
+	Believed  Class = "believed"  // a member voted on an older copy of its disk, and nobody saw harm of that yet
 	Undecided Class = "undecided" // the check of the history took too long
 	Miscount  Class = "miscount"  // a counter or log does not hold each acknowledged rmw exactly once
 )
