@@ -9,6 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/position"
 	"github.com/georegister/georegister/witness/core"
 )
 
@@ -257,9 +258,9 @@ func (f *fault) putBack(w *world, nd *node) {
 	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// noted reports whether the disk lacks something if it goes back to a copy, and whether all others have noted so in each shard where
-// it does. One that has all batches may lack starts, which they have noted too: what a process told others, another one of the same
-// start could tell differently.
+// noted reports whether the disk lacks batches if it goes back to a copy, and whether all others have noted what it
+// lacks, in each shard where it lacks something. One that has all batches may lack starts: what a process told others,
+// another one of the same start could tell differently.
 func (w *world) noted(v *volume) (lacks, noted bool) {
 	for i, s := range v.node.running() {
 		then, now := batches(v.shard(i)), batches(s.disk.records)
@@ -272,7 +273,11 @@ func (w *world) noted(v *volume) (lacks, noted bool) {
 				continue
 			}
 			p := other.notedOf(v.node, i)
-			if then != now && max(p.GetBatches(), p.GetBefore()) <= then || then == now && p.GetStart()>>32 <= uint64(v.boots) {
+			knows := position.Boot(p.GetStart()) > uint64(v.boots)
+			if then != now {
+				knows = max(p.GetBatches(), p.GetBefore()) > then
+			}
+			if !knows {
 				return lacks, false
 			}
 		}
@@ -329,8 +334,8 @@ func (nd *node) forgot(why *protocol.Forgotten) {
 	w.schedule(w.env.retry/4, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// trusted is the failure of a member that has voted on an older copy of its disk, where nobody saw any harm of that: all others had
-// noted what the disk lacked.
+// trusted is the failure of a member that has voted on an older copy of its disk, where nobody saw any harm of that:
+// all others had noted what the disk lacked.
 func (w *world) trusted() (Class, string) {
 	for _, nd := range w.nodes {
 		if nd.trusted {

@@ -24,7 +24,7 @@ type Position struct {
 
 // Learn adds what was heard elsewhere, or another time, and reports whether it is news.
 func (p *Position) Learn(q Position) bool {
-	if q.Incarnation == p.Incarnation && boot(q.Start) == boot(p.Start) && q.Start != p.Start {
+	if q.Incarnation == p.Incarnation && Boot(q.Start) == Boot(p.Start) && q.Start != p.Start {
 		q.Start |= several // the disk went back between the two
 	}
 	switch was := *p; {
@@ -56,14 +56,16 @@ func read(p *peerv1.Position) Position {
 	return Position{view.Incarnation(p.Incarnation), p.Start, p.Batches, p.Before}
 }
 
-// several, in place of a process's own number, says that several processes had a boot of this number: their disk was put back.
+// several, in place of a process's own number, says that several processes had a boot of this number: their disk was
+// put back.
 const several = 1<<32 - 1
 
-// startOf numbers the starts of a member's processes on one disk: their boots grow, and of two that had the same copy of the disk, and
-// so the same boot, neither is taken for the other.
+// startOf numbers the starts of a member's processes on one disk: their boots grow, and of two that had the same copy
+// of the disk, and so the same boot, neither is taken for the other.
 func startOf(c *protocol.Config) uint64 { return uint64(c.Boot)<<32 | c.Nonce%several }
 
-func boot(start uint64) uint64 { return start >> 32 }
+// Boot is the boot of a start: how many processes the disk has had, up to that one.
+func Boot(start uint64) uint64 { return start >> 32 }
 
 // patient is for how many times Config.Retry a member asks all others before it does with a quorum: who does not
 // answer for so long is down.
@@ -310,10 +312,10 @@ func (d *Disks) Compare(by view.MemberID, heard Position) {
 	case heard.Incarnation > own:
 		why = fmt.Sprintf("it was the member's disk number %d, and this is number %d", heard.Incarnation, own)
 	case heard.Incarnation < own:
-	case boot(heard.Start) == boot(d.start) && heard.Start != d.start:
-		why = fmt.Sprintf("it was in boot %d before this one of the same number", boot(d.start))
+	case Boot(heard.Start) == Boot(d.start) && heard.Start != d.start:
+		why = fmt.Sprintf("it was in boot %d before this one of the same number", Boot(d.start))
 	case heard.Start > d.start:
-		why = fmt.Sprintf("it was in boot %d, and this is boot %d", boot(heard.Start), boot(d.start))
+		why = fmt.Sprintf("it was in boot %d, and this is boot %d", Boot(heard.Start), Boot(d.start))
 	case most > d.batches:
 		why = fmt.Sprintf("it had %d batches before this start, and has %d", most, d.batches)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// TestLearnIsInNoOrder has several hear the same positions in different orders, and twice: all know the same of starts, and of batches no
-// less than was heard.
+// TestLearnIsInNoOrder has several hear the same positions in different orders, and twice: all know the same of starts,
+// and of batches no less than was heard.
 func TestLearnIsInNoOrder(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -30,7 +30,8 @@ func TestLearnIsInNoOrder(t *testing.T) {
 				known[i].Learn(heard[at])
 			}
 		}
-		if known[0].Start != known[1].Start || known[0].Incarnation != most.Incarnation || known[1].Incarnation != most.Incarnation {
+		if known[0].Start != known[1].Start ||
+			known[0].Incarnation != most.Incarnation || known[1].Incarnation != most.Incarnation {
 			t.Fatalf("of %+v one knows %+v and one %+v", heard, known[0], known[1])
 		}
 		for _, p := range heard {
@@ -41,8 +42,9 @@ func TestLearnIsInNoOrder(t *testing.T) {
 	}
 }
 
-// TestABootThatIsUsedTwiceIsFound has a disk go back to before its last start, without that it lacks a batch: whatever number the process
-// of that start had, the next one of the same boot is on an older copy, also where its question is what the others have heard of last.
+// TestABootThatIsUsedTwiceIsFound has a disk go back to before its last start, without that it lacks a batch: whatever
+// number the process of that start had, the next one of the same boot is on an older copy, also where its question is
+// what the others have heard of last.
 func TestABootThatIsUsedTwiceIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string
