@@ -51,7 +51,11 @@ func (s *curpScene) goOn() {
 			r := s.reports[id]
 			r.told = &manager.MemberReport{Member: id, Disk: r.disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: heard}
 			for _, p := range s.record.View.Partitions {
-				r.told.Partitions = append(r.told.Partitions, manager.Part{Term: p.Term, Recovered: p.Master == id, CaughtUp: p.Learners})
+				part := manager.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
+				if p.Master == id {
+					part.Recovered, part.CaughtUp = true, learners(s.record.View, p, all)
+				}
+				r.told.Partitions = append(r.told.Partitions, part)
 			}
 			s.reports[id] = r
 		}
@@ -76,7 +80,7 @@ func TestDedicatedWitnessesOfARecord(t *testing.T) {
 		t.Errorf("witnesses %s of %+v", got, r)
 	}
 	for i, p := range r.View.Partitions {
-		if got, want := s.partition(i), []string{"1 a [b] [] [c/witness]", "1 b [c] [] [a/witness]", "1 c [a] [] [b/witness]"}[i]; got != want {
+		if got, want := s.partition(i), []string{"1 a [b] [c/witness]", "1 b [c] [a/witness]", "1 c [a] [b/witness]"}[i]; got != want {
 			t.Errorf("partition %d: %s, want %s: %+v", i, got, want, p)
 		}
 	}

@@ -79,7 +79,7 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
-	next.Partitions[0].Learners = []view.MemberID{5}
+	next.Partitions[0].Witnesses = []view.MemberID{6}
 	check("at rest", time.Second)
 	s.record.View.Partitions = slices.Clone(s.record.View.Partitions)
 	s.record.View.Partitions[1].Formers = []view.Former{{Term: 1}}

@@ -122,12 +122,10 @@ func (r *record) moving(i int, serving bool) (text string, done bool) {
 		return fmt.Sprintf("partition %d: %s serves it", i, r.label(p.Master)), true
 	case here(p.Master):
 		return fmt.Sprintf("partition %d: %s takes over", i, r.label(p.Master)), false
-	case len(p.Learners) > 0:
-		return fmt.Sprintf("partition %d: %s to fetch its state; %s serves it meanwhile", i, r.labels(p.Learners), r.label(p.Master)), false
 	case slices.ContainsFunc(p.Backups, here):
 		return fmt.Sprintf("partition %d: a backup at %s has its state; %s serves it still", i, home, r.label(p.Master)), false
 	}
-	return fmt.Sprintf("partition %d: it waits for a member at %s; %s serves it meanwhile", i, home, r.label(p.Master)), false
+	return fmt.Sprintf("partition %d: it waits for a member at %s to have its state; %s serves it meanwhile", i, home, r.label(p.Master)), false
 }
 
 // sitesOf are the sites of a plain view, in the order of turns.

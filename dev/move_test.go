@@ -49,8 +49,7 @@ func TestMove(t *testing.T) {
 	if p := s.record.View.Partitions[1]; p.Master != 5 || len(p.Backups) != 1 || len(p.Formers) > 0 || s.record.View.Partitions[0].Term != 1 {
 		t.Errorf("%+v", s.record.View.Partitions)
 	}
-	want := []string{"a to fetch its state; b serves it meanwhile", "a to fetch its state; b serves it meanwhile", "a backup at c has its state; b serves it still",
-		"a backup at c has its state; b serves it still", "c serves it", "c serves it"}
+	want := []string{"a backup at c has its state; b serves it still", "a backup at c has its state; b serves it still", "c serves it", "c serves it"}
 	for i := range want {
 		want[i] = "partition 1: " + want[i]
 	}
@@ -60,6 +59,36 @@ func TestMove(t *testing.T) {
 	c.directory.record.View = s.record.View
 	if text, err = c.Move("1", "default"); err != nil || text != "partition 1 moves to b" || fmt.Sprint(c.directory.record.Moved) != "[ ]" {
 		t.Errorf("%q, %q: %v", text, c.directory.record.Moved, err)
+	}
+}
+
+// A partition waits for a member at its new home that has its state, which becomes a backup and then the master; it always has a backup.
+func TestMoveToALearner(t *testing.T) {
+	c, s := curpFounded(t)
+	if text, err := c.Move("0", "c"); err != nil || text != "partition 0 moves to c" {
+		t.Fatalf("%q: %v", text, err)
+	}
+	s.record.Moved = c.directory.record.Moved
+	s.say(true)
+	s.reports[1].told.Partitions[0].CaughtUp = nil
+	s.waits("partition 0: member c, which is to be its master, is fetching its state")
+	said := []string{first(s.record.moving(0, true))}
+	for range 10 {
+		s.say(true)
+		if next := s.step(); next.view.Epoch == 0 {
+			break
+		}
+		said = append(said, first(s.record.moving(0, true))+": "+s.partition(0))
+	}
+	want := []string{
+		"partition 0: it waits for a member at c to have its state; a serves it meanwhile",
+		"partition 0: a backup at c has its state; a serves it still: 2 a [c] [] after 1",
+		"partition 0: a backup at c has its state; a serves it still: 2 a [c] []",
+		"partition 0: c serves it: 4 c [a] [a/witness] after 2",
+		"partition 0: c serves it: 4 c [a] [a/witness]",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
 	}
 }
 

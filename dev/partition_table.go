@@ -87,9 +87,6 @@ func (r *Rates) Partitions(v view.View, label func(view.MemberID) string, observ
 		for _, id := range p.Backups {
 			backups = append(backups, label(id))
 		}
-		for _, id := range p.Learners {
-			backups = append(backups, "+"+label(id))
-		}
 		var witnesses []string
 		for _, id := range p.Witnesses {
 			witnesses = append(witnesses, strings.TrimSuffix(label(id), witnessSuffix))

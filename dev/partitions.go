@@ -24,7 +24,8 @@ func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {
 		}
 	}
 	for _, p := range s.Partitions {
-		part := manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Length: p.Length}
+		part := manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
+			WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length}
 		for _, learner := range p.CaughtUp {
 			part.CaughtUp = append(part.CaughtUp, view.MemberID(learner))
 		}
@@ -54,6 +55,7 @@ func (r *record) snapshot(reports map[view.MemberID]report) manager.Snapshot {
 	if s.Abandon {
 		s.Placement = r.placement(r.View.Before())
 	}
+	s.Placement.Faults = min(r.Faults, manager.Faults(r.View, s.Abandon))
 	for _, m := range r.Members {
 		if said := reports[m.ID].told; said != nil && r.View.Index(m.ID) >= 0 {
 			s.Members = append(s.Members, *said)
@@ -126,7 +128,7 @@ func (r *record) arrange(reports map[view.MemberID]report) step {
 }
 
 // numbered are the words with which decisions name members and witnesses.
-var numbered = regexp.MustCompile(`\b(members?|masters?|backups?|learners?|witness(?:es)?|become) (\d+|\[[\d ]*\])`)
+var numbered = regexp.MustCompile(`\b(members?|masters?|backups?|witness(?:es)?|become|hears,) (\d+|\[[\d ]*\])`)
 
 // names has a decision name members and witnesses as people know them.
 func (r *record) names(text string) string {

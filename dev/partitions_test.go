@@ -24,8 +24,10 @@ type curpScene struct {
 	dead []view.MemberID
 }
 
-func newCURPScene(t *testing.T) *curpScene {
-	s := &curpScene{scene: &scene{t: t, record: newRecord(manifest(t, curpThree)), reports: map[view.MemberID]report{}}}
+func newCURPScene(t *testing.T) *curpScene { return newCURPSceneOf(t, curpThree) }
+
+func newCURPSceneOf(t *testing.T, spec string) *curpScene {
+	s := &curpScene{scene: &scene{t: t, record: newRecord(manifest(t, spec)), reports: map[view.MemberID]report{}}}
 	for _, m := range s.record.Members {
 		s.wait(m.ID)
 		s.name(m)
@@ -54,9 +56,13 @@ func (s *curpScene) say(recovered bool) {
 		r := s.reports[id]
 		r.told = &manager.MemberReport{Member: id, Disk: r.disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: alive}
 		for _, p := range s.record.View.Partitions {
-			part := manager.Part{Term: p.Term}
+			part := manager.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
+			if !recovered && len(p.Formers) > 0 { // it is not that far yet
+				part.WholeTerm = p.Formers[len(p.Formers)-1].Term
+				part.NotedTerm = part.WholeTerm
+			}
 			if recovered && p.Master == id {
-				part.Recovered, part.CaughtUp = true, p.Learners
+				part.Recovered, part.CaughtUp = true, learners(s.record.View, p, alive)
 			}
 			r.told.Partitions = append(r.told.Partitions, part)
 		}
@@ -67,11 +73,21 @@ func (s *curpScene) say(recovered bool) {
 	}
 }
 
+// learners are the members of a view, of those who live, that follow the master of a partition and are no backups.
+func learners(v view.View, p view.Partition, alive []view.MemberID) (all []view.MemberID) {
+	for _, m := range v.Members {
+		if !p.Former().Has(m.ID) && slices.Contains(alive, m.ID) {
+			all = append(all, m.ID)
+		}
+	}
+	return all
+}
+
 // partition is one of the recorded view, in few words.
 func (s *curpScene) partition(i int) string {
 	p := s.record.View.Partitions[i]
 	names := func(ids []view.MemberID) string { return "[" + s.record.labels(ids) + "]" }
-	text := fmt.Sprint(p.Term, " ", s.record.label(p.Master), " ", names(p.Backups), " ", names(p.Learners), " ", names(p.Witnesses))
+	text := fmt.Sprint(p.Term, " ", s.record.label(p.Master), " ", names(p.Backups), " ", names(p.Witnesses))
 	for _, f := range p.Formers {
 		text += fmt.Sprint(" after ", f.Term)
 	}
@@ -110,7 +126,7 @@ func TestFoundingWithPartitions(t *testing.T) {
 	if len(v.Witnesses) != 3 || v.Witnesses[1] != (view.Witness{ID: 4, Site: "b", Address: "127.0.0.1:0", Disk: "disk-4", Beside: 3}) {
 		t.Errorf("the witnesses are %+v", v.Witnesses)
 	}
-	for i, want := range []string{"1 a [b] [] [b/witness]", "1 b [c] [] [c/witness]", "1 c [a] [] [a/witness]"} {
+	for i, want := range []string{"1 a [b] [b/witness]", "1 b [c] [c/witness]", "1 c [a] [a/witness]"} {
 		if got := s.partition(i); got != want {
 			t.Errorf("partition %d: %s, want %s", i, got, want)
 		}
@@ -139,7 +155,7 @@ func TestAMasterThatIsNotHeardIsReplaced(t *testing.T) {
 	if next.view.Epoch != 2 || len(next.because) != 2 || next.because[0] != "partition 0: its master a is not heard by a quorum of members; member b takes its place" {
 		t.Fatalf("%+v", next)
 	}
-	if got := s.partition(0); got != "2 b [] [c] [c/witness] after 1" && got != "2 b [] [c] [] after 1" {
+	if got := s.partition(0); got != "2 b [c] [c/witness] after 1" {
 		t.Errorf("partition 0: %s", got)
 	}
 	s.say(false)
@@ -150,14 +166,31 @@ func TestAMasterThatIsNotHeardIsReplaced(t *testing.T) {
 	}
 }
 
+// With fewer members than that takes, no partition goes on with fewer backups than it had: it waits, and people read for what.
+func TestAMasterHasItsBackupsOrWaits(t *testing.T) {
+	s := newCURPSceneOf(t, "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}")
+	s.views(1, false, 1, 3, 5, 7, 9)
+	s.dead = []view.MemberID{1, 7}
+	s.say(true)
+	for i := range s.record.View.Partitions {
+		s.reports[9].told.Partitions[i].Lost = true
+	}
+	s.waits("partition 0: its master a is not heard by a quorum of members; member b takes its place once it can have 2 backups: " +
+		"of the members that it hears, c can be")
+	s.say(true)
+	if next := s.step(); next.view.Epoch != 2 || s.partition(0) != "2 b [c, e] [c/witness, e/witness] after 1" {
+		t.Errorf("%s: %+v", s.partition(0), next)
+	}
+}
+
 func TestWhatAMemberTells(t *testing.T) {
 	got := fmt.Sprintf("%+v", *told(5, &adminv1.StatusResponse{
 		Disk: "d", Digest: "x", View: &adminv1.View{Epoch: 4},
 		Peers:      []*adminv1.Peer{{Member: 1, Reachable: true}, {Member: 3, Connected: true}},
 		Witnesses:  []*adminv1.Peer{{Member: 2, Reachable: true}, {Member: 4}},
-		Partitions: []*adminv1.Part{{Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Length: 9}},
+		Partitions: []*adminv1.Part{{Term: 7, Lost: true, Recovered: true, Restarted: true, CaughtUp: []uint32{3}, Copying: true, WholeTerm: 6, NotedTerm: 5, Length: 9}},
 	}))
-	if want := "{Member:5 Disk:d Digest:x Epoch:4 Hears:[1 2] Partitions:[{Term:7 Lost:true Recovered:true Restarted:true CaughtUp:[3] Length:9}]}"; got != want {
+	if want := "{Member:5 Disk:d Digest:x Epoch:4 Hears:[1 2] Partitions:[{Term:7 Lost:true Recovered:true Restarted:true CaughtUp:[3] Copying:true WholeTerm:6 NotedTerm:5 Length:9}]}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -284,7 +317,7 @@ func TestLivesFollowTheView(t *testing.T) {
 		ask()
 		c.directory.record = s.record
 	}
-	awaitLives("b 2/4, c 0/4, c 1/1")
+	awaitLives("b 2/2, c 0/2, c 1/1")
 }
 
 func TestPartitionTable(t *testing.T) {
@@ -292,7 +325,6 @@ func TestPartitionTable(t *testing.T) {
 	s.views(1, false, 1, 3, 5)
 	v := s.record.View
 	v.Partitions = slices.Clone(v.Partitions)
-	v.Partitions[2].Learners = []view.MemberID{3}
 	v.Partitions[2].Formers = []view.Former{{Term: 1}}
 	v.Partitions[2].Term = 2
 	rates, now := NewRates(), time.Now()
@@ -315,7 +347,7 @@ func TestPartitionTable(t *testing.T) {
 	rows(5, 5, 0, 0)
 	want := []string{
 		"PARTITION STATE MASTER BACKUPS WITNESSES TERM UNSYNCED FAST PATH",
-		"0 serving a b b 1 4 75%", "1 unknown b c c 1 - -", "2 recovers c a,+b a 2 0 -",
+		"0 serving a b b 1 4 75%", "1 unknown b c c 1 - -", "2 recovers c a a 2 0 -",
 		"partition 2: c: witness a does not answer",
 	}
 	if got := rows(8, 6, time.Second, 0); !slices.Equal(got, want) {
@@ -397,7 +429,7 @@ func TestALostDiskIsReplaced(t *testing.T) {
 	if fmt.Sprint(members(v)) != "[1 5 7]" || v.Joint() || len(v.Witnesses) != 3 || !strings.Contains(strings.Join(told, "\n"), "witness b-2/witness comes") {
 		t.Fatalf("the view is %+v after %q", v, told)
 	}
-	if got := s.partition(1); !strings.Contains(got, " b-2 [a] [] [a/witness]") { // its home
+	if got := s.partition(1); !strings.Contains(got, " b-2 [a] [a/witness]") { // its home
 		t.Errorf("partition 1: %s", got)
 	}
 }

@@ -146,8 +146,6 @@ func (r *record) hinders(i int, served bool) string {
 		return master + " to recover it"
 	case !served:
 		return master + " to serve it"
-	case len(p.Learners) > 0:
-		return r.labels(p.Learners) + " to fetch its state"
 	case len(p.Backups) < placement.Faults:
 		return fmt.Sprintf("a member to be its backup, of which it has %d and should have %d", len(p.Backups), placement.Faults)
 	case len(p.Witnesses) == 0:

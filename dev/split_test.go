@@ -92,7 +92,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// While members change, and while its backup is fetching the state, a partition is not split, and that is said.
+// While members change, and while it lacks a backup, a partition is not split, and that is said.
 func TestWhatASplitWaitsFor(t *testing.T) {
 	c, s := curpFounded(t)
 	if _, err := c.Split(); err != nil {
@@ -103,7 +103,6 @@ func TestWhatASplitWaitsFor(t *testing.T) {
 	for want, change := range map[string]func(v *view.View){
 		"the change of members to be over": func(v *view.View) { v.Members[2].Leaving = true },
 		"a to recover it":                  func(v *view.View) { v.Partitions[0].Formers = []view.Former{{Term: 1, Master: 1}} },
-		"c to fetch its state":             func(v *view.View) { v.Partitions[0].Learners = []view.MemberID{5} },
 		"a member to be its backup, of which it has 0 and should have 1": func(v *view.View) { v.Partitions[0].Backups = nil },
 		"a member at a to be its master in place of b":                   func(v *view.View) { v.Partitions[0].Master = 3 },
 	} {
@@ -123,6 +122,13 @@ func TestWhatASplitWaitsFor(t *testing.T) {
 		}
 	}
 	r.View = whole
+	s.record = *r
+	s.dead = []view.MemberID{3}
+	s.say(true)
+	s.reports[1].told.Partitions[0].CaughtUp = nil
+	if next := s.step(); len(next.view.Partitions) > 3 || next.view.Epoch > 0 && next.view.Partitions[0].Term > 1 || !strings.Contains(next.waits, "partition 0: its backups b are not all heard, or are cut off from its master a, and nobody else has its whole state") {
+		t.Errorf("its backup is lost, and nobody else has its state: %+v", next)
+	}
 	if going := c.dividing(nil); going != "split: partition 0: a to serve it; then half of its keys go to partition 3" {
 		t.Errorf("the table says %q", going)
 	}

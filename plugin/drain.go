@@ -165,10 +165,10 @@ func (k *Kubernetes) blocked(ctx context.Context, name string, leaving *corev1.P
 	return "", nil
 }
 
-// kept are the shards that a member is master of, or holds a copy of, with a protocol that has masters.
+// kept are the shards that a member is master or backup of, with a protocol that has masters.
 func kept(c *v1alpha1.GeoRegisterCluster, member int32) (shards []int32) {
 	for _, p := range c.Status.Partitions {
-		if p.Master == int64(member) || slices.Contains(p.Backups, member) || slices.Contains(p.Learners, member) {
+		if p.Master == int64(member) || slices.Contains(p.Backups, member) {
 			shards = append(shards, p.Number)
 		}
 	}

@@ -104,12 +104,10 @@ func moving(c *v1alpha1.GeoRegisterCluster, shard int, home string) (text string
 		return fmt.Sprintf("member %d at %s is the master of shard %d, and serves", p.Master, home, shard), true
 	case here(int32(p.Master)):
 		return fmt.Sprintf("member %d at %s takes over: %s", p.Master, home, p.Message), false
-	case len(p.Learners) > 0:
-		return fmt.Sprintf("members %s fetch the state; member %d serves meanwhile", numbers(p.Learners), p.Master), false
 	case slices.ContainsFunc(p.Backups, here):
 		return fmt.Sprintf("a backup at %s has the state; member %d serves still", home, p.Master), false
 	default:
-		return fmt.Sprintf("waiting for a member at %s to fetch the state; member %d serves meanwhile", home, p.Master), false
+		return fmt.Sprintf("waiting for a member at %s to have the state; member %d serves meanwhile", home, p.Master), false
 	}
 }
 

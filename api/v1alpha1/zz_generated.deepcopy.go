@@ -389,11 +389,6 @@ func (in *PartitionStatus) DeepCopyInto(out *PartitionStatus) {
 		*out = make([]int32, len(*in))
 		copy(*out, *in)
 	}
-	if in.Learners != nil {
-		in, out := &in.Learners, &out.Learners
-		*out = make([]int32, len(*in))
-		copy(*out, *in)
-	}
 	if in.Witnesses != nil {
 		in, out := &in.Witnesses, &out.Witnesses
 		*out = make([]int32, len(*in))

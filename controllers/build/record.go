@@ -34,7 +34,6 @@ type recordPartition struct {
 	Term      uint64         `json:"term"` // the epoch in which it came to be so
 	Master    uint32         `json:"master"`
 	Backups   []uint32       `json:"backups,omitempty"`
-	Learners  []uint32       `json:"learners,omitempty"`
 	Witnesses []uint32       `json:"witnesses,omitempty"`
 	Formers   []recordFormer `json:"formers,omitempty"` // to recover from, the oldest first
 	Empty     bool           `json:"empty,omitempty"`   // it begins again without anything: what it held was given up
@@ -127,7 +126,7 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 
 func writtenPartition(p view.Partition) recordPartition {
 	written := recordPartition{Term: p.Term, Master: uint32(p.Master), Backups: numbers[uint32](p.Backups),
-		Learners: numbers[uint32](p.Learners), Witnesses: numbers[uint32](p.Witnesses), Empty: p.Empty, Split: p.Split}
+		Witnesses: numbers[uint32](p.Witnesses), Empty: p.Empty, Split: p.Split}
 	for _, f := range p.Formers {
 		written.Formers = append(written.Formers, recordFormer{f.Term, uint32(f.Master), numbers[uint32](f.Backups), numbers[uint32](f.Witnesses)})
 	}
@@ -136,7 +135,7 @@ func writtenPartition(p view.Partition) recordPartition {
 
 func (r recordPartition) partition() view.Partition {
 	p := view.Partition{Term: r.Term, Master: view.MemberID(r.Master), Backups: numbers[view.MemberID](r.Backups),
-		Learners: numbers[view.MemberID](r.Learners), Witnesses: numbers[view.MemberID](r.Witnesses), Empty: r.Empty, Split: r.Split}
+		Witnesses: numbers[view.MemberID](r.Witnesses), Empty: r.Empty, Split: r.Split}
 	for _, f := range r.Formers {
 		p.Formers = append(p.Formers, view.Former{Term: f.Term, Master: view.MemberID(f.Master),
 			Backups: numbers[view.MemberID](f.Backups), Witnesses: numbers[view.MemberID](f.Witnesses)})

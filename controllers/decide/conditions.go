@@ -60,7 +60,7 @@ func (s *situation) inForce() *situation {
 			continue
 		}
 		earlier := *s
-		earlier.view, earlier.digest, earlier.decision = m.Report.View, m.Report.Digest, nil
+		earlier.view, earlier.digest, earlier.asManaged, earlier.decision = m.Report.View, m.Report.Digest, nil, nil
 		if earlier.settled() && (force == s || earlier.view.Epoch > force.view.Epoch) {
 			force = &earlier
 		}

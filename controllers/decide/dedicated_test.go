@@ -102,7 +102,7 @@ func sets(p Plan) (names []string) {
 func TestDedicatedWitnessesRest(t *testing.T) {
 	s := lone(t)
 	p := Next(*s)
-	if p.Step != nil || parts(s.Record.View) != "1 [3] +[] w[6] <0; 3 [5] +[] w[2] <0; 5 [1] +[] w[4] <0" || p.Again != partitionedLate {
+	if p.Step != nil || parts(s.Record.View) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[4] <0" || p.Again != partitionedLate {
 		t.Errorf("%+v %s\n%s", p.Step, parts(s.Record.View), strings.Join(summary(p), "\n"))
 	}
 	says(t, p, "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 3 zones leaves a majority of 2")
@@ -170,7 +170,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 		recordLone(s, step.View)
 	}
 	v := s.Record.View
-	if _, known := v.Witness(lost); known || len(v.Witnesses) != 3 || parts(v) != "1 [3] +[] w[6] <0; 3 [5] +[] w[2] <0; 5 [1] +[] w[8] <0" {
+	if _, known := v.Witness(lost); known || len(v.Witnesses) != 3 || parts(v) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[8] <0" {
 		t.Fatalf("%+v %s\n%s", v.Witnesses, parts(v), strings.Join(summary(p), "\n"))
 	}
 	discard, ok := p.Step.(Discard)

@@ -41,8 +41,16 @@ func (s *situation) decideOnPartitions() (d manager.Decision) {
 	return manager.Decide(s.managed())
 }
 
-// managed is the snapshot as the manager of partitions wants it.
+// managed is the snapshot as the manager of partitions wants it. Its lists are shared.
 func (s *situation) managed() manager.Snapshot {
+	if s.asManaged == nil {
+		to := s.manage()
+		s.asManaged = &to
+	}
+	return *s.asManaged
+}
+
+func (s *situation) manage() manager.Snapshot {
 	to := manager.Snapshot{View: s.view, Placement: s.placement(s.Cluster.Spec.ShardCount(), s.faults()), Abandon: s.abandons()}
 	for _, m := range s.Members {
 		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
@@ -85,14 +93,9 @@ func wordOf(id view.MemberID, r *world.Report) manager.MemberReport {
 // abandons reports whether the members before a change are wanted again.
 func (s *situation) abandons() bool { return s.view.Joint() && s.pointless(false) != "" }
 
-// faults is how many losses a partition can survive with the members that there are, or are to be after the change that is
-// under way: at most what the manifest asks for.
+// faults is how many losses a partition can survive with the members that there are: at most what the manifest asks for.
 func (s *situation) faults() int {
-	side := s.view.After()
-	if s.abandons() {
-		side = s.view.Before()
-	}
-	most := side.Faults()
+	most := manager.Faults(s.view, s.abandons())
 	if asked := s.Cluster.Spec.FaultTolerance; asked != nil {
 		most = min(most, int(*asked))
 	}
@@ -200,10 +203,10 @@ func (s *situation) fewestParts(of []view.Member) (best view.Member) {
 	return best
 }
 
-// roles are the partitions that a member is master, backup or learner of.
+// roles are the partitions that a member is master or backup of.
 func (s *situation) roles(id view.MemberID) (numbers []int) {
 	for i, p := range s.view.Partitions {
-		if p.Master == id || slices.Contains(p.Backups, id) || slices.Contains(p.Learners, id) {
+		if p.Master == id || slices.Contains(p.Backups, id) {
 			numbers = append(numbers, i)
 		}
 	}

@@ -110,6 +110,7 @@ func (m *partsModel) carryOut(p Plan) {
 		if step.View.Epoch != s.Record.View.Epoch+1 || step.View.Validate() != nil {
 			m.t.Fatalf("from %+v to %+v", s.Record.View, step.View)
 		}
+		m.keepsBackups(step.View)
 		s.Record.View = step.View
 	case Tell:
 		for _, id := range step.Members {
@@ -129,6 +130,17 @@ func (m *partsModel) carryOut(p Plan) {
 		s.Members = slices.DeleteFunc(s.Members, func(o world.Member) bool { return o.ID == step.Member })
 		if m.silent == step.Member {
 			m.silent = 0
+		}
+	}
+}
+
+// keepsBackups has no partition go on with fewer backups than it had, or than are asked for, whichever are fewer.
+func (m *partsModel) keepsBackups(next view.View) {
+	of := understand(*m.s)
+	faults := manager.Faults(of.view, of.abandons())
+	for i, p := range of.view.Partitions {
+		if has := next.Partitions[i]; len(has.Backups) < min(len(p.Backups), faults) {
+			m.t.Fatalf("partition %d: the backups %v become %v in view %d, where %d losses are to be survived", i, p.Backups, has.Backups, next.Epoch, faults)
 		}
 	}
 }

@@ -46,12 +46,18 @@ func (s *situation) lack(number int) string {
 		return fmt.Sprintf("its master, member %d, does not serve yet", p.Master)
 	case len(p.Formers) > 0:
 		return fmt.Sprintf("member %d recovered it, and that is to be recorded", p.Master)
-	case len(p.Learners) > 0:
-		return fmt.Sprintf("members %s fetch its state", join(p.Learners))
+	case len(s.silent(p.Backups)) > 0:
+		return fmt.Sprintf("its backups %s are not heard: what has to be synced waits for them, or for others in their place", join(s.silent(p.Backups)))
 	case len(p.Backups) < faults || len(p.Witnesses) < faults:
 		return fmt.Sprintf("it has %d backups and %d witnesses, and should have %d of each", len(p.Backups), len(p.Witnesses), faults)
 	}
 	return ""
+}
+
+// silent are those whom a quorum of members does not hear.
+func (s *situation) silent(ids []view.MemberID) []view.MemberID {
+	snapshot := s.managed()
+	return slices.DeleteFunc(slices.Clone(ids), func(id view.MemberID) bool { return !snapshot.Suspected(id) })
 }
 
 func join(ids []view.MemberID) (text string) {
@@ -154,7 +160,7 @@ func (s *situation) projectPartitions(out *v1alpha1.GeoRegisterClusterStatus) {
 	}
 	for i, p := range s.view.Partitions {
 		now := v1alpha1.PartitionStatus{
-			Number: int32(i), Term: int64(p.Term), Master: int64(p.Master), Backups: numbers(p.Backups), Learners: numbers(p.Learners),
+			Number: int32(i), Term: int64(p.Term), Master: int64(p.Master), Backups: numbers(p.Backups),
 			Witnesses: numbers(p.Witnesses), Serving: s.served(i), Message: s.lack(i), FastPathPercent: s.fastPath(i),
 		}
 		if part := s.part(i); part != nil {
@@ -191,7 +197,7 @@ func equal(a, b v1alpha1.PartitionStatus) bool {
 		return *n
 	}
 	return a.Term == b.Term && a.Master == b.Master && a.Serving == b.Serving && a.Message == b.Message &&
-		slices.Equal(a.Backups, b.Backups) && slices.Equal(a.Learners, b.Learners) && slices.Equal(a.Witnesses, b.Witnesses) &&
+		slices.Equal(a.Backups, b.Backups) && slices.Equal(a.Witnesses, b.Witnesses) &&
 		number(a.FastPathPercent) == number(b.FastPathPercent)
 }
 

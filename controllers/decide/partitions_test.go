@@ -66,10 +66,23 @@ func speak(s *world.Snapshot, m *world.Member, v view.View) {
 		r.Witnesses = append(r.Witnesses, world.Peer{ID: o.ID + 1, Reachable: o.Silence == ""})
 	}
 	for _, p := range v.Partitions {
-		master := p.Master == m.ID
-		r.Partitions = append(r.Partitions, world.Part{Serving: master, Part: manager.Part{Term: p.Term, Recovered: master, CaughtUp: p.Learners}})
+		part := world.Part{Part: manager.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}}
+		if p.Master == m.ID {
+			part.Serving, part.Recovered, part.CaughtUp = true, true, learners(s, v, p)
+		}
+		r.Partitions = append(r.Partitions, part)
 	}
 	m.Report = r
+}
+
+// learners are the members of a view that answer, and are neither master nor backup of a partition: they follow its master.
+func learners(s *world.Snapshot, v view.View, p view.Partition) (all []view.MemberID) {
+	for _, m := range v.Members {
+		if seen := s.Member(m.ID); !p.Former().Has(m.ID) && seen != nil && seen.Silence == "" {
+			all = append(all, m.ID)
+		}
+	}
+	return all
 }
 
 // livesOf are those that a witness has in the terms of a view.
@@ -98,7 +111,7 @@ func dead(s *world.Snapshot, id view.MemberID) {
 func parts(v view.View) string {
 	var all []string
 	for _, p := range v.Partitions {
-		all = append(all, fmt.Sprintf("%d %v +%v w%v <%d", p.Master, p.Backups, p.Learners, p.Witnesses, len(p.Formers)))
+		all = append(all, fmt.Sprintf("%d %v w%v <%d", p.Master, p.Backups, p.Witnesses, len(p.Formers)))
 	}
 	return strings.Join(all, "; ")
 }
@@ -109,7 +122,7 @@ func TestPartitionsAreFounded(t *testing.T) {
 	empty(s)
 	p := Next(*s)
 	step, ok := p.Step.(FoundCluster)
-	if !ok || parts(step.View) != "1 [3] +[] w[4] <0; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0" || len(step.View.Witnesses) != 3 {
+	if !ok || parts(step.View) != "1 [3] w[4] <0; 3 [5] w[6] <0; 5 [1] w[2] <0" || len(step.View.Witnesses) != 3 {
 		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
 	s.Member(3).Witness = nil
@@ -140,7 +153,7 @@ func TestPartitionsAreKept(t *testing.T) {
 	}{
 		{"at rest", func(*world.Snapshot) {}, "", "", "",
 			"PartitionsServing=True EveryoneServed: Each of 3 shards has a master that serves, with 1 backups and 1 witnesses"},
-		{"a master is silent", func(s *world.Snapshot) { dead(s, 1) }, "MovingPartitions 2 with 1 3 5", "3 [] +[5] w[] <1; 3 [5] +[] w[6] <0; 5 [] +[3] w[] <1",
+		{"a master is silent", func(s *world.Snapshot) { dead(s, 1) }, "MovingPartitions 2 with 1 3 5", "3 [5] w[6] <1; 3 [5] w[6] <0; 5 [3] w[4] <1",
 			"Warning MasterReplaced", "Available=False PartitionNotServed: The keys of some shards can't be read or written: partition 0: its master, " +
 				"member 1 (site a), does not answer: connection refused"},
 		{"only the operator misses it", func(s *world.Snapshot) {
@@ -150,19 +163,30 @@ func TestPartitionsAreKept(t *testing.T) {
 			for _, m := range s.Members {
 				m.Report.Witnesses[1].Reachable = false
 			}
-		}, "MovingPartitions 2 with 1 3 5", "1 [3] +[] w[6] <1; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Warning WitnessReplaced",
+		}, "MovingPartitions 2 with 1 3 5", "1 [3] w[6] <1; 3 [5] w[6] <0; 5 [1] w[2] <0", "Warning WitnessReplaced",
 			"Progressing=True MovingPartitions: View 2: partition 0: its witnesses [4] become [6]"},
 		{"a witness has another disk", func(s *world.Snapshot) { s.Member(3).Witness.Disk = "new" }, "MovingPartitions 2 with 1 3 5",
-			"1 [3] +[] w[6] <1; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
+			"1 [3] w[6] <1; 3 [5] w[6] <0; 5 [1] w[2] <0", "Normal PartitionMoved",
 			"Degraded=True DiskReplaced: The witness beside member 3 (site b) has another disk than the view names: what it held is gone, and it " +
 				"serves no shard; to have both replaced, delete the member's claim and pod"},
 		{"a witness is silent to the operator alone", func(s *world.Snapshot) {
 			s.Member(3).Witness, s.Member(3).WitnessSilence = nil, "connection refused"
 		}, "", "", "", "Degraded=True WitnessDown: The witness beside member 3 (site b) does not answer: connection refused"},
 		{"a backup has another disk", func(s *world.Snapshot) { s.Member(3).Report.Disk = "new" }, "MovingPartitions 2 with 1 3 5",
-			"1 [] +[5] w[] <1; 5 [] +[1] w[] <1; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
+			"1 [5] w[4] <1; 5 [1] w[2] <1; 5 [1] w[2] <0", "Normal PartitionMoved",
 			"Degraded=True DiskReplaced: Member 3 (site b) has another disk than the view names: what it held is gone, and it serves no shard; to " +
 				"have both replaced, delete the member's claim and pod"},
+		{"a backup is silent", func(s *world.Snapshot) { dead(s, 3) }, "MovingPartitions 2 with 1 3 5",
+			"1 [5] w[6] <1; 5 [1] w[2] <1; 5 [1] w[2] <0", "Warning BackupReplaced",
+			"Progressing=True MovingPartitions: View 2: partition 0: its backups [3] become [5]; partition 1: its master 3 is not heard by a quorum of " +
+				"members; member 5 takes its place"},
+		{"a backup is silent, and nobody else has its state", func(s *world.Snapshot) {
+			dead(s, 3)
+			s.Member(1).Report.Partitions[0].CaughtUp = nil
+		}, "MovingPartitions 2 with 1 3 5", "1 [3] w[4] <0; 5 [1] w[2] <1; 5 [1] w[2] <0", "Warning MasterReplaced",
+			"PartitionsServing=False PartitionNotServed: Partition 1: its master, member 3 (site b), does not answer: connection refused; Partition 0: " +
+				"its backups 3 are not heard: what has to be synced waits for them, or for others in their place; partition 0: its backups [3] are not " +
+				"all heard, or are cut off from its master 1, and nobody else has its whole state: wait for them, or for a learner to copy it"},
 		{"a master recovers", func(s *world.Snapshot) {
 			v := s.Record.View
 			v.Epoch = 2
@@ -178,11 +202,11 @@ func TestPartitionsAreKept(t *testing.T) {
 			v.Partitions = slices.Clone(v.Partitions)
 			v.Partitions[0].Term, v.Partitions[0].Formers = 2, []view.Former{v.Partitions[0].Former()}
 			record(s, v)
-		}, "MovingPartitions 3 with 1 3 5", "1 [3] +[] w[4] <0; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Normal MasterRecovered",
+		}, "MovingPartitions 3 with 1 3 5", "1 [3] w[4] <0; 3 [5] w[6] <0; 5 [1] w[2] <0", "Normal MasterRecovered",
 			"Degraded=True PartitionDegraded: Partition 0: member 1 recovered it, and that is to be recorded"},
 		{"the spec changed", func(s *world.Snapshot) { s.Cluster.Spec.Image = "new" }, "MovingPartitions 2 with 1 3 5",
-			"1 [3] +[5] w[] <1; 3 [5] +[] w[6] <0; 5 [1] +[3] w[2] <1", "Normal PartitionMoved",
-			"Progressing=True MovingPartitions: View 2: partition 0: its learners [] become [5]; partition 2: its learners [] become [3]"},
+			"1 [3] w[] <1; 3 [5] w[6] <0; 5 [3] w[2] <1", "Normal PartitionMoved",
+			"Progressing=True MovingPartitions: View 2: partition 0: its witnesses [4] become []; partition 2: its backups [1] become [3]"},
 		{"who was told to hand over has, and restarts", func(s *world.Snapshot) {
 			s.Cluster.Spec.Image = "new"
 			handedOver(s)
@@ -197,7 +221,7 @@ func TestPartitionsAreKept(t *testing.T) {
 			"member 5 (site c) takes a state transfer: 3 of 3 shards vote"},
 		{"a node is to be emptied", func(s *world.Snapshot) {
 			s.Zones["node-b"] = world.Zone{Name: "zone-b", Ready: true, Closed: true}
-		}, "MovingPartitions 2 with 1 3 5", "1 [3] +[5] w[4] <1; 3 [5] +[1] w[] <1; 5 [1] +[] w[2] <0", "Normal PartitionMoved",
+		}, "MovingPartitions 2 with 1 3 5", "1 [5] w[4] <1; 3 [5] w[] <1; 5 [1] w[2] <0", "Normal PartitionMoved",
 			"Available=True Serving: 3 of 3 members serve clients"},
 		{"a partition in one zone", func(s *world.Snapshot) {
 			s.Zones["node-b"] = s.Zones["node-a"]
@@ -213,7 +237,7 @@ func TestPartitionsAreKept(t *testing.T) {
 					Pod: podOf(m, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch)), Volume: volumeOf(m)})
 			}
 			record(s, v)
-		}, "MovingPartitions 2 with 1 3 5 7 9", "1 [3] +[] w[4] <0; 3 [5] +[] w[6] <0; 5 [1] +[] w[2] <0", "Normal MembersChanged",
+		}, "MovingPartitions 2 with 1 3 5 7 9", "1 [3] w[4] <0; 3 [5] w[6] <0; 5 [1] w[2] <0", "Normal MembersChanged",
 			"ToleratesZoneLoss=False ZoneHoldsPartition: Without zone zone-a, partition 0 has no backup"},
 		{"paused", func(s *world.Snapshot) { dead(s, 1); s.Cluster.Spec.Paused = true }, "", "", "",
 			"Progressing=False Paused: Nothing is changed while spec.paused is set"},
@@ -243,6 +267,37 @@ func TestPartitionsAreKept(t *testing.T) {
 			}
 			says(t, p, c.condition)
 		})
+	}
+}
+
+// A member that is to restart leaves no partition with fewer backups than it had: where it is backup, one that has the state takes its
+// place at once; where it is master, its backup becomes master after a term without witnesses.
+func TestPartsAreHandedOver(t *testing.T) {
+	s := parted(t)
+	s.Cluster.Spec.Image = "new"
+	updatedSets(s)
+	var got []string
+	for range 10 {
+		p := Next(*s)
+		step, ok := p.Step.(ChangeView)
+		if !ok {
+			got = append(got, line(p.Step))
+			break
+		}
+		for i, q := range step.View.Partitions {
+			if len(q.Backups) != 1 {
+				t.Errorf("view %d: partition %d has the backups %v", step.View.Epoch, i, q.Backups)
+			}
+		}
+		got = append(got, parts(step.View))
+		record(s, step.View)
+	}
+	want := []string{
+		"1 [3] w[] <1; 3 [5] w[6] <0; 5 [3] w[2] <1", "1 [3] w[] <0; 3 [5] w[6] <0; 5 [3] w[2] <0", "3 [5] w[6] <1; 3 [5] w[6] <0; 5 [3] w[2] <0",
+		"3 [5] w[6] <0; 3 [5] w[6] <0; 5 [3] w[2] <0", "evict 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *situation) unheardOf() (silent []string) {
 func (s *situation) rescue(empty []int) (manager.Rescue, error) {
 	told := s.managed()
 	told.Placement = s.placement(s.Cluster.Spec.ShardCount(), s.Cluster.Spec.Faults())
-	told.Members = slices.DeleteFunc(told.Members, func(r manager.MemberReport) bool {
+	told.Members = slices.DeleteFunc(slices.Clone(told.Members), func(r manager.MemberReport) bool {
 		return !slices.ContainsFunc(s.left(), func(m view.Member) bool { return m.ID == r.Member })
 	})
 	return manager.RecoverPartitions(told, empty)

@@ -34,8 +34,9 @@ type situation struct {
 	founding bool
 	// network is the emulated network between the sites.
 	network *network
-	// decision is the one on who keeps the shards (keeping), once it was asked for.
-	decision *manager.Decision
+	// asManaged is what decisions on who keeps the shards are made from (managed), and decision the one (keeping), once they were asked for.
+	asManaged *manager.Snapshot
+	decision  *manager.Decision
 }
 
 // cause is why something is as it is, for a condition: a word for machines and a sentence for people.

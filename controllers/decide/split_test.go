@@ -82,6 +82,19 @@ func TestASplitWaits(t *testing.T) {
 	if p := Next(*s); strings.HasPrefix(line(p.Step), "SplittingShards") {
 		t.Errorf("split without a backup: %s", line(p.Step))
 	}
+	var p Plan
+	for range 5 { // the shard that member 3 was master of has another one
+		s.Member(1).Report.Partitions[0].CaughtUp = nil
+		p = Next(*s)
+		step, ok := p.Step.(ChangeView)
+		if !ok {
+			break
+		}
+		record(s, step.View)
+	}
+	says(t, p, "Progressing=True SplittingShards: There are 3 of 4 shards; shard 3 is to be split off shard 0, and that waits: "+
+		"partition 0: its backups [3] are not all heard, or are cut off from its master 1, and nobody else has its whole state: wait for them, or "+
+		"for a learner to copy it")
 }
 
 // The cluster has at first as many shards as its members' disks were made for, whatever is asked for by the time that it is founded.

@@ -229,7 +229,8 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 	r.Peers, r.Witnesses = peers(s.Peers), peers(s.Witnesses)
 	for _, p := range s.Partitions {
 		part := world.Part{
-			Part:    manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Length: p.Length},
+			Part: manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
+				WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length},
 			Serving: p.Serving, Unsynced: p.Unsynced, Fast: p.Fast, Slow: p.Slow, Waits: p.Waits,
 		}
 		for _, id := range p.CaughtUp {

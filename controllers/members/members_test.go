@@ -146,7 +146,8 @@ func TestAskTellsWhatMembersSay(t *testing.T) {
 		Peers:  []*adminv1.Peer{{Member: 1, Reachable: true, RttMicroseconds: 1500, MinRttMicroseconds: 1200}},
 		Change: &adminv1.Change{Settled: true, Transfers: true, Fetched: true, Bytes: 10, SameBytes: 20, RemainingBytes: 30},
 		Partitions: []*adminv1.Part{
-			{}, {Term: 4, Lost: true, Serving: true, Recovered: true, Restarted: true, CaughtUp: []uint32{5}, Length: 6, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w"},
+			{}, {Term: 4, Lost: true, Serving: true, Recovered: true, Restarted: true, CaughtUp: []uint32{5}, Length: 6, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w",
+				Copying: true, WholeTerm: 3, NotedTerm: 2},
 		},
 		Witnesses: []*adminv1.Peer{{Member: 2}, {Member: 4, Reachable: true}},
 	}})
@@ -156,7 +157,7 @@ func TestAskTellsWhatMembersSay(t *testing.T) {
 		Peers:  []world.Peer{{ID: 1, Reachable: true, RTT: 1500 * time.Microsecond, MinRTT: 1200 * time.Microsecond}},
 		Change: world.Change{Settled: true, Fetched: true, Bytes: 10, SameBytes: 20, Remaining: 30},
 		Partitions: []world.Part{{}, {Serving: true, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w", Part: manager.Part{
-			Term: 4, Lost: true, Recovered: true, Restarted: true, CaughtUp: []view.MemberID{5}, Length: 6,
+			Term: 4, Lost: true, Recovered: true, Restarted: true, CaughtUp: []view.MemberID{5}, Length: 6, Copying: true, WholeTerm: 3, NotedTerm: 2,
 		}}},
 		Witnesses: []world.Peer{{ID: 2}, {ID: 4, Reachable: true}},
 	}

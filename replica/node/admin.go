@@ -107,7 +107,8 @@ var partRoles = map[curp.Role]adminv1.PartRole{
 func part(p curp.Standing, counted updates) *adminv1.Part {
 	told := &adminv1.Part{
 		Term: p.Term, Role: partRoles[p.Role], Lost: p.Lost, Serving: p.Serving, Recovered: p.Serving && p.Recovered == p.Term,
-		Restarted: p.Restarted, Length: p.Last, Unsynced: uint64(p.Unsynced), Fast: counted.fast, Slow: counted.slow, Waits: p.Why,
+		Restarted: p.Restarted, Copying: p.Copying, WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Last,
+		Unsynced: uint64(p.Unsynced), Fast: counted.fast, Slow: counted.slow, Waits: p.Why,
 	}
 	for _, id := range p.CaughtUp {
 		told.CaughtUp = append(told.CaughtUp, uint32(id))

@@ -40,7 +40,7 @@ func TestPartitionsServe(t *testing.T) {
 		for _, id := range p.order {
 			got := p.members[id].status(t)
 			told := got.Partitions[i]
-			want := adminv1.PartRole_PART_ROLE_UNSPECIFIED
+			want := adminv1.PartRole_PART_LEARNER
 			switch id {
 			case part.Master:
 				want = adminv1.PartRole_MASTER
@@ -49,6 +49,9 @@ func TestPartitionsServe(t *testing.T) {
 			}
 			if told.Role != want || told.Term != 1 || told.Lost || told.Serving != (want == adminv1.PartRole_MASTER) || told.Recovered != told.Serving {
 				t.Errorf("member %d of partition %d: %v", id, i, told)
+			}
+			if told.Copying || told.WholeTerm != 1 || told.NotedTerm != 1 {
+				t.Errorf("member %d has all of partition %d: %v", id, i, told)
 			}
 			fast += told.Fast
 			if got.Role != adminv1.Role_VOTER || !got.Quorum || got.VotingShards != 3 || len(got.Witnesses) != 3 || !got.Witnesses[2].Reachable ||
@@ -62,6 +65,11 @@ func TestPartitionsServe(t *testing.T) {
 	}
 	p.describesMetrics(1)
 	part := p.view.Partitions[0]
+	await(t, "the member that is no backup has what the backup has", func() bool {
+		learner := slices.DeleteFunc(slices.Clone(p.order), part.Former().Has)
+		got := p.members[part.Master].status(t).Partitions[0].CaughtUp
+		return len(learner) == 1 && slices.Equal(got, []uint32{uint32(learner[0])})
+	})
 	key, tries := p.keys(0, 1)[0], 0
 	await(t, "a read at a backup asks nobody elsewhere", func() bool {
 		// A record that came after the others were dropped stays until updates of its key meet it, after some rounds of gc.

@@ -173,7 +173,8 @@ func (p *parted) snapshot() manager.Snapshot {
 			}
 		}
 		for _, part := range got.Partitions {
-			told := manager.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered, Restarted: part.Restarted, Length: part.Length}
+			told := manager.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered, Restarted: part.Restarted, Copying: part.Copying,
+				WholeTerm: part.WholeTerm, NotedTerm: part.NotedTerm, Length: part.Length}
 			for _, learner := range part.CaughtUp {
 				told.CaughtUp = append(told.CaughtUp, view.MemberID(learner))
 			}

@@ -134,7 +134,7 @@ func (n *node) changedParts(last []partCondition, parts []curp.Standing) (now []
 	for i, p := range parts {
 		is := partCondition{p.Role, p.Lost, p.Serving, p.Why}
 		now = append(now, is)
-		var was partCondition
+		was := partCondition{role: curp.Learner} // as whoever has no other part
 		if i < len(last) {
 			was = last[i]
 		}

@@ -74,12 +74,12 @@ func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 		parts []curp.Standing
 		want  []string
 	}{
-		{"the first view", []curp.Standing{{Role: curp.Master, Why: "leases"}, {Partition: 1, Role: curp.Backup}, {Partition: 2}}, []string{
+		{"the first view", []curp.Standing{{Role: curp.Master, Why: "leases"}, {Partition: 1, Role: curp.Backup}, {Partition: 2, Role: curp.Learner}}, []string{
 			"info Witness reached", "info Member is the master of a partition, and does not serve yet", "info Member's part in a partition is another one"}},
-		{"it serves", []curp.Standing{{Role: curp.Master, Serving: true}, {Partition: 1, Role: curp.Backup}, {Partition: 2}},
+		{"it serves", []curp.Standing{{Role: curp.Master, Serving: true}, {Partition: 1, Role: curp.Backup}, {Partition: 2, Role: curp.Learner}},
 			[]string{"info Member is the master of a partition, and serves"}},
-		{"nothing new", []curp.Standing{{Role: curp.Master, Serving: true, Term: 7, Last: 9}, {Partition: 1, Role: curp.Backup}, {Partition: 2}}, nil},
-		{"replaced", []curp.Standing{{Role: curp.Learner}, {Partition: 1, Role: curp.Backup, Lost: true, Why: "empty"}, {Partition: 2}}, []string{
+		{"nothing new", []curp.Standing{{Role: curp.Master, Serving: true, Term: 7, Last: 9}, {Partition: 1, Role: curp.Backup}, {Partition: 2, Role: curp.Learner}}, nil},
+		{"replaced", []curp.Standing{{Role: curp.Learner}, {Partition: 1, Role: curp.Backup, Lost: true, Why: "empty"}, {Partition: 2, Role: curp.Learner}}, []string{
 			"info Member's part in a partition is another one", "error Member's disk can't fill its part in a partition: it has to be replaced"}},
 	} {
 		seen = n.changed(of, seen, runtime.Status{

@@ -17,7 +17,7 @@ func (r *Replica) divide() error {
 		return nil
 	}
 	r.store.Grow(o.shardCount())
-	given, err := curp.Divide(o.View, o.Self, curp.Disks{
+	given, err := curp.Divide(o.View, curp.Disks{
 		Journal: func(partition int) *protocol.Journal { return protocol.NewJournal(r.store.Shard(partition)) },
 		Persist: r.persist,
 		Hash:    xxhash.Sum64,

@@ -45,7 +45,7 @@ func BenchmarkSplit(b *testing.B) {
 	v.Partitions = []view.Partition{{Term: 4, Master: 1}, {Term: 4, Master: 1, Split: 4}}
 	store.Grow(2)
 	b.ResetTimer()
-	given, err := curp.Divide(v, 1, curp.Disks{
+	given, err := curp.Divide(v, curp.Disks{
 		Journal: func(partition int) *protocol.Journal { return protocol.NewJournal(store.Shard(partition)) },
 		Persist: r.persist, Hash: xxhash.Sum64,
 	}, curp.SplitMistakes{})

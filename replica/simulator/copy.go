@@ -71,7 +71,7 @@ const (
 func (f *fault) putBackWitness(w *world) {
 	if f.volume == nil {
 		for _, nd := range w.nodes {
-			if nd.witness != nil && nd.site == f.Node && nd.born && nd.witness.spareable() {
+			if nd.witness != nil && nd.site == f.Node && nd.born && w.expendable(nd) {
 				f.volume = nd.copyVolume()
 				w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
 				return
@@ -82,7 +82,7 @@ func (f *fault) putBackWitness(w *world) {
 	v := f.volume
 	switch nd := v.node; {
 	case nd.gone || nd.disks != v.disks || nd.witness.stale:
-	case nd.down || !nd.witness.spareable() || !nd.witness.seconded() || !w.notedOfWitness(v):
+	case nd.down || !w.expendable(nd) || !nd.witness.seconded() || !w.notedOfWitness(v):
 		f.postpone(w)
 	default:
 		f.hit = w.working(nd)

@@ -128,7 +128,7 @@ func (m *manager) retiring(v view.View) (ids []view.MemberID) {
 	}
 	for _, entry := range v.Witnesses {
 		there := slices.ContainsFunc(v.Members, func(o view.Member) bool { return o.Site == entry.Site })
-		if !there && !followed(entry) && len(v.Witnesses)-len(ids) > max(p.placed(v).Faults, p.placement.Alone) {
+		if !there && !followed(entry) && len(v.Witnesses)-len(ids) > max(m.placement(v).Faults, p.placement.Alone) {
 			ids = append(ids, entry.ID)
 		}
 	}
@@ -139,7 +139,7 @@ func (m *manager) retiring(v view.View) (ids []view.MemberID) {
 // witnesses for all of them; or it is empty.
 func (m *manager) crowded(v view.View) string {
 	p := m.world.env.parted
-	placement := p.placed(v)
+	placement := m.placement(v)
 	if !placement.Dedicated || p.zones != nil || placement.Faults == 0 {
 		return ""
 	}

@@ -38,8 +38,8 @@ const staleRounds = 8
 // governPaths are what happens to partitions.
 func governPaths() []string {
 	return []string{
-		"curp.failover", "curp.failover.meanwhile", "curp.recovering-failover", "curp.recovered", "curp.backup-replaced", "curp.learner",
-		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.cut-off", "curp.start", "curp.end", "curp.alone", "change.crash",
+		"curp.failover", "curp.failover.meanwhile", "curp.recovering-failover", "curp.recovered", "curp.backup-replaced", "curp.backup-added",
+		"curp.witness-lost", "curp.witness-replaced", "curp.slander", "curp.handover", "curp.cut-off", "curp.taken-over", "curp.start", "curp.end", "change.crash",
 	}
 }
 
@@ -100,7 +100,7 @@ func (m *manager) govern() {
 func (m *manager) snapshot() decide.Snapshot {
 	w := m.world
 	s := decide.Snapshot{View: m.views[m.record].View}
-	s.Placement, s.Retiring = w.env.parted.placed(s.View), m.retiring(s.View)
+	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
 	s.Placement.Domains = w.env.parted.domains(s.View, w.env.network.Sites)
 	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
 	for i := range m.told {
@@ -143,14 +143,14 @@ func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
 		case after.Master != before.Master:
 			m.noteMaster(s, i, before, after)
 		case len(after.Backups) > len(before.Backups):
-			w.took("curp.learner")
+			w.took("curp.backup-added")
 		case !slices.Equal(after.Backups, before.Backups):
 			w.took("curp.backup-replaced")
 		case !slices.Equal(after.Witnesses, before.Witnesses):
 			w.took("curp.witness-replaced")
 		}
-		if after.Term != before.Term && len(after.Backups) == 0 {
-			w.took("curp.alone")
+		if after.Term != before.Term && len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
+			w.fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
 		}
 		if after.Term != before.Term && wrong.eager {
 			after.Formers = after.Formers[len(after.Formers)-1:]
@@ -205,8 +205,9 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 		return
 	}
 	for _, member := range s.View.Members { // one that was none, though the view says otherwise
-		if !slices.Contains(before.Backups, member.ID) && member.ID != before.Master && s.Alive(member.ID) {
-			after.Backups, after.Learners, after.Witnesses = nil, nil, nil
+		if !slices.Contains(before.Backups, member.ID) && member.ID != before.Master && member.ID != after.Master && s.Alive(member.ID) {
+			after.Backups = append(slices.DeleteFunc(slices.Clone(after.Backups), func(id view.MemberID) bool { return id == member.ID }), after.Master)
+			after.Witnesses = nil
 			after.Master = member.ID
 			for f := range after.Formers {
 				after.Formers[f].Backups = append(slices.Clone(after.Formers[f].Backups), member.ID)
@@ -220,11 +221,14 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 func (m *manager) noteTaken(s *decide.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
 	heir := slices.Contains(before.Backups, after.Master)
-	if heir && cutOff(s, before, after.Master) {
+	switch {
+	case cutOff(s, before, after.Master):
 		w.took("curp.cut-off")
 		return
-	}
-	if len(before.Formers) > 0 || !heir {
+	case len(before.Formers) > 0: // it has not served
+		w.took("curp.taken-over")
+		return
+	case !heir:
 		w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
 	}
 	w.took("curp.handover")
@@ -239,7 +243,7 @@ func (m *manager) noteTaken(s *decide.Snapshot, i int, before, after *view.Parti
 	}
 }
 
-// cutOff reports whether a master is linked to none of its backups that live, and to fewer members than its successor is.
+// cutOff reports whether a master is linked to fewer members than it has backups, and than its successor is.
 func cutOff(s *decide.Snapshot, before *view.Partition, successor view.MemberID) bool {
 	deaf := func(id, other view.MemberID) bool { // it says that it does not hear the other
 		return slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == id && !slices.Contains(r.Hears, other) })
@@ -253,9 +257,7 @@ func cutOff(s *decide.Snapshot, before *view.Partition, successor view.MemberID)
 			}
 		}
 	}
-	return links[before.Master] < links[successor] && !slices.ContainsFunc(before.Backups, func(id view.MemberID) bool {
-		return !s.Suspected(id) && linked(before.Master, id)
-	})
+	return links[before.Master] < links[successor] && links[before.Master] <= len(before.Backups) // itself among them
 }
 
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
@@ -274,7 +276,7 @@ func (m *manager) replaceWitness() bool {
 	v := &m.views[m.record]
 	for _, entry := range v.Witnesses {
 		nd := w.nodes[entry.ID-1]
-		replaced := succeeded(v.View, entry)
+		replaced := succeeded(v.View, entry) || slices.Contains(m.retiring(v.View), entry.ID) // that has no site any more
 		if nd.disk() == entry.Disk || nd.gone || replaced || !v.held || v.Joint() || m.change != nil || entry.Beside != 0 && w.nodes[entry.Beside-1].lost {
 			continue
 		}

@@ -284,7 +284,7 @@ func (m *manager) write(v view.View) {
 		m.former = m.record
 	}
 	m.record = m.add(v)
-	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v))
+	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v)+keepersText(v))
 	if m.forget != nil && m.losses == 0 && !m.world.settled {
 		m.forgetAfter(m.forget, m.record)
 		return

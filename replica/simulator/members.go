@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/view"
 	decide "github.com/georegister/georegister/replica/view/manager"
 )
@@ -35,7 +34,7 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 			f := Fault{Kind: Change, At: draw.between(s.Settle/20, s.Settle*6/10), Node: draw.below(n), Alive: draw.chance(600)}
 			f.Join, f.Leave = drawSizes(draw, size, false)
 			size += f.Join - f.Leave
-			p.spares += 4 + 2*f.Join // who was given up for an abandoned change is replaced by another one
+			p.spares += 8 + 6*f.Join // all who leave may be lost at once; who was given up for an abandoned change is replaced by another one
 			s.Faults = append(s.Faults, f)
 		}
 		p.placement.Faults += draw.below(2) // as many as there are members for
@@ -63,10 +62,10 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 	}
 }
 
-// placement is how partitions are to be kept with the members of a view, after its change.
-func (p *parted) placed(v view.View) decide.Placement {
-	placement := p.placement
-	placement.Faults = min(placement.Faults, v.After().Faults())
+// placement is how partitions are to be kept with the members of a view.
+func (m *manager) placement(v view.View) decide.Placement {
+	placement := m.world.env.parted.placement
+	placement.Faults = min(placement.Faults, decide.Faults(v, m.change != nil && m.change.abandoned))
 	return placement
 }
 
@@ -200,33 +199,52 @@ func (m *manager) entered(c *change) bool {
 	})
 }
 
-// expendable reports whether the disk of a member may be lost for good, and that of the witness beside it: every partition has all that
-// it should have, and none of it was lost before. A second loss at once may be one too many.
+// expendable reports whether the disk of a member or a witness may be lost for good beside those that have not been replaced: fewer than the
+// manifest promises to survive are. A witness beside a member shares its volume, and counts once with it.
 func (w *world) expendable(nd *node) bool {
 	m := w.manager
-	v := &m.views[m.record]
-	if m.lost || !v.held || v.Joint() || v.Index(nd.config.Self) < 0 || !w.tolerates(nd) || m.forget != nil {
+	// A record that is lost with a view that few were told of is for a person to make good, who has to ask every member (intervene).
+	// That can't be done without one of them, and is not what the manifest promises of disks.
+	ahead := func(other *node) bool {
+		return other.held != none && other.held != m.record && m.views[other.held].Epoch >= m.views[m.record].Epoch
+	}
+	switch {
+	case m.lost || m.forget != nil || slices.ContainsFunc(w.nodes, ahead):
+		return false
+	case nd.witness == nil && !w.tolerates(nd), !m.views[m.record].held && !w.bears(m.views[m.former].View, nd):
 		return false
 	}
+	return w.bears(m.views[m.record].View, nd)
+}
+
+// bears reports whether a view's partitions survive the loss of one more volume.
+func (w *world) bears(v view.View, nd *node) bool {
+	lost := map[view.MemberID]bool{}
+	count := func(nd *node) {
+		if x := nd.witness; x != nil && x.beside != 0 {
+			lost[x.beside] = true
+		} else {
+			lost[nd.config.Self] = true
+		}
+	}
+	count(nd)
 	for _, member := range v.Members {
-		other := w.nodes[member.ID-1]
-		if other.held != m.record || other.lost || other.gone || other.disk() != member.Disk {
-			return false
+		if other := w.nodes[member.ID-1]; other.lost || other.gone || other.disk() != member.Disk {
+			count(other)
 		}
 	}
-	for i, p := range v.Partitions {
-		master, runs := w.nodes[p.Master-1].shards[i].protocol.(*curp.Protocol)
-		faults := w.env.parted.placed(v.View).Faults
-		if len(p.Formers) > 0 || len(p.Backups) < max(1, faults) || len(p.Witnesses) < max(1, faults) || w.nodes[p.Master-1].down || !runs || !master.Standing().Serving {
-			return false
-		}
-		for _, id := range p.Witnesses {
-			if x := w.nodes[id-1]; x.gone || !x.witness.intact(v) {
-				return false
-			}
+	for _, x := range v.Witnesses {
+		if other := w.nodes[x.ID-1]; other.lost || other.gone || other.disk() != x.Disk || other.witness.stale {
+			count(other)
 		}
 	}
-	return true
+	faults := w.manager.placement(v).Faults
+	for _, p := range v.Partitions { // it may have fewer backups than it could have by now
+		for _, f := range append(slices.Clone(p.Formers), p.Former()) {
+			faults = min(faults, len(f.Backups))
+		}
+	}
+	return len(lost) <= faults
 }
 
 // partitionLost reports whether a partition is lost: its master is, for good, and no backup is left that had all that was synced in
@@ -336,7 +354,7 @@ func (m *manager) intervene(keep int) {
 	}
 	for i := range m.views {
 		v := &m.views[i]
-		if v.Epoch == m.views[keep].Epoch && v.Quorum(func(id view.MemberID) bool { return w.nodes[id-1].held == i }) {
+		if v.Epoch == m.views[keep].Epoch && v.Quorum(func(id view.MemberID) bool { return w.nodes[id-1].held == i && !w.nodes[id-1].lost }) {
 			return // which the next answers tell
 		}
 	}

@@ -131,7 +131,7 @@ func (w *world) addWitnesses(v view.View) view.View {
 	if p.placement.Faults == 0 && p.placement.Alone > 0 {
 		w.took("curp.alone-by-choice")
 	}
-	placement := p.placed(v)
+	placement := p.placement
 	placement.Domains = p.domains(view.View{Members: v.Members, Witnesses: founded}, w.env.network.Sites)
 	v, err := decide.Place(v, founded, placement)
 	if err != nil {
@@ -157,7 +157,7 @@ func (nd *node) parts() (all []decide.Part) {
 		st := p.Standing()
 		all = append(all, decide.Part{
 			Term: st.Term, Lost: st.Lost, Recovered: st.Recovered == st.Term && st.Serving, Restarted: st.Restarted,
-			CaughtUp: st.CaughtUp, Length: st.Last,
+			CaughtUp: st.CaughtUp, Copying: st.Copying, WholeTerm: st.WholeTerm, NotedTerm: st.NotedTerm, Length: st.Last,
 		})
 	}
 	return all
@@ -229,7 +229,7 @@ func (m *manager) missingParts() string {
 	if why := m.crowded(record.View); why != "" {
 		return why
 	}
-	placement := m.world.env.parted.placed(record.View)
+	placement := m.placement(record.View)
 	faults := placement.Faults
 	witnesses := faults
 	if faults == 0 {
@@ -244,8 +244,8 @@ func (m *manager) missingParts() string {
 		if st := part.Standing(); !st.Serving || len(p.Formers) > 0 {
 			return fmt.Sprintf("partition %d is not served by its master %d: %+v; it recovers from %v", i, p.Master, st, p.Formers)
 		}
-		if len(p.Backups) != faults || len(p.Witnesses) < witnesses || len(p.Learners) > 0 {
-			return fmt.Sprintf("partition %d has backups %v, learners %v and witnesses %v, and should have %d and %d", i, p.Backups, p.Learners, p.Witnesses, faults, witnesses)
+		if len(p.Backups) != faults || len(p.Witnesses) < witnesses {
+			return fmt.Sprintf("partition %d has backups %v and witnesses %v, and should have %d and %d", i, p.Backups, p.Witnesses, faults, witnesses)
 		}
 		if home := m.astray(record.View, i); home != "" {
 			return fmt.Sprintf("the master %d of partition %d is not at %s, its home", p.Master, i, home)

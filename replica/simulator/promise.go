@@ -14,7 +14,7 @@ import (
 // DiskLoss is the loss of disks for good, with their members, at an answer. All other faults end then.
 type DiskLoss struct {
 	Answer   int   // how many operations were answered for good until then
-	Members  []int // the positions of their nodes
+	Members  []int // the positions of their nodes, and of those of witnesses
 	PowerCut bool  // all other processes stop at that moment too, and start again on what is durable
 }
 
@@ -45,15 +45,15 @@ func (s Schedule) until(ctx context.Context, start Start, answer int) *world {
 	return w
 }
 
-// losable are the sets of members, by the positions of their nodes, whose disks may be lost beside those that have not come back: those to
-// which no other may be added.
+// losable are the sets of members, and of witnesses with a disk of their own, by the positions of their nodes, whose disks may be lost beside
+// those that have not come back: those to which no other may be added.
 func (w *world) losable() (sets [][]int) {
 	var lost []int
 	var add func(from int)
 	add = func(from int) {
 		largest := true
 		for i, nd := range w.nodes {
-			if !nd.born || !nd.acts || nd.lost || nd.witness != nil || !w.tolerates(nd) {
+			if !w.losableNow(nd) {
 				continue
 			}
 			largest = false
@@ -72,6 +72,20 @@ func (w *world) losable() (sets [][]int) {
 	}
 	add(0)
 	return sets
+}
+
+// losableNow reports whether the disk of a member, or of a witness that shares none, may be lost.
+func (w *world) losableNow(nd *node) bool {
+	switch {
+	case !nd.born || nd.lost || nd.gone:
+		return false
+	case w.env.parted == nil:
+		return nd.acts && nd.witness == nil && w.tolerates(nd)
+	case nd.witness != nil:
+		_, serves := w.manager.views[w.manager.record].Witness(nd.config.Self)
+		return serves && nd.witness.beside == 0 && w.expendable(nd)
+	}
+	return nd.acts && w.manager.views[w.manager.record].Index(nd.config.Self) >= 0 && w.expendable(nd)
 }
 
 // liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is over.

@@ -1,9 +1,11 @@
 package simulator
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/epaxos"
 	"github.com/georegister/georegister/replica/protocol/gryff"
@@ -32,6 +34,7 @@ func promises() map[string]Search {
 		"RMWPaxos, repeated": {Start: Member(rmwpaxos.AtLeastOnce), Options: with(small, func(o *Options) { o.Idempotent = true })},
 		"EPaxos":             {Start: Member(epaxos.Factory), Options: rmws},
 		"Raft":               {Start: Member(raft.Factory), Options: rmws},
+		"CURP":               {Options: curpOptions(curp.Mistakes{})},
 		"CURPRaft":           {Start: curpraftWith(curpraft.Mistakes{}), Options: rmws},
 	}
 }
@@ -42,6 +45,9 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, faults := range [][]FaultKind{sameMembers(), FaultKinds()} {
+				if s.Options.CURP != nil {
+					faults = append(slices.Clone(faults), Lose, Move, Split)
+				}
 				s.Options.Faults, s.Options.Operations = faults, 40
 				s.First, s.Seeds, s.Lose = 1, seedsFor(t)/20, 1
 				r := s.Run(t.Context())

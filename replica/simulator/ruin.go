@@ -42,7 +42,8 @@ func (s *Schedule) addRuin(draw stream, n int) {
 func (f *fault) ruin(w *world) {
 	m := w.manager
 	v := &m.views[m.record]
-	bad := slices.ContainsFunc(v.Members, func(member view.Member) bool { return w.nodes[member.ID-1].lost })
+	bad := slices.ContainsFunc(v.Members, func(member view.Member) bool { return w.nodes[member.ID-1].lost }) ||
+		slices.ContainsFunc(v.Witnesses, func(x view.Witness) bool { return !w.nodes[x.ID-1].witness.intact(v) })
 	if m.lost || v.Joint() || m.change != nil || v.Size() < 3 || bad || m.forget != nil || w.ahead() {
 		f.postpone(w)
 		return

@@ -126,7 +126,7 @@ func (nd *node) divide() {
 		left = nd.draw.below(6)
 	}
 	for range 2 { // interrupted, it is done anew by the next process
-		given, err := curp.Divide(nd.config.View, nd.config.Self, curp.Disks{
+		given, err := curp.Divide(nd.config.View, curp.Disks{
 			Journal: func(i int) *protocol.Journal { return protocol.NewJournal(nd.shards[i].disk) },
 			Persist: func(i int, j *protocol.Journal) error {
 				b := j.Take()

@@ -1,7 +1,11 @@
 package simulator
 
 import (
+	"fmt"
+	"strings"
+
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // briefCURP adds what a message of CURP says, in a few words.
@@ -58,4 +62,16 @@ func briefCURP(m *peerv1.Message, add func(format string, args ...any)) {
 	if n := len(c.Records); n > 0 {
 		add("%d records", n)
 	}
+}
+
+// keepersText lists who keeps each partition: its term, master, backups and witnesses, and what it recovers from.
+func keepersText(v view.View) string {
+	var b strings.Builder
+	for i, p := range v.Partitions {
+		fmt.Fprintf(&b, "; %d: term %d of %d %v %v", i, p.Term, p.Master, p.Backups, p.Witnesses)
+		for _, f := range p.Formers {
+			fmt.Fprintf(&b, " from %d of %d %v %v", f.Term, f.Master, f.Backups, f.Witnesses)
+		}
+	}
+	return b.String()
 }

@@ -175,49 +175,6 @@ func (x *witness) report() decide.WitnessReport {
 	return r
 }
 
-// spareable reports whether the disk of a witness may be lost: every partition that may have to be recovered from it can do
-// without.
-func (x *witness) spareable() bool {
-	w := x.node.world
-	v := &w.manager.views[w.manager.record]
-	if _, known := v.Witness(x.node.config.Self); !known || !x.intact(v) || w.manager.lost || !v.held {
-		return false
-	}
-	if slices.ContainsFunc(v.Members, func(m view.Member) bool { return w.nodes[m.ID-1].lost }) {
-		return false // it may be a master's last witness
-	}
-	if !x.spareableIn(v) {
-		return false
-	}
-	return !slices.ContainsFunc(w.nodes, func(nd *node) bool { // a view that the record does not know, and may yet be rebuilt as
-		if nd.held == none || nd.held == w.manager.record {
-			return false
-		}
-		later := &w.manager.views[nd.held]
-		return later.Epoch >= v.Epoch && !x.spareableIn(later)
-	})
-}
-
-// spareableIn reports whether every partition of a view can do without what a witness has on disk.
-func (x *witness) spareableIn(v *made) bool {
-	others := func(all []view.MemberID) bool {
-		return slices.ContainsFunc(all, func(id view.MemberID) bool {
-			return id != x.node.config.Self && x.node.world.nodes[id-1].witness.intact(v)
-		})
-	}
-	for _, p := range v.Partitions {
-		if len(p.Backups) == 0 && slices.Contains(p.Witnesses, x.node.config.Self) && !others(p.Witnesses) {
-			return false // its master has told of what only this witness has on disk
-		}
-		for _, f := range p.Formers {
-			if slices.Contains(f.Witnesses, x.node.config.Self) && !others(f.Witnesses) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // seconded reports whether a witness serves partitions, and each of them has another one, to recover from while the master is away.
 func (x *witness) seconded() bool {
 	w := x.node.world
@@ -257,7 +214,7 @@ func (f *fault) stopBeside(w *world, nd *node) {
 // loseDisk is the fault Lose at a site.
 func (f *fault) loseDisk(w *world) {
 	for _, nd := range w.nodes {
-		if nd.witness == nil || nd.site != f.Node || !nd.born || !nd.witness.spareable() {
+		if nd.witness == nil || nd.site != f.Node || !nd.born || !w.expendable(nd) {
 			continue
 		}
 		if f.Alive {

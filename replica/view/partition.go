@@ -20,11 +20,11 @@ type Witness struct {
 type Partition struct {
 	// Term is the epoch of the view in which the partition came to be as it is. It fences those of earlier terms, and is
 	// the paper's WitnessListVersion too.
-	Term    uint64
-	Master  MemberID
-	Backups []MemberID // f of them: an operation is synced once all hold it
-	// Learners are fetching the state from the master, to become backups in a later term.
-	Learners  []MemberID `json:",omitempty"`
+	Term   uint64
+	Master MemberID
+	// Backups are f members: an operation is synced once all hold it. All other members of the view are learners: they follow the
+	// master too, and nobody waits for them, so that any of them can be a backup of a later term without a copy of the state.
+	Backups   []MemberID
 	Witnesses []MemberID // f of them; each has a life of its own for this term
 	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
 	// and those of masters that may have crashed while they recovered. The last has the highest term.
@@ -37,7 +37,8 @@ type Partition struct {
 	Split uint64 `json:",omitempty"`
 }
 
-// Former is an earlier configuration of a partition.
+// Former is an earlier configuration of a partition. One that served had a master and backups who all noted, before that, that they had
+// everything that was to be recovered from earlier ones. So if one of them did not, nothing was answered in it.
 type Former struct {
 	Term      uint64
 	Master    MemberID
@@ -49,6 +50,9 @@ type Former struct {
 func (p Partition) Former() Former {
 	return Former{Term: p.Term, Master: p.Master, Backups: slices.Clone(p.Backups), Witnesses: slices.Clone(p.Witnesses)}
 }
+
+// Has reports whether a member was the master or a backup: it holds all that was synced.
+func (f Former) Has(id MemberID) bool { return f.Master == id || slices.Contains(f.Backups, id) }
 
 // plain are partitions in which no list is empty and yet there: a view that was written and read has none, and is the same.
 func plain(all []Partition) []Partition {
@@ -111,7 +115,7 @@ func (v View) validatePartition(p Partition) error {
 	if p.Term == 0 || p.Term > v.Epoch {
 		return fmt.Errorf("its term %d is outside 1..%d, the view's epoch", p.Term, v.Epoch)
 	}
-	roles := slices.Concat([]MemberID{p.Master}, p.Backups, p.Learners)
+	roles := slices.Concat([]MemberID{p.Master}, p.Backups)
 	for i, id := range roles {
 		if v.Index(id) < 0 {
 			return fmt.Errorf("member %d is not in the view", id)
@@ -138,9 +142,6 @@ func (v View) validatePartition(p Partition) error {
 	for _, f := range p.Formers {
 		if f.Term <= last || f.Term >= p.Term {
 			return fmt.Errorf("it recovers from the terms %d and %d, which do not grow up to its own, %d", last, f.Term, p.Term)
-		}
-		if p.Master != f.Master && !slices.Contains(f.Backups, p.Master) {
-			return fmt.Errorf("its master %d was no backup in term %d, and could miss what was synced then", p.Master, f.Term)
 		}
 		last = f.Term
 	}

@@ -10,7 +10,7 @@ func masters() View {
 		Cluster: "c", Epoch: 5, Members: []Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}, {ID: 3, Site: "ir"}, {ID: 7, Site: "or"}},
 		Witnesses: []Witness{{ID: 4, Site: "ca", Beside: 1}, {ID: 5, Site: "va", Beside: 2}, {ID: 6, Site: "ir", Beside: 3}, {ID: 8, Site: "ir"}},
 		Partitions: []Partition{{
-			Term: 5, Master: 2, Backups: []MemberID{3, 1}, Learners: []MemberID{7}, Witnesses: []MemberID{6, 8},
+			Term: 5, Master: 2, Backups: []MemberID{3, 1}, Witnesses: []MemberID{6, 8},
 			Formers: []Former{
 				{Term: 2, Master: 1, Backups: []MemberID{2, 3}, Witnesses: []MemberID{5, 6}},
 				{Term: 4, Master: 3, Backups: []MemberID{2, 1}, Witnesses: []MemberID{5, 4}},
@@ -29,13 +29,11 @@ func TestPartitionsAreValidated(t *testing.T) {
 		"member 9 is not in":   func(v *View) { v.Partitions[0].Master = 9 },
 		"member 8 is not in":   func(v *View) { v.Partitions[0].Backups[0] = 8 },
 		"member 2 has two":     func(v *View) { v.Partitions[0].Backups[0] = 2 },
-		"member 1 has two":     func(v *View) { v.Partitions[0].Learners[0] = 1 },
 		"witness 9 is not in":  func(v *View) { v.Partitions[0].Witnesses[0] = 9 },
 		"witness 8 is named":   func(v *View) { v.Partitions[0].Witnesses[0] = 8 },
 		"beside the master 2":  func(v *View) { v.Partitions[0].Witnesses[0] = 5 },
 		"the terms 0 and 5":    func(v *View) { v.Partitions[0].Formers[0].Term = 5 },
 		"the terms 4 and 4":    func(v *View) { v.Partitions[0].Formers[0].Term = 4 },
-		"was no backup in te":  func(v *View) { v.Partitions[0].Formers[0].Backups[0] = 7 },
 		"witness 0 is outside": func(v *View) { v.Witnesses[0].ID = 0 },
 		"7 is named twice":     func(v *View) { v.Witnesses[0].ID = 7 },
 		"5 is named twice":     func(v *View) { v.Witnesses[0].ID = 5 },

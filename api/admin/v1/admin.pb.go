@@ -26,7 +26,7 @@ const (
 type PartRole int32
 
 const (
-	PartRole_PART_ROLE_UNSPECIFIED PartRole = 0 // none: a client of the partition only
+	PartRole_PART_ROLE_UNSPECIFIED PartRole = 0 // not told
 	PartRole_MASTER                PartRole = 1
 	PartRole_BACKUP                PartRole = 2
 	PartRole_PART_LEARNER          PartRole = 3
@@ -247,11 +247,10 @@ type Partition struct {
 	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	Master        uint32                 `protobuf:"varint,2,opt,name=master,proto3" json:"master,omitempty"`
 	Backups       []uint32               `protobuf:"varint,3,rep,packed,name=backups,proto3" json:"backups,omitempty"`
-	Learners      []uint32               `protobuf:"varint,4,rep,packed,name=learners,proto3" json:"learners,omitempty"`
-	Witnesses     []uint32               `protobuf:"varint,5,rep,packed,name=witnesses,proto3" json:"witnesses,omitempty"`
-	Formers       []*Partition           `protobuf:"bytes,6,rep,name=formers,proto3" json:"formers,omitempty"` // earlier configurations that its master recovers from, oldest first
-	Empty         bool                   `protobuf:"varint,7,opt,name=empty,proto3" json:"empty,omitempty"`    // it begins again without anything: what it held was lost and given up
-	Split         uint64                 `protobuf:"varint,8,opt,name=split,proto3" json:"split,omitempty"`    // the term in which it was split off another one; 0: it was founded
+	Witnesses     []uint32               `protobuf:"varint,4,rep,packed,name=witnesses,proto3" json:"witnesses,omitempty"`
+	Formers       []*Partition           `protobuf:"bytes,5,rep,name=formers,proto3" json:"formers,omitempty"` // earlier configurations that its master recovers from, oldest first
+	Empty         bool                   `protobuf:"varint,6,opt,name=empty,proto3" json:"empty,omitempty"`    // it begins again without anything: what it held was lost and given up
+	Split         uint64                 `protobuf:"varint,7,opt,name=split,proto3" json:"split,omitempty"`    // the term in which it was split off another one; 0: it was founded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,13 +302,6 @@ func (x *Partition) GetMaster() uint32 {
 func (x *Partition) GetBackups() []uint32 {
 	if x != nil {
 		return x.Backups
-	}
-	return nil
-}
-
-func (x *Partition) GetLearners() []uint32 {
-	if x != nil {
-		return x.Learners
 	}
 	return nil
 }
@@ -930,6 +922,9 @@ type Part struct {
 	Fast          uint64                 `protobuf:"varint,10,opt,name=fast,proto3" json:"fast,omitempty"`                               // updates that clients submitted to this member, and that took one round trip
 	Slow          uint64                 `protobuf:"varint,11,opt,name=slow,proto3" json:"slow,omitempty"`                               // and those that took more
 	Waits         string                 `protobuf:"bytes,12,opt,name=waits,proto3" json:"waits,omitempty"`                              // why it is lost or does not serve yet, for people
+	Copying       bool                   `protobuf:"varint,13,opt,name=copying,proto3" json:"copying,omitempty"`                         // it is fetching a copy of the state: what it has is none
+	WholeTerm     uint64                 `protobuf:"varint,14,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`    // it has all that was to be recovered from the terms before this one; 0: of none
+	NotedTerm     uint64                 `protobuf:"varint,15,opt,name=noted_term,json=notedTerm,proto3" json:"noted_term,omitempty"`    // the highest term of which it ever had
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1046,6 +1041,27 @@ func (x *Part) GetWaits() string {
 		return x.Waits
 	}
 	return ""
+}
+
+func (x *Part) GetCopying() bool {
+	if x != nil {
+		return x.Copying
+	}
+	return false
+}
+
+func (x *Part) GetWholeTerm() uint64 {
+	if x != nil {
+		return x.WholeTerm
+	}
+	return 0
+}
+
+func (x *Part) GetNotedTerm() uint64 {
+	if x != nil {
+		return x.NotedTerm
+	}
+	return 0
 }
 
 // Change is a member's part in a change of the view, over all of its shards.
@@ -1447,16 +1463,15 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"partitions\x18\a \x03(\v2\x1f.georegister.admin.v1.PartitionR\n" +
 	"partitions\x12;\n" +
 	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\x12\x18\n" +
-	"\afounded\x18\t \x01(\rR\afounded\"\xf2\x01\n" +
+	"\afounded\x18\t \x01(\rR\afounded\"\xd6\x01\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\rR\x06master\x12\x18\n" +
-	"\abackups\x18\x03 \x03(\rR\abackups\x12\x1a\n" +
-	"\blearners\x18\x04 \x03(\rR\blearners\x12\x1c\n" +
-	"\twitnesses\x18\x05 \x03(\rR\twitnesses\x129\n" +
-	"\aformers\x18\x06 \x03(\v2\x1f.georegister.admin.v1.PartitionR\aformers\x12\x14\n" +
-	"\x05empty\x18\a \x01(\bR\x05empty\x12\x14\n" +
-	"\x05split\x18\b \x01(\x04R\x05split\"s\n" +
+	"\abackups\x18\x03 \x03(\rR\abackups\x12\x1c\n" +
+	"\twitnesses\x18\x04 \x03(\rR\twitnesses\x129\n" +
+	"\aformers\x18\x05 \x03(\v2\x1f.georegister.admin.v1.PartitionR\aformers\x12\x14\n" +
+	"\x05empty\x18\x06 \x01(\bR\x05empty\x12\x14\n" +
+	"\x05split\x18\a \x01(\x04R\x05split\"s\n" +
 	"\aWitness\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x18\n" +
@@ -1508,7 +1523,7 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x04Loss\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x14\n" +
 	"\x05aside\x18\x02 \x01(\tR\x05aside\x12\x12\n" +
-	"\x04over\x18\x03 \x01(\bR\x04over\"\xc7\x02\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over\"\x9f\x03\n" +
 	"\x04Part\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x122\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x1e.georegister.admin.v1.PartRoleR\x04role\x12\x12\n" +
@@ -1522,7 +1537,12 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\x04fast\x18\n" +
 	" \x01(\x04R\x04fast\x12\x12\n" +
 	"\x04slow\x18\v \x01(\x04R\x04slow\x12\x14\n" +
-	"\x05waits\x18\f \x01(\tR\x05waits\"\xd2\x01\n" +
+	"\x05waits\x18\f \x01(\tR\x05waits\x12\x18\n" +
+	"\acopying\x18\r \x01(\bR\acopying\x12\x1d\n" +
+	"\n" +
+	"whole_term\x18\x0e \x01(\x04R\twholeTerm\x12\x1d\n" +
+	"\n" +
+	"noted_term\x18\x0f \x01(\x04R\tnotedTerm\"\xd2\x01\n" +
 	"\x06Change\x12\x18\n" +
 	"\asettled\x18\x01 \x01(\bR\asettled\x12\x1c\n" +
 	"\ttransfers\x18\x02 \x01(\bR\ttransfers\x12\x18\n" +

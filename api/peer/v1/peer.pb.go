@@ -2134,7 +2134,7 @@ type Curp struct {
 	Granted   int64     `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"`     // SYNC_REPLY: the sender serves as no later master for so long
 	Wanted    int64     `protobuf:"varint,14,opt,name=wanted,proto3" json:"wanted,omitempty"`       // SYNC_REPLY, returned by SYNC
 	Delegated int64     `protobuf:"varint,15,opt,name=delegated,proto3" json:"delegated,omitempty"` // SYNC: the backup may answer reads for so long
-	Lacking   bool      `protobuf:"varint,16,opt,name=lacking,proto3" json:"lacking,omitempty"`     // SYNC_REPLY: the sender needs a copy of the state, or is being sent one
+	Lacking   bool      `protobuf:"varint,16,opt,name=lacking,proto3" json:"lacking,omitempty"`     // SYNC_REPLY: the sender needs a copy of the state, or is being sent one. HOLD_REPLY: its disk tells nothing of former terms
 	After     []byte    `protobuf:"bytes,17,opt,name=after,proto3" json:"after,omitempty"`          // COPY: the page starts behind this record
 	Records   []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
 	Done      bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
@@ -2146,7 +2146,7 @@ type Curp struct {
 	Stale  bool   `protobuf:"varint,23,opt,name=stale,proto3" json:"stale,omitempty"`   // MASTER_READ: what all backups hold will do
 	Behind int64  `protobuf:"varint,24,opt,name=behind,proto3" json:"behind,omitempty"` // SYNC, with delegated: for how long the master has had the oldest entry that not all backups hold, in nanoseconds
 	// SYNC, COPY_PAGE: the log up to this entry has all that was to be recovered from the terms before this one. SYNC_REPLY: the term that
-	// the sender has noted.
+	// the sender has noted. HOLD_REPLY: the highest that it has ever noted.
 	WholeTerm     uint64 `protobuf:"varint,25,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
 	WholeIndex    uint64 `protobuf:"varint,26,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2586,29 +2586,30 @@ func (x *TermStart) GetStart() uint64 {
 type PartitionRecord struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Term      uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`              // the highest in which it took part
-	Master    bool                   `protobuf:"varint,2,opt,name=master,proto3" json:"master,omitempty"`          // in that term: its state has all of its log
-	Backups   []uint32               `protobuf:"varint,3,rep,packed,name=backups,proto3" json:"backups,omitempty"` // of the last term that it served in as the master
-	Recovered uint64                 `protobuf:"varint,4,opt,name=recovered,proto3" json:"recovered,omitempty"`    // the highest term that it has served in as the master
-	Applied   uint64                 `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`        // a backup's state has the log up to this entry
-	Commit    uint64                 `protobuf:"varint,6,opt,name=commit,proto3" json:"commit,omitempty"`          // all backups hold the log up to this entry, at least
-	Floor     uint64                 `protobuf:"varint,7,opt,name=floor,proto3" json:"floor,omitempty"`            // entries up to this one are not kept any more
-	History   []*TermStart           `protobuf:"bytes,8,rep,name=history,proto3" json:"history,omitempty"`
+	Backups   []uint32               `protobuf:"varint,2,rep,packed,name=backups,proto3" json:"backups,omitempty"` // of the last term that it served in as the master
+	Recovered uint64                 `protobuf:"varint,3,opt,name=recovered,proto3" json:"recovered,omitempty"`    // the highest term that it has served in as the master
+	Applied   uint64                 `protobuf:"varint,4,opt,name=applied,proto3" json:"applied,omitempty"`        // the state has the log up to this entry; all that follows is in the log alone
+	Commit    uint64                 `protobuf:"varint,5,opt,name=commit,proto3" json:"commit,omitempty"`          // all backups hold the log up to this entry, at least
+	Floor     uint64                 `protobuf:"varint,6,opt,name=floor,proto3" json:"floor,omitempty"`            // entries up to this one are not kept any more
+	History   []*TermStart           `protobuf:"bytes,7,rep,name=history,proto3" json:"history,omitempty"`
 	// A copy of the state that is, or was, under way. What it holds is the state of no moment until the log up to
 	// through is applied to it.
-	Copying bool   `protobuf:"varint,9,opt,name=copying,proto3" json:"copying,omitempty"`
-	Cursor  []byte `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Start   uint64 `protobuf:"varint,11,opt,name=start,proto3" json:"start,omitempty"`
-	Through uint64 `protobuf:"varint,12,opt,name=through,proto3" json:"through,omitempty"`
+	Copying bool   `protobuf:"varint,8,opt,name=copying,proto3" json:"copying,omitempty"`
+	Cursor  []byte `protobuf:"bytes,9,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Start   uint64 `protobuf:"varint,10,opt,name=start,proto3" json:"start,omitempty"`
+	Through uint64 `protobuf:"varint,11,opt,name=through,proto3" json:"through,omitempty"`
 	// The term in which this disk began to be kept, if it was no disk of the cluster's creation: it has no part in what the
 	// member did before.
-	Born    uint64 `protobuf:"varint,13,opt,name=born,proto3" json:"born,omitempty"`
-	Granted bool   `protobuf:"varint,14,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
+	Born    uint64 `protobuf:"varint,12,opt,name=born,proto3" json:"born,omitempty"`
+	Granted bool   `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
 	// Of what it answered for as the master in terms up to this one, its disk may lack some: it answered before it was durable
 	// and its process ended, or another master has dropped it.
-	Broken uint64 `protobuf:"varint,15,opt,name=broken,proto3" json:"broken,omitempty"`
+	Broken uint64 `protobuf:"varint,14,opt,name=broken,proto3" json:"broken,omitempty"`
 	// The state and the log up to this entry have all that was to be recovered from the terms before this one.
-	WholeTerm  uint64 `protobuf:"varint,16,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
-	WholeIndex uint64 `protobuf:"varint,17,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
+	WholeTerm  uint64 `protobuf:"varint,15,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
+	WholeIndex uint64 `protobuf:"varint,16,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
+	// The highest term of which it has noted so, also if it has dropped some of that since.
+	NotedTerm uint64 `protobuf:"varint,17,opt,name=noted_term,json=notedTerm,proto3" json:"noted_term,omitempty"`
 	// Of this many shards it was one when what lives in others was dropped from here last; 0: never.
 	Shards        uint32 `protobuf:"varint,18,opt,name=shards,proto3" json:"shards,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2650,13 +2651,6 @@ func (x *PartitionRecord) GetTerm() uint64 {
 		return x.Term
 	}
 	return 0
-}
-
-func (x *PartitionRecord) GetMaster() bool {
-	if x != nil {
-		return x.Master
-	}
-	return false
 }
 
 func (x *PartitionRecord) GetBackups() []uint32 {
@@ -2760,6 +2754,13 @@ func (x *PartitionRecord) GetWholeTerm() uint64 {
 func (x *PartitionRecord) GetWholeIndex() uint64 {
 	if x != nil {
 		return x.WholeIndex
+	}
+	return 0
+}
+
+func (x *PartitionRecord) GetNotedTerm() uint64 {
+	if x != nil {
+		return x.NotedTerm
 	}
 	return 0
 }
@@ -3098,28 +3099,29 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
 	"\tTermStart\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\xf7\x03\n" +
+	"\x05start\x18\x02 \x01(\x04R\x05start\"\xfe\x03\n" +
 	"\x0fPartitionRecord\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06master\x18\x02 \x01(\bR\x06master\x12\x18\n" +
-	"\abackups\x18\x03 \x03(\rR\abackups\x12\x1c\n" +
-	"\trecovered\x18\x04 \x01(\x04R\trecovered\x12\x18\n" +
-	"\aapplied\x18\x05 \x01(\x04R\aapplied\x12\x16\n" +
-	"\x06commit\x18\x06 \x01(\x04R\x06commit\x12\x14\n" +
-	"\x05floor\x18\a \x01(\x04R\x05floor\x128\n" +
-	"\ahistory\x18\b \x03(\v2\x1e.georegister.peer.v1.TermStartR\ahistory\x12\x18\n" +
-	"\acopying\x18\t \x01(\bR\acopying\x12\x16\n" +
-	"\x06cursor\x18\n" +
-	" \x01(\fR\x06cursor\x12\x14\n" +
-	"\x05start\x18\v \x01(\x04R\x05start\x12\x18\n" +
-	"\athrough\x18\f \x01(\x04R\athrough\x12\x12\n" +
-	"\x04born\x18\r \x01(\x04R\x04born\x12\x18\n" +
-	"\agranted\x18\x0e \x01(\bR\agranted\x12\x16\n" +
-	"\x06broken\x18\x0f \x01(\x04R\x06broken\x12\x1d\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
+	"\abackups\x18\x02 \x03(\rR\abackups\x12\x1c\n" +
+	"\trecovered\x18\x03 \x01(\x04R\trecovered\x12\x18\n" +
+	"\aapplied\x18\x04 \x01(\x04R\aapplied\x12\x16\n" +
+	"\x06commit\x18\x05 \x01(\x04R\x06commit\x12\x14\n" +
+	"\x05floor\x18\x06 \x01(\x04R\x05floor\x128\n" +
+	"\ahistory\x18\a \x03(\v2\x1e.georegister.peer.v1.TermStartR\ahistory\x12\x18\n" +
+	"\acopying\x18\b \x01(\bR\acopying\x12\x16\n" +
+	"\x06cursor\x18\t \x01(\fR\x06cursor\x12\x14\n" +
+	"\x05start\x18\n" +
+	" \x01(\x04R\x05start\x12\x18\n" +
+	"\athrough\x18\v \x01(\x04R\athrough\x12\x12\n" +
+	"\x04born\x18\f \x01(\x04R\x04born\x12\x18\n" +
+	"\agranted\x18\r \x01(\bR\agranted\x12\x16\n" +
+	"\x06broken\x18\x0e \x01(\x04R\x06broken\x12\x1d\n" +
 	"\n" +
-	"whole_term\x18\x10 \x01(\x04R\twholeTerm\x12\x1f\n" +
-	"\vwhole_index\x18\x11 \x01(\x04R\n" +
-	"wholeIndex\x12\x16\n" +
+	"whole_term\x18\x0f \x01(\x04R\twholeTerm\x12\x1f\n" +
+	"\vwhole_index\x18\x10 \x01(\x04R\n" +
+	"wholeIndex\x12\x1d\n" +
+	"\n" +
+	"noted_term\x18\x11 \x01(\x04R\tnotedTerm\x12\x16\n" +
 	"\x06shards\x18\x12 \x01(\rR\x06shards\"\x88\x01\n" +
 	"\x10PartitionSession\x12)\n" +
 	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +

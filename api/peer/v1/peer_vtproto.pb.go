@@ -803,7 +803,6 @@ func (m *PartitionRecord) CloneVT() *PartitionRecord {
 	}
 	r := new(PartitionRecord)
 	r.Term = m.Term
-	r.Master = m.Master
 	r.Recovered = m.Recovered
 	r.Applied = m.Applied
 	r.Commit = m.Commit
@@ -816,6 +815,7 @@ func (m *PartitionRecord) CloneVT() *PartitionRecord {
 	r.Broken = m.Broken
 	r.WholeTerm = m.WholeTerm
 	r.WholeIndex = m.WholeIndex
+	r.NotedTerm = m.NotedTerm
 	r.Shards = m.Shards
 	if rhs := m.Backups; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
@@ -3054,24 +3054,29 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x90
 	}
-	if m.WholeIndex != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WholeIndex))
+	if m.NotedTerm != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NotedTerm))
 		i--
 		dAtA[i] = 0x1
 		i--
 		dAtA[i] = 0x88
 	}
-	if m.WholeTerm != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WholeTerm))
+	if m.WholeIndex != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WholeIndex))
 		i--
 		dAtA[i] = 0x1
 		i--
 		dAtA[i] = 0x80
 	}
+	if m.WholeTerm != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WholeTerm))
+		i--
+		dAtA[i] = 0x78
+	}
 	if m.Broken != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Broken))
 		i--
-		dAtA[i] = 0x78
+		dAtA[i] = 0x70
 	}
 	if m.Granted {
 		i--
@@ -3081,29 +3086,29 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			dAtA[i] = 0
 		}
 		i--
-		dAtA[i] = 0x70
+		dAtA[i] = 0x68
 	}
 	if m.Born != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Born))
 		i--
-		dAtA[i] = 0x68
+		dAtA[i] = 0x60
 	}
 	if m.Through != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Through))
 		i--
-		dAtA[i] = 0x60
+		dAtA[i] = 0x58
 	}
 	if m.Start != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Start))
 		i--
-		dAtA[i] = 0x58
+		dAtA[i] = 0x50
 	}
 	if len(m.Cursor) > 0 {
 		i -= len(m.Cursor)
 		copy(dAtA[i:], m.Cursor)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Cursor)))
 		i--
-		dAtA[i] = 0x52
+		dAtA[i] = 0x4a
 	}
 	if m.Copying {
 		i--
@@ -3113,7 +3118,7 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			dAtA[i] = 0
 		}
 		i--
-		dAtA[i] = 0x48
+		dAtA[i] = 0x40
 	}
 	if len(m.History) > 0 {
 		for iNdEx := len(m.History) - 1; iNdEx >= 0; iNdEx-- {
@@ -3124,28 +3129,28 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			i -= size
 			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
-			dAtA[i] = 0x42
+			dAtA[i] = 0x3a
 		}
 	}
 	if m.Floor != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Floor))
 		i--
-		dAtA[i] = 0x38
+		dAtA[i] = 0x30
 	}
 	if m.Commit != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Commit))
 		i--
-		dAtA[i] = 0x30
+		dAtA[i] = 0x28
 	}
 	if m.Applied != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Applied))
 		i--
-		dAtA[i] = 0x28
+		dAtA[i] = 0x20
 	}
 	if m.Recovered != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Recovered))
 		i--
-		dAtA[i] = 0x20
+		dAtA[i] = 0x18
 	}
 	if len(m.Backups) > 0 {
 		var pksize2 int
@@ -3165,17 +3170,7 @@ func (m *PartitionRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
 		i--
-		dAtA[i] = 0x1a
-	}
-	if m.Master {
-		i--
-		if m.Master {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
-		}
-		i--
-		dAtA[i] = 0x10
+		dAtA[i] = 0x12
 	}
 	if m.Term != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Term))
@@ -4158,9 +4153,6 @@ func (m *PartitionRecord) SizeVT() (n int) {
 	if m.Term != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Term))
 	}
-	if m.Master {
-		n += 2
-	}
 	if len(m.Backups) > 0 {
 		l = 0
 		for _, e := range m.Backups {
@@ -4209,10 +4201,13 @@ func (m *PartitionRecord) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Broken))
 	}
 	if m.WholeTerm != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.WholeTerm))
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.WholeTerm))
 	}
 	if m.WholeIndex != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.WholeIndex))
+	}
+	if m.NotedTerm != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.NotedTerm))
 	}
 	if m.Shards != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Shards))
@@ -9875,26 +9870,6 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 		case 2:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Master", wireType)
-			}
-			var v int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.Master = bool(v != 0)
-		case 3:
 			if wireType == 0 {
 				var v uint32
 				for shift := uint(0); ; shift += 7 {
@@ -9970,7 +9945,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Backups", wireType)
 			}
-		case 4:
+		case 3:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Recovered", wireType)
 			}
@@ -9989,7 +9964,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 5:
+		case 4:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Applied", wireType)
 			}
@@ -10008,7 +9983,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 6:
+		case 5:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Commit", wireType)
 			}
@@ -10027,7 +10002,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 7:
+		case 6:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Floor", wireType)
 			}
@@ -10046,7 +10021,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 8:
+		case 7:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field History", wireType)
 			}
@@ -10080,7 +10055,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
-		case 9:
+		case 8:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Copying", wireType)
 			}
@@ -10100,7 +10075,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Copying = bool(v != 0)
-		case 10:
+		case 9:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Cursor", wireType)
 			}
@@ -10134,7 +10109,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				m.Cursor = []byte{}
 			}
 			iNdEx = postIndex
-		case 11:
+		case 10:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Start", wireType)
 			}
@@ -10153,7 +10128,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 12:
+		case 11:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Through", wireType)
 			}
@@ -10172,7 +10147,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 13:
+		case 12:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Born", wireType)
 			}
@@ -10191,7 +10166,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 14:
+		case 13:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Granted", wireType)
 			}
@@ -10211,7 +10186,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Granted = bool(v != 0)
-		case 15:
+		case 14:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Broken", wireType)
 			}
@@ -10230,7 +10205,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 16:
+		case 15:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field WholeTerm", wireType)
 			}
@@ -10249,7 +10224,7 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 17:
+		case 16:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field WholeIndex", wireType)
 			}
@@ -10264,6 +10239,25 @@ func (m *PartitionRecord) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WholeIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 17:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NotedTerm", wireType)
+			}
+			m.NotedTerm = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NotedTerm |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -16089,26 +16083,6 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 		case 2:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Master", wireType)
-			}
-			var v int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.Master = bool(v != 0)
-		case 3:
 			if wireType == 0 {
 				var v uint32
 				for shift := uint(0); ; shift += 7 {
@@ -16184,7 +16158,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Backups", wireType)
 			}
-		case 4:
+		case 3:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Recovered", wireType)
 			}
@@ -16203,7 +16177,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 5:
+		case 4:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Applied", wireType)
 			}
@@ -16222,7 +16196,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 6:
+		case 5:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Commit", wireType)
 			}
@@ -16241,7 +16215,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 7:
+		case 6:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Floor", wireType)
 			}
@@ -16260,7 +16234,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 8:
+		case 7:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field History", wireType)
 			}
@@ -16294,7 +16268,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
-		case 9:
+		case 8:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Copying", wireType)
 			}
@@ -16314,7 +16288,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.Copying = bool(v != 0)
-		case 10:
+		case 9:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Cursor", wireType)
 			}
@@ -16345,7 +16319,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Cursor = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
-		case 11:
+		case 10:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Start", wireType)
 			}
@@ -16364,7 +16338,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 12:
+		case 11:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Through", wireType)
 			}
@@ -16383,7 +16357,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 13:
+		case 12:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Born", wireType)
 			}
@@ -16402,7 +16376,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 14:
+		case 13:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Granted", wireType)
 			}
@@ -16422,7 +16396,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 			}
 			m.Granted = bool(v != 0)
-		case 15:
+		case 14:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Broken", wireType)
 			}
@@ -16441,7 +16415,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 16:
+		case 15:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field WholeTerm", wireType)
 			}
@@ -16460,7 +16434,7 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
-		case 17:
+		case 16:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field WholeIndex", wireType)
 			}
@@ -16475,6 +16449,25 @@ func (m *PartitionRecord) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WholeIndex |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 17:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NotedTerm", wireType)
+			}
+			m.NotedTerm = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NotedTerm |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

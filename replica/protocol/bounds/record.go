@@ -60,7 +60,7 @@ func (c *check) record(r any) string {
 		return "the record of a log"
 	case *peerv1.PartitionRecord:
 		c.of(r.GetApplied(), r.GetCommit(), r.GetFloor(), r.GetStart(), r.GetThrough(), r.GetWholeIndex())
-		c.epochs(r.GetTerm(), r.GetRecovered(), r.GetBorn(), r.GetBroken(), r.GetWholeTerm())
+		c.epochs(r.GetTerm(), r.GetRecovered(), r.GetBorn(), r.GetBroken(), r.GetWholeTerm(), r.GetNotedTerm())
 		c.history(r.GetHistory())
 		return "the record of a part in a partition"
 	case *peerv1.PartitionSession:

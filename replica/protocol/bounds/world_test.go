@@ -46,7 +46,7 @@ func found(t testing.TB, name string) *world {
 	w := &world{t: t, entry: entry, ended: map[uint64]register.Result{}}
 	w.view = view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	if entry.Parted {
-		w.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}, Learners: []view.MemberID{3}}}
+		w.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}}}
 	}
 	for i := range w.members {
 		w.disks[i] = disktest.Disk{}

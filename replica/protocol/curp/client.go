@@ -269,7 +269,7 @@ func (p *Protocol) finish(o *operation, r register.Result) {
 	o.ended = true
 	delete(p.client.operations, o.op)
 	c := protocol.Completion{Handle: o.request.Handle, Result: r}
-	if p.partition.Master != p.config.Self || o.update == nil && p.settled() || r.Fast && p.speculative() || p.options.Mistakes.AnswerBeforePersist {
+	if p.partition.Master != p.config.Self || o.update == nil && p.tellable() || r.Fast && p.speculative() || p.options.Mistakes.AnswerBeforePersist {
 		p.effects.complete.Add(c)
 	} else {
 		p.effects.completeDurably.Add(c)

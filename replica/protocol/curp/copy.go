@@ -48,7 +48,7 @@ func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 	after := c.After
 	if len(after) == 0 {
 		after = beforeState
-		reply.Start = p.log.last()
+		reply.Start = p.own.Applied
 		f.known, f.held, f.next, f.lacking, f.nonce = true, reply.Start, reply.Start, true, c.Nonce
 	}
 	if reply.Start < p.log.floor {
@@ -66,7 +66,7 @@ func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 		reply.Records = append(reply.Records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 		return true
 	})
-	reply.Last = p.log.last()
+	reply.Last = p.own.Applied
 	reply.History = upTo(p.log.history, reply.Start)
 	reply.WholeTerm, reply.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
 	p.sendDurably(from, p.message(peerv1.Kind_COPY_PAGE, m.Op, reply))

@@ -3,7 +3,7 @@
 //
 // A Protocol is one member's part in one partition, the shard of its index in view.Partitions. It is the client of the
 // operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go, sync.go), backup or
-// learner (follower.go, copy.go), or nothing. recover.go is the recovery of section 3.3; the witness is in another room.
+// learner (follower.go, copy.go). recover.go is the recovery of section 3.3; the witness is in another room.
 //
 // What a world has to do beside the contract of protocol.Protocol:
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
@@ -52,10 +52,11 @@ type Protocol struct {
 	commit  uint64 // all backups hold the log up to here
 
 	client   client
-	hold     *hold           // until the view is known to be held, a member takes no part in a new term; of its master
-	holders  []view.MemberID // other members that have said that they hold this view
-	master                   // of a master
-	follower follows         // of a backup or learner
+	hold     *hold                    // until the view is known to be held, a member takes no part in a new term; of its master
+	holders  []view.MemberID          // other members that have said that they hold this view
+	noted    map[view.MemberID]uint64 // and the highest term of which those who know ever had all that was to be recovered; never ranged over
+	master                            // of a master
+	follower follows                  // of a backup or learner
 
 	nextOp  uint64
 	loop    []*peerv1.Message // from this member to itself
@@ -86,6 +87,7 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 	}
 	p := &Protocol{
 		config: config, options: options.withDefaults(), partition: config.View.Partitions[partition], index: partition, journal: journal,
+		noted:  map[view.MemberID]uint64{},
 		nextOp: mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1),
 	}
 	// A protocol of this process that never came to believe the disk has not looked what the process before may have lost.
@@ -100,9 +102,6 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 	p.known = known
 	if err := p.startDisks(known); err != nil {
 		return nil, fmt.Errorf("partition %d: %w", p.index, err)
-	}
-	if p.role == None {
-		return p, p.effects.fault
 	}
 	if known && p.partition.Empty && p.own.Term < p.partition.Term {
 		p.stale, p.own = true, &peerv1.PartitionRecord{Born: p.partition.Term, Granted: p.own.Granted}
@@ -122,10 +121,8 @@ func roleOf(p view.Partition, id view.MemberID) Role {
 		return Master
 	case slices.Contains(p.Backups, id):
 		return Backup
-	case slices.Contains(p.Learners, id):
-		return Learner
 	}
-	return None
+	return Learner
 }
 
 // takePart begins the role that the view gives, if the disk can fill it: one that is lost has forgotten what it promised.
@@ -162,7 +159,7 @@ func (p *Protocol) dropStale() {
 
 // enter notes durably that the member takes part in the view's term.
 func (p *Protocol) enter() {
-	p.own.Term, p.own.Master = p.partition.Term, p.role == Master
+	p.own.Term = p.partition.Term
 	p.own.Granted = p.own.Granted || p.role == Backup
 	p.unsaved = true
 }
@@ -221,9 +218,9 @@ func (p *Protocol) receive(from view.MemberID, m *peerv1.Message) {
 		if p.disks.Asking() {
 			return // a disk that has forgotten is no record of views
 		}
-		p.send(from, p.message(peerv1.Kind_HOLD_REPLY, m.Op, &peerv1.Curp{}))
+		p.send(from, p.held(m.Op))
 	case peerv1.Kind_HOLD_REPLY:
-		p.onHoldReply(from)
+		p.onHoldReply(from, m)
 	}
 }
 
@@ -263,8 +260,8 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.drain()
 }
 
-// active reports whether the member has a role in the partition that its disk can fill, as far as that is known.
-func (p *Protocol) active() bool { return p.role != None && p.lost == "" && !p.disks.Asking() }
+// active reports whether the member's disk can fill its role in the partition, as far as that is known.
+func (p *Protocol) active() bool { return p.lost == "" && !p.disks.Asking() }
 
 // drain delivers what the member sent to itself.
 func (p *Protocol) drain() {

@@ -67,6 +67,9 @@ func describe(m *peerv1.Message, session func(uint64) string) string {
 		add(c.Done, "done")
 	}
 	add(m.Kind == peerv1.Kind_SYNC, "commit=%d", c.Commit)
+	add(m.Kind == peerv1.Kind_SYNC && c.WholeTerm < c.Term, "not whole")
+	add(m.Kind == peerv1.Kind_HOLD_REPLY && c.Lacking, "knows of no term")
+	add(m.Kind == peerv1.Kind_HOLD_REPLY && !c.Lacking, "was whole in term %d", c.WholeTerm)
 	add(c.Delegated > 0, "may answer reads")
 	if a := c.Answer; a != nil {
 		switch {
@@ -158,6 +161,9 @@ func describeStanding(s curp.Standing) string {
 	}
 	if len(s.CaughtUp) > 0 {
 		text += ", caught up: " + names(s.CaughtUp)
+	}
+	if s.Copying {
+		text += ", copies the state"
 	}
 	if s.Lost {
 		text += ", lost"

@@ -74,9 +74,7 @@ func (p *Protocol) believe() {
 	if !p.disks.Trusted() {
 		return
 	}
-	if p.role != None {
-		p.takePart(p.known)
-	}
+	p.takePart(p.known)
 	if p.ticked {
 		p.present()
 	}

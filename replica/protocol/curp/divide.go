@@ -32,11 +32,11 @@ type Disks struct {
 //
 // A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member has taken part in
 // a term of after the split, and what was given for a split that was forgotten is given anew.
-func Divide(v view.View, self view.MemberID, disks Disks, m SplitMistakes) (given int, err error) {
+func Divide(v view.View, disks Disks, m SplitMistakes) (given int, err error) {
 	for _, d := range v.Divided() {
 		s := &division{Division: d, disks: disks, founded: v.FoundedPartitions(), mistakes: m}
 		s.from, s.to = disks.Journal(d.Parent), disks.Journal(d.Child)
-		if err := s.divide(roleOf(v.Partitions[d.Child], self)); err != nil {
+		if err := s.divide(); err != nil {
 			return given, fmt.Errorf("split partition %d off %d: %w", d.Child, d.Parent, err)
 		}
 		given += s.given
@@ -54,7 +54,7 @@ type division struct {
 	mistakes SplitMistakes
 }
 
-func (s *division) divide(role Role) error {
+func (s *division) divide() error {
 	parent, err := readOwn(s.from)
 	if err != nil || parent == nil {
 		return err
@@ -64,7 +64,7 @@ func (s *division) divide(role Role) error {
 		return err
 	}
 	entered := child != nil && (child.Term >= s.Term || s.mistakes.KeepForgotten)
-	if role != None && parent.Term < s.Term && !entered && !s.mistakes.Empty {
+	if parent.Term < s.Term && !entered && !s.mistakes.Empty {
 		if err := s.give(parent); err != nil {
 			return err
 		}
@@ -75,7 +75,8 @@ func (s *division) divide(role Role) error {
 	return nil
 }
 
-// give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part yet.
+// give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part yet. What is being
+// copied from a master is none: the child begins with nothing, as a learner.
 func (s *division) give(parent *peerv1.PartitionRecord) error {
 	err := s.visit(s.to, s.Child, func(key, _ []byte) {
 		if !keeps(key) {
@@ -84,6 +85,10 @@ func (s *division) give(parent *peerv1.PartitionRecord) error {
 	})
 	if err != nil {
 		return err
+	}
+	if parent.Copying {
+		s.to.Delete(ownKey())
+		return s.disks.Persist(s.Child, s.to)
 	}
 	err = s.visit(s.from, s.Child, func(key, value []byte) {
 		switch {

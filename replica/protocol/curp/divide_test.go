@@ -16,7 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// divided is a view in which partition 1 was split off partition 0 in term 4, of which member 3 has no part.
+// divided is a view in which partition 1 was split off partition 0 in term 4.
 func divided() view.View {
 	v := view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Founded: 1}
 	p := view.Partition{Term: 4, Master: 1, Backups: []view.MemberID{2}}
@@ -50,15 +50,15 @@ func founded() disktest.Disk {
 	for i := range 40 {
 		d[fmt.Sprint("rkey-", i)] = []byte(fmt.Sprint(i, strings.Repeat("x", 100<<10)))
 	}
-	part(d, &peerv1.PartitionRecord{Term: 3, Master: true, Recovered: 3, Applied: 7})
+	part(d, &peerv1.PartitionRecord{Term: 3, Recovered: 3, Applied: 7})
 	return d
 }
 
 var errStopped = errors.New("the machine stops")
 
 // divide is curp.Divide on disks that fail after some batches; fewer than none stands for never.
-func divide(self view.MemberID, disks []disktest.Disk, after int) (given int, err error) {
-	return curp.Divide(divided(), self, curp.Disks{
+func divide(disks []disktest.Disk, after int) (given int, err error) {
+	return curp.Divide(divided(), curp.Disks{
 		Journal: func(i int) *protocol.Journal { return protocol.NewJournal(disks[i]) },
 		Persist: func(i int, j *protocol.Journal) error {
 			b := j.Take()
@@ -88,14 +88,14 @@ func TestDivideGives(t *testing.T) {
 			registers++
 		}
 	}
-	part(want, &peerv1.PartitionRecord{Term: 3, Master: true, Recovered: 3, Applied: 7, Shards: 2})
+	part(want, &peerv1.PartitionRecord{Term: 3, Recovered: 3, Applied: 7, Shards: 2})
 	for stops := 0; ; stops++ {
 		disks := []disktest.Disk{founded(), {"rof a split that was forgotten": nil}}
-		_, err := divide(1, disks, stops)
+		_, err := divide(disks, stops)
 		if _, known := disks[1]["P"]; known != (err == nil) {
 			t.Fatalf("after %d batches, %v: the new partition's part is known: %v", stops, err, known)
 		}
-		if given, again := divide(1, disks, -1); again != nil || given != registers {
+		if given, again := divide(disks, -1); again != nil || given != registers {
 			t.Fatalf("%d registers were given, want %d: %v", given, registers, again)
 		}
 		if !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], founded()) {
@@ -114,14 +114,14 @@ func TestDivideGives(t *testing.T) {
 func TestDivideDrops(t *testing.T) {
 	for stops := 0; ; stops++ {
 		disks := []disktest.Disk{founded(), {}}
-		if _, err := divide(1, disks, -1); err != nil {
+		if _, err := divide(disks, -1); err != nil {
 			t.Fatal(err)
 		}
 		part(disks[0], &peerv1.PartitionRecord{Term: 4})
 		part(disks[1], &peerv1.PartitionRecord{Term: 5, Shards: 2})
 		child := maps.Clone(disks[1])
-		_, err := divide(1, disks, stops)
-		if given, again := divide(1, disks, -1); given != 0 || again != nil {
+		_, err := divide(disks, stops)
+		if given, again := divide(disks, -1); given != 0 || again != nil {
 			t.Fatalf("%d registers were given again: %v", given, again)
 		}
 		for key := range founded() {
@@ -138,24 +138,42 @@ func TestDivideDrops(t *testing.T) {
 	}
 }
 
-// Who has no part in the new partition, or nothing on its disk, is given nothing; nor is who has taken part in it.
+// Who has nothing on its disk is given nothing, nor is who has taken part in the new partition.
 func TestDivideGivesNothing(t *testing.T) {
 	entered := disktest.Disk{}
 	part(entered, &peerv1.PartitionRecord{Term: 4, Shards: 2})
-	for name, c := range map[string]struct {
-		self  view.MemberID
-		disks []disktest.Disk
-	}{
-		"a member without a part": {3, []disktest.Disk{founded(), {}}},
-		"an empty disk":           {1, []disktest.Disk{{}, {}}},
-		"one that took part":      {1, []disktest.Disk{founded(), entered}},
+	for name, disks := range map[string][]disktest.Disk{
+		"an empty disk":      {{}, {}},
+		"one that took part": {founded(), entered},
 	} {
-		before := len(c.disks[1])
-		if given, err := divide(c.self, c.disks, -1); given != 0 || err != nil || len(c.disks[1]) != before {
-			t.Errorf("%s: %d registers, %d records: %v", name, given, len(c.disks[1]), err)
+		before := len(disks[1])
+		if given, err := divide(disks, -1); given != 0 || err != nil || len(disks[1]) != before {
+			t.Errorf("%s: %d registers, %d records: %v", name, given, len(disks[1]), err)
 		}
 	}
-	if _, err := divide(1, []disktest.Disk{{"P": []byte("no record")}, {}}, -1); err == nil || !strings.Contains(err.Error(), "split partition 1 off 0") {
+	if _, err := divide([]disktest.Disk{{"P": []byte("no record")}, {}}, -1); err == nil || !strings.Contains(err.Error(), "split partition 1 off 0") {
 		t.Errorf("of a damaged disk: %v", err)
+	}
+}
+
+// Of a state that is being copied nothing is given: its member begins as one that has no part yet, whatever an earlier try left, and
+// keeps what it knows of its disk.
+func TestDivideGivesNoCopy(t *testing.T) {
+	for stops := 0; ; stops++ {
+		forgotten := disktest.Disk{"C": []byte("a count"), "K": []byte("positions"), "L\x00\x01": []byte("an entry"), "rold": []byte("a register")}
+		part(forgotten, &peerv1.PartitionRecord{Term: 3, Shards: 2})
+		disks := []disktest.Disk{founded(), forgotten}
+		part(disks[0], &peerv1.PartitionRecord{Term: 3, Copying: true, Cursor: []byte("rkey-3")})
+		before := maps.Clone(disks[0])
+		_, err := divide(disks, stops)
+		if given, again := divide(disks, -1); given != 0 || again != nil {
+			t.Fatalf("%d registers were given: %v", given, again)
+		}
+		if want := (disktest.Disk{"C": []byte("a count"), "K": []byte("positions")}); !reflect.DeepEqual(disks[1], want) || !reflect.DeepEqual(disks[0], before) {
+			t.Fatalf("after %d batches, the new partition has %q, and the other one %d records, want %d", stops, disks[1], len(disks[0]), len(before))
+		}
+		if err == nil {
+			return
+		}
 	}
 }

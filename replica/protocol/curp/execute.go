@@ -32,7 +32,6 @@ func (p *Protocol) execute(r *peerv1.Request, replay bool) *unsynced {
 	}
 	key := string(r.Key)
 	e := &peerv1.LogEntry{Term: p.partition.Term, Index: p.log.last() + 1, Key: r.Key, Session: c.Session, Number: c.Number}
-	p.keep(key)
 	answer := p.run(e, r)
 	p.remember(e, c, answer, replay)
 	p.extend(e)

@@ -1,6 +1,7 @@
 package curp
 
 import (
+	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -35,10 +36,8 @@ func (p *Protocol) takeFollower() {
 func (p *Protocol) beginFollower() {
 	p.follower.waits = false
 	p.dropStale()
-	if p.own.Master {
-		p.own.Applied = p.log.last() // a master's state has what it executed
-	}
 	p.own.Broken, p.own.Backups = p.own.Recovered, nil // another master may drop some of what it answered for
+	p.log.history = upTo(p.log.history, p.log.last())  // what comes next is of no term that this member began as the master
 	p.commit = min(p.own.Commit, p.log.last())
 	if p.own.Term != p.partition.Term && (p.own.Copying || p.own.Through > p.log.last()) {
 		p.beginCopy() // of another master: what it had not sent yet may be lost
@@ -53,13 +52,13 @@ func (p *Protocol) beginFollower() {
 // acknowledged when it is durable.
 func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	c := m.Curp
-	if p.role == None && from == p.partition.Master {
-		p.send(from, p.message(peerv1.Kind_SYNC_REPLY, m.Op, &peerv1.Curp{Lacking: true, Nonce: p.config.Nonce}))
-	}
 	if from != p.partition.Master || !p.active() || p.role == Master {
 		return
 	}
 	f := &p.follower
+	if f.waits && c.WholeTerm < p.partition.Term && p.answered() {
+		return // what it has beyond the new master's log may be on no other disk that is left, and in no witness
+	}
 	if f.waits {
 		p.beginFollower()
 	}
@@ -114,11 +113,15 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	p.tickCopy()
 }
 
+// answered reports whether this member was the master of a former term, and has what it answered for in its log.
+func (p *Protocol) answered() bool {
+	return slices.ContainsFunc(p.partition.Formers, p.remembers) && !p.options.Mistakes.FollowAtOnce
+}
+
 // noteWhole takes over up to where the log has all that was to be recovered from which terms.
 func (p *Protocol) noteWhole(c *peerv1.Curp) {
 	if p.whole() && p.own.WholeTerm < c.WholeTerm && p.log.last() >= c.WholeIndex {
-		p.own.WholeTerm, p.own.WholeIndex = c.WholeTerm, c.WholeIndex
-		p.unsaved = true
+		p.become(c.WholeTerm, c.WholeIndex)
 	}
 }
 
@@ -137,22 +140,29 @@ func (p *Protocol) learnCommit(commit uint64) {
 	if p.own.Copying || p.own.Applied >= p.commit {
 		return
 	}
-	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
-		if e.Index > p.commit {
-			break
-		}
-		p.apply(e)
-		p.own.Applied = e.Index
-		p.unwait(e)
-	}
+	p.applyUpTo(p.commit)
 	if p.own.Applied >= p.own.Through {
 		p.own.Through = 0
 	}
-	p.unsaved = true
 	p.trim(p.own.Applied)
 }
 
+// applyUpTo makes the log up to an index part of the state.
+func (p *Protocol) applyUpTo(index uint64) {
+	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
+		if e.Index > index {
+			break
+		}
+		p.apply(e)
+		p.unwait(e)
+	}
+	p.unsaved = true
+}
+
 func (p *Protocol) unwait(e *peerv1.LogEntry) {
+	if p.follower.waiting == nil {
+		return
+	}
 	key := string(e.Key)
 	if p.follower.waiting[key]--; p.follower.waiting[key] <= 0 {
 		delete(p.follower.waiting, key)

@@ -20,13 +20,15 @@ type master struct {
 	serving bool
 	served  uint64 // the mark of the journal with which it is durable that this term serves
 
+	ahead    map[string]unapplied // by key of the state
 	sessions sessions
 	unsynced map[requestID]*unsynced
-	touched  map[string]uint64 // by key: the last entry about it, as long as that is not synced
-	recent   map[string]uint64 // by key: the last entry about it, of the last ones
-	durables
-	waiters []waiter
-	asked   map[questionID]bool // by whom they are waited for
+	touched  map[string]uint64  // by key: the last entry about it, as long as that is not synced
+	recent   map[string]uint64  // by key: the last entry about it, of the last ones
+	executed []protocol.Instant // when the entries behind commit were, one for each
+	base     uint64             // the commit when the term began
+	waiters  []waiter
+	asked    map[questionID]bool // by whom they are waited for
 
 	followers []*follower
 	target    uint64           // a sync is in flight up to this entry
@@ -55,7 +57,7 @@ type waiter struct {
 // takeMaster begins to be the master of the view's term.
 func (p *Protocol) takeMaster() {
 	for _, f := range p.partition.Formers {
-		if f.Term < p.own.Born && !p.options.Mistakes.ServeAfterLoss {
+		if f.Has(p.config.Self) && f.Term < p.own.Born && !p.options.Mistakes.ServeAfterLoss {
 			p.lose("it recovers from a term of an earlier disk of this member")
 			return
 		}
@@ -69,32 +71,38 @@ func (p *Protocol) takeMaster() {
 		p.own.Broken = p.own.Recovered
 		p.unsaved = true
 	}
-	if p.entered() {
+	if p.own.Recovered == p.partition.Term || p.options.Mistakes.ServeUncommitted {
 		p.beginMaster()
-	} else {
-		p.hold = &hold{}
+		return
 	}
+	p.hold = &hold{}
+	p.noted[p.config.Self] = p.own.NotedTerm
 }
 
 // beginMaster takes part in the term.
 func (p *Protocol) beginMaster() {
 	p.dropStale()
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
-	p.asked = map[questionID]bool{}
-	if !p.own.Master {
-		p.catchUp()
+	p.asked, p.ahead = map[questionID]bool{}, map[string]unapplied{}
+	if p.options.Mistakes.DropPending && p.own.Term != p.partition.Term {
+		p.truncate(max(p.own.Applied, p.log.floor, min(p.own.Commit, p.log.last())))
 	}
 	p.commit = min(p.own.Commit, p.log.last())
+	p.base = p.commit
+	p.applyUpTo(max(p.commit, p.own.Through))
+	p.own.Through = 0
 	p.log.begin(p.partition.Term, p.log.last()+1)
 	p.enter()
-	p.loadSessions()
 	p.rebuild()
-	p.startDurables()
+	p.loadSessions()
+	p.startExecuted()
 	for _, id := range p.partition.Backups {
 		p.followers = append(p.followers, &follower{id: id, backup: true})
 	}
-	for _, id := range p.partition.Learners {
-		p.followers = append(p.followers, &follower{id: id})
+	for _, m := range p.config.View.Members {
+		if p.followerOf(m.ID) == nil && m.ID != p.config.Self {
+			p.followers = append(p.followers, &follower{id: m.ID})
+		}
 	}
 	for _, id := range p.partition.Witnesses {
 		p.outboxes = append(p.outboxes, &outbox{witness: id})
@@ -109,20 +117,11 @@ func (p *Protocol) beginMaster() {
 	}
 }
 
-// catchUp applies what was received: a new master keeps all of it, since any of it may be held by all backups.
-func (p *Protocol) catchUp() {
-	if p.options.Mistakes.DropPending {
-		p.truncate(max(p.own.Applied, p.log.floor, min(p.own.Commit, p.log.last())))
-	}
-	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
-		p.apply(e)
-	}
-	p.own.Applied, p.own.Through = p.log.last(), 0
-}
-
-// rebuild finds what is not known to be synced. What depended on what is forgotten, so nothing is told before a sync.
+// rebuild finds what is not known to be synced: a new master keeps all that it received, since any of it may be held by all backups.
+// What depended on what is forgotten, so nothing is told before a sync.
 func (p *Protocol) rebuild() {
 	for _, e := range p.log.behind(max(p.commit, p.log.floor)) {
+		p.expect(e)
 		if e.Session != 0 {
 			p.touched[string(e.Key)] = e.Index
 			p.master.unsynced[requestID{e.Session, e.Number}] = &unsynced{index: e.Index, blocked: true}
@@ -133,6 +132,7 @@ func (p *Protocol) rebuild() {
 // serve begins to serve clients. That it did so is durable before anyone hears of it.
 func (p *Protocol) serve() {
 	p.serving, p.recovery = true, nil
+	p.settle()
 	if p.own.Recovered != p.partition.Term {
 		p.own.Recovered = p.partition.Term
 		p.own.Granted, p.own.Backups = false, nil
@@ -151,8 +151,8 @@ func (p *Protocol) serves() bool {
 	return p.serving && (!p.speculative() || p.journal.Survives(p.served))
 }
 
-// settled reports whether what a serving master holds as synced is durable, and that it serves.
-func (p *Protocol) settled() bool {
+// tellable reports whether what a serving master holds as synced is durable, and that it serves.
+func (p *Protocol) tellable() bool {
 	return len(p.partition.Backups) > 0 && p.journal.Survives(p.served)
 }
 
@@ -237,7 +237,7 @@ func (p *Protocol) answer(to view.MemberID, m *peerv1.Message) {
 
 // tell sends what is synced.
 func (p *Protocol) tell(to view.MemberID, m *peerv1.Message) {
-	if p.settled() {
+	if p.tellable() {
 		p.send(to, m)
 		return
 	}

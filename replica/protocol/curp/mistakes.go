@@ -32,9 +32,12 @@ type Mistakes struct {
 	ServeAfterLoss        bool // a member with an empty disk takes the role that the view gives it
 	RestartWithoutReplay  bool // a master without backups goes on after a restart with what its disk has
 	GCBeforeSync          bool // witnesses drop requests as soon as they are executed
+	SettleUnserved        bool // what is synced in a term that does not serve yet becomes part of the state
 	CountLearner          bool // a learner's disk counts as a copy before it has the whole state
 	KeepDelegations       bool // a master goes on in a later term while former backups may still answer reads
 	ServeUncommitted      bool // a master serves in a new term although few may hold its view
+	FollowAtOnce          bool // a former master drops what the next one does not have yet, but will when it has recovered
+	AnyMaster             bool // a master begins a term though it may miss what a former one has answered
 	AnyView               bool // what is said in another view of the same epoch counts
 	StaleUnsynced         bool // a read that may be stale is told what not all backups hold
 	StaleWithoutLease     bool // a master without a lease, or a backup of whatever age, answers reads that may be stale

@@ -9,10 +9,9 @@ import (
 // Role is a member's part in a partition, by the view.
 type Role uint8
 
-// The roles. A member without one is a client of the partition only.
+// The roles.
 const (
-	None Role = iota
-	Master
+	Master Role = iota + 1
 	Backup
 	Learner
 )
@@ -24,10 +23,8 @@ func (r Role) String() string {
 		return "master"
 	case Backup:
 		return "backup"
-	case Learner:
-		return "learner"
 	}
-	return "client"
+	return "learner"
 }
 
 // DriftBound is how far clocks may be from the true rate, in millionths: what leases rest on, and the age of reads that may be
@@ -88,13 +85,17 @@ type Standing struct {
 	// Recovered is the highest term that this member has begun to serve in as the master, durably: the terms before it
 	// need not be recovered from any more.
 	Recovered uint64
+	Copying   bool // this member is fetching a copy of the state: what it has is none
+	// WholeTerm is the highest term of which this member has all that was to be recovered from those before it.
+	WholeTerm uint64
+	NotedTerm uint64 // the highest of which it ever had, also if it has dropped some of that since
 	// Needed lists the former terms whose witnesses the master of this term has not replayed yet, or whose replay is not
 	// held by all backups yet.
 	Needed   []uint64
 	Last     uint64 // index of the last entry of the log here
 	Commit   uint64 // index up to which all backups are known to hold it
 	Unsynced int    // a master's entries between the two
-	// CaughtUp lists the learners, of a serving master, that hold the state and the log as the backups do.
+	// CaughtUp lists the learners, of a master, that hold the state and the log as the backups do.
 	CaughtUp []view.MemberID
 	// Holding lists the followers, backups and learners, that hold the log up to Commit or further.
 	Holding []view.MemberID

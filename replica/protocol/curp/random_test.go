@@ -1,6 +1,7 @@
 package curp_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -21,6 +23,9 @@ type schedule struct {
 	running  map[[2]uint64]bool
 	values   int
 	numbers  uint64
+	large    bool // some values are, so that logs are not kept for long
+	lost     view.MemberID
+	lostIn   uint64 // the member lost its disk in this epoch
 }
 
 func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options curp.Options) *schedule {
@@ -54,6 +59,9 @@ func (s *schedule) submit(n *node) {
 	case k < 7:
 		s.values++
 		op.Kind, op.Value = register.Write, register.Value(fmt.Sprint("v", s.values))
+		if s.large && s.draw.IntN(3) == 0 {
+			op.Key, op.Value = "large", append(op.Value, bytes.Repeat([]byte("x"), 900_000)...)
+		}
 	default:
 		s.values++
 		op.Kind, op.Call = register.RMW, register.Call{Function: register.Append, Args: [][]byte{fmt.Append(nil, "+", s.values)}, MaxValueBytes: 1 << 20}
@@ -69,7 +77,7 @@ func (s *schedule) submit(n *node) {
 	key := [2]uint64{uint64(n.id), handle}
 	s.asked[key] = s.recorder.Invoke(fmt.Sprint(key), "", op)
 	s.running[key] = true
-	s.logf("%d submits %d: %s %s %q", n.id, handle, op.Kind, op.Key, op.Value)
+	s.logf("%d submits %d: %s %s %s", n.id, handle, op.Kind, op.Key, short(op.Value))
 	n.turn(func() { n.p.Submit(protocol.Request{Handle: handle, Operation: op}) })
 }
 
@@ -84,65 +92,111 @@ func (s *schedule) lose(n *node) {
 	n.crash()
 }
 
-// govern makes the next view, as the manager would: another master, the end of a recovery, a learner that becomes a backup.
+// loseDisk has a member start again on an empty disk, once in a schedule.
+func (s *schedule) loseDisk(n *node) {
+	if s.lost != 0 {
+		return
+	}
+	s.lose(n)
+	s.lost, s.lostIn = n.id, s.view.Epoch
+	n.disk, n.founded = disktest.Disk{}, false
+	n.start(false)
+}
+
+// govern makes the next view, as the manager would: another master, the end of a recovery, other backups. Unlike the manager it gives no
+// thought, now and then, to what a new master could miss of what was answered: that is for the protocol to find out.
 func (s *schedule) govern(faults int, failover bool) {
 	p := s.view.Partitions[0]
-	next := view.Partition{Term: s.view.Epoch + 1, Master: p.Master}
 	done := s.recovered == p.Term
 	formers := []view.Former{p.Former()}
 	if !done {
 		formers = append(slices.Clone(p.Formers), p.Former())
 	}
-	suits := func(id view.MemberID) bool {
-		return !slices.ContainsFunc(formers, func(f view.Former) bool { return f.Master != id && !slices.Contains(f.Backups, id) })
-	}
+	next := view.Partition{Term: s.view.Epoch + 1, Master: p.Master, Formers: formers}
 	master := s.nodes[p.Master-1]
 	var standing curp.Standing
 	if master.p != nil && !master.paused && master.view.Epoch == s.view.Epoch {
 		standing = master.p.Standing()
 	}
-	restarted := standing.Restarted
+	able := func(id view.MemberID) bool {
+		return id != p.Master && s.nodes[id-1].p != nil && !s.nodes[id-1].p.Standing().Copying
+	}
+	heir := func(id view.MemberID) bool { return able(id) && s.suits(id, formers) }
+	backs := func(id view.MemberID) bool { return s.nodes[id-1].p != nil && !s.nodes[id-1].p.Standing().Lost }
 	switch {
-	case restarted:
-	case failover:
-		var able []view.MemberID
-		for _, id := range p.Backups {
-			if suits(id) && s.nodes[id-1].p != nil && !s.nodes[id-1].p.Standing().Lost {
-				able = append(able, id)
-			}
-		}
-		if len(able) == 0 || len(formers) > 3 {
-			return
-		}
-		next.Master = able[s.draw.IntN(len(able))]
+	case standing.Restarted:
+	case failover && len(formers) > 3:
+		return
+	case failover && s.draw.IntN(4) == 0:
+		next.Master = s.any(able)
+	case failover, standing.Lost, !done && standing.Term == p.Term && !s.suits(p.Master, p.Formers):
+		next.Master = s.any(heir)
 	case done && len(p.Formers) > 0:
 		next = p
 		next.Formers = nil
 		s.change(next)
 		return
-	case !done || len(standing.CaughtUp) == 0:
+	case standing.Term == p.Term && slices.ContainsFunc(p.Backups, s.gone): // it goes on with others
+	case done && len(standing.CaughtUp) > 0 && s.draw.IntN(8) == 0:
+		backs = func(id view.MemberID) bool {
+			return slices.Contains(p.Backups, id) || slices.Contains(standing.CaughtUp, id)
+		}
+	default:
 		return
 	}
-	for _, id := range append(slices.Clone(p.Backups), standing.CaughtUp...) {
-		if id != next.Master && len(next.Backups) < faults && s.nodes[id-1].p != nil && !slices.Contains(next.Backups, id) {
+	for range faults {
+		if id := s.any(func(id view.MemberID) bool {
+			return id != next.Master && backs(id) && !slices.Contains(next.Backups, id)
+		}); id != 0 {
 			next.Backups = append(next.Backups, id)
 		}
 	}
-	if len(next.Backups) == 0 && faults > 0 {
-		return
-	}
-	for _, n := range s.nodes {
-		if n.id != next.Master && !slices.Contains(next.Backups, n.id) && len(next.Backups)+len(next.Learners) < faults {
-			next.Learners = append(next.Learners, n.id)
-		}
+	if next.Master == 0 || len(next.Backups) < faults {
+		return // it waits
 	}
 	for _, i := range s.draw.Perm(len(s.view.Witnesses)) {
-		if len(next.Witnesses) < len(next.Backups) || faults == 0 && len(next.Witnesses) == 0 {
+		if len(next.Witnesses) < max(faults, 1) {
 			next.Witnesses = append(next.Witnesses, s.view.Witnesses[i].ID)
 		}
 	}
-	next.Formers = formers
 	s.change(next)
+}
+
+// gone reports whether a member says that its disk has not what its part needs.
+func (s *schedule) gone(id view.MemberID) bool {
+	n := s.nodes[id-1]
+	return n.p != nil && n.view.Epoch == s.view.Epoch && n.p.Standing().Lost
+}
+
+// any is one of the members that suit, or 0.
+func (s *schedule) any(suits func(id view.MemberID) bool) view.MemberID {
+	for _, i := range s.draw.Perm(len(s.nodes)) {
+		if suits(s.nodes[i].id) {
+			return s.nodes[i].id
+		}
+	}
+	return 0
+}
+
+// suits reports whether a member can recover former terms, by what members say that hold the newest view: it had a part in each, or in a
+// later one that had recovered it, or a term never served. A disk that was lost tells nothing of that.
+func (s *schedule) suits(id view.MemberID, formers []view.Former) bool {
+	standing := func(id view.MemberID) (curp.Standing, bool) {
+		n := s.nodes[id-1]
+		if n.p == nil || n.paused || n.view.Epoch != s.view.Epoch {
+			return curp.Standing{}, false
+		}
+		return n.p.Standing(), true
+	}
+	own, told := standing(id)
+	had := func(f view.Former) bool { return f.Has(id) && (id != s.lost || f.Term > s.lostIn) }
+	served := func(f view.Former) bool {
+		return !slices.ContainsFunc(append(slices.Clone(f.Backups), f.Master), func(id view.MemberID) bool {
+			other, told := standing(id)
+			return told && other.NotedTerm < f.Term && id != s.lost
+		})
+	}
+	return told && !slices.ContainsFunc(formers, func(f view.Former) bool { return !had(f) && f.Term >= own.WholeTerm && served(f) })
 }
 
 // play runs the schedule: faults, then a time without, in which everything must end.
@@ -187,6 +241,10 @@ func (s *schedule) play(faults int) history.Verdict {
 				isolated[n.id] = true
 			case 10, 11:
 				clear(isolated)
+			case 13:
+				if faults > 0 {
+					s.loseDisk(n)
+				}
 			case 12:
 				for _, x := range s.view.Witnesses {
 					s.witnesses[x.ID].down = d.IntN(8) == 0
@@ -256,6 +314,7 @@ func TestRandomSchedulesAreLinearizable(t *testing.T) {
 	for seed := range seeds {
 		faults := int(seed % 3)
 		s := newSchedule(t, seed, 4, faults, max(faults, 1), options(seed, curp.Mistakes{}))
+		s.large = seed%2 == 1
 		switch v := s.play(faults); v.Outcome {
 		case history.Linearizable:
 		case history.Timeout: // too many operations whose members crashed

@@ -135,9 +135,6 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	p.readAt = p.now
-	if m.Curp.Stale {
-		p.noting = p.now.Add(keptFor)
-	}
 	p.wants(from, m.Curp)
 	if p.now < p.leased() || p.options.Mistakes.ReadWithoutLease || m.Curp.Stale && p.options.Mistakes.StaleWithoutLease {
 		p.answerRead(from, m)

@@ -58,31 +58,73 @@ func (p *Protocol) put(key []byte, m marshaler) []byte {
 	return raw
 }
 
-// set sets a record of the state, here and by an entry that replicates it.
+// unapplied is a record of the state as a master has executed it, and as the state does not have it yet: that has the log up to
+// own.Applied, which no later master lacks.
+type unapplied struct {
+	raw   []byte // nil: deleted
+	index uint64 // of the entry
+}
+
+// set has an entry set a record of the state.
 func (p *Protocol) set(e *peerv1.LogEntry, key []byte, m marshaler) {
-	raw := p.put(key, m)
+	raw, err := m.MarshalVT()
+	if err != nil {
+		p.fault("encode a record: %w", err)
+	}
+	if raw == nil {
+		raw = []byte{}
+	}
 	e.Records = append(e.Records, &peerv1.Record{Key: key, Value: raw})
+	p.ahead[string(key)] = unapplied{raw, e.Index}
 }
 
-// remove deletes a record of the state, here and by an entry that replicates it.
+// remove has an entry delete a record of the state.
 func (p *Protocol) remove(e *peerv1.LogEntry, key []byte) {
-	p.journal.Delete(key)
 	e.Deleted = append(e.Deleted, key)
+	p.ahead[string(key)] = unapplied{nil, e.Index}
 }
 
-// apply does to the state what a master's entry did to its own.
+// expect notes what an entry that is not applied yet makes of the state.
+func (p *Protocol) expect(e *peerv1.LogEntry) {
+	for _, r := range e.Records {
+		p.ahead[string(r.Key)] = unapplied{append([]byte{}, r.Value...), e.Index}
+	}
+	for _, key := range e.Deleted {
+		p.ahead[string(key)] = unapplied{nil, e.Index}
+	}
+}
+
+// apply makes an entry part of the state.
 func (p *Protocol) apply(e *peerv1.LogEntry) {
 	for _, r := range e.Records {
 		p.journal.Put(r.Key, r.Value)
+		p.reach(r.Key, e.Index)
 	}
 	for _, key := range e.Deleted {
 		p.journal.Delete(key)
+		p.reach(key, e.Index)
 	}
+	p.own.Applied = e.Index
+}
+
+// reach notes that the state has a record as an entry made it.
+func (p *Protocol) reach(key []byte, index uint64) {
+	if p.ahead[string(key)].index == index {
+		delete(p.ahead, string(key))
+	}
+}
+
+// newest is a record of the state: at a master as it has executed the log, at others as they have applied it.
+func (p *Protocol) newest(key []byte) ([]byte, bool) {
+	if a, ok := p.ahead[string(key)]; ok {
+		return a.raw, a.raw != nil
+	}
+	return p.journal.Get(key)
 }
 
 // load is the register of a key. An absent one has no carstamp.
 func (p *Protocol) load(key []byte) register.Versioned {
-	raw, ok := p.journal.Get(registerKey(key))
+	raw, ok := p.newest(registerKey(key))
 	if !ok {
 		return register.Versioned{}
 	}

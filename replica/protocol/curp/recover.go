@@ -50,7 +50,7 @@ func (p *Protocol) startRecovery() {
 	}
 	slices.Sort(r.lessees)
 	r.lessees = slices.Compact(r.lessees)
-	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) })
+	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) || p.neverServed(f) })
 	if p.options.Mistakes.SkipReplay {
 		r.formers = nil
 	}
@@ -76,9 +76,15 @@ func (p *Protocol) endReplay() {
 		r.formers = r.formers[1:] // without witnesses, everything was synced
 	}
 	if len(r.formers) == 0 && p.own.WholeTerm < p.partition.Term {
-		p.own.WholeTerm, p.own.WholeIndex = p.partition.Term, p.log.last()
-		p.unsaved = true
+		p.become(p.partition.Term, p.log.last())
 	}
+}
+
+// become notes up to where the log has all that was to be recovered from the terms before one.
+func (p *Protocol) become(term, index uint64) {
+	p.own.WholeTerm, p.own.WholeIndex = term, index
+	p.own.NotedTerm = max(p.own.NotedTerm, term)
+	p.unsaved = true
 }
 
 // remembers reports whether this member needs no witness to know what completed in a former term: it was the master, and
@@ -94,6 +100,10 @@ func (p *Protocol) tickRecovery() {
 		return
 	}
 	switch {
+	case len(r.formers) > 0 && p.neverServed(r.formers[0]):
+		r.formers, r.sources, r.due = r.formers[1:], nil, 0
+		p.endReplay()
+		p.tickRecovery()
 	case len(r.formers) > 0:
 		if p.now >= r.due {
 			r.due = p.now.Add(p.config.Retry)

@@ -21,11 +21,13 @@ import (
 )
 
 // A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c and so on,
-// witnesses w1, w2 and so on. a is the master at first, and the next ones are the backups.
+// witnesses w1, w2 and so on. a is the master at first, the next ones are the backups, and all others are learners.
 //
 //	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual] [doubt]
 //	                                 doubt: members tell how far their disks are, and ask when they start
 //	                                 unless hold=manual, a master that asks who holds its view hears at once that all do, but for former masters that don't
+//	learner c                        what a master and c say to each other, while c is a learner, is shown from now on, and has to be delivered;
+//	                                 of others it arrives at once
 //	read a k [stale], write a k v, delete a k, append a k v [session=7 number=1 first=1 at=1]
 //	                                 an operation that member a is asked for; at is its issue time, in minutes
 //	deliver [from=a] [to=b] [kind=UPDATE] [count=1] [copy]
@@ -37,12 +39,14 @@ import (
 //	copy a, back a                   a copy of a's disk is made; a crashes, and that is its disk
 //	crash a, restart a [anew], wipe a
 //	                                 anew: its clock begins again; wipe: it starts on an empty disk
-//	view master=b [backups=(c)] [learners=(d)] [witnesses=(w2)] [formers=keep] [again]
+//	view master=b [backups=(c)] [witnesses=(w2)] [formers=keep] [lost=(w1)] [empty=needed] [again]
 //	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
 //	                                 done: the present one, and its recovery has ended, if its master says so; same: the present one
+//	                                 lost: nobody waits for these witnesses of former terms any more
+//	                                 empty: it recovers from nothing; needed: only if its master says that its disk has not what it needs
 //	                                 again: the record of views was lost, and this one is made in place of the newest, with its epoch
 //	configure a                      a takes on the newest view: all if none is named
-//	show a                           its part, and its registers
+//	show a                           its part, and the registers of its state: what a term that serves has synced
 //	show network
 //	check                            whether what clients saw is linearizable, and no read that may be stale too old or taken back
 
@@ -52,8 +56,9 @@ type steps struct {
 	manual     bool
 	doubted    bool // disks may be older copies
 	copies     map[view.MemberID]disktest.Disk
-	holds      bool     // who holds which view is a part of the script
-	held       []packet // questions about that, if it is none
+	holds      bool            // who holds which view is a part of the script
+	learners   []view.MemberID // and so is what these hear as learners
+	aside      []packet        // what is said of either, if it is none
 	former     view.View
 	packets    []packet
 	out        strings.Builder
@@ -87,8 +92,9 @@ func (s *steps) session(id uint64) string {
 }
 
 func (s *steps) post(p packet) {
-	if !s.holds && (p.message.Kind == peerv1.Kind_HOLD || p.message.Kind == peerv1.Kind_HOLD_REPLY) {
-		s.held = append(s.held, p)
+	held := p.message.Kind == peerv1.Kind_HOLD || p.message.Kind == peerv1.Kind_HOLD_REPLY
+	if held && !s.holds || s.learns(p) {
+		s.aside = append(s.aside, p)
 		return
 	}
 	s.packets = append(s.packets, p)
@@ -107,7 +113,7 @@ func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.
 			s.t = t
 			s.command(d)
 		}
-		s.hold()
+		s.settle()
 		switch {
 		case !golden:
 			return d.Expected
@@ -119,24 +125,47 @@ func runScript(t *testing.T, path string, m curp.Mistakes, golden bool) history.
 	return s.verdict
 }
 
-// hold has all members say that they hold the view of who asks, but for a former master that is down or in another one.
-func (s *steps) hold() {
-	for len(s.held) > 0 {
-		p := s.held[0]
-		s.held = s.held[1:]
-		if p.message.Kind == peerv1.Kind_HOLD_REPLY {
-			s.deliver(p.from, p.to, p.message)
-			continue
-		}
-		asker := s.nodes[p.from-1].view
-		former := slices.ContainsFunc(asker.Partitions[0].Formers, func(f view.Former) bool { return f.Master == p.to })
-		if n := s.nodes[p.to-1]; former && (n.p == nil || n.view.Digest() != asker.Digest()) {
-			continue
-		}
-		m := p.message.CloneVT()
-		m.Kind = peerv1.Kind_HOLD_REPLY
-		s.deliver(p.to, p.from, m)
+// learns reports whether a message is between a master and a learner of its view that is none of the script's.
+func (s *steps) learns(p packet) bool {
+	learner := p.to
+	switch p.message.Kind {
+	case peerv1.Kind_SYNC, peerv1.Kind_COPY_PAGE:
+	case peerv1.Kind_SYNC_REPLY, peerv1.Kind_COPY:
+		learner = p.from
+	default:
+		return false
 	}
+	return !slices.Contains(s.learners, learner) && !s.nodes[p.from-1].view.Partitions[0].Former().Has(learner)
+}
+
+// settle delivers what is no part of the script.
+func (s *steps) settle() {
+	for len(s.aside) > 0 {
+		p := s.aside[0]
+		s.aside = s.aside[1:]
+		if p.message.Kind == peerv1.Kind_HOLD {
+			s.hold(p)
+		} else {
+			s.deliver(p.from, p.to, p.message)
+		}
+	}
+}
+
+// hold has a member say that it holds the view of who asks, though it may not have been told of it yet, and says nothing else then; but for
+// a former master that is down or in another one.
+func (s *steps) hold(p packet) {
+	asker, n := s.nodes[p.from-1].view, s.nodes[p.to-1]
+	if n.p != nil && !n.p.Doubted() && n.view.Digest() == asker.Digest() {
+		s.deliver(p.from, p.to, p.message)
+		return
+	}
+	former := slices.ContainsFunc(asker.Partitions[0].Formers, func(f view.Former) bool { return f.Master == p.to })
+	if former && (n.p == nil || n.view.Digest() != asker.Digest()) {
+		return
+	}
+	m := p.message.CloneVT()
+	m.Kind, m.Curp.Lacking = peerv1.Kind_HOLD_REPLY, true
+	s.deliver(p.to, p.from, m)
 }
 
 func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
@@ -160,7 +189,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	}
 	s.out.Reset()
 	for range 20 { // who agrees with whom is no news
-		s.hold()
+		s.settle()
 		all := s.packets
 		s.packets = nil
 		for _, p := range all {
@@ -214,6 +243,8 @@ func (s *steps) command(d *datadriven.TestData) {
 	default:
 		n := s.member(d, 0)
 		switch d.Cmd {
+		case "learner":
+			s.learners = append(s.learners, n.id)
 		case "persist":
 			n.persist(len(n.batches))
 		case "crash":
@@ -363,8 +394,8 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	}
 	now := s.view.Partitions[0]
 	p := view.Partition{
-		Term: s.view.Epoch + 1, Master: s.ids(d, "master")[0], Backups: s.ids(d, "backups"), Learners: s.ids(d, "learners"),
-		Witnesses: s.ids(d, "witnesses"), Formers: []view.Former{now.Former()},
+		Term: s.view.Epoch + 1, Master: s.ids(d, "master")[0], Backups: s.ids(d, "backups"), Witnesses: s.ids(d, "witnesses"),
+		Formers: []view.Former{now.Former()},
 	}
 	switch formers := listOf(d, "formers"); {
 	case len(formers) > 0 && formers[0] == "keep":
@@ -379,8 +410,15 @@ func (s *steps) nextView(d *datadriven.TestData) {
 			return
 		}
 	}
-	if d.HasArg("empty") {
-		p.Formers, p.Empty = nil, true
+	if empty := d.HasArg("empty"); empty {
+		needed, m := slices.Equal(listOf(d, "empty"), []string{"needed"}), s.nodes[p.Master-1]
+		if !needed || m.p != nil && m.p.Standing().Lost {
+			p.Formers, p.Empty = nil, true
+		}
+	}
+	lost := s.ids(d, "lost")
+	for i, f := range p.Formers {
+		p.Formers[i].Witnesses = slices.DeleteFunc(slices.Clone(f.Witnesses), func(id view.MemberID) bool { return slices.Contains(lost, id) })
 	}
 	before := s.view
 	s.view.Epoch++
@@ -393,9 +431,6 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	s.former = before
 	s.begin()
 	text := fmt.Sprintf("epoch %d, term %d: master %s, backups %s, witnesses %s", s.view.Epoch, p.Term, name(p.Master), names(p.Backups), names(p.Witnesses))
-	if len(p.Learners) > 0 {
-		text += ", learners " + names(p.Learners)
-	}
 	for _, f := range p.Formers {
 		text += fmt.Sprintf(", recovers term %d", f.Term)
 	}

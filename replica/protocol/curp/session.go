@@ -2,6 +2,7 @@ package curp
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -39,31 +40,46 @@ type sessions struct {
 	looked  uint64 // the index at which expiry was looked at
 }
 
-// loadSessions reads the sessions from the state.
+// loadSessions reads the sessions from the state, and from the entries that are not applied yet.
 func (p *Protocol) loadSessions() {
 	p.sessions = sessions{byID: map[uint64]*session{}}
 	p.journal.Scan(beforeState, func(key, raw []byte) bool {
-		err := checkKey(key)
-		switch {
-		case err != nil:
-		case key[0] == doneRecord: // before its session's record
-			s := p.session(beUint64(key[1:9]))
-			s.done = append(s.done, beUint64(key[9:17]))
-		case key[0] == horizonRecord:
-			err = p.sessions.horizon.UnmarshalVT(raw)
-		case key[0] == sessionRecord:
-			var record peerv1.PartitionSession
-			if err = read(&record, raw, bounds.Record); err == nil {
-				s := p.session(beUint64(key[1:9]))
-				s.firstIncomplete, s.seenAt, s.usedAt, s.usedIn = record.FirstIncomplete, record.SeenAt, record.UsedAt, record.UsedIn
-				p.sessions.latest = max(p.sessions.latest, s.seenAt)
-			}
+		if _, newer := p.ahead[string(key)]; newer {
+			return true
 		}
-		if err != nil {
-			p.fault("a session on disk is damaged: %w", err)
-		}
-		return err == nil
+		return p.loadSession(key, raw)
 	})
+	for _, key := range slices.Sorted(maps.Keys(p.ahead)) {
+		if a := p.ahead[key]; a.raw != nil && !p.loadSession([]byte(key), a.raw) {
+			return
+		}
+	}
+}
+
+// loadSession takes a record of the state in, if it is of a session; false: it is damaged.
+func (p *Protocol) loadSession(key, raw []byte) bool {
+	err := checkKey(key)
+	switch {
+	case err != nil:
+	case key[0] == doneRecord:
+		s, number := p.session(beUint64(key[1:9])), beUint64(key[9:17])
+		if at, known := slices.BinarySearch(s.done, number); !known {
+			s.done = slices.Insert(s.done, at, number)
+		}
+	case key[0] == horizonRecord:
+		err = p.sessions.horizon.UnmarshalVT(raw)
+	case key[0] == sessionRecord:
+		var record peerv1.PartitionSession
+		if err = read(&record, raw, bounds.Record); err == nil {
+			s := p.session(beUint64(key[1:9]))
+			s.firstIncomplete, s.seenAt, s.usedAt, s.usedIn = record.FirstIncomplete, record.SeenAt, record.UsedAt, record.UsedIn
+			p.sessions.latest = max(p.sessions.latest, s.seenAt)
+		}
+	}
+	if err != nil {
+		p.fault("a session on disk is damaged: %w", err)
+	}
+	return err == nil
 }
 
 func (p *Protocol) session(id uint64) *session {
@@ -90,7 +106,7 @@ func (p *Protocol) recall(c *peerv1.Command) *peerv1.Answer {
 		return nil
 	}
 	if _, known := slices.BinarySearch(s.done, c.Number); known {
-		raw, _ := p.journal.Get(doneKey(c.Session, c.Number))
+		raw, _ := p.newest(doneKey(c.Session, c.Number))
 		a := &peerv1.Answer{}
 		if err := read(a, raw, bounds.Record); err != nil {
 			p.fault("an answer on disk is damaged: %w", err)

@@ -8,7 +8,7 @@ import (
 )
 
 // Reads that may be stale (appendix A.3) tell what all backups hold: no failure takes it back, and nobody waits for a sync of
-// it. A backup has just this in its state; the master keeps it beside its own, for the keys that unsynced entries touch.
+// it. The state on disk is just this, at a backup and at the master.
 //
 // How old it may be is bounded (Options.StaleBound). The master answers under its lease, and as long as the oldest entry that
 // is not synced came within the bound. A backup counts from when it asked the master for leave to answer reads, less for how
@@ -18,25 +18,14 @@ import (
 // longAgo is before anything that a member remembers.
 const longAgo = protocol.Instant(-1 << 62)
 
-// keptFor is for how long a master goes on to note what is there before updates, when there are no reads that may be stale:
-// to look a key up that has not been used lately costs a good part of what the update of it does.
-const keptFor = time.Minute
-
-// durables are what a master knows of the state that all backups hold.
-type durables struct {
-	before   map[string][]byte  // by key that an entry behind commit touched: its record before that; nil: absent. None: not known
-	executed []protocol.Instant // when the entries behind commit were executed, one for each
-	noting   protocol.Instant   // until when before is added to
-}
-
 // StaleBound is how much older than the read the answer to one that may be stale can be: some time within it before the read
 // began, and before its answer, the register had this value. It is counted in true time, which no clock within DriftBound
 // runs ahead of.
 func (o Options) StaleBound() time.Duration { return o.withDefaults().Lease }
 
-// startDurables begins with what the log has: when that was executed, and what was there before, a restart has forgotten.
-func (p *Protocol) startDurables() {
-	p.before, p.executed = map[string][]byte{}, nil
+// startExecuted begins with what the log has: when that was executed, a restart has forgotten.
+func (p *Protocol) startExecuted() {
+	p.executed = nil
 	for range p.log.last() - p.commit {
 		p.executed = append(p.executed, longAgo)
 	}
@@ -48,32 +37,6 @@ func (p *Protocol) extend(e *peerv1.LogEntry) {
 	p.executed = append(p.executed, p.now)
 }
 
-// keep notes what all backups hold of a key that is about to change.
-func (p *Protocol) keep(key string) {
-	if p.touched[key] > p.commit || p.now >= p.noting {
-		return // it is noted, or not known; or nobody asks
-	}
-	p.before[key] = nil
-	if raw, ok := p.journal.Get(registerKey([]byte(key))); ok {
-		p.before[key] = raw
-	}
-}
-
-// passed notes that all backups hold an entry, behind which there are others about its key.
-func (p *Protocol) passed(e *peerv1.LogEntry) {
-	name := string(registerKey(e.Key))
-	for _, r := range e.Records {
-		if string(r.Key) == name {
-			p.before[string(e.Key)] = r.Value
-		}
-	}
-	for _, deleted := range e.Deleted {
-		if string(deleted) == name {
-			p.before[string(e.Key)] = nil
-		}
-	}
-}
-
 // behind is for how long this master has had the oldest entry that not all backups hold; 0: there is none.
 func (p *Protocol) behind() time.Duration {
 	if len(p.executed) == 0 || p.options.Mistakes.StaleSyncs {
@@ -82,14 +45,14 @@ func (p *Protocol) behind() time.Duration {
 	return p.now.Sub(p.executed[0])
 }
 
-// durably is what all backups hold of a key that is not synced, if that is known and not too old: else nil.
+// durably is what all backups hold of a key that is not synced, if that is not too old: else nil.
 func (p *Protocol) durably(key []byte) *peerv1.Answer {
-	raw, known := p.before[string(key)]
-	if !known || p.behind() >= shorter(p.options.Lease) {
+	if p.behind() >= shorter(p.options.Lease) {
 		return nil
 	}
 	p.config.Took("read.stale")
-	if raw == nil {
+	raw, ok := p.journal.Get(registerKey(key))
+	if !ok {
 		return &peerv1.Answer{Timestamp: p.commit}
 	}
 	v := p.decode(key, raw)

@@ -1,10 +1,12 @@
 package curp
 
+import "fmt"
+
 // Standing tells what part this member has, and how far it is.
 func (p *Protocol) Standing() Standing {
 	s := Standing{
 		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
-		Last: p.log.last(), Commit: p.commit, Fast: p.client.fast, Slow: p.client.slow,
+		Last: p.log.last(), Commit: p.commit, Copying: !p.whole(), WholeTerm: p.own.WholeTerm, NotedTerm: p.own.NotedTerm, Fast: p.client.fast, Slow: p.client.slow,
 	}
 	if p.Doubted() && p.role == Master {
 		s.Why = "it has just started, and waits for others to tell it that its disk is not an older copy"
@@ -22,6 +24,8 @@ func (p *Protocol) Standing() Standing {
 		s.Recovered = p.own.Recovered
 		s.Lease = p.now < p.leased()
 	case p.serving:
+	case p.hold != nil && p.strange() != 0:
+		s.Why = fmt.Sprintf("it had no part in term %d, and nobody who had says that this never served", p.strange())
 	case p.hold != nil:
 		s.Why = "its view is not known to be held by a quorum of members"
 	case r == nil:
@@ -40,7 +44,7 @@ func (p *Protocol) Standing() Standing {
 			continue
 		}
 		s.Holding = append(s.Holding, f.id)
-		if !f.backup && s.Serving && p.log.last()-min(f.held, p.log.last()) <= keptEntries/2 {
+		if !f.backup && p.log.last()-min(f.held, p.log.last()) <= keptEntries/2 {
 			s.CaughtUp = append(s.CaughtUp, f.id)
 		}
 	}

@@ -83,7 +83,7 @@ func (p *Protocol) sync() {
 
 // sendSync sends a follower what it does not have, once it is on this disk, and what there is to say anyway.
 func (p *Protocol) sendSync(f *follower) {
-	c := &peerv1.Curp{Last: p.log.last(), Commit: p.commit, History: p.log.history, Start: p.log.floor, Asked: int64(p.now)}
+	c := &peerv1.Curp{Last: p.log.last(), Commit: p.settled(), History: p.log.history, Start: p.log.floor, Asked: int64(p.now)}
 	if f.known && f.next >= p.log.floor && f.next < p.log.last() {
 		bytes := 0
 		for _, e := range p.log.behind(f.next) {
@@ -101,7 +101,7 @@ func (p *Protocol) sendSync(f *follower) {
 		f.wanted, f.delegated = 0, p.leased()
 	}
 	m := p.message(peerv1.Kind_SYNC, p.op(), c)
-	f.op, f.telling = m.Op, p.commit
+	f.op, f.telling = m.Op, p.settled()
 	if len(c.Entries) > 0 {
 		f.flying, f.batch = true, m.Op
 	}
@@ -203,8 +203,9 @@ func (p *Protocol) advance() {
 		return
 	}
 	before := p.commit
-	p.commit, p.own.Commit = synced, synced
+	p.commit = synced
 	p.synced(before)
+	p.settle()
 	if p.more && p.commit >= p.target {
 		p.more = false
 		p.sync()
@@ -227,9 +228,6 @@ func (p *Protocol) synced(before uint64) {
 		}
 		if p.touched[key] <= e.Index {
 			delete(p.touched, key)
-			delete(p.before, key)
-		} else {
-			p.passed(e)
 		}
 		if e.Term == p.partition.Term {
 			p.drop(e.Key, id)
@@ -250,6 +248,22 @@ func (p *Protocol) synced(before uint64) {
 	p.flushGC()
 }
 
+// settle makes what is synced part of the state, and has followers do so, once the term serves. Before that it may not be in the log of a
+// later master, who goes on from a term before this one.
+func (p *Protocol) settle() {
+	if p.own.Commit = max(p.own.Commit, p.settled()); p.own.Applied < p.settled() {
+		p.applyUpTo(p.settled())
+	}
+}
+
+// settled is up to where no later master lacks the log.
+func (p *Protocol) settled() uint64 {
+	if p.serving || p.options.Mistakes.SettleUnserved {
+		return p.commit
+	}
+	return p.base
+}
+
 // tickSync repeats what is not answered, syncs what has waited for long, tells of commits and keeps leases.
 func (p *Protocol) tickSync() {
 	p.advance() // without backups, the disk tells nobody that it is done
@@ -264,8 +278,8 @@ func (p *Protocol) tickSync() {
 		case f.flying:
 			f.flying, f.next = false, f.held
 			p.sendSync(f)
-		case f.op == 0, f.telling < p.commit, f.backup && (reading || wants) && p.now >= f.asked.Add(p.options.Lease/4),
-			p.now >= f.due && (!f.known || f.told < p.commit || f.held < p.log.last() && (!f.backup || !p.serving)),
+		case f.op == 0, f.telling < p.settled(), f.backup && (reading || wants) && p.now >= f.asked.Add(p.options.Lease/4),
+			p.now >= f.due && (!f.known || f.told < p.settled() || f.held < p.log.last() && (!f.backup || !p.serving)),
 			p.now >= f.asked.Add(4*p.config.Retry):
 			p.sendSync(f)
 		}

@@ -200,6 +200,7 @@ func (n *node) start(continued bool) {
 		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) { w.took[path]++ },
 		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
+	config.Undoubted = config.Undoubted || !n.founded // others would take a new disk for an older copy of the one that is lost
 	for _, m := range n.view.Members {
 		if m.ID != n.id {
 			config.Nearest = append(config.Nearest, m.ID)
@@ -313,7 +314,7 @@ func (n *node) release(send []protocol.Envelope, complete []protocol.Completion)
 		w.post(n.id, e.To, e.Message)
 	}
 	for _, c := range complete {
-		w.logf("%d completes %d: %s %q", n.id, c.Handle, c.Result.Status, c.Result.Value)
+		w.logf("%d completes %d: %s %s", n.id, c.Handle, c.Result.Status, short(c.Result.Value))
 		w.completed(n, c)
 	}
 }

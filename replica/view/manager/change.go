@@ -108,7 +108,7 @@ func Parts(v view.View, member view.MemberID) (parts []int) {
 		return id == member || known && w.Beside == member
 	}
 	for i, p := range v.Partitions {
-		ids := slices.Concat([]view.MemberID{p.Master}, p.Backups, p.Learners, p.Witnesses)
+		ids := slices.Concat([]view.MemberID{p.Master}, p.Backups, p.Witnesses)
 		for _, f := range p.Formers {
 			ids = slices.Concat(ids, []view.MemberID{f.Master}, f.Backups, f.Witnesses)
 		}

@@ -7,11 +7,20 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
+// Faults is how many losses the partitions of a view can be made to survive with its members. In a joint view that is as many as before the
+// change or after it, whichever are more, unless the change is abandoned.
+func Faults(v view.View, abandoned bool) int {
+	if abandoned {
+		return v.Before().Faults()
+	}
+	return max(v.Before().Faults(), v.After().Faults())
+}
+
 // Placement says how partitions are to be kept.
 type Placement struct {
 	Partitions int // how many: one for each shard
-	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses. Where
-	// too few are alive it has fewer for a while.
+	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses. Where too few
+	// members are heard it waits for them, and never goes on with fewer backups than it has.
 	Faults int
 	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet (section 5.4).
 	Alone int
@@ -46,6 +55,9 @@ type Part struct {
 	// Restarted is a master without backups whose disk lacks what its witnesses have: it needs a term in which it recovers.
 	Restarted bool
 	CaughtUp  []view.MemberID // a master: the learners that have what its backups have
+	Copying   bool            // it is fetching a copy of the state: until then it can't be of use
+	WholeTerm uint64          // it has all that was to be recovered from the terms before this one
+	NotedTerm uint64          // the highest term of which it ever had
 	Length    uint64          // of the log, in entries
 }
 
@@ -185,18 +197,54 @@ func (s *Snapshot) torn() view.MemberID {
 
 // part is what a member said of its part in a partition of the term that the view has.
 func (s *Snapshot) part(id view.MemberID, partition int) Part {
-	r := s.report(id)
-	if r == nil || partition >= len(r.Partitions) || r.Partitions[partition].Term != s.View.Partitions[partition].Term {
-		return Part{}
-	}
-	return r.Partitions[partition]
+	p, _ := s.said(id, partition)
+	return p
 }
 
-// committed reports whether the recorded view took hold.
+// said is that, and whether it said anything.
+func (s *Snapshot) said(id view.MemberID, partition int) (Part, bool) {
+	r := s.report(id)
+	if r == nil || partition >= len(r.Partitions) || r.Partitions[partition].Term != s.View.Partitions[partition].Term {
+		return Part{}, false
+	}
+	return r.Partitions[partition], true
+}
+
+// neverServed reports whether one who had a part in a term says that it did not get what the term was to recover: nothing was answered
+// in it, and a later one needs nothing of it (curp.Protocol.neverServed, which asks again when the term is over).
+func (s *Snapshot) neverServed(partition int, f view.Former) bool {
+	return slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
+		p, told := s.said(id, partition)
+		return told && !p.Lost && !s.lost(id) && p.NotedTerm < f.Term
+	})
+}
+
+// needed are the former terms of a partition and the present one, which a later one has to recover from: not those that are known never to
+// have served, by who holds the view in which they are over.
+func (s *Snapshot) needed(partition int) (formers []view.Former) {
+	p := s.View.Partitions[partition]
+	for _, f := range p.Formers {
+		over := slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
+			said, told := s.said(id, partition)
+			return told && !said.Lost && !s.lost(id) && said.NotedTerm < f.Term && s.report(id).Digest == s.digest()
+		})
+		if !over {
+			formers = append(formers, f)
+		}
+	}
+	return append(formers, p.Former())
+}
+
+// misses reports whether a member may lack what was synced in a term: it had no part in it, nor in a later one that had recovered it.
+func (s *Snapshot) misses(id view.MemberID, partition int, f view.Former) bool {
+	return !f.Has(id) && f.Term >= s.part(id, partition).WholeTerm && !s.neverServed(partition, f)
+}
+
+// committed reports whether the recorded view took hold. That a lost disk holds it is nothing to rebuild the record from.
 func (s *Snapshot) committed() bool {
 	return s.View.Quorum(func(id view.MemberID) bool {
 		r := s.report(id)
-		return r != nil && r.Digest == s.digest()
+		return r != nil && r.Digest == s.digest() && !s.lost(id)
 	})
 }
 

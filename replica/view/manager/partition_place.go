@@ -82,13 +82,12 @@ func (c *chooser) members(p view.Partition, count int) (picked []view.MemberID) 
 	n, at := c.view.Size(), c.view.Index(p.Master)
 	for i := range n {
 		id := c.view.Members[(at+1+i)%n].ID
-		if id != p.Master && !slices.Contains(p.Backups, id) && !slices.Contains(p.Learners, id) && c.able(p.Master, id) {
+		if id != p.Master && !slices.Contains(p.Backups, id) && c.able(p.Master, id) {
 			candidates = append(candidates, id)
 		}
 	}
-	taken := slices.Concat(p.Backups, p.Learners)
 	return c.pick(candidates, count, func(id view.MemberID, picked []view.MemberID) int {
-		return c.clashes(id, p.Master, slices.Concat(taken, picked))
+		return c.clashes(id, p.Master, slices.Concat(p.Backups, picked))
 	})
 }
 
@@ -116,6 +115,15 @@ func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 		}
 		return cost
 	})
+}
+
+// all are witnesses, if they are as many as the partition has backups, or none: what they save counts only if it is on as many disks, with
+// the master's, as what is synced. With fewer of them a recovery could miss one that is lost, and gain nothing from the others.
+func all(witnesses []view.MemberID, p view.Partition) []view.MemberID {
+	if len(witnesses) < len(p.Backups) {
+		return nil
+	}
+	return witnesses
 }
 
 // spread are as many witnesses as a partition has, of which fewer would be lost with its master, with each other or with its

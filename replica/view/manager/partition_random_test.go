@@ -32,10 +32,16 @@ func (w *walk) draw() Snapshot {
 		}
 		r.Hears = slices.DeleteFunc(slices.Clone(r.Hears), func(view.MemberID) bool { return w.random.IntN(12) == 0 })
 		for i, p := range w.v.Partitions {
-			r.Partitions[i] = Part{Term: p.Term - uint64(w.random.IntN(8)/7), Length: uint64(w.random.IntN(9)), Lost: w.random.IntN(40) == 0}
+			part := &r.Partitions[i]
+			part.Term, part.Length = p.Term-uint64(w.random.IntN(8)/7), uint64(w.random.IntN(9))
+			part.Lost, part.Copying = w.random.IntN(40) == 0, w.random.IntN(12) == 0
+			if w.random.IntN(4) == 0 {
+				part.WholeTerm = uint64(w.random.IntN(int(p.Term) + 1))
+				part.NotedTerm = part.WholeTerm
+			}
 			if p.Master == r.Member {
-				r.Partitions[i].Recovered = w.random.IntN(2) == 0
-				r.Partitions[i].CaughtUp = slices.DeleteFunc(slices.Clone(p.Learners), func(view.MemberID) bool { return w.random.IntN(2) == 0 })
+				part.Recovered = w.random.IntN(2) == 0
+				part.CaughtUp = slices.DeleteFunc(part.CaughtUp, func(view.MemberID) bool { return w.random.IntN(2) == 0 })
 			}
 		}
 		s.Members = append(s.Members, r)
@@ -120,8 +126,15 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 	if text(p) == text(next) {
 		return ""
 	}
-	knew := func(id view.MemberID, all []view.Former) bool {
-		return !slices.ContainsFunc(all, func(f view.Former) bool { return f.Master != id && !slices.Contains(f.Backups, id) })
+	knew := func(id view.MemberID, all []view.Former) bool { // it had a part in each term that may have served, or in a later one
+		own, _ := s.said(id, i)
+		return !slices.ContainsFunc(all, func(f view.Former) bool {
+			served := !slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
+				said, told := s.said(id, i)
+				return told && said.NotedTerm < f.Term
+			})
+			return !f.Has(id) && served && own.WholeTerm <= f.Term
+		})
 	}
 	if next.Term == p.Term {
 		w.counts["recovered"]++
@@ -131,12 +144,17 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 		}
 		return ""
 	}
-	formers := append(slices.Clone(p.Formers), p.Former())
+	formers := slices.DeleteFunc(append(slices.Clone(p.Formers), p.Former()), func(f view.Former) bool {
+		return f.Term < p.Term && s.neverServed(i, f) && !slices.ContainsFunc(next.Formers, func(o view.Former) bool { return o.Term == f.Term })
+	})
 	if next.Term != epoch || fmt.Sprint(next.Formers) != fmt.Sprint(formers) {
 		return fmt.Sprintf("it recovers from %v, want %v", next.Formers, formers)
 	}
-	if !knew(next.Master, formers) {
+	if next.Master != p.Master && !knew(next.Master, formers) {
 		return "its master could miss what was synced"
+	}
+	if len(next.Backups) < min(len(p.Backups), w.p.Faults) {
+		return "it goes on with fewer backups"
 	}
 	if next.Master != p.Master {
 		w.counts["another master"]++
@@ -146,7 +164,11 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 			back, also := s.hears(id, p.Master)
 			return !s.Suspected(id) && !s.part(id, i).Lost && (there || back || !told || !also)
 		}
-		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target && slices.ContainsFunc(p.Backups, linked) {
+		others := 0
+		for _, member := range w.v.Members {
+			others += index(member.ID != p.Master && linked(member.ID) && s.Alive(member.ID))
+		}
+		if !s.Suspected(p.Master) && !s.part(p.Master, i).Lost && !target && len(p.Formers) == 0 && others >= min(len(p.Backups), w.p.Faults) {
 			return "its master was neither lost nor cut off nor to go"
 		}
 		if !s.Alive(next.Master) {
@@ -158,7 +180,8 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 	}
 	for _, id := range next.Backups {
 		caughtUp := len(p.Formers) == 0 && slices.Contains(s.part(p.Master, i).CaughtUp, id)
-		if !slices.Contains(p.Backups, id) && !caughtUp {
+		served := len(p.Formers) == 0 && next.Master == p.Master // and would have to wait
+		if !slices.Contains(p.Backups, id) && !caughtUp && served {
 			return fmt.Sprintf("member %d is its backup and does not have its state", id)
 		}
 		if caughtUp {

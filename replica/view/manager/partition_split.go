@@ -14,14 +14,14 @@ func (m *mover) splits(next view.Partition, target view.MemberID) bool {
 		return false
 	}
 	whole := len(next.Backups) >= m.placement.Faults && slices.Equal(next.Backups, m.p.Backups) && !slices.ContainsFunc(next.Backups, m.s.drained)
-	return whole && target == 0 && len(m.p.Learners)+len(next.Learners) == 0
+	return whole && target == 0
 }
 
 // split divides a partition's keys between itself and a new one with the same master and backups (section 3.6). Both recover from the
 // term that ends, which has no witnesses: there is nothing to replay, and one loss at this time is no more than at any other. The new
 // one goes to its home afterwards.
 func (m *mover) split(next view.Partition) {
-	next.Witnesses = m.witnesses(next, m.placement.witnesses(len(next.Backups)))
+	next.Witnesses = all(m.witnesses(next, m.placement.witnesses(len(next.Backups))), next)
 	child := next
 	child.Split = m.epoch
 	child.Backups, child.Witnesses, child.Formers = slices.Clone(next.Backups), slices.Clone(next.Witnesses), slices.Clone(next.Formers)

@@ -33,7 +33,7 @@ func TestAPartitionIsSplit(t *testing.T) {
 	}
 	want := []string{
 		"2: 1 [2] w[] <1", "2: 1 [2] w[]", "4: 1 [2] w[5] <2 | 4: 1 [2] w[5] <2", "4: 1 [2] w[5] | 4: 1 [2] w[5]",
-		"4: 1 [2] w[5] | 6: 1 [2] +[3] w[] <4", "4: 1 [2] w[5] | 6: 1 [2] +[3] w[]",
+		"4: 1 [2] w[5] | 6: 1 [2] w[] <4", "4: 1 [2] w[5] | 6: 1 [2] w[]", "4: 1 [2] w[5] | 8: 2 [3] w[6] <6",
 	}
 	if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 		t.Fatalf("%q, want %q", got, want)
@@ -54,8 +54,8 @@ func TestASplitWaits(t *testing.T) {
 		say  func(s *Snapshot)
 		want string
 	}{
-		"a member is drained that is its backup": {func(s *Snapshot) { s.Drained = []view.MemberID{2} }, "2: 1 [2] +[3] w[5] <1"},
-		"its home is elsewhere":                  {func(s *Snapshot) { s.Placement.Homes = []string{"b"} }, "2: 1 [2] +[3] w[] <1"},
+		"a member is drained that is its backup": {func(s *Snapshot) { s.Drained = []view.MemberID{2} }, "2: 1 [3] w[5] <1"},
+		"its home is elsewhere":                  {func(s *Snapshot) { s.Placement.Homes = []string{"b"} }, "2: 1 [2] w[] <1"},
 		"the view changes members":               {func(s *Snapshot) { s.View.Members[2].Leaving = true }, ""},
 		"it recovers": {func(s *Snapshot) {
 			s.View.Epoch++

@@ -56,7 +56,14 @@ func snapshot(v view.View, p Placement, dead ...view.MemberID) Snapshot {
 		}
 		r := MemberReport{Member: m.ID, Disk: m.Disk, Digest: v.Digest(), Hears: alive}
 		for _, part := range v.Partitions {
-			r.Partitions = append(r.Partitions, Part{Term: part.Term, Recovered: part.Master == m.ID && len(part.Formers) == 0})
+			said := Part{Term: part.Term, WholeTerm: part.Term, NotedTerm: part.Term}
+			if part.Master == m.ID {
+				said.Recovered = len(part.Formers) == 0
+				said.CaughtUp = slices.DeleteFunc(slices.Clone(alive), func(id view.MemberID) bool {
+					return v.Index(id) < 0 || id == m.ID || slices.Contains(part.Backups, id)
+				})
+			}
+			r.Partitions = append(r.Partitions, said)
 		}
 		s.Members = append(s.Members, r)
 	}
@@ -87,12 +94,17 @@ func caughtUp(partition int, learners ...view.MemberID) func(*MemberReport) {
 	return func(r *MemberReport) { r.Partitions[partition].CaughtUp = learners }
 }
 
+// copying has a member fetch a copy of the state.
+func copying(r *MemberReport) { r.Partitions[0].Copying = true }
+
+// unserved has a member say that it was not whole when a term ended.
+func unserved(term uint64) func(*MemberReport) {
+	return func(r *MemberReport) { r.Partitions[0].WholeTerm, r.Partitions[0].NotedTerm = term-1, term-1 }
+}
+
 // text is a partition in a few words.
 func text(p view.Partition) string {
 	s := fmt.Sprintf("%d: %d %v", p.Term, p.Master, p.Backups)
-	if len(p.Learners) > 0 {
-		s += fmt.Sprintf(" +%v", p.Learners)
-	}
 	s += fmt.Sprintf(" w%v", p.Witnesses)
 	for _, f := range p.Formers {
 		s += fmt.Sprintf(" <%d", f.Term)
@@ -201,40 +213,66 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 		waits     string // in what the last decision waits for
 	}{
 		{"nothing", 3, 1, []string{""}, func(int, *Snapshot, *[]view.MemberID) {}, ""},
-		{"the master is lost", 3, 1, []string{"2: 2 [] +[3] w[] <1", "2: 2 [] +[3] w[]", "4: 2 [3] w[6] <2", "4: 2 [3] w[6]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"the master is lost", 3, 1, []string{"2: 2 [3] w[6] <1", "", "2: 2 [3] w[6]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1}
-			switch step {
-			case 1, 3:
+			if step == 2 {
 				s.told(2, recovered(0))
-			case 2:
-				s.told(2, caughtUp(0, 3))
 			}
 		}, ""},
-		{"one master after the other is lost", 5, 2, []string{"2: 2 [3] +[4] w[8] <1", "", "3: 3 [] +[4 5] w[] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"one master after the other is lost", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "", "3: 3 [4 5] w[9 10] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = [][]view.MemberID{{1}, {1}, {1, 2}}[step]
 		}, ""},
-		{"a master is lost and its backup stays away", 5, 2, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
-			s.View.Partitions[0].Backups = s.View.Partitions[0].Backups[:1]
+		{"so many are lost that none can have its backups", 5, 2, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = []view.MemberID{1, 4}
+			s.told(5, func(r *MemberReport) { r.Partitions[0].Lost = true })
+		}, "once it can have 2 backups: of the members that it hears, [3] can be"},
+		{"a master is lost and its backup stays away", 5, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1, 2}
-		}, "its master 1 is not heard by a quorum of members, and none of its backups [2]"},
-		{"the longest log is chosen", 5, 2, []string{"2: 3 [2] +[4] w[7] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		}, "its master 1 is not heard by a quorum of members, and nobody can take its place: member 2 is not heard"},
+		{"a term that never served is nobody's hindrance", 5, 1, []string{"2: 2 [3] w[8] <1", "", "3: 1 [3] w[8] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = [][]view.MemberID{{1}, {1}, {2}}[step]
+			s.told(3, unserved(2))
+		}, ""},
+		{"a term that may have served is", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 3 [4] w[9] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = [][]view.MemberID{{1}, {2}}[step]
+		}, ""},
+		{"a master that had no part in a term that served is replaced", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 1 [3] w[8] <1 <2", "4: 3 [4] w[9] <1 <2 <3"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = [][]view.MemberID{{1}, {2}, {2}}[step]
+			switch step {
+			case 1:
+				s.told(3, unserved(2)) // but it was whole before it was told of the next term
+			case 2:
+				s.told(1, unserved(3))
+			}
+		}, ""},
+		{"the longest log is chosen", 5, 2, []string{"2: 3 [2 4] w[7 9] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1}
 			s.told(3, func(r *MemberReport) { r.Partitions[0].Length = 7 })
 		}, ""},
 		{"all its witnesses are lost with the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1, 5}
-		}, "it could not recover: none of the witnesses [5] of term 1 is heard"},
-		{"a backup is lost", 5, 2, []string{"2: 1 [3] +[4] w[8] <1", "2: 1 [3] +[4] w[8]", "4: 1 [3 4] w[8 9] <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		}, "member 2 hears none of the witnesses [5] of term 1"},
+		{"a backup is lost", 5, 2, []string{"2: 1 [3 4] w[8 9] <1", "2: 1 [3 4] w[8 9]"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{2}
-			switch step {
-			case 1:
+			if step == 1 {
 				s.told(1, recovered(0))
-			case 2:
-				s.told(1, caughtUp(0, 4))
 			}
 		}, ""},
-		{"a backup is lost in a recovery", 5, 2, []string{"2: 2 [3] +[4] w[8] <1", "3: 2 [] +[4 5] w[] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"a backup is lost and nobody has caught up", 5, 2, []string{"", "2: 1 [3 5] w[8 10] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = []view.MemberID{2}
+			s.told(1, caughtUp(0))
+			if step == 1 {
+				s.told(1, caughtUp(0, 5))
+			}
+		}, ""},
+		{"a backup is lost in a recovery", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "3: 2 [4 5] w[9 10] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = [][]view.MemberID{{1}, {1, 3}}[step]
+		}, ""},
+		{"a backup has to copy the state in a recovery", 5, 1, []string{"2: 2 [3] w[8] <1", "3: 2 [4] w[9] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			*dead = []view.MemberID{1}
+			if step == 1 {
+				s.told(3, copying)
+			}
 		}, ""},
 		{"a witness is lost", 3, 1, []string{"2: 1 [2] w[6] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{5}
@@ -242,7 +280,7 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 		{"a witness has another disk", 3, 1, []string{"2: 1 [2] w[6] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.Witnesses[1].Disk = "other"
 		}, ""},
-		{"a master has another disk", 3, 1, []string{"2: 2 [] +[3] w[] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"a master has another disk", 3, 1, []string{"2: 2 [3] w[6] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.Members[0].Disk = "other"
 		}, ""},
 		{"the manager alone does not hear the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
@@ -253,40 +291,39 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 			s.Members = s.Members[:4]
 			s.Members[0].Member = 5
 		}, "too few members"},
-		{"a master lost what it had", 3, 1, []string{"2: 2 [] +[1] w[] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"a master lost what it had", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{3}
 			s.told(1, func(r *MemberReport) { r.Partitions[0].Lost = true })
-		}, ""},
+		}, "its master 1 has lost its disk; member 2 takes its place once it can have 1 backups: of the members that it hears, [] can be"},
 		{"a master without backups restarted", 1, 0, []string{"2: 1 [] w[] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.told(1, func(r *MemberReport) { r.Partitions[0].Restarted = true })
 		}, ""},
 		{"one of three does not hear the master", 3, 1, []string{""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.Members[1].Hears = s.Members[1].Hears[1:]
 		}, ""},
-		{"a member is drained", 3, 1, []string{"2: 1 [2] +[3] w[] <1", "2: 1 [2] +[3] w[]", "4: 1 [2 3] w[] <2", "4: 1 [2 3] w[]", "6: 2 [3] w[6] <4", "6: 2 [3] w[6]", ""},
+		{"a member is drained", 3, 1, []string{"2: 1 [2] w[] <1", "2: 1 [2] w[]", "4: 2 [3] w[6] <2", "4: 2 [3] w[6]", ""},
 			func(step int, s *Snapshot, dead *[]view.MemberID) {
 				s.Drained = []view.MemberID{1}
-				s.told(1, recovered(0))
-				s.told(1, caughtUp(0, 3))
-				if step == 5 {
-					s.told(2, recovered(0))
-				}
+				s.told(s.View.Partitions[0].Master, recovered(0))
 			}, ""},
-		{"the master and its backup do not hear each other", 3, 1, []string{"2: 1 [] +[3] w[] <1", "2: 1 [] +[3] w[]", "4: 1 [3] w[6] <2", "4: 1 [3] w[6]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"the master and its backup do not hear each other", 3, 1, []string{"2: 1 [3] w[5] <1", "2: 1 [3] w[5]", ""}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			s.told(1, recovered(0))
-			s.told(1, caughtUp(0, 3))
 			s.deafen(1, 2)
 			s.deafen(2, 1)
 		}, ""},
-		{"a master is being cut off, its backups first", 5, 2, []string{"2: 2 [3] +[4] w[8] <1", "2: 2 [3] +[4] w[8]", "4: 2 [3 4] w[8 9] <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"a master is being cut off, its backups first", 5, 2, []string{"2: 1 [4 5] w[7 8] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			for _, backup := range []view.MemberID{2, 3} {
 				s.deafen(1, backup)
 				s.deafen(backup, 1)
 			}
-			s.told(2, recovered(0))
-			s.told(2, caughtUp(0, 4))
 		}, ""},
-		{"a master that recovers is being cut off", 5, 2, []string{"2: 2 [3] +[4] w[8] <1", "3: 3 [] +[4 5] w[] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+		{"a master is cut off from all but one", 5, 2, []string{"2: 2 [3 4] w[8 9] <1"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
+			for _, other := range []view.MemberID{2, 3, 4} {
+				s.deafen(1, other)
+				s.deafen(other, 1)
+			}
+		}, ""},
+		{"a master that recovers is being cut off", 5, 2, []string{"2: 2 [3 4] w[8 9] <1", "3: 3 [4 5] w[9 10] <1 <2"}, func(step int, s *Snapshot, dead *[]view.MemberID) {
 			*dead = []view.MemberID{1}
 			if step == 1 {
 				s.deafen(2, 3)
@@ -340,13 +377,13 @@ func TestPartitionsFollowWhatHappens(t *testing.T) {
 	}
 }
 
-// A master that comes back to its home gets its partition again, by way of a learner.
+// A master that comes back to its home gets its partition again, first as a backup.
 func TestAPartitionGoesHome(t *testing.T) {
 	v, p := placed(t, 3, 1, false)
 	v.Partitions = v.Partitions[:1]
 	v.Partitions[0].Master, v.Partitions[0].Backups, v.Partitions[0].Witnesses = 2, []view.MemberID{3}, []view.MemberID{6}
 	var got []string
-	for range 6 {
+	for range 4 {
 		s := snapshot(v, p)
 		for i := range s.Members {
 			s.Members[i].Partitions[0].Recovered, s.Members[i].Partitions[0].CaughtUp = true, []view.MemberID{1}
@@ -356,7 +393,7 @@ func TestAPartitionGoesHome(t *testing.T) {
 			got = append(got, text(v.Partitions[0]))
 		}
 	}
-	want := []string{"2: 2 [3] +[1] w[6] <1", "2: 2 [3] +[1] w[6]", "4: 2 [3 1] w[] <2", "4: 2 [3 1] w[]", "6: 1 [3] w[6] <4", "6: 1 [3] w[6]"}
+	want := []string{"2: 2 [1] w[] <1", "2: 2 [1] w[]", "4: 1 [2] w[5] <2", "4: 1 [2] w[5]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -441,7 +478,7 @@ func TestMembersThatHaveAPartStay(t *testing.T) {
 		t.Errorf("finished: %v", err)
 	}
 	joint.Partitions = slices.Clone(joint.Partitions)
-	joint.Partitions[0].Learners = []view.MemberID{7}
+	joint.Partitions[0].Backups = []view.MemberID{7}
 	if _, err := Abandon(joint); err == nil || !strings.Contains(err.Error(), "member 7 would not be in the view, and partition 0 needs it") {
 		t.Errorf("abandoned: %v", err)
 	}

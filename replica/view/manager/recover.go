@@ -25,8 +25,8 @@ type Rescue struct {
 // and must have been stopped before anybody is told: they may serve what these don't know, and some of them may have held
 // what is said here to be lost.
 //
-// A partition goes on from its master, who has all that it answered for, or else from one that was a backup in all terms that are
-// not recovered, with the longest log: it has all that was synced. What was not is replayed from one witness of each of these
+// A partition goes on from its master, who has all that it answered for, or else from one that had a part in all terms that are
+// not recovered and may have served, with the longest log: it has all that was synced. What was not is replayed from one witness of each of these
 // terms, as after a crash. A partition of which nobody is left with that begins again empty if that is asked for by its
 // number; else there is no view. The next views bring newcomers and backups, as for any other.
 //
@@ -113,8 +113,10 @@ type rescuer struct {
 
 // holds reports whether a member is left that can be the partition's master.
 func (r *rescuer) holds(id view.MemberID) bool {
-	m := mover{p: r.p}
-	return r.next.Index(id) >= 0 && !r.s.part(id, r.i).Lost && (id == r.p.Master || m.knewAll(id))
+	own := r.s.part(id, r.i)
+	return r.next.Index(id) >= 0 && !own.Lost && !own.Copying && !slices.ContainsFunc(append(slices.Clone(r.p.Formers), r.p.Former()), func(f view.Former) bool {
+		return r.s.misses(id, r.i, f)
+	})
 }
 
 // best is the member that the partition goes on from, or 0.
@@ -122,8 +124,8 @@ func (r *rescuer) best() (best view.MemberID) {
 	if r.holds(r.p.Master) {
 		return r.p.Master
 	}
-	for _, id := range r.p.Backups {
-		if r.holds(id) && (best == 0 || r.compare(id, best) > 0) {
+	for _, m := range r.next.Members {
+		if id := m.ID; r.holds(id) && (best == 0 || r.compare(id, best) > 0) {
 			best = id
 		}
 	}
@@ -140,17 +142,18 @@ func (r *rescuer) compare(a, b view.MemberID) int {
 // witnesses.
 func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened bool) {
 	next = view.Partition{Term: r.next.Epoch, Split: r.p.Split, Master: master}
-	formers := slices.Clone(r.p.Formers)
+	formers := r.s.needed(r.i)
 	if r.s.part(master, r.i).Recovered {
-		formers = nil
+		formers = formers[len(formers)-1:]
 	}
-	for _, f := range append(formers, r.p.Former()) {
+	for _, f := range formers {
 		had := len(f.Witnesses)
 		f.Witnesses = slices.DeleteFunc(slices.Clone(f.Witnesses), func(id view.MemberID) bool {
 			_, left := r.next.Witness(id)
 			return !left
 		})
-		remembers := f.Master == master && len(f.Backups) > 0 // alone, it answers before its disk has it
+		remembers := f.Master == master && len(f.Backups) > 0 || // alone, it answers before its disk has it
+			f.Term < r.s.part(master, r.i).WholeTerm || r.s.neverServed(r.i, f)
 		shortened = shortened || had > 0 && len(f.Witnesses) == 0 && !remembers
 		next.Formers = append(next.Formers, f)
 	}
@@ -160,7 +163,7 @@ func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened boo
 		}
 	}
 	next.Witnesses = r.p.Witnesses // whom to prefer
-	next.Witnesses = r.witnesses(next, r.s.Placement.witnesses(len(next.Backups)))
+	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
 	return next, shortened
 }
 
@@ -171,6 +174,6 @@ func (r *rescuer) begin() view.Partition {
 		next.Master = r.master(r.i)
 	}
 	next.Backups = r.members(next, r.s.Placement.Faults)
-	next.Witnesses = r.witnesses(next, r.s.Placement.witnesses(len(next.Backups)))
+	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
 	return next
 }

@@ -7,7 +7,7 @@ import (
 
 func partitionToProto(p view.Partition) *adminv1.Partition {
 	message := &adminv1.Partition{
-		Term: p.Term, Master: uint32(p.Master), Backups: numbers(p.Backups), Learners: numbers(p.Learners), Witnesses: numbers(p.Witnesses),
+		Term: p.Term, Master: uint32(p.Master), Backups: numbers(p.Backups), Witnesses: numbers(p.Witnesses),
 		Empty: p.Empty, Split: p.Split,
 	}
 	for _, f := range p.Formers {
@@ -21,7 +21,7 @@ func partitionToProto(p view.Partition) *adminv1.Partition {
 func partitionFromProto(message *adminv1.Partition) view.Partition {
 	p := view.Partition{
 		Term: message.GetTerm(), Master: view.MemberID(message.GetMaster()),
-		Backups: ids(message.GetBackups()), Learners: ids(message.GetLearners()), Witnesses: ids(message.GetWitnesses()),
+		Backups: ids(message.GetBackups()), Witnesses: ids(message.GetWitnesses()),
 		Empty: message.GetEmpty(), Split: message.GetSplit(),
 	}
 	for _, f := range message.GetFormers() {

@@ -20,7 +20,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	want.Witnesses = []view.Witness{{ID: 5, Site: "va", Address: "va:7100", Disk: "w", Beside: 9}, {ID: 6, Site: "va"}}
 	want.Partitions = []view.Partition{{
-		Term: 3, Master: 9, Backups: []view.MemberID{4}, Learners: []view.MemberID{1}, Witnesses: []view.MemberID{6},
+		Term: 3, Master: 9, Backups: []view.MemberID{4}, Witnesses: []view.MemberID{6},
 		Formers: []view.Former{{Term: 2, Master: 4, Backups: []view.MemberID{9}, Witnesses: []view.MemberID{5}}},
 	}}
 	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
