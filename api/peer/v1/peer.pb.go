@@ -2608,7 +2608,7 @@ type PartitionRecord struct {
 	// The state and the log up to this entry have all that was to be recovered from the terms before this one.
 	WholeTerm  uint64 `protobuf:"varint,15,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
 	WholeIndex uint64 `protobuf:"varint,16,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
-	// The highest term of which it has noted so, also if it has dropped some of that since.
+	// The highest term of which it has noted so, also if it has dropped some of that since, or of which it can't tell: before born.
 	NotedTerm uint64 `protobuf:"varint,17,opt,name=noted_term,json=notedTerm,proto3" json:"noted_term,omitempty"`
 	// Of this many shards it was one when what lives in others was dropped from here last; 0: never.
 	Shards        uint32 `protobuf:"varint,18,opt,name=shards,proto3" json:"shards,omitempty"`

@@ -104,7 +104,8 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		return nil, fmt.Errorf("partition %d: %w", p.index, err)
 	}
 	if known && p.partition.Empty && p.own.Term < p.partition.Term {
-		p.stale, p.own = true, &peerv1.PartitionRecord{Born: p.partition.Term, Granted: p.own.Granted}
+		p.stale, p.own = true, &peerv1.PartitionRecord{Granted: p.own.Granted}
+		p.beBorn()
 	} else {
 		p.loadLog()
 	}
@@ -134,7 +135,7 @@ func (p *Protocol) takePart(known bool) {
 			p.lose("its disk is empty, and it is a " + p.role.String() + " of term " + fmt.Sprint(p.partition.Term))
 			return
 		case !p.config.Bootstrap:
-			p.own.Born = p.partition.Term
+			p.beBorn()
 		}
 	}
 	if p.role == Master {
@@ -142,6 +143,11 @@ func (p *Protocol) takePart(known bool) {
 	} else {
 		p.takeFollower()
 	}
+}
+
+// beBorn notes that this disk has no part in what the member did in earlier terms, and can't say of them that they never served.
+func (p *Protocol) beBorn() {
+	p.own.Born, p.own.NotedTerm = p.partition.Term, p.partition.Term-1
 }
 
 func (p *Protocol) lose(why string) {

@@ -12,12 +12,13 @@ import (
 // follows is what a backup or a learner has in memory. It stores the entries that it receives, and applies them to its state
 // once the master has told it that all backups have them: what one backup applied, none will miss.
 type follows struct {
-	waits    bool             // for the master of the term, which knows that its view is held
-	attached bool             // it agrees with the master of the term
-	waiting  map[string]int   // by key: entries that are not applied
-	lease    protocol.Instant // until then no later master serves, and reads may be answered here (A.1)
-	fresh    protocol.Instant // until then reads that may be stale may be (A.3)
-	copyOp   uint64           // the question for a page that is under way; 0: none
+	waits    bool               // for the master of the term, which knows that its view is held
+	gathered []*peerv1.LogEntry // and, having what it is to recover, for all that is to replace the end of the log here
+	attached bool               // it agrees with the master of the term
+	waiting  map[string]int     // by key: entries that are not applied
+	lease    protocol.Instant   // until then no later master serves, and reads may be answered here (A.1)
+	fresh    protocol.Instant   // until then reads that may be stale may be (A.3)
+	copyOp   uint64             // the question for a page that is under way; 0: none
 	copyDue  protocol.Instant
 	fetched  protocol.Instant // when the next page may be asked for
 }
@@ -56,13 +57,18 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	f := &p.follower
-	if f.waits && c.WholeTerm < p.partition.Term && p.answered() {
-		return // what it has beyond the new master's log may be on no other disk that is left, and in no witness
+	same := agrees(p.log.history, p.log.last(), c.History)
+	if f.waits && p.recovers() && !p.gather(same, c) {
+		// It has not entered the term, so that it grants no lease, and counts for nothing.
+		p.send(from, p.message(peerv1.Kind_SYNC_REPLY, m.Op, &peerv1.Curp{
+			Last: same + uint64(len(f.gathered)), Commit: p.commit, Lacking: true, Nonce: p.config.Nonce, Asked: c.Asked,
+		}))
+		return
 	}
-	if f.waits {
+	entries := append(f.gathered, c.Entries...)
+	if f.gathered = nil; f.waits {
 		p.beginFollower()
 	}
-	same := agrees(p.log.history, p.log.last(), c.History)
 	if p.options.Mistakes.KeepSuffix {
 		same = p.log.last()
 	}
@@ -79,7 +85,7 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		p.truncate(same)
 	}
 	if !p.own.Copying || p.own.Start != 0 || len(p.own.Cursor) > 0 {
-		for _, e := range c.Entries {
+		for _, e := range entries {
 			if e.Index == p.log.last()+1 {
 				p.append(e)
 				f.waiting[string(e.Key)]++
@@ -113,9 +119,30 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	p.tickCopy()
 }
 
-// answered reports whether this member was the master of a former term, and has what it answered for in its log.
-func (p *Protocol) answered() bool {
-	return slices.ContainsFunc(p.partition.Formers, p.remembers) && !p.options.Mistakes.FollowAtOnce
+// gather collects what replaces the end of the log here, which the logs have in common up to an index. It reports whether nothing is missing:
+// the master has all that was to be recovered, and what comes behind that index has come. Until then the end of this log may be on no other
+// disk that is left, and in no witness, so it goes in one step with what replaces it.
+func (p *Protocol) gather(same uint64, c *peerv1.Curp) bool {
+	if c.WholeTerm < p.partition.Term {
+		return false
+	}
+	f := &p.follower
+	if same < c.Start {
+		return true // the master has let entries go, which it does not before it serves: they are on the disks of all backups
+	}
+	for _, e := range c.Entries {
+		if e.Index == same+uint64(len(f.gathered))+1 {
+			f.gathered = append(f.gathered, e)
+		}
+	}
+	return same+uint64(len(f.gathered)) >= c.WholeIndex
+}
+
+// recovers reports whether the log here alone has all that completed in a former term: this member was its master, or had recovered it.
+func (p *Protocol) recovers() bool {
+	return !p.options.Mistakes.FollowAtOnce && slices.ContainsFunc(p.partition.Formers, func(f view.Former) bool {
+		return p.remembers(f) || p.knows(f)
+	})
 }
 
 // noteWhole takes over up to where the log has all that was to be recovered from which terms.

@@ -64,9 +64,9 @@ func (p *Protocol) neverServed(f view.Former) bool {
 	})
 }
 
-// held says that this member holds the view. A lost disk tells nothing of former terms.
+// held says that this member holds the view. A lost disk tells nothing of former terms, nor does one of those before it was born.
 func (p *Protocol) held(op uint64) *peerv1.Message {
-	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.own.NotedTerm, Lacking: p.lost != "" || !p.known && !p.config.Bootstrap})
+	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.own.NotedTerm, Lacking: p.lost != ""})
 }
 
 // tellHeld tells a master that may ask, or has asked before this member was told of the view, that it is held here.
