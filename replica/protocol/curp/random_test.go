@@ -24,12 +24,11 @@ type schedule struct {
 	values   int
 	numbers  uint64
 	large    bool // some values are, so that logs are not kept for long
-	lost     view.MemberID
-	lostIn   uint64 // the member lost its disk in this epoch
+	lost     map[view.MemberID]uint64 // who lost their disks, in which epochs
 }
 
 func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options curp.Options) *schedule {
-	s := &schedule{asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}}
+	s := &schedule{asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}, lost: map[view.MemberID]uint64{}}
 	s.world = newWorld(t, seed, members, faults, witnesses, options)
 	w := s.world
 	s.recorder = history.NewRecorder(func() time.Duration { return w.now })
@@ -92,13 +91,13 @@ func (s *schedule) lose(n *node) {
 	n.crash()
 }
 
-// loseDisk has a member start again on an empty disk, once in a schedule.
-func (s *schedule) loseDisk(n *node) {
-	if s.lost != 0 {
+// loseDisk has a member start again on an empty disk. As many do in a schedule as may be lost.
+func (s *schedule) loseDisk(n *node, faults int) {
+	if len(s.lost) == faults || s.lost[n.id] != 0 {
 		return
 	}
 	s.lose(n)
-	s.lost, s.lostIn = n.id, s.view.Epoch
+	s.lost[n.id] = s.view.Epoch
 	n.disk, n.founded = disktest.Disk{}, false
 	n.start(false)
 }
@@ -179,7 +178,7 @@ func (s *schedule) any(suits func(id view.MemberID) bool) view.MemberID {
 }
 
 // suits reports whether a member can recover former terms, by what members say that hold the newest view: it had a part in each, or in a
-// later one that had recovered it, or a term never served. A disk that was lost tells nothing of that.
+// later one that had recovered it, or a term never served.
 func (s *schedule) suits(id view.MemberID, formers []view.Former) bool {
 	standing := func(id view.MemberID) (curp.Standing, bool) {
 		n := s.nodes[id-1]
@@ -189,11 +188,11 @@ func (s *schedule) suits(id view.MemberID, formers []view.Former) bool {
 		return n.p.Standing(), true
 	}
 	own, told := standing(id)
-	had := func(f view.Former) bool { return f.Has(id) && (id != s.lost || f.Term > s.lostIn) }
+	had := func(f view.Former) bool { return f.Has(id) && f.Term > s.lost[id] }
 	served := func(f view.Former) bool {
 		return !slices.ContainsFunc(append(slices.Clone(f.Backups), f.Master), func(id view.MemberID) bool {
 			other, told := standing(id)
-			return told && other.NotedTerm < f.Term && id != s.lost
+			return told && !other.Lost && other.NotedTerm < f.Term
 		})
 	}
 	return told && !slices.ContainsFunc(formers, func(f view.Former) bool { return !had(f) && f.Term >= own.WholeTerm && served(f) })
@@ -242,9 +241,7 @@ func (s *schedule) play(faults int) history.Verdict {
 			case 10, 11:
 				clear(isolated)
 			case 13:
-				if faults > 0 {
-					s.loseDisk(n)
-				}
+				s.loseDisk(n, faults)
 			case 12:
 				for _, x := range s.view.Witnesses {
 					s.witnesses[x.ID].down = d.IntN(8) == 0
@@ -313,7 +310,7 @@ func TestRandomSchedulesAreLinearizable(t *testing.T) {
 	took := map[string]int{}
 	for seed := range seeds {
 		faults := int(seed % 3)
-		s := newSchedule(t, seed, 4, faults, max(faults, 1), options(seed, curp.Mistakes{}))
+		s := newSchedule(t, seed, max(4, 2*faults+1), faults, max(faults, 1), options(seed, curp.Mistakes{}))
 		s.large = seed%2 == 1
 		switch v := s.play(faults); v.Outcome {
 		case history.Linearizable:
