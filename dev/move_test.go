@@ -62,7 +62,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A partition waits for a member at its new home that has its state, which becomes a backup and then the master; it always has a backup.
+// A partition waits for a member at its new home that has its state, which becomes a backup and then the master; it
+// always has a backup.
 func TestMoveToALearner(t *testing.T) {
 	c, s := curpFounded(t)
 	if text, err := c.Move("0", "c"); err != nil || text != "partition 0 moves to c" {

@@ -166,7 +166,8 @@ func TestAMasterThatIsNotHeardIsReplaced(t *testing.T) {
 	}
 }
 
-// With fewer members than that takes, no partition goes on with fewer backups than it had: it waits, and people read for what.
+// With fewer members than that takes, no partition goes on with fewer backups than it had: it waits, and people read
+// for what.
 func TestAMasterHasItsBackupsOrWaits(t *testing.T) {
 	s := newCURPSceneOf(t, "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}")
 	s.views(1, false, 1, 3, 5, 7, 9)

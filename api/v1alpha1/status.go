@@ -328,10 +328,8 @@ type PartitionStatus struct {
 	// Master is the number of the member that orders and executes its operations.
 	Master int64 `json:"master"`
 
-	// Backups are the numbers of the members that updates are synced to. The other members follow the master too, and nobody waits for them.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=8
+	// Backups are the numbers of the members that updates are synced to. The other members follow the master too, and
+	// nobody waits for them. +optional +listType=set +kubebuilder:validation:MaxItems=8
 	Backups []int32 `json:"backups,omitempty"`
 
 	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's pod is the

@@ -93,7 +93,8 @@ func wordOf(id view.MemberID, r *world.Report) manager.MemberReport {
 // abandons reports whether the members before a change are wanted again.
 func (s *situation) abandons() bool { return s.view.Joint() && s.pointless(false) != "" }
 
-// faults is how many losses a partition can survive with the members that there are: at most what the manifest asks for.
+// faults is how many losses a partition can survive with the members that there are: at most what the manifest asks
+// for.
 func (s *situation) faults() int {
 	most := manager.Faults(s.view, s.abandons())
 	if asked := s.Cluster.Spec.FaultTolerance; asked != nil {

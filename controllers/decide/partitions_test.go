@@ -75,7 +75,8 @@ func speak(s *world.Snapshot, m *world.Member, v view.View) {
 	m.Report = r
 }
 
-// learners are the members of a view that answer, and are neither master nor backup of a partition: they follow its master.
+// learners are the members of a view that answer, and are neither master nor backup of a partition: they follow its
+// master.
 func learners(s *world.Snapshot, v view.View, p view.Partition) (all []view.MemberID) {
 	for _, m := range v.Members {
 		if seen := s.Member(m.ID); !p.Former().Has(m.ID) && seen != nil && seen.Silence == "" {
@@ -270,8 +271,8 @@ func TestPartitionsAreKept(t *testing.T) {
 	}
 }
 
-// A member that is to restart leaves no partition with fewer backups than it had: where it is backup, one that has the state takes its
-// place at once; where it is master, its backup becomes master after a term without witnesses.
+// A member that is to restart leaves no partition with fewer backups than it had: where it is backup, one that has
+// the state takes its place at once; where it is master, its backup becomes master after a term without witnesses.
 func TestPartsAreHandedOver(t *testing.T) {
 	s := parted(t)
 	s.Cluster.Spec.Image = "new"

@@ -34,7 +34,8 @@ type situation struct {
 	founding bool
 	// network is the emulated network between the sites.
 	network *network
-	// asManaged is what decisions on who keeps the shards are made from (managed), and decision the one (keeping), once they were asked for.
+	// asManaged is what decisions on who keeps the shards are made from (managed), and decision the one (keeping),
+	// once they were asked for.
 	asManaged *manager.Snapshot
 	decision  *manager.Decision
 }

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
@@ -9,6 +10,27 @@ import (
 	"github.com/georegister/georegister/replica/register"
 	decide "github.com/georegister/georegister/replica/view/manager"
 )
+
+// drawTakenBack makes it one in which the former master comes back while another one recovers its term, who crashes in turn; and disks
+// are lost meanwhile, of witnesses and of members.
+func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
+	s := drawBurst(seed, wrong)
+	draw := newStream(seed, forSchedule, 7)
+	n, trip, first := len(s.env.network.Sites), s.env.retry, &s.Faults[0]
+	first.For = draw.between(trip/2, 4*trip)
+	for range 1 + draw.below(3) {
+		s.Faults = append(s.Faults, Fault{Kind: Lose, Node: draw.below(n), At: first.At + draw.between(-trip, 6*trip), For: draw.between(0, trip)})
+		s.env.parted.spares++
+	}
+	for range 1 + draw.below(3) {
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.below(n-1), At: first.At + draw.between(0, 8*trip), For: draw.between(trip, 12*trip), Rate: 500})
+	}
+	if draw.chance(700) {
+		s.Faults = append(s.Faults, Fault{Kind: Loss, Node: -1, At: first.At, For: 8 * trip, Rate: 100 + draw.below(500)})
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+	return s
+}
 
 // drawBurst makes a schedule in which masters are lost with many operations that only witnesses have: clients work on a few
 // keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is read. Random

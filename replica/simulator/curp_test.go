@@ -54,8 +54,9 @@ func TestCURPSurvivesBursts(t *testing.T) {
 	}
 }
 
-// AnyView, AnyMaster, FollowAtOnce, IgnoreTerm, SettleUnserved, ExpireInReplay, BackupFirst, NoGuard, ServeAfterLoss, RestartWithoutReplay, CountLearner and KeepDelegations
-// are shown step by step, by the protocol's scripts: random schedules come to them too seldom, or not at all.
+// AnyView, AnyMaster, FollowAtOnce, IgnoreTerm, SettleUnserved, ExpireInReplay, BackupFirst, NoGuard, ServeAfterLoss,
+// RestartWithoutReplay, CountLearner and KeepDelegations are shown step by step, by the protocol's scripts: random
+// schedules come to them too seldom, or not at all.
 func TestMistakesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = curp.Mistakes

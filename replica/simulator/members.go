@@ -199,12 +199,13 @@ func (m *manager) entered(c *change) bool {
 	})
 }
 
-// expendable reports whether the disk of a member or a witness may be lost for good beside those that have not been replaced: fewer than the
-// manifest promises to survive are. A witness beside a member shares its volume, and counts once with it.
+// expendable reports whether the disk of a member or a witness may be lost for good beside those that have not been
+// replaced: fewer than the manifest promises to survive are. A witness beside a member shares its volume, and counts
+// once with it.
 func (w *world) expendable(nd *node) bool {
 	m := w.manager
-	// A record that is lost with a view that few were told of is for a person to make good, who has to ask every member (intervene).
-	// That can't be done without one of them, and is not what the manifest promises of disks.
+	// A record that is lost with a view that few were told of is for a person to make good, who has to ask every
+	// member (intervene). That can't be done without one of them, and is not what the manifest promises of disks.
 	ahead := func(other *node) bool {
 		return other.held != none && other.held != m.record && m.views[other.held].Epoch >= m.views[m.record].Epoch
 	}

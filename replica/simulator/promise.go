@@ -45,8 +45,8 @@ func (s Schedule) until(ctx context.Context, start Start, answer int) *world {
 	return w
 }
 
-// losable are the sets of members, and of witnesses with a disk of their own, by the positions of their nodes, whose disks may be lost beside
-// those that have not come back: those to which no other may be added.
+// losable are the sets of members, and of witnesses with a disk of their own, by the positions of their nodes, whose
+// disks may be lost beside those that have not come back: those to which no other may be added.
 func (w *world) losable() (sets [][]int) {
 	var lost []int
 	var add func(from int)

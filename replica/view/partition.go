@@ -22,8 +22,9 @@ type Partition struct {
 	// the paper's WitnessListVersion too.
 	Term   uint64
 	Master MemberID
-	// Backups are f members: an operation is synced once all hold it. All other members of the view are learners: they follow the
-	// master too, and nobody waits for them, so that any of them can be a backup of a later term without a copy of the state.
+	// Backups are f members: an operation is synced once all hold it. All other members of the view are learners:
+	// they follow the master too, and nobody waits for them, so that any of them can be a backup of a later term
+	// without a copy of the state.
 	Backups   []MemberID
 	Witnesses []MemberID // f of them; each has a life of its own for this term
 	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
@@ -37,8 +38,9 @@ type Partition struct {
 	Split uint64 `json:",omitempty"`
 }
 
-// Former is an earlier configuration of a partition. One that served had a master and backups who all noted, before that, that they had
-// everything that was to be recovered from earlier ones. So if one of them did not, nothing was answered in it.
+// Former is an earlier configuration of a partition. One that served had a master and backups who all noted, before
+// that, that they had everything that was to be recovered from earlier ones. So if one of them did not, nothing was
+// answered in it.
 type Former struct {
 	Term      uint64
 	Master    MemberID

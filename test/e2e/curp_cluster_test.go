@@ -92,8 +92,7 @@ func (c *cluster) kept(faults int) (string, bool) {
 		ok = ok && state == "serving" && processes[site+"/witness"] != 0
 	}
 	for _, p := range parts {
-		learner := slices.ContainsFunc(p.backups, func(b string) bool { return strings.HasPrefix(b, "+") })
-		ok = ok && p.state == "serving" && len(p.backups) == faults && len(p.witnesses) == faults && !learner
+		ok = ok && p.state == "serving" && len(p.backups) == faults && len(p.witnesses) == faults
 	}
 	return table, ok
 }

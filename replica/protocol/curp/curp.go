@@ -145,7 +145,8 @@ func (p *Protocol) takePart(known bool) {
 	}
 }
 
-// beBorn notes that this disk has no part in what the member did in earlier terms, and can't say of them that they never served.
+// beBorn notes that this disk has no part in what the member did in earlier terms, and can't say of them that they
+// never served.
 func (p *Protocol) beBorn() {
 	p.own.Born, p.own.NotedTerm = p.partition.Term, p.partition.Term-1
 }

@@ -75,8 +75,8 @@ func (s *division) divide() error {
 	return nil
 }
 
-// give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part yet. What is being
-// copied from a master is none: the child begins with nothing, as a learner.
+// give copies what the parent has to the child. The record of its part comes last: without it, the disk has no part
+// yet. What is being copied from a master is none: the child begins with nothing, as a learner.
 func (s *division) give(parent *peerv1.PartitionRecord) error {
 	err := s.visit(s.to, s.Child, func(key, _ []byte) {
 		if !keeps(key) {

@@ -156,8 +156,8 @@ func TestDivideGivesNothing(t *testing.T) {
 	}
 }
 
-// Of a state that is being copied nothing is given: its member begins as one that has no part yet, whatever an earlier try left, and
-// keeps what it knows of its disk.
+// Of a state that is being copied nothing is given: its member begins as one that has no part yet, whatever an
+// earlier try left, and keeps what it knows of its disk.
 func TestDivideGivesNoCopy(t *testing.T) {
 	for stops := 0; ; stops++ {
 		forgotten := disktest.Disk{"C": []byte("a count"), "K": []byte("positions"), "L\x00\x01": []byte("an entry"), "rold": []byte("a register")}

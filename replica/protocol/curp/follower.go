@@ -119,9 +119,10 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	p.tickCopy()
 }
 
-// gather collects what replaces the end of the log here, which the logs have in common up to an index. It reports whether nothing is missing:
-// the master has all that was to be recovered, and what comes behind that index has come. Until then the end of this log may be on no other
-// disk that is left, and in no witness, so it goes in one step with what replaces it.
+// gather collects what replaces the end of the log here, which the logs have in common up to an index. It reports
+// whether nothing is missing: the master has all that was to be recovered, and what comes behind that index has come.
+// Until then the end of this log may be on no other disk that is left, and in no witness, so it goes in one step with
+// what replaces it.
 func (p *Protocol) gather(same uint64, c *peerv1.Curp) bool {
 	if c.WholeTerm < p.partition.Term {
 		return false
@@ -138,7 +139,8 @@ func (p *Protocol) gather(same uint64, c *peerv1.Curp) bool {
 	return same+uint64(len(f.gathered)) >= c.WholeIndex
 }
 
-// recovers reports whether the log here alone has all that completed in a former term: this member was its master, or had recovered it.
+// recovers reports whether the log here alone has all that completed in a former term: this member was its master, or
+// had recovered it.
 func (p *Protocol) recovers() bool {
 	return !p.options.Mistakes.FollowAtOnce && slices.ContainsFunc(p.partition.Formers, func(f view.Former) bool {
 		return p.remembers(f) || p.knows(f)

@@ -14,9 +14,10 @@ import (
 // asks no witness, names no entry of the log and serves nobody, and its backups and learners change nothing on their disks
 // until they hear of the master.
 //
-// It asks, too, what the highest term is of which they ever had all that was to be recovered. A master that had no part in a former term misses what was answered
-// in it, and would have the others drop it. So it begins only if that term never served: serving, all who had a part in it would have
-// noted before that they were whole (heldByAll), and one says that it is not. Holding this view, that one will not be, either.
+// It asks, too, what the highest term is of which they ever had all that was to be recovered. A master that had no
+// part in a former term misses what was answered in it, and would have the others drop it. So it begins only if that
+// term never served: serving, all who had a part in it would have noted before that they were whole (heldByAll), and
+// one says that it is not. Holding this view, that one will not be, either.
 type hold struct {
 	due protocol.Instant
 }
@@ -56,7 +57,8 @@ func (p *Protocol) strange() uint64 {
 	return 0
 }
 
-// neverServed reports whether one who had a part in a former term says that it did not get what the term was to recover.
+// neverServed reports whether one who had a part in a former term says that it did not get what the term was to
+// recover.
 func (p *Protocol) neverServed(f view.Former) bool {
 	return slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
 		noted, told := p.noted[id]
@@ -64,7 +66,8 @@ func (p *Protocol) neverServed(f view.Former) bool {
 	})
 }
 
-// held says that this member holds the view. A lost disk tells nothing of former terms, nor does one of those before it was born.
+// held says that this member holds the view. A lost disk tells nothing of former terms, nor does one of those before
+// it was born.
 func (p *Protocol) held(op uint64) *peerv1.Message {
 	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.own.NotedTerm, Lacking: p.lost != ""})
 }

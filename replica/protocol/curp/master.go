@@ -117,8 +117,8 @@ func (p *Protocol) beginMaster() {
 	}
 }
 
-// rebuild finds what is not known to be synced: a new master keeps all that it received, since any of it may be held by all backups.
-// What depended on what is forgotten, so nothing is told before a sync.
+// rebuild finds what is not known to be synced: a new master keeps all that it received, since any of it may be held
+// by all backups. What depended on what is forgotten, so nothing is told before a sync.
 func (p *Protocol) rebuild() {
 	for _, e := range p.log.behind(max(p.commit, p.log.floor)) {
 		p.expect(e)

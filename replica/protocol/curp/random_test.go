@@ -23,7 +23,7 @@ type schedule struct {
 	running  map[[2]uint64]bool
 	values   int
 	numbers  uint64
-	large    bool // some values are, so that logs are not kept for long
+	large    bool                     // some values are, so that logs are not kept for long
 	lost     map[view.MemberID]uint64 // who lost their disks, in which epochs
 }
 
@@ -102,8 +102,9 @@ func (s *schedule) loseDisk(n *node, faults int) {
 	n.start(false)
 }
 
-// govern makes the next view, as the manager would: another master, the end of a recovery, other backups. Unlike the manager it gives no
-// thought, now and then, to what a new master could miss of what was answered: that is for the protocol to find out.
+// govern makes the next view, as the manager would: another master, the end of a recovery, other backups. Unlike the
+// manager it gives no thought, now and then, to what a new master could miss of what was answered: that is for the
+// protocol to find out.
 func (s *schedule) govern(faults int, failover bool) {
 	p := s.view.Partitions[0]
 	done := s.recovered == p.Term
@@ -177,8 +178,8 @@ func (s *schedule) any(suits func(id view.MemberID) bool) view.MemberID {
 	return 0
 }
 
-// suits reports whether a member can recover former terms, by what members say that hold the newest view: it had a part in each, or in a
-// later one that had recovered it, or a term never served.
+// suits reports whether a member can recover former terms, by what members say that hold the newest view: it had a
+// part in each, or in a later one that had recovered it, or a term never served.
 func (s *schedule) suits(id view.MemberID, formers []view.Former) bool {
 	standing := func(id view.MemberID) (curp.Standing, bool) {
 		n := s.nodes[id-1]

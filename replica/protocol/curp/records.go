@@ -58,8 +58,8 @@ func (p *Protocol) put(key []byte, m marshaler) []byte {
 	return raw
 }
 
-// unapplied is a record of the state as a master has executed it, and as the state does not have it yet: that has the log up to
-// own.Applied, which no later master lacks.
+// unapplied is a record of the state as a master has executed it, and as the state does not have it yet: that has the
+// log up to own.Applied, which no later master lacks.
 type unapplied struct {
 	raw   []byte // nil: deleted
 	index uint64 // of the entry

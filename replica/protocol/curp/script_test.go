@@ -151,8 +151,8 @@ func (s *steps) settle() {
 	}
 }
 
-// hold has a member say that it holds the view of who asks, though it may not have been told of it yet, and says nothing else then; but for
-// a former master that is down or in another one.
+// hold has a member say that it holds the view of who asks, though it may not have been told of it yet, and says
+// nothing else then; but for a former master that is down or in another one.
 func (s *steps) hold(p packet) {
 	asker, n := s.nodes[p.from-1].view, s.nodes[p.to-1]
 	if n.p != nil && !n.p.Doubted() && n.view.Digest() == asker.Digest() {

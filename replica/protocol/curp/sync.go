@@ -248,8 +248,8 @@ func (p *Protocol) synced(before uint64) {
 	p.flushGC()
 }
 
-// settle makes what is synced part of the state, and has followers do so, once the term serves. Before that it may not be in the log of a
-// later master, who goes on from a term before this one.
+// settle makes what is synced part of the state, and has followers do so, once the term serves. Before that it may
+// not be in the log of a later master, who goes on from a term before this one.
 func (p *Protocol) settle() {
 	if p.own.Commit = max(p.own.Commit, p.settled()); p.own.Applied < p.settled() {
 		p.applyUpTo(p.settled())

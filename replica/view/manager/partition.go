@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Faults is how many losses the partitions of a view can be made to survive with its members. In a joint view that is as many as before the
-// change or after it, whichever are more, unless the change is abandoned.
+// Faults is how many losses the partitions of a view can be made to survive with its members. In a joint view that is
+// as many as before the change or after it, whichever are more, unless the change is abandoned.
 func Faults(v view.View, abandoned bool) int {
 	if abandoned {
 		return v.Before().Faults()
@@ -19,8 +19,8 @@ func Faults(v view.View, abandoned bool) int {
 // Placement says how partitions are to be kept.
 type Placement struct {
 	Partitions int // how many: one for each shard
-	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses. Where too few
-	// members are heard it waits for them, and never goes on with fewer backups than it has.
+	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses.
+	// Where too few members are heard it waits for them, and never goes on with fewer backups than it has.
 	Faults int
 	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet (section 5.4).
 	Alone int
@@ -210,8 +210,9 @@ func (s *Snapshot) said(id view.MemberID, partition int) (Part, bool) {
 	return r.Partitions[partition], true
 }
 
-// neverServed reports whether one who had a part in a term says that it did not get what the term was to recover: nothing was answered
-// in it, and a later one needs nothing of it (curp.Protocol.neverServed, which asks again when the term is over).
+// neverServed reports whether one who had a part in a term says that it did not get what the term was to recover:
+// nothing was answered in it, and a later one needs nothing of it (curp.Protocol.neverServed, which asks again when
+// the term is over).
 func (s *Snapshot) neverServed(partition int, f view.Former) bool {
 	return slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
 		p, told := s.said(id, partition)
@@ -219,8 +220,8 @@ func (s *Snapshot) neverServed(partition int, f view.Former) bool {
 	})
 }
 
-// needed are the former terms of a partition and the present one, which a later one has to recover from: not those that are known never to
-// have served, by who holds the view in which they are over.
+// needed are the former terms of a partition and the present one, which a later one has to recover from: not those
+// that are known never to have served, by who holds the view in which they are over.
 func (s *Snapshot) needed(partition int) (formers []view.Former) {
 	p := s.View.Partitions[partition]
 	for _, f := range p.Formers {
@@ -235,12 +236,14 @@ func (s *Snapshot) needed(partition int) (formers []view.Former) {
 	return append(formers, p.Former())
 }
 
-// misses reports whether a member may lack what was synced in a term: it had no part in it, nor in a later one that had recovered it.
+// misses reports whether a member may lack what was synced in a term: it had no part in it, nor in a later one that
+// had recovered it.
 func (s *Snapshot) misses(id view.MemberID, partition int, f view.Former) bool {
 	return !f.Has(id) && f.Term >= s.part(id, partition).WholeTerm && !s.neverServed(partition, f)
 }
 
-// committed reports whether the recorded view took hold. That a lost disk holds it is nothing to rebuild the record from.
+// committed reports whether the recorded view took hold. That a lost disk holds it is nothing to rebuild the record
+// from.
 func (s *Snapshot) committed() bool {
 	return s.View.Quorum(func(id view.MemberID) bool {
 		r := s.report(id)

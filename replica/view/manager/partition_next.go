@@ -138,8 +138,8 @@ func (m *mover) failOver() {
 	m.reform(best, "its master %d %s; member %d takes its place", m.p.Master, lost, best)
 }
 
-// heir is the member that can take the place of the master: one that nothing hinders. Rather one that does not leave, a backup, and of
-// several the one with the longest log. Zero: none, for what hinders the backups.
+// heir is the member that can take the place of the master: one that nothing hinders. Rather one that does not leave,
+// a backup, and of several the one with the longest log. Zero: none, for what hinders the backups.
 func (m *mover) heir() (best view.MemberID, hindrance string) {
 	var hindrances []string
 	worth := func(id view.MemberID) int { return 1 - 2*leaving(m.s, id) + index(slices.Contains(m.p.Backups, id)) }
@@ -164,9 +164,9 @@ func (m *mover) heir() (best view.MemberID, hindrance string) {
 	return best, strings.Join(hindrances, ", ")
 }
 
-// hindrance says why a member can't recover what the present term and those before it have answered, to be read after its name, or is
-// empty. It has to have had a part in each of these terms, or in a later one that had recovered them, unless a term never served; and
-// unless it was the master it needs a witness of each.
+// hindrance says why a member can't recover what the present term and those before it have answered, to be read after
+// its name, or is empty. It has to have had a part in each of these terms, or in a later one that had recovered them,
+// unless a term never served; and unless it was the master it needs a witness of each.
 func (m *mover) hindrance(id view.MemberID) string {
 	if m.gone(id) || !m.s.Alive(id) {
 		return "is not heard by a quorum of members"
@@ -188,8 +188,8 @@ func (m *mover) hindrance(id view.MemberID) string {
 	return ""
 }
 
-// yield has another member take the place of a master that is heard, but cut off from so many that it can't have its backups, if that
-// one hears more members.
+// yield has another member take the place of a master that is heard, but cut off from so many that it can't have its
+// backups, if that one hears more members.
 func (m *mover) yield() {
 	if m.linked(m.p.Master) >= m.least() {
 		return
@@ -210,13 +210,13 @@ func (m *mover) linked(master view.MemberID) (count int) {
 	return count
 }
 
-// least is how many backups the next term has to have: what is answered in it is to survive as many losses as before, and once there are
-// members enough as many as is asked for.
+// least is how many backups the next term has to have: what is answered in it is to survive as many losses as before,
+// and once there are members enough as many as is asked for.
 func (m *mover) least() int { return min(len(m.p.Backups), m.s.Placement.Faults) }
 
-// backups are those of a master that is to be: as many as is asked for, if there are members enough. Those that follow are taken rather than
-// those that need a copy of the state, then those away from the master and from each other, then those that are backups now. Any other than
-// these has to pass.
+// backups are those of a master that is to be: as many as is asked for, if there are members enough. Those that
+// follow are taken rather than those that need a copy of the state, then those away from the master and from each
+// other, then those that are backups now. Any other than these has to pass.
 func (m *mover) backups(master view.MemberID, passes func(id view.MemberID) bool) (chosen []view.MemberID) {
 	var candidates []view.MemberID
 	n, at := m.view.Size(), m.view.Index(master)
@@ -271,8 +271,8 @@ func (m *mover) reform(master view.MemberID, format string, args ...any) {
 	m.move(next, format, args...)
 }
 
-// recover ends a recovery that is done, or has it begin again: with another master if this one can't recover, or without a backup
-// that was lost meanwhile, or needs a copy of the state where another member does not. It needs all.
+// recover ends a recovery that is done, or has it begin again: with another master if this one can't recover, or
+// without a backup that was lost meanwhile, or needs a copy of the state where another member does not. It needs all.
 func (m *mover) recover() {
 	if m.s.part(m.p.Master, m.i).Recovered {
 		next := m.p
@@ -299,7 +299,8 @@ func (m *mover) recover() {
 	m.wait("member %d recovers it", m.p.Master)
 }
 
-// stuck says why the master of this term can't recover the former ones, or is empty. That the present term has not served is no reason.
+// stuck says why the master of this term can't recover the former ones, or is empty. That the present term has not
+// served is no reason.
 func (m *mover) stuck() string {
 	former := *m
 	former.p.Formers = slices.Clone(m.p.Formers)
@@ -327,8 +328,8 @@ func (m *mover) slow(master view.MemberID, backups []view.MemberID) (count int) 
 	return count
 }
 
-// tend sees to a partition that serves: backups and witnesses are replaced if they are lost, and then the master is changed if
-// another one is wanted. The master goes on in its new term, once it has synced all that it had.
+// tend sees to a partition that serves: backups and witnesses are replaced if they are lost, and then the master is
+// changed if another one is wanted. The master goes on in its new term, once it has synced all that it had.
 func (m *mover) tend() {
 	if m.yield(); m.moved {
 		return

@@ -117,8 +117,9 @@ func (c *chooser) witnesses(p view.Partition, count int) []view.MemberID {
 	})
 }
 
-// all are witnesses, if they are as many as the partition has backups, or none: what they save counts only if it is on as many disks, with
-// the master's, as what is synced. With fewer of them a recovery could miss one that is lost, and gain nothing from the others.
+// all are witnesses, if they are as many as the partition has backups, or none: what they save counts only if it is
+// on as many disks, with the master's, as what is synced. With fewer of them a recovery could miss one that is lost,
+// and gain nothing from the others.
 func all(witnesses []view.MemberID, p view.Partition) []view.MemberID {
 	if len(witnesses) < len(p.Backups) {
 		return nil

@@ -25,10 +25,11 @@ type Rescue struct {
 // and must have been stopped before anybody is told: they may serve what these don't know, and some of them may have held
 // what is said here to be lost.
 //
-// A partition goes on from its master, who has all that it answered for, or else from one that had a part in all terms that are
-// not recovered and may have served, with the longest log: it has all that was synced. What was not is replayed from one witness of each of these
-// terms, as after a crash. A partition of which nobody is left with that begins again empty if that is asked for by its
-// number; else there is no view. The next views bring newcomers and backups, as for any other.
+// A partition goes on from its master, who has all that it answered for, or else from one that had a part in all
+// terms that are not recovered and may have served, with the longest log: it has all that was synced. What was not is
+// replayed from one witness of each of these terms, as after a crash. A partition of which nobody is left with that
+// begins again empty if that is asked for by its number; else there is no view. The next views bring newcomers and
+// backups, as for any other.
 //
 // The snapshot's placement is as it is to be; of faults there are no more than the members that are left allow.
 func RecoverPartitions(s Snapshot, empty []int) (Rescue, error) {
