@@ -25,6 +25,7 @@ func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 	for range 1 + draw.below(3) {
 		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.below(n-1), At: first.At + draw.between(0, 8*trip), For: draw.between(trip, 12*trip), Rate: 500})
 	}
+	s.env.parted.options.Kept = 4 << draw.below(8)
 	if draw.chance(700) {
 		s.Faults = append(s.Faults, Fault{Kind: Loss, Node: -1, At: first.At, For: 8 * trip, Rate: 100 + draw.below(500)})
 	}

@@ -54,6 +54,9 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	p.placement = decide.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300) || options.dedicated}
 	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
 	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
+	if keep := newStream(seed, forPartitions, 8); keep.chance(700) { // else nobody is ever too far behind for the log
+		p.options.Kept = 4 << keep.below(6)
+	}
 	s.env.parted = p
 	s.drawMembers(seed, n, options)
 	s.drawForParts(draw, n, options)

@@ -108,7 +108,7 @@ func (p *Protocol) truncate(index uint64) {
 func (p *Protocol) trim(index uint64) {
 	l := &p.log
 	n := 0
-	for n < len(l.entries) && l.entries[n].Index <= index && (l.last()-l.entries[n].Index >= keptEntries || l.bytes > keptBytes) {
+	for n < len(l.entries) && l.entries[n].Index <= index && (l.last()-l.entries[n].Index >= p.keptEntries() || l.bytes > keptBytes) {
 		l.bytes -= l.entries[n].SizeVT()
 		p.journal.Delete(logKey(l.entries[n].Index))
 		n++
@@ -119,6 +119,9 @@ func (p *Protocol) trim(index uint64) {
 		p.unsaved = true
 	}
 }
+
+// keptEntries is how many entries are kept although nobody is known to need them.
+func (p *Protocol) keptEntries() uint64 { return min(keptEntries, uint64(p.options.Kept)) }
 
 // loadLog reads the entries that are on disk.
 func (p *Protocol) loadLog() {

@@ -36,6 +36,7 @@ const (
 	defaultSyncAfter = 50 // section 4.4
 	defaultSyncDelay = 20 * time.Millisecond
 	defaultLease     = 2 * time.Second
+	defaultKept      = 1 << 16
 )
 
 // Options are what every member of a cluster has to agree about, beside protocol.Config.
@@ -54,6 +55,9 @@ type Options struct {
 	SyncDelay time.Duration
 	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits. Zero: 2 s.
 	Lease time.Duration
+	// Kept is how many entries of the log a master keeps for a learner that is behind, which has to copy the state if it needs
+	// an earlier one. Zero: 65536.
+	Kept int
 }
 
 func (o Options) withDefaults() Options {
@@ -65,6 +69,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Lease == 0 {
 		o.Lease = defaultLease
+	}
+	if o.Kept == 0 {
+		o.Kept = defaultKept
 	}
 	return o
 }

@@ -8,6 +8,9 @@ func (p *Protocol) Standing() Standing {
 		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
 		Last: p.log.last(), Commit: p.commit, Copying: !p.whole(), WholeTerm: p.own.WholeTerm, NotedTerm: p.own.NotedTerm, Fast: p.client.fast, Slow: p.client.slow,
 	}
+	if p.Doubted() { // an older copy of the disk has noted less, and may hold what was dropped since
+		s.NotedTerm, s.WholeTerm = p.partition.Term, 0
+	}
 	if p.Doubted() && p.role == Master {
 		s.Why = "it has just started, and waits for others to tell it that its disk is not an older copy"
 	}
@@ -44,7 +47,7 @@ func (p *Protocol) Standing() Standing {
 			continue
 		}
 		s.Holding = append(s.Holding, f.id)
-		if !f.backup && p.log.last()-min(f.held, p.log.last()) <= keptEntries/2 {
+		if !f.backup && p.log.last()-min(f.held, p.log.last()) <= p.keptEntries()/2 {
 			s.CaughtUp = append(s.CaughtUp, f.id)
 		}
 	}

@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	syncBytes    = 1 << 20 // of entries in one message
-	learnerBound = 1 << 16 // entries that are kept for a learner alone,
-	learnerBytes = 64 << 20
+	syncBytes = 1 << 20  // of entries in one message
+	tailBytes = 64 << 20 // of entries that are kept for learners alone
 )
 
 // follower is a backup or a learner, as its master knows it.
@@ -290,7 +289,7 @@ func (p *Protocol) tickSync() {
 func (p *Protocol) needed() uint64 {
 	index := p.commit
 	for _, f := range p.followers {
-		if f.backup || p.log.last()-p.log.floor < learnerBound && p.log.bytes < learnerBytes {
+		if f.backup || p.log.last()-p.log.floor < uint64(p.options.Kept) && p.log.bytes < tailBytes {
 			index = min(index, f.held)
 		}
 	}
