@@ -127,7 +127,8 @@ func TestPartition(t *testing.T) {
 
 // Members never outlive the process that started them, even if it is killed.
 func TestMembersEndWithTheirParent(t *testing.T) {
-	c := start(t, manifest(t, "ABD"), t.TempDir())
+	directory := t.TempDir()
+	c := start(t, manifest(t, "ABD"), directory)
 	if err := c.command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +141,12 @@ func TestMembersEndWithTheirParent(t *testing.T) {
 			if listens(c.redis[site]) {
 				return site + " listens", false
 			}
+		}
+		return "", true
+	})
+	c.await(t, "no member writes any more", func() (string, bool) {
+		if err := os.RemoveAll(filepath.Join(directory, "members")); err != nil {
+			return err.Error(), false
 		}
 		return "", true
 	})
