@@ -15,15 +15,15 @@ import (
 const recoverAll = "all"
 
 // RecoverAll goes on with the members that answer, after a quorum was lost for good, where shards have masters: each partition from
-// one of them. All others are killed, and their disks removed. Partitions that none of them holds begin again empty if the list
-// names them, such as "0,2". It says what that costs.
+// one of them. All others are killed, and their disks removed. Partitions that none of them is certain to hold go on from the
+// member that followed furthest, or empty if none has a whole copy, if the list names them, such as "0,2". It says what that costs.
 func (c *Cluster) RecoverAll(ctx context.Context, list string) (string, error) {
 	witnesses := c.askWitnesses(ctx)
 	observations := c.Observe(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.directory.record
-	empty, err := r.numbers(list)
+	unheld, err := r.numbers(list)
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +41,7 @@ func (c *Cluster) RecoverAll(ctx context.Context, list string) (string, error) {
 	if reachesQuorum(r.View, observations) {
 		return "", errors.New("a quorum is in reach, so nothing has to be given up; use `replace` or `remove`")
 	}
-	d, err := r.rescue(reports, empty)
+	d, err := r.rescue(reports, unheld)
 	if err != nil {
 		return "", err
 	}
@@ -86,6 +86,9 @@ func (c *Cluster) RecoverAll(ctx context.Context, list string) (string, error) {
 
 // costs says what a recovery lost.
 func (d rescue) costs() (text string) {
+	if len(d.Behind) > 0 {
+		text += fmt.Sprintf("; partitions %s go on from a copy that nobody waited for, and the latest writes that were acknowledged may be lost", numbersText(d.Behind))
+	}
 	if len(d.Emptied) > 0 {
 		text += fmt.Sprintf("; partitions %s begin again empty", numbersText(d.Emptied))
 	}
@@ -98,10 +101,26 @@ func (d rescue) costs() (text string) {
 	return text
 }
 
+// withConsent says what becomes of the partitions that are lost once they are named, to be read after "have".
+func (d rescue) withConsent() string {
+	var all []string
+	named := func(some []int) []int {
+		return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return !slices.Contains(d.Lost, i) })
+	}
+	if behind := named(d.Behind); len(behind) > 0 {
+		all = append(all, fmt.Sprintf("partitions %s go on from the copy of who followed furthest, without the latest writes that it had not heard of",
+			numbersText(behind)))
+	}
+	if emptied := named(d.Emptied); len(emptied) > 0 {
+		all = append(all, fmt.Sprintf("partitions %s, of which nobody who answers has a whole copy, begin again empty", numbersText(emptied)))
+	}
+	return strings.Join(all, ", and ")
+}
+
 type rescue struct{ manager.Rescue }
 
 // rescue decides how the members go on that answer and are on the disks that the view names.
-func (r *record) rescue(reports map[view.MemberID]report, empty []int) (rescue, error) {
+func (r *record) rescue(reports map[view.MemberID]report, unheld []int) (rescue, error) {
 	if r.View.Epoch == 0 {
 		return rescue{}, errors.New("the cluster is being founded: nothing is lost yet")
 	}
@@ -111,13 +130,13 @@ func (r *record) rescue(reports map[view.MemberID]report, empty []int) (rescue, 
 			return rescue{}, fmt.Errorf("%s does not hold the view of epoch %d yet; try again in a moment", r.label(said.Member), r.View.Epoch)
 		}
 	}
-	d, err := manager.RecoverPartitions(s, empty)
+	d, err := manager.RecoverPartitions(s, unheld)
 	if err != nil {
 		return rescue{}, err
 	}
 	if len(d.Lost) > 0 {
-		return rescue{}, fmt.Errorf("nobody who answers holds partitions %s; `restart` who held them, or have them begin again empty: `recover %s %s`",
-			numbersText(d.Lost), recoverAll, strings.ReplaceAll(numbersText(d.Lost), " ", ""))
+		return rescue{}, fmt.Errorf("nobody who answers is certain to hold all of partitions %s; `restart` who held them, or have %s: `recover %s %s`",
+			numbersText(d.Lost), rescue{d}.withConsent(), recoverAll, strings.ReplaceAll(numbersText(d.Lost), " ", ""))
 	}
 	return rescue{d}, nil
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // Where shards have masters, no member has all of them, so nobody is trusted alone: all who are left go on, and each shard goes
-// on from one of them, or is lost. What the decision rests on is what they say, so all have to have said it.
+// on from one of them. Of a shard whose master and backups are all lost there is only what others have followed, or nothing: it goes on
+// only with a consent. What the decision rests on is what they say, so all have to have said it.
 
 // left are the members of the view that are not lost.
 func (s *situation) left() (left []view.Member) {
@@ -43,17 +44,17 @@ func (s *situation) unheardOf() (silent []string) {
 	return silent
 }
 
-// rescue decides how those who are left go on, with the shards that may begin again empty.
-func (s *situation) rescue(empty []int) (manager.Rescue, error) {
+// rescue decides how those who are left go on, with the shards that may go on from a copy that nobody waited for, or empty.
+func (s *situation) rescue(unheld []int) (manager.Rescue, error) {
 	told := s.managed()
 	told.Placement = s.placement(s.Cluster.Spec.ShardCount(), s.Cluster.Spec.Faults())
 	told.Members = slices.DeleteFunc(slices.Clone(told.Members), func(r manager.MemberReport) bool {
 		return !slices.ContainsFunc(s.left(), func(m view.Member) bool { return m.ID == r.Member })
 	})
-	return manager.RecoverPartitions(told, empty)
+	return manager.RecoverPartitions(told, unheld)
 }
 
-// emptyShards are the shards that spec.recovery lets begin again empty.
+// emptyShards are the shards that spec.recovery lets go on without what their masters and backups had.
 func (s *situation) emptyShards() (empty []int) {
 	for _, n := range s.Cluster.Spec.Recovery.EmptyShards {
 		empty = append(empty, int(n))
@@ -75,13 +76,17 @@ func (s *situation) recoverPartitions() *outcome {
 // rescueCosts says what a recovery cost, shard by shard.
 func (s *situation) rescueCosts(d manager.Rescue) string {
 	parts := []string{fmt.Sprintf("Given up are members %s", join(s.without(d.View)))}
+	if len(d.Behind) > 0 {
+		parts = append(parts, fmt.Sprintf("nobody who is left was certain to hold all of shards %s: these go on from the copy of the member that followed furthest, "+
+			"and the latest writes that were acknowledged may be lost", shards(d.Behind)))
+	}
 	if len(d.Emptied) > 0 {
-		parts = append(parts, fmt.Sprintf("nobody who is left held shards %s, which begin again empty", shards(d.Emptied)))
+		parts = append(parts, fmt.Sprintf("nobody who is left had a whole copy of shards %s, which begin again empty", shards(d.Emptied)))
 	}
 	if len(d.Shortened) > 0 {
 		parts = append(parts, fmt.Sprintf("of shards %s what only lost witnesses had saved, the latest writes that were acknowledged, may be lost", shards(d.Shortened)))
 	}
-	if len(d.Emptied)+len(d.Shortened) == 0 {
+	if len(d.Behind)+len(d.Emptied)+len(d.Shortened) == 0 {
 		parts = append(parts, "no shard lost what was acknowledged")
 	}
 	return strings.Join(parts, "; ")
@@ -124,9 +129,25 @@ func (s *situation) refusalOfPartitions(no func(reason, format string, args ...a
 	case err != nil:
 		return no("CannotRecover", "%v", err)
 	case len(d.Lost) > 0:
-		return no("ShardsLost", "nobody who is left holds shards %s; add them to emptyShards to have them begin again empty", shards(d.Lost))
+		return no("ShardsLost", "nobody who is left is certain to hold all of shards %s; add them to emptyShards to have %s", shards(d.Lost), withConsent(d))
 	}
 	return nil
+}
+
+// withConsent says what becomes of the shards that are lost, to be read after "to have".
+func withConsent(d manager.Rescue) string {
+	var all []string
+	named := func(some []int) []int {
+		return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return !slices.Contains(d.Lost, i) })
+	}
+	if behind := named(d.Behind); len(behind) > 0 {
+		all = append(all, fmt.Sprintf("shards %s go on from the copy of the member that is left and followed furthest, without the latest writes, "+
+			"acknowledged ones too, that it had not heard of", shards(behind)))
+	}
+	if emptied := named(d.Emptied); len(emptied) > 0 {
+		all = append(all, fmt.Sprintf("shards %s, of which nobody who is left has a whole copy, begin again empty", shards(emptied)))
+	}
+	return strings.Join(all, ", and ")
 }
 
 // wayOn says what to write to go on with those who are left, and what that costs; or is empty.
@@ -145,7 +166,7 @@ func (s *situation) wayOn() string {
 	cost := ""
 	if len(d.Lost) > 0 {
 		write += fmt.Sprintf(", emptyShards: [%s]", shards(d.Lost))
-		cost = fmt.Sprintf(", and to have shards %s, which nobody who is left holds, begin again empty", shards(d.Lost))
+		cost = fmt.Sprintf(". Nobody who is left is certain to hold all of shards %s: that is to have %s", shards(d.Lost), withConsent(d))
 	}
 	if len(d.Shortened) > 0 {
 		cost += fmt.Sprintf("; of shards %s what only lost witnesses had saved may be lost", shards(d.Shortened))

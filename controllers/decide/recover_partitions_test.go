@@ -23,15 +23,16 @@ func destroyed(s *world.Snapshot, ids ...view.MemberID) {
 	}
 }
 
-// Of three members one is left. It holds two shards, one of them with the witness beside it; the third begins again empty when it is
-// asked for, and not before.
+// Of three members one is left. It holds two shards, one of them with the witness beside it; the third goes on with what it has followed
+// when that is asked for, and not before.
 func TestRecoveryWithPartitions(t *testing.T) {
 	s := parted(t)
 	destroyed(s, 1, 3)
 	const lost = "Nothing can be read or written, and no majority can come back: member 1 (site a) lost its volume data-demo--a--1; member 3 (site b) " +
 		"lost its volume data-demo--b--3. Left: member 5 (site c) votes, but reaches no majority. Bring the lost volumes back if they exist. If they do " +
-		"not, set spec.recovery to {epoch: 1, emptyShards: [0]} to go on with what the members that are left hold, and to have shards 0, which nobody " +
-		"who is left holds, begin again empty."
+		"not, set spec.recovery to {epoch: 1, emptyShards: [0]} to go on with what the members that are left hold. Nobody who is left is certain to " +
+		"hold all of shards 0: that is to have shards 0 go on from the copy of the member that is left and followed furthest, without the latest writes, " +
+		"acknowledged ones too, that it had not heard of."
 	says(t, Next(*s), "QuorumLost=True MembersLost: "+lost)
 	refused := func(why string, r v1alpha1.Recovery) {
 		t.Helper()
@@ -41,8 +42,9 @@ func TestRecoveryWithPartitions(t *testing.T) {
 			t.Errorf("%+v, want %s\n%s", p.Step, why, strings.Join(summary(p), "\n"))
 		}
 	}
-	refused("nobody who is left holds shards 0; add them to emptyShards to have them begin again empty", v1alpha1.Recovery{Epoch: 1})
-	refused("nobody who is left holds shards 0", v1alpha1.Recovery{Epoch: 1, EmptyShards: []int32{1, 2}})
+	refused("nobody who is left is certain to hold all of shards 0; add them to emptyShards to have shards 0 go on from the copy of the member that is left "+
+		"and followed furthest, without the latest writes, acknowledged ones too, that it had not heard of", v1alpha1.Recovery{Epoch: 1})
+	refused("nobody who is left is certain to hold all of shards 0", v1alpha1.Recovery{Epoch: 1, EmptyShards: []int32{1, 2}})
 	refused("it is for view 2, and view 1 is in force", v1alpha1.Recovery{Epoch: 2, EmptyShards: []int32{0}})
 	consent := v1alpha1.Recovery{Epoch: 1, EmptyShards: []int32{0, 1}}
 	beside := s.Member(5).Witness
@@ -59,13 +61,14 @@ func TestRecoveryWithPartitions(t *testing.T) {
 
 	p := Next(*s)
 	step, ok := p.Step.(ChangeView)
-	if !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" || !step.View.Partitions[0].Empty || step.View.Partitions[1].Empty {
+	if !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" || step.View.Partitions[0].Empty || step.View.Partitions[1].Empty {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
-	says(t, p, "Progressing=True Recovering: Recovered from the lost quorum of view 1: view 2 has members 5. Given up are members 1, 3; nobody who is "+
-		"left held shards 0, which begin again empty")
+	says(t, p, "Progressing=True Recovering: Recovered from the lost quorum of view 1: view 2 has members 5. Given up are members 1, 3; nobody "+
+		"who is left was certain to hold all of shards 0: these go on from the copy of the member that followed furthest, and the latest writes that were "+
+		"acknowledged may be lost")
 	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || r.TrustedMember != 0 || !slices.Equal(r.GivenUp, []int32{1, 3}) ||
-		!slices.Equal(r.EmptyShards, []int32{0}) || !strings.Contains(r.Message, "shards 0, which begin again empty") {
+		len(r.EmptyShards) > 0 || !strings.Contains(r.Message, "certain to hold all of shards 0: these go on from the copy") {
 		t.Errorf("%+v", p.Status.Recovered)
 	}
 	s.Cluster.Status = p.Status
@@ -86,7 +89,7 @@ func TestRecoveryWithPartitions(t *testing.T) {
 	record(s, p.Step.(ChangeView).View)
 	p = Next(*s)
 	says(t, p, "QuorumLost=False RecoveryIsPast: spec.recovery does nothing: it is for view 1, and view 3 is in force")
-	if r := p.Status.Recovered; r == nil || len(r.EmptyShards) != 1 || isTrue(p.Status.Conditions, v1alpha1.ConditionQuorumLost) {
+	if r := p.Status.Recovered; r == nil || !strings.Contains(r.Message, "shards 0: these go on") || isTrue(p.Status.Conditions, v1alpha1.ConditionQuorumLost) {
 		t.Errorf("it is forgotten: %+v", r)
 	}
 	newcomer(s, 7, "a")
@@ -94,6 +97,31 @@ func TestRecoveryWithPartitions(t *testing.T) {
 	says(t, Next(*s), "Progressing=True StartingMembers: The members change: member 7 (site a) joins; member 9 (site b) joins; newcomers are started "+
 		"first, and these are missing: the witness beside member 7 (site a) has not named its disk yet; the witness beside member 9 (site b) has not "+
 		"named its disk yet")
+}
+
+// A shard of which nobody has a whole copy begins again empty when that is asked for, and not before.
+func TestRecoveryWithoutACopy(t *testing.T) {
+	s := parted(t)
+	destroyed(s, 1, 3)
+	s.Member(5).Report.Partitions[0].Copying = true
+	says(t, Next(*s), "QuorumLost=True MembersLost: Nothing can be read or written, and no majority can come back: member 1 (site a) lost its volume "+
+		"data-demo--a--1; member 3 (site b) lost its volume data-demo--b--3. Left: member 5 (site c) votes, but reaches no majority. Bring the lost volumes "+
+		"back if they exist. If they do not, set spec.recovery to {epoch: 1, emptyShards: [0]} to go on with what the members that are left hold. Nobody "+
+		"who is left is certain to hold all of shards 0: that is to have shards 0, of which nobody who is left has a whole copy, begin again empty.")
+	s.Cluster.Spec.Recovery = &v1alpha1.Recovery{Epoch: 1}
+	if said := strings.Join(summary(Next(*s)), "\n"); !strings.Contains(said, "spec.recovery does nothing: nobody who is left is certain to hold all of shards 0; "+
+		"add them to emptyShards to have shards 0, of which nobody who is left has a whole copy, begin again empty") {
+		t.Error(said)
+	}
+	s.Cluster.Spec.Recovery.EmptyShards = []int32{0}
+	p := Next(*s)
+	if step, ok := p.Step.(ChangeView); !ok || !step.View.Partitions[0].Empty {
+		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
+	}
+	if r := p.Status.Recovered; r == nil || !slices.Equal(r.EmptyShards, []int32{0}) ||
+		r.Message != "Given up are members 1, 3; nobody who is left had a whole copy of shards 0, which begin again empty" {
+		t.Errorf("%+v", r)
+	}
 }
 
 // What a witness saved is lost with it, and that is said; all who are left are waited for.

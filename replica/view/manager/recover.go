@@ -12,9 +12,13 @@ import (
 type Rescue struct {
 	// View is of those that are left, and makes every partition go on. Its epoch is 0 if Lost keeps it from being made.
 	View view.View
-	// Lost are the partitions that nobody holds who is left, and that may not begin again empty.
+	// Lost are the partitions that nobody holds for certain who is left, and whose numbers were not given. Each is in Behind or in Emptied
+	// as well, which say what becomes of it with its number.
 	Lost []int
-	// Emptied are those that do.
+	// Behind are the partitions that go on from a member that nobody waited for: they are as they were at some moment before the loss, and the
+	// latest writes that were acknowledged may be lost.
+	Behind []int
+	// Emptied are those that begin again empty: nobody is left with a whole copy.
 	Emptied []int
 	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be recovered from.
 	Shortened []int
@@ -27,12 +31,14 @@ type Rescue struct {
 //
 // A partition goes on from its master, who has all that it answered for, or else from one that had a part in all
 // terms that are not recovered and may have served, with the longest log: it has all that was synced. What was not is
-// replayed from one witness of each of these terms, as after a crash. A partition of which nobody is left with that
-// begins again empty if that is asked for by its number; else there is no view. The next views bring newcomers and
-// backups, as for any other.
+// replayed from one witness of each of these terms, as after a crash.
+//
+// If nobody is left with that, there is no view unless the partition is named in unheld. Then it goes on from the member that has followed
+// furthest, with what that one has and nothing else: what witnesses saved may build on what it lacks. If nobody has a whole copy either, it
+// begins again empty. The next views bring newcomers and backups, as for any other.
 //
 // The snapshot's placement is as it is to be; of faults there are no more than the members that are left allow.
-func RecoverPartitions(s Snapshot, empty []int) (Rescue, error) {
+func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
 	fail := func(format string, args ...any) (Rescue, error) {
 		return Rescue{}, fmt.Errorf("recover from the loss of a quorum in epoch %d: %w", s.View.Epoch, fmt.Errorf(format, args...))
 	}
@@ -70,24 +76,31 @@ func RecoverPartitions(s Snapshot, empty []int) (Rescue, error) {
 	s.Placement.Faults = min(s.Placement.Faults, next.Faults())
 	var d Rescue
 	for i, p := range s.View.Partitions {
-		c := chooser{view: &next, placement: &s.Placement, able: func(_, _ view.MemberID) bool { return true }}
+		c := chooser{view: &next, placement: &s.Placement, able: anyone}
 		r := rescuer{chooser: c, s: &s, next: &next, i: i, p: p}
-		best := r.best()
-		switch {
-		case best != 0:
+		if best := r.best(); best != 0 {
 			part, shortened := r.goOn(best)
 			if next.Partitions = append(next.Partitions, part); shortened {
 				d.Shortened = append(d.Shortened, i)
 			}
-		case slices.Contains(empty, i):
+			continue
+		}
+		if id := r.silent(); id != 0 {
+			return fail("member %d has not said yet what it has of partition %d, of which nobody holds all; try again in a moment", id, i)
+		}
+		if copied := r.furthest(); copied != 0 {
+			next.Partitions = append(next.Partitions, r.follow(copied))
+			d.Behind = append(d.Behind, i)
+		} else {
 			next.Partitions = append(next.Partitions, r.begin())
 			d.Emptied = append(d.Emptied, i)
-		default:
+		}
+		if !slices.Contains(unheld, i) {
 			d.Lost = append(d.Lost, i)
 		}
 	}
 	if len(d.Lost) > 0 {
-		return Rescue{Lost: d.Lost, Shortened: d.Shortened}, nil
+		return d, nil
 	}
 	if err := next.Validate(); err != nil {
 		return fail("%w", err)
@@ -102,6 +115,8 @@ func Recovered(v view.View) bool {
 	return v.Epoch > 1 && v.Since == v.Epoch && len(v.Partitions) > 0 &&
 		!slices.ContainsFunc(v.Partitions, func(p view.Partition) bool { return p.Term != v.Epoch })
 }
+
+func anyone(_, _ view.MemberID) bool { return true }
 
 // rescuer decides on one partition.
 type rescuer struct {
@@ -125,18 +140,43 @@ func (r *rescuer) best() (best view.MemberID) {
 	if r.holds(r.p.Master) {
 		return r.p.Master
 	}
+	return r.most(r.holds, func(p Part) uint64 { return p.Term })
+}
+
+// silent is a member that is left and has not said what it has, or 0.
+func (r *rescuer) silent() view.MemberID {
+	i := slices.IndexFunc(r.next.Members, func(m view.Member) bool {
+		_, told := r.s.said(m.ID, r.i)
+		return !told
+	})
+	if i < 0 {
+		return 0
+	}
+	return r.next.Members[i].ID
+}
+
+// copied reports whether a member is left that has a whole copy of the partition, as it was at some moment. Who has just come and
+// follows from the beginning of the log, but has nothing of it yet, has none.
+func (r *rescuer) copied(id view.MemberID) bool {
+	own := r.s.part(id, r.i)
+	return !own.Lost && !own.Copying && (own.Length > 0 || own.WholeTerm > 0)
+}
+
+// furthest is the member that has followed furthest of those with a copy, or 0: one that has all that was recovered when a term began
+// has more than one that has this of earlier terms only, though its log may be shorter.
+func (r *rescuer) furthest() view.MemberID {
+	return r.most(r.copied, func(p Part) uint64 { return p.WholeTerm })
+}
+
+// most is the member that is left with the highest term, and of several the one with the longest log, or 0.
+func (r *rescuer) most(able func(view.MemberID) bool, term func(Part) uint64) (best view.MemberID) {
+	compare := func(a, b Part) int { return cmp.Or(cmp.Compare(term(a), term(b)), cmp.Compare(a.Length, b.Length)) }
 	for _, m := range r.next.Members {
-		if id := m.ID; r.holds(id) && (best == 0 || r.compare(id, best) > 0) {
-			best = id
+		if able(m.ID) && (best == 0 || compare(r.s.part(m.ID, r.i), r.s.part(best, r.i)) > 0) {
+			best = m.ID
 		}
 	}
 	return best
-}
-
-// compare says which of two backups has more: one that was told of the present term, then the longer log.
-func (r *rescuer) compare(a, b view.MemberID) int {
-	x, y := r.s.part(a, r.i), r.s.part(b, r.i)
-	return cmp.Or(cmp.Compare(x.Term, y.Term), cmp.Compare(x.Length, y.Length))
 }
 
 // goOn makes the configuration in which a member recovers the partition, and reports whether something is lost for want of
@@ -159,13 +199,25 @@ func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened boo
 		next.Formers = append(next.Formers, f)
 	}
 	for _, id := range r.p.Backups {
-		if id != master && r.next.Index(id) >= 0 && len(next.Backups) < r.s.Placement.Faults {
+		if id != master && r.next.Index(id) >= 0 && !r.s.part(id, r.i).Lost && len(next.Backups) < r.s.Placement.Faults {
 			next.Backups = append(next.Backups, id)
 		}
 	}
 	next.Witnesses = r.p.Witnesses // whom to prefer
 	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
 	return next, shortened
+}
+
+// follow makes the configuration in which a member goes on with its copy. Its backups have one, too: others would have nothing if it was
+// lost before they have followed it.
+func (r *rescuer) follow(master view.MemberID) view.Partition {
+	next := view.Partition{Term: r.next.Epoch, Split: r.p.Split, Master: master}
+	r.able = func(_, id view.MemberID) bool { return r.copied(id) }
+	next.Backups = r.members(next, r.s.Placement.Faults)
+	r.able = anyone
+	next.Witnesses = r.p.Witnesses // whom to prefer
+	next.Witnesses = all(r.witnesses(next, r.s.Placement.witnesses(len(next.Backups))), next)
+	return next
 }
 
 // begin makes the configuration in which the partition begins again empty.
