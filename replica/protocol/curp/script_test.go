@@ -41,7 +41,8 @@ import (
 //	                                 anew: its clock begins again; wipe: it starts on an empty disk
 //	view master=b [backups=(c)] [witnesses=(w2)] [formers=keep] [lost=(w1)] [empty=needed] [again]
 //	                                 the next view, which recovers from the present one; keep: and from what that recovers from;
-//	                                 done: the present one, and its recovery has ended, if its master says so; same: the present one
+//	                                 done: the present one, and its recovery has ended, if its master says so; same: the present one;
+//	                                 none: it recovers from nothing, and goes on with what its master has
 //	                                 lost: nobody waits for these witnesses of former terms any more
 //	                                 empty: it recovers from nothing; needed: only if its master says that its disk has not what it needs
 //	                                 again: the record of views was lost, and this one is made in place of the newest, with its epoch

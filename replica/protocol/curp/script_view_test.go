@@ -43,6 +43,8 @@ func (s *steps) nextView(d *datadriven.TestData) {
 		p.Formers = append(append([]view.Former{}, now.Formers...), now.Former())
 	case len(formers) > 0 && formers[0] == "same":
 		p = now
+	case len(formers) > 0 && formers[0] == "none":
+		p.Formers = nil
 	case len(formers) > 0 && formers[0] == "done":
 		p = now
 		p.Formers = nil
