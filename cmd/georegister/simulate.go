@@ -361,8 +361,9 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 			report.Paths["curp.handover"], report.Paths["curp.recovered"], report.Paths["curp.witness-lost"])
 		fmt.Fprintf(out, "masters moved to another home: %d (%d before the faults were over), and back: %d\n",
 			report.Paths["curp.moved"], report.Paths["curp.moved.meanwhile"], report.Paths["curp.moved-back"])
-		fmt.Fprintf(out, "quorums that were lost and given up: %d; partitions that went on whole: %d, with less than all: %d, empty: %d\n",
-			report.Paths["curp.rescued"], report.Paths["curp.rescued.whole"], report.Paths["curp.rescued.shortened"], report.Paths["curp.rescued.empty"])
+		fmt.Fprintf(out, "quorums that were lost and given up: %d; partitions that went on whole: %d, with less than all: %d, with what a learner had: %d, empty: %d\n",
+			report.Paths["curp.rescued"], report.Paths["curp.rescued.whole"], report.Paths["curp.rescued.shortened"], report.Paths["curp.rescued.behind"],
+			report.Paths["curp.rescued.empty"])
 		fmt.Fprintf(out, "members that were lost and replaced: %d; views that were forgotten: %d; schedules in which a part of the keys was lost with too many members: %d\n",
 			report.Paths["curp.member-lost"], report.Paths["curp.forgotten"], report.Paths["hopeless"])
 	}

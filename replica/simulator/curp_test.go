@@ -21,7 +21,7 @@ func curpPaths(t *testing.T) []string {
 	t.Helper()
 	paths := slices.Concat(curp.Paths(), curp.ChangePaths(), governPaths(), memberPaths(), movePaths(), ruinPaths())
 	return slices.DeleteFunc(paths, func(path string) bool {
-		return seedsFor(t) < searchSeeds && slices.Contains([]string{"curp.torn", "change.shrink", "change.rebuilt", "curp.moved.meanwhile", "curp.moved-back", "curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.empty", "curp.rescued.shortened"}, path)
+		return seedsFor(t) < searchSeeds && slices.Contains([]string{"curp.torn", "change.shrink", "change.rebuilt", "curp.moved.meanwhile", "curp.moved-back", "curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.empty", "curp.rescued.behind", "curp.rescued.shortened"}, path)
 	})
 }
 

@@ -44,9 +44,10 @@ type manager struct {
 	waits     []string       // what it can't decide yet
 	cut       uint64         // a bit per node that it does not reach until cutUntil
 	cutUntil  time.Duration
-	homes     []string     // of masters, as an administrator wants them: they survive everything
-	ruined    bool         // a quorum was lost for good
-	rescued   bool         // and given up since
+	homes     []string // of masters, as an administrator wants them: they survive everything
+	ruined    bool     // a quorum was lost for good
+	rescued   bool     // and given up since
+	rescuedAt time.Duration
 	splits    int          // that were asked for: they survive everything
 	spoilt    map[int]bool // partitions that something was lost of; never ranged over
 	whole     view.View    // that was given up with them

@@ -15,7 +15,7 @@ const Ruin FaultKind = "ruin"
 
 // ruinPaths are what happens then.
 func ruinPaths() []string {
-	return []string{"curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.empty"}
+	return []string{"curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.behind", "curp.rescued.empty"}
 }
 
 // drawRuin adds the loss of a quorum to a few schedules, from a stream of its own, and later newcomers, so that there are backups
@@ -114,43 +114,63 @@ func (m *manager) rescue(s decide.Snapshot) {
 		w.fail("%w", err)
 		return
 	}
-	m.account(&d)
+	m.account(s, &d)
 	if w.env.parted.wrong.noReplay {
 		for i := range d.View.Partitions {
 			d.View.Partitions[i].Formers = nil
 		}
 	}
-	m.rescued = true
+	m.rescued, m.rescuedAt = true, w.now
 	w.took("curp.rescued")
-	w.trace.remark("the lost quorum is given up: partitions %v are empty, of %v something is lost", d.Emptied, d.Shortened)
+	w.trace.remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
+		d.Shortened)
 	m.write(d.View)
 }
 
 // account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its master is left, or
-// one of its backups and a witness of each term that is not recovered.
-func (m *manager) account(d *decide.Rescue) {
+// one of its backups and a witness of each term that is not recovered, and it is not empty if somebody is left with a whole copy.
+func (m *manager) account(s decide.Snapshot, d *decide.Rescue) {
 	w := m.world
 	v := &m.views[m.record]
 	m.whole = v.View
 	left := func(id view.MemberID) bool { return !w.nodes[id-1].gone }
 	tells := func(id view.MemberID) bool { return left(id) && w.nodes[id-1].witness.intact(v) }
 	for i, p := range v.Partitions {
-		empty, shortened := slices.Contains(d.Emptied, i), slices.Contains(d.Shortened, i)
-		m.spoilt[i] = empty || shortened
+		empty, behind, shortened := slices.Contains(d.Emptied, i), slices.Contains(d.Behind, i), slices.Contains(d.Shortened, i)
+		m.spoilt[i] = empty || behind || shortened
 		kept := left(p.Master) || slices.ContainsFunc(p.Backups, left)
+		copied := func(id view.MemberID) bool { return left(id) && copies(s, id, i) }
 		switch {
-		case empty && kept && len(p.Formers) == 0:
-			w.fail("partition %d begins again empty, and one of %v %v is left", i, p.Master, p.Backups)
+		case (empty || behind) && kept && len(p.Formers) == 0:
+			w.fail("partition %d goes on without what its members had, and one of %v %v is left", i, p.Master, p.Backups)
+		case empty && slices.ContainsFunc(v.Members, func(member view.Member) bool { return copied(member.ID) }):
+			w.fail("partition %d begins again empty, and somebody is left with a whole copy", i)
+		case behind && !copied(d.View.Partitions[i].Master):
+			w.fail("partition %d goes on from member %d, which has no whole copy", i, d.View.Partitions[i].Master)
 		case shortened && len(p.Formers) == 0 && (len(p.Backups) > 0 && left(p.Master) || slices.ContainsFunc(p.Witnesses, tells)):
 			w.fail("something of partition %d is said to be lost, and its master or one of the witnesses %v is left", i, p.Witnesses)
 		case empty:
 			w.took("curp.rescued.empty")
+		case behind:
+			w.took("curp.rescued.behind")
 		case shortened:
 			w.took("curp.rescued.shortened")
 		default:
 			w.took("curp.rescued.whole")
 		}
 	}
+}
+
+// copies reports whether a member says that it has all of a partition as it was at some moment, and not as it was before there was
+// anything.
+func copies(s decide.Snapshot, id view.MemberID, partition int) bool {
+	return slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
+		if r.Member != id || partition >= len(r.Partitions) {
+			return false
+		}
+		p := r.Partitions[partition]
+		return !p.Lost && !p.Copying && (p.Length > 0 || p.WholeTerm > 0)
+	})
 }
 
 // unspoilt are the operations on partitions that nothing was lost of: whatever clients saw of these must still hold.
@@ -161,4 +181,19 @@ func (m *manager) unspoilt(all []history.Operation) []history.Operation {
 	return slices.DeleteFunc(slices.Clone(all), func(o history.Operation) bool {
 		return !m.rescued || m.spoilt[m.whole.Shard(register.Hash([]byte(o.Request.Key)))]
 	})
+}
+
+// since are the operations on partitions that something was lost of, as far as they still say something: whatever began before that may
+// have had an effect or not, and what begins later has to fit.
+func (m *manager) since(all []history.Operation) (since []history.Operation) {
+	for _, o := range all {
+		if !m.rescued || !m.spoilt[m.whole.Shard(register.Hash([]byte(o.Request.Key)))] {
+			continue
+		}
+		if o.Invoked <= m.rescuedAt {
+			o.Result = register.Result{Status: register.Unknown}
+		}
+		since = append(since, o)
+	}
+	return since
 }

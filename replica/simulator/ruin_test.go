@@ -30,8 +30,8 @@ func TestCURPSurvivesRuin(t *testing.T) {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
 	}
-	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d empty", took["curp.ruin"], took["curp.rescued"],
-		took["curp.rescued.whole"], took["curp.rescued.shortened"], took["curp.rescued.empty"])
+	t.Logf("%d quorums were lost, %d given up; partitions: %d whole, %d shortened, %d behind, %d empty", took["curp.ruin"], took["curp.rescued"],
+		took["curp.rescued.whole"], took["curp.rescued.shortened"], took["curp.rescued.behind"], took["curp.rescued.empty"])
 	for _, path := range ruinPaths() {
 		if took[path] == 0 && seedsFor(t) == searchSeeds {
 			t.Errorf("no schedule led to %s", path)

@@ -97,6 +97,10 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 		}
 	}
 	if class == "" {
+		since := withoutUnseen(w.manager.since(o.History))
+		class, reason = judged(history.Check(w.ctx, since, history.Options{Timeout: cmp.Or(s.check, checkTimeout)}), Violation)
+	}
+	if class == "" {
 		class, reason = w.trusted()
 	}
 	if class != "" {
