@@ -134,11 +134,12 @@ func TestAShardGoesOnFromWhoHasFollowedFurthest(t *testing.T) {
 
 // A backup whose disk does not have its part is none in the next term: its master would wait for it.
 func TestALostBackupIsNoneAfterALostQuorum(t *testing.T) {
-	v, p := placed(t, 5, 2, false)
-	s := snapshot(v, p, 3, 4, 5)
+	v, p := placed(t, 7, 3, false)
+	s := snapshot(v, p, 4, 5, 6, 7)
 	s.told(2, func(r *MemberReport) { r.Partitions[0].Lost = true })
-	if d, err := RecoverPartitions(s, []int{2}); err != nil || d.View.Partitions[0].Master != 1 || len(d.View.Partitions[0].Backups) > 0 {
-		t.Errorf("%s: %v", keepers(d.View), err)
+	d, err := RecoverPartitions(s, []int{3, 4, 5, 6})
+	if got := strings.Split(keepers(d.View), ";")[0]; err != nil || got != "1 [3] w[10] <1 w[9 10]" {
+		t.Errorf("%s: %v", got, err)
 	}
 }
 
