@@ -7,8 +7,8 @@ package v1alpha1
 //
 // One member is trusted, and what it does not hold is lost. With protocol CURP all members that are left go on instead: a
 // shard goes on from its master, or from the backup with the longest log and what a witness that is left saved; what only
-// lost ones saved is lost, and status.recovered names such shards. A shard that none of them holds is lost as a whole, and
-// nothing is recovered before emptyShards names it.
+// lost ones saved is lost, and status.recovered names such shards. Of a shard whose master and backups are all lost there
+// is only what other members followed, for which no write waited, and nothing is recovered before emptyShards names it.
 type Recovery struct {
 	// TrustMember is the number of the member whose state is kept, of those in status.members. With protocol CURP there is
 	// none.
@@ -22,9 +22,11 @@ type Recovery struct {
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
 
-	// EmptyShards are the numbers of the shards that may begin again empty, with protocol CURP: the condition QuorumLost
-	// names those that no member holds which is left, and all of them have to be here. Others that are named go on
-	// with what is held.
+	// EmptyShards are the numbers of the shards that may lose what was acknowledged, with protocol CURP: the condition
+	// QuorumLost names those that no member which is left is certain to hold, and all of them have to be here. Such a shard
+	// goes on from the member that followed it furthest, without the latest writes, acknowledged ones too, that this member
+	// had not heard of; only if nobody has a whole copy does it begin again empty. Others that are named go on with what
+	// is held.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:Minimum=0

@@ -268,7 +268,7 @@ type RecoveredStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	GivenUp []int32 `json:"givenUp,omitempty"`
 
-	// EmptyShards are the shards that began again empty.
+	// EmptyShards are the shards that began again empty: nobody who was left had a whole copy.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
