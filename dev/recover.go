@@ -14,9 +14,10 @@ import (
 // recoverAll names all members that are left, where shards have masters.
 const recoverAll = "all"
 
-// RecoverAll goes on with the members that answer, after a quorum was lost for good, where shards have masters: each partition from
-// one of them. All others are killed, and their disks removed. Partitions that none of them is certain to hold go on from the
-// member that followed furthest, or empty if none has a whole copy, if the list names them, such as "0,2". It says what that costs.
+// RecoverAll goes on with the members that answer, after a quorum was lost for good, where shards have masters: each
+// partition from one of them. All others are killed, and their disks removed. Partitions that none of them is certain
+// to hold go on from the member that followed furthest, or empty if none has a whole copy, if the list names them,
+// such as "0,2". It says what that costs.
 func (c *Cluster) RecoverAll(ctx context.Context, list string) (string, error) {
 	witnesses := c.askWitnesses(ctx)
 	observations := c.Observe(ctx)

@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Of three members with masters one answers: it goes on with what it holds, and of what it does not hold with what it has followed, or
-// empty, by its number.
+// Of three members with masters one answers: it goes on with what it holds, and of what it does not hold with what it
+// has followed, or empty, by its number.
 func TestRescue(t *testing.T) {
 	s := newCURPScene(t)
 	s.views(1, false, 1, 3, 5)

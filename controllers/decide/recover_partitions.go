@@ -11,9 +11,10 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// Where shards have masters, no member has all of them, so nobody is trusted alone: all who are left go on, and each shard goes
-// on from one of them. Of a shard whose master and backups are all lost there is only what others have followed, or nothing: it goes on
-// only with a consent. What the decision rests on is what they say, so all have to have said it.
+// Where shards have masters, no member has all of them, so nobody is trusted alone: all who are left go on, and each
+// shard goes on from one of them. Of a shard whose master and backups are all lost there is only what others have
+// followed, or nothing: it goes on only with a consent. What the decision rests on is what they say, so all have to
+// have said it.
 
 // left are the members of the view that are not lost.
 func (s *situation) left() (left []view.Member) {
@@ -44,7 +45,8 @@ func (s *situation) unheardOf() (silent []string) {
 	return silent
 }
 
-// rescue decides how those who are left go on, with the shards that may go on from a copy that nobody waited for, or empty.
+// rescue decides how those who are left go on, with the shards that may go on from a copy that nobody waited for, or
+// empty.
 func (s *situation) rescue(unheld []int) (manager.Rescue, error) {
 	told := s.managed()
 	told.Placement = s.placement(s.Cluster.Spec.ShardCount(), s.Cluster.Spec.Faults())

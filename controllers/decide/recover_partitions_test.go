@@ -23,8 +23,8 @@ func destroyed(s *world.Snapshot, ids ...view.MemberID) {
 	}
 }
 
-// Of three members one is left. It holds two shards, one of them with the witness beside it; the third goes on with what it has followed
-// when that is asked for, and not before.
+// Of three members one is left. It holds two shards, one of them with the witness beside it; the third goes on with
+// what it has followed when that is asked for, and not before.
 func TestRecoveryWithPartitions(t *testing.T) {
 	s := parted(t)
 	destroyed(s, 1, 3)

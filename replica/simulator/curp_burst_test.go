@@ -11,8 +11,8 @@ import (
 	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
-// drawTakenBack makes it one in which the former master comes back while another one recovers its term, who crashes in turn; and disks
-// are lost meanwhile, of witnesses and of members.
+// drawTakenBack makes it one in which the former master comes back while another one recovers its term, who crashes
+// in turn; and disks are lost meanwhile, of witnesses and of members.
 func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 	s := drawBurst(seed, wrong)
 	draw := newStream(seed, forSchedule, 7)

@@ -127,8 +127,9 @@ func (m *manager) rescue(s decide.Snapshot) {
 	m.write(d.View)
 }
 
-// account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its master is left, or
-// one of its backups and a witness of each term that is not recovered, and it is not empty if somebody is left with a whole copy.
+// account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its master
+// is left, or one of its backups and a witness of each term that is not recovered, and it is not empty if somebody is
+// left with a whole copy.
 func (m *manager) account(s decide.Snapshot, d *decide.Rescue) {
 	w := m.world
 	v := &m.views[m.record]
@@ -161,8 +162,8 @@ func (m *manager) account(s decide.Snapshot, d *decide.Rescue) {
 	}
 }
 
-// copies reports whether a member says that it has all of a partition as it was at some moment, and not as it was before there was
-// anything.
+// copies reports whether a member says that it has all of a partition as it was at some moment, and not as it was
+// before there was anything.
 func copies(s decide.Snapshot, id view.MemberID, partition int) bool {
 	return slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
 		if r.Member != id || partition >= len(r.Partitions) {
@@ -183,8 +184,8 @@ func (m *manager) unspoilt(all []history.Operation) []history.Operation {
 	})
 }
 
-// since are the operations on partitions that something was lost of, as far as they still say something: whatever began before that may
-// have had an effect or not, and what begins later has to fit.
+// since are the operations on partitions that something was lost of, as far as they still say something: whatever
+// began before that may have had an effect or not, and what begins later has to fit.
 func (m *manager) since(all []history.Operation) (since []history.Operation) {
 	for _, o := range all {
 		if !m.rescued || !m.spoilt[m.whole.Shard(register.Hash([]byte(o.Request.Key)))] {

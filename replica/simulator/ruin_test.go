@@ -44,7 +44,8 @@ func TestCURPSurvivesRuin(t *testing.T) {
 	}
 }
 
-// Of a partition that something was lost of, whatever began before that may have had an effect or not. What begins later has to fit.
+// Of a partition that something was lost of, whatever began before that may have had an effect or not. What begins
+// later has to fit.
 func TestWhatIsSeenAfterALostQuorumIsJudged(t *testing.T) {
 	t.Parallel()
 	m := &manager{ruined: true, rescued: true, rescuedAt: 10, spoilt: map[int]bool{0: true}}

@@ -230,8 +230,8 @@ func (w *World) followed(c *v1alpha1.GeoRegisterCluster, v view.View, shard int)
 	})
 }
 
-// With masters all who are left go on: two of five members, with what they hold of each shard but one, which goes on with what they have
-// followed when that is asked for.
+// With masters all who are left go on: two of five members, with what they hold of each shard but one, which goes on
+// with what they have followed when that is asked for.
 func TestALostQuorumOfMastersIsRecovered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -55,8 +55,8 @@ type Options struct {
 	SyncDelay time.Duration
 	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits. Zero: 2 s.
 	Lease time.Duration
-	// Kept is how many entries of the log a master keeps for a learner that is behind, which has to copy the state if it needs
-	// an earlier one. Zero: 65536.
+	// Kept is how many entries of the log a master keeps for a learner that is behind, which has to copy the state if
+	// it needs an earlier one. Zero: 65536.
 	Kept int
 }
 

@@ -12,11 +12,11 @@ import (
 type Rescue struct {
 	// View is of those that are left, and makes every partition go on. Its epoch is 0 if Lost keeps it from being made.
 	View view.View
-	// Lost are the partitions that nobody holds for certain who is left, and whose numbers were not given. Each is in Behind or in Emptied
-	// as well, which say what becomes of it with its number.
+	// Lost are the partitions that nobody holds for certain who is left, and whose numbers were not given. Each is in
+	// Behind or in Emptied as well, which say what becomes of it with its number.
 	Lost []int
-	// Behind are the partitions that go on from a member that nobody waited for: they are as they were at some moment before the loss, and the
-	// latest writes that were acknowledged may be lost.
+	// Behind are the partitions that go on from a member that nobody waited for: they are as they were at some moment
+	// before the loss, and the latest writes that were acknowledged may be lost.
 	Behind []int
 	// Emptied are those that begin again empty: nobody is left with a whole copy.
 	Emptied []int
@@ -33,9 +33,10 @@ type Rescue struct {
 // terms that are not recovered and may have served, with the longest log: it has all that was synced. What was not is
 // replayed from one witness of each of these terms, as after a crash.
 //
-// If nobody is left with that, there is no view unless the partition is named in unheld. Then it goes on from the member that has followed
-// furthest, with what that one has and nothing else: what witnesses saved may build on what it lacks. If nobody has a whole copy either, it
-// begins again empty. The next views bring newcomers and backups, as for any other.
+// If nobody is left with that, there is no view unless the partition is named in unheld. Then it goes on from the
+// member that has followed furthest, with what that one has and nothing else: what witnesses saved may build on what
+// it lacks. If nobody has a whole copy either, it begins again empty. The next views bring newcomers and backups, as
+// for any other.
 //
 // The snapshot's placement is as it is to be; of faults there are no more than the members that are left allow.
 func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
@@ -155,15 +156,15 @@ func (r *rescuer) silent() view.MemberID {
 	return r.next.Members[i].ID
 }
 
-// copied reports whether a member is left that has a whole copy of the partition, as it was at some moment. Who has just come and
-// follows from the beginning of the log, but has nothing of it yet, has none.
+// copied reports whether a member is left that has a whole copy of the partition, as it was at some moment. Who has
+// just come and follows from the beginning of the log, but has nothing of it yet, has none.
 func (r *rescuer) copied(id view.MemberID) bool {
 	own := r.s.part(id, r.i)
 	return !own.Lost && !own.Copying && (own.Length > 0 || own.WholeTerm > 0)
 }
 
-// furthest is the member that has followed furthest of those with a copy, or 0: one that has all that was recovered when a term began
-// has more than one that has this of earlier terms only, though its log may be shorter.
+// furthest is the member that has followed furthest of those with a copy, or 0: one that has all that was recovered
+// when a term began has more than one that has this of earlier terms only, though its log may be shorter.
 func (r *rescuer) furthest() view.MemberID {
 	return r.most(r.copied, func(p Part) uint64 { return p.WholeTerm })
 }
@@ -208,8 +209,8 @@ func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened boo
 	return next, shortened
 }
 
-// follow makes the configuration in which a member goes on with its copy. Its backups have one, too: others would have nothing if it was
-// lost before they have followed it.
+// follow makes the configuration in which a member goes on with its copy. Its backups have one, too: others would
+// have nothing if it was lost before they have followed it.
 func (r *rescuer) follow(master view.MemberID) view.Partition {
 	next := view.Partition{Term: r.next.Epoch, Split: r.p.Split, Master: master}
 	r.able = func(_, id view.MemberID) bool { return r.copied(id) }

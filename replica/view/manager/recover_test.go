@@ -25,9 +25,9 @@ func keepers(v view.View) string {
 	return strings.Join(all, "; ")
 }
 
-// Of three members with a backup each one is left: it has the shard that it is the master of, and the one that it is a backup
-// of, with the witness beside it. Of the third one it has what it followed, and that goes on only by its number; if it were copying,
-// it would have nothing.
+// Of three members with a backup each one is left: it has the shard that it is the master of, and the one that it is
+// a backup of, with the witness beside it. Of the third one it has what it followed, and that goes on only by its
+// number; if it were copying, it would have nothing.
 func TestOneOfThreeIsLeft(t *testing.T) {
 	v, p := placed(t, 3, 1, false)
 	s := snapshot(v, p, 2, 3)
@@ -94,7 +94,8 @@ func TestTwoOfFiveAreLeft(t *testing.T) {
 	}
 }
 
-// Of a shard whose master and backups are all lost, the learner goes on that has followed furthest, and others with a copy are its backups.
+// Of a shard whose master and backups are all lost, the learner goes on that has followed furthest, and others with a
+// copy are its backups.
 func TestAShardGoesOnFromWhoHasFollowedFurthest(t *testing.T) {
 	v, p := placed(t, 7, 2, false)
 	v.Epoch = 5
@@ -207,8 +208,8 @@ func TestRecoverPartitionsRefuses(t *testing.T) {
 	}
 }
 
-// Whoever is left, nothing goes on from a member that could miss what was synced while one is left that could not, and nothing is
-// emptied while somebody has a whole copy.
+// Whoever is left, nothing goes on from a member that could miss what was synced while one is left that could not,
+// and nothing is emptied while somebody has a whole copy.
 func TestWhoeverIsLeft(t *testing.T) {
 	v, p := placed(t, 7, 3, false)
 	var counts [3]int
