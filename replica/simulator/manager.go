@@ -135,7 +135,10 @@ func (m *manager) noteHeld(position int) {
 		return
 	}
 	v := &m.views[position]
-	v.held = v.Quorum(func(id view.MemberID) bool { return m.world.nodes[id-1].held == position })
+	v.held = v.Quorum(func(id view.MemberID) bool { // a disk that went back may have held another one
+		nd := m.world.nodes[id-1]
+		return nd.held == position && !nd.lost
+	})
 	for i := range m.views {
 		if m.world.env.parted != nil && m.world.env.parted.wrong.tellsFirst {
 			return

@@ -138,6 +138,12 @@ func (p *Protocol) takePart(known bool) {
 			p.beBorn()
 		}
 	}
+	alone := len(p.own.Backups) == 0 && p.own.Broken < p.own.Recovered
+	if alone && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay {
+		// Its process ended, whatever its part is now: some of what it answered for may not be on its disk (section 5.4).
+		p.own.Broken = p.own.Recovered
+		p.unsaved = true
+	}
 	if p.role == Master {
 		p.takeMaster()
 	} else {

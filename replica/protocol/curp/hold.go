@@ -69,8 +69,12 @@ func (p *Protocol) neverServed(f view.Former) bool {
 // held says that this member holds the view. A lost disk tells nothing of former terms, nor does one of those before
 // it was born.
 func (p *Protocol) held(op uint64) *peerv1.Message {
-	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.own.NotedTerm, Lacking: p.lost != ""})
+	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.own.NotedTerm, Lacking: !p.testifies()})
 }
+
+// testifies reports whether what the disk has noted of terms counts: an empty one has forgotten it, and an older copy
+// has noted less. One that is lost for its part, such as for a state that it was still copying, has forgotten nothing.
+func (p *Protocol) testifies() bool { return !p.Doubted() && (p.known || p.lost == "") }
 
 // tellHeld tells a master that may ask, or has asked before this member was told of the view, that it is held here.
 func (p *Protocol) tellHeld() {

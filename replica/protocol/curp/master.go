@@ -66,11 +66,6 @@ func (p *Protocol) takeMaster() {
 		p.lose("it has a part of the state only")
 		return
 	}
-	if !p.options.Continued && len(p.own.Backups) == 0 && p.own.Recovered != 0 && !p.options.Mistakes.RestartWithoutReplay {
-		// It was alone, and its process ended: some of what it answered for may not be on its disk (section 5.4).
-		p.own.Broken = p.own.Recovered
-		p.unsaved = true
-	}
 	if p.own.Recovered == p.partition.Term || p.options.Mistakes.ServeUncommitted {
 		p.beginMaster()
 		return

@@ -48,6 +48,10 @@ func (p *Protocol) startRecovery() {
 			r.lessees = append(r.lessees, f.Backups...)
 		}
 	}
+	// Others may have granted leases in a term that served: to its master, or for it to backups.
+	r.granted = r.granted || slices.ContainsFunc(r.formers, func(f view.Former) bool {
+		return !p.remembers(f) && !p.neverServed(f)
+	})
 	slices.Sort(r.lessees)
 	r.lessees = slices.Compact(r.lessees)
 	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) || p.neverServed(f) })

@@ -8,7 +8,7 @@ func (p *Protocol) Standing() Standing {
 		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
 		Last: p.log.last(), Commit: p.commit, Copying: !p.whole(), WholeTerm: p.own.WholeTerm, NotedTerm: p.own.NotedTerm, Fast: p.client.fast, Slow: p.client.slow,
 	}
-	if p.Doubted() { // an older copy of the disk has noted less, and may hold what was dropped since
+	if !p.testifies() { // an older copy may hold what was dropped since, too
 		s.NotedTerm, s.WholeTerm = p.partition.Term, 0
 	}
 	if p.Doubted() && p.role == Master {

@@ -216,7 +216,7 @@ func (s *Snapshot) said(id view.MemberID, partition int) (Part, bool) {
 func (s *Snapshot) neverServed(partition int, f view.Former) bool {
 	return slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
 		p, told := s.said(id, partition)
-		return told && !p.Lost && !s.lost(id) && p.NotedTerm < f.Term
+		return told && !s.lost(id) && p.NotedTerm < f.Term
 	})
 }
 
@@ -227,7 +227,7 @@ func (s *Snapshot) needed(partition int) (formers []view.Former) {
 	for _, f := range p.Formers {
 		over := slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {
 			said, told := s.said(id, partition)
-			return told && !said.Lost && !s.lost(id) && said.NotedTerm < f.Term && s.report(id).Digest == s.digest()
+			return told && !s.lost(id) && said.NotedTerm < f.Term && s.report(id).Digest == s.digest()
 		})
 		if !over {
 			formers = append(formers, f)
