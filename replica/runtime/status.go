@@ -72,12 +72,15 @@ func (r *Replica) Quorum() bool {
 	})
 }
 
-// Partitions tells this member's part in each partition, of a protocol with masters.
+// Partitions tells this member's part in each partition, of a protocol with masters: in the partitions' order, up to the
+// first one that has not told of itself yet, since who decides on views knows them by their places.
 func (r *Replica) Partitions() (all []curp.Standing) {
 	for _, s := range r.shards {
-		if standing := s.state.standing.Load(); standing != nil {
-			all = append(all, *standing)
+		standing := s.state.standing.Load()
+		if standing == nil {
+			break
 		}
+		all = append(all, *standing)
 	}
 	return all
 }
