@@ -329,7 +329,10 @@ type PartitionStatus struct {
 	Master int64 `json:"master"`
 
 	// Backups are the numbers of the members that updates are synced to. The other members follow the master too, and
-	// nobody waits for them. +optional +listType=set +kubebuilder:validation:MaxItems=8
+	// nobody waits for them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
 	Backups []int32 `json:"backups,omitempty"`
 
 	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's pod is the

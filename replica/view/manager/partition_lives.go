@@ -32,14 +32,16 @@ func Lives(s Snapshot) (start, end []Life) {
 	return start, end
 }
 
-// over reports whether a partition needs nothing of a term any more: a former one, or one of a view that was forgotten with the
-// record, whose epoch a later view has. A partition that is not there was split off in such a view.
+// over reports whether a partition needs nothing of a term any more: a former one, or one of a view that was forgotten
+// with the record, whose epoch a later view has. A partition that is not there was split off in such a view. One that
+// never served is not over before those that came before it: a witness remembers the highest term that ended, and would
+// not say any more that it never began an earlier one.
 func over(v *view.View, partition int, term uint64) bool {
 	if partition >= len(v.Partitions) {
 		return term <= v.Epoch
 	}
 	p := v.Partitions[partition]
-	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term == term })
+	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term <= term })
 }
 
 // ChangeWitnesses makes the view in which witnesses come and go. Those that come wait on empty disks that they have named,
