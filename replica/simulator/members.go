@@ -206,11 +206,8 @@ func (w *world) expendable(nd *node) bool {
 	m := w.manager
 	// A record that is lost with a view that few were told of is for a person to make good, who has to ask every
 	// member (intervene). That can't be done without one of them, and is not what the manifest promises of disks.
-	ahead := func(other *node) bool {
-		return other.held != none && other.held != m.record && m.views[other.held].Epoch >= m.views[m.record].Epoch
-	}
 	switch {
-	case m.lost || m.forget != nil || slices.ContainsFunc(w.nodes, ahead):
+	case m.lost || m.forget != nil || w.ahead():
 		return false
 	case nd.witness == nil && !w.tolerates(nd), !m.views[m.record].held && !w.bears(m.views[m.former].View, nd):
 		return false

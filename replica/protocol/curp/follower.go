@@ -58,17 +58,18 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	}
 	f := &p.follower
 	same := agrees(p.log.history, p.log.last(), c.History)
-	if f.waits && p.recovers() && !p.gather(same, c) {
-		// It has not entered the term, so that it grants no lease, and counts for nothing.
-		p.send(from, p.message(peerv1.Kind_SYNC_REPLY, m.Op, &peerv1.Curp{
-			Last: same + uint64(len(f.gathered)), Commit: p.commit, Lacking: true, Nonce: p.config.Nonce, Asked: c.Asked,
-		}))
-		return
-	}
-	entries := append(f.gathered, c.Entries...)
-	if f.gathered = nil; f.waits {
+	if f.waits {
+		if p.recovers() && !p.gather(same, c) {
+			// It has not entered the term, so that it grants no lease, and counts for nothing.
+			p.send(from, p.message(peerv1.Kind_SYNC_REPLY, m.Op, &peerv1.Curp{
+				Last: same + uint64(len(f.gathered)), Commit: p.commit, Lacking: true, Nonce: p.config.Nonce, Asked: c.Asked,
+			}))
+			return
+		}
 		p.beginFollower()
 	}
+	entries := append(f.gathered, c.Entries...)
+	f.gathered = nil
 	if p.options.Mistakes.KeepSuffix {
 		same = p.log.last()
 	}

@@ -105,9 +105,7 @@ func (p *Protocol) tickRecovery() {
 	}
 	switch {
 	case len(r.formers) > 0 && p.neverServed(r.formers[0]):
-		r.formers, r.sources, r.due = r.formers[1:], nil, 0
-		p.endReplay()
-		p.tickRecovery()
+		p.passFormer(r)
 	case len(r.formers) > 0:
 		if p.now >= r.due {
 			r.due = p.now.Add(p.config.Retry)
@@ -238,6 +236,11 @@ func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	p.replay(s.requests)
+	p.passFormer(r)
+}
+
+// passFormer goes on behind the oldest former term that was left: nothing is to be replayed from it any more.
+func (p *Protocol) passFormer(r *recovery) {
 	r.formers, r.sources, r.due = r.formers[1:], nil, 0
 	p.endReplay()
 	p.tickRecovery()
