@@ -49,7 +49,11 @@ func TestCURPSurvivesBursts(t *testing.T) {
 			t.Errorf("%v\n%s", o.Failure, Explain(o.Failure))
 		}
 	}
-	if failovers < seedsFor(t)/8 {
+	enough := seedsFor(t) / 8
+	if seedsFor(t) < searchSeeds { // two of three schedules have one: what a few have of them says nothing
+		enough = 1
+	}
+	if failovers < enough {
 		t.Errorf("%d masters were replaced: this proves little", failovers)
 	}
 }
