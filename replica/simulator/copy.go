@@ -238,7 +238,7 @@ func (f *fault) putBack(w *world, nd *node) {
 	for i, s := range nd.shards {
 		s.disk.records, s.disk.stale = v.shard(i), true
 	}
-	nd.used, nd.boots = nd.boots, v.boots
+	nd.used, nd.boots = nd.acted, v.boots
 	nd.lost, nd.older = lacks || starts, lacks
 	switch {
 	case lacks:
@@ -345,6 +345,13 @@ func (w *world) trusted() (Class, string) {
 	return "", ""
 }
 
+// noteActed notes the boot of a process that believes its disk: one that only asks whether it may has promised nothing.
+func (nd *node) noteActed() {
+	if nd.acted != nd.boots && slices.ContainsFunc(nd.running(), func(s *shard) bool { return s.vouched(true) }) {
+		nd.acted = nd.boots
+	}
+}
+
 // vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has asked.
 func (s *shard) vouched(continued bool) bool {
 	p, ok := s.protocol.(interface{ Doubted() bool })
@@ -371,7 +378,7 @@ func (nd *node) wipe() {
 	}
 	nd.boots = 0
 	nd.disks++
-	nd.lost, nd.rotten, nd.older, nd.used = true, false, false, 0
+	nd.lost, nd.rotten, nd.older, nd.acted, nd.used = true, false, false, 0, 0
 	nd.world.trace.wiped(nd)
 	nd.forget()
 }

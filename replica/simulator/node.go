@@ -36,8 +36,9 @@ type node struct {
 	slow    *fault
 	rotten  bool   // its disk is damaged, which the next process will find
 	older   bool   // its disk was put back from an older copy that lacks batches, and was not wiped since
-	used    uint32 // the last boot that this disk has had, if it was put back
-	trusted bool   // it has voted on such a disk
+	acted   uint32 // the last boot in which a process came to believe its disk
+	used    uint32 // that one of the disk before it was put back; 0: it was not
+	trusted bool   // it has voted on a disk that was put back
 	lost    bool   // its disk was lost, and it does not vote again yet; or it is gone
 
 	disks int  // how many it has had
@@ -79,21 +80,6 @@ type asked struct {
 	shard   int      // of what the barrier waits for
 	waited  int      // round trips of what the client's operation waited for before it came to its shard
 }
-
-// clock is a node's monotonic clock: virtual time, scaled and shifted.
-type clock struct {
-	base  time.Duration // virtual time of the last change
-	shown time.Duration // what it showed then
-	ppm   int           // how many millionths it runs fast
-}
-
-func (c *clock) read(now time.Duration) protocol.Instant {
-	passed := now - c.base
-	return protocol.Instant(c.shown + passed + passed*time.Duration(c.ppm)/1_000_000)
-}
-
-// set changes what the clock shows, and its speed, from now on.
-func (c *clock) set(now, shown time.Duration, ppm int) { *c = clock{base: now, shown: shown, ppm: ppm} }
 
 func newNode(w *world, index, site int) *node {
 	nd := &node{world: w, index: index, site: site, draw: newStream(w.seed, forNode, uint64(index)), down: true, disks: 1, held: none}
@@ -442,6 +428,7 @@ func (nd *node) release(done []entry) {
 
 // found notes that a member votes again.
 func (nd *node) found() {
+	nd.noteActed()
 	if nd.lost && !nd.gone && nd.voter() {
 		nd.trusted = nd.trusted || nd.older || nd.boots <= nd.used
 		nd.lost = false

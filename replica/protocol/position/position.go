@@ -148,11 +148,17 @@ func (d *Disks) learn(id view.MemberID, heard Position) bool {
 		p = &Position{}
 		d.of[id] = p
 	}
+	start := p.Start
 	if !p.Learn(heard) {
 		return false
 	}
 	if !d.dirty {
 		d.dirty, d.lateDue = true, d.now.Add(d.Config.Suspect)
+	}
+	if p.Start != start {
+		// At once: boots grow with each view, too, so that a disk that went back may have the same start again soon, and
+		// ask nobody. Who has forgotten the start by then does not see that it is told twice.
+		d.lateDue = d.now
 	}
 	return true
 }

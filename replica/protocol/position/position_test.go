@@ -3,8 +3,10 @@ package position
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -77,6 +79,43 @@ func TestABootThatIsUsedTwiceIsFound(t *testing.T) {
 			if (effects.Fault != nil) != c.lost {
 				t.Errorf("%s: of %+v the member says %v", c.name, p, effects.Fault)
 			}
+		}
+	}
+}
+
+// TestAStartIsNotedAtOnce has a member hear of another one's batches, and then of a start: the first is written after
+// Suspect, or with a batch that there is anyway, the second with what comes next.
+func TestAStartIsNotedAtOnce(t *testing.T) {
+	v := view.View{Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
+	d := &Disks{
+		Owner: Owner{
+			Config: &protocol.Config{Self: 1, View: v, Suspect: time.Second, Count: func(string) {}},
+			Roster: phase.NewRoster(v), Effects: &protocol.Effects{}, HeardKey: []byte("heard"),
+			Journal: protocol.NewJournal(disktest.Disk{}),
+		},
+		of: map[view.MemberID]*Position{},
+	}
+	noted := func() bool {
+		d.Note()
+		return d.Journal.Take().Sequence != 0
+	}
+	d.Tick(protocol.Instant(time.Minute))
+	for i, c := range []struct {
+		what    string
+		start   uint64
+		batches uint64
+		noted   bool
+	}{
+		{"a first start", 7, 3, true},
+		{"batches", 7, 4, false},
+		{"another start", 8, 4, true},
+		{"what is known", 8, 4, false},
+		{"batches of that", 8, 5, false},
+		{"a start beside batches that wait", 9, 5, true},
+	} {
+		d.learn(2, Position{Incarnation: 1, Start: c.start << 32, Batches: c.batches})
+		if got := noted(); got != c.noted {
+			t.Errorf("%d: %s is noted: %v", i, c.what, got)
 		}
 	}
 }
