@@ -117,7 +117,8 @@ func (n *node) openDisk() error {
 type heard struct {
 	away      []view.MemberID // did not answer
 	distances *transport.Distances
-	vouched   bool // its disk was known to hold all that it held
+	vouched   bool        // its disk was known to hold all that it held
+	promised  []time.Time // Replica.Promised
 }
 
 // begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; carried is what was
@@ -138,6 +139,7 @@ func (n *node) begin(ctx context.Context, continued bool, from heard, carried []
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
 		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, CURP: c.CURP.options(continued), Continued: from.vouched,
+		Promised: from.promised,
 		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: from.away, Distances: from.distances, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
 		Jitter:      func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Jitter) },
@@ -270,7 +272,7 @@ func (n *node) replace(ctx context.Context, last *membership) (carried []*runtim
 		if carried, err = replica.Carry(); err != nil {
 			return carried, err
 		}
-		heard.vouched = !replica.Doubted()
+		heard.vouched, heard.promised = !replica.Doubted(), replica.Promised()
 		if err := n.store.Reboot(); err != nil {
 			return carried, err
 		}

@@ -149,6 +149,9 @@ type Config struct {
 	// (member.Member.Doubted). Otherwise the disk may be an older copy of what it was, also where it is empty, and the others are
 	// asked before it votes.
 	Continued bool
+	// Promised is until when promises to others may hold that earlier protocols of this process made, such as leases, by
+	// the clock that this one is told. Zero: it is not known, and whoever has to wait for their end counts from the start.
+	Promised Instant
 	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees to it:
 	// members neither tell how far their disks are nor ask.
 	Undoubted bool

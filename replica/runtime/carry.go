@@ -121,6 +121,31 @@ func (r *Replica) instant(t time.Time) protocol.Instant { return r.clock().Add(t
 // moment is the reverse of instant.
 func (r *Replica) moment(t protocol.Instant) time.Time { return time.Now().Add(t.Sub(r.clock())) }
 
+// Promised is until when promises of this replica's protocols to others may hold, by shard: zero where that is not known.
+// It is to be asked once the replica has stopped (Carry), and counts for the next one of this process.
+func (r *Replica) Promised() []time.Time {
+	all := make([]time.Time, len(r.shards))
+	for i, s := range r.shards {
+		p, ok := s.protocol.(interface{ Promised() protocol.Instant })
+		if !ok {
+			continue
+		}
+		if until := p.Promised(); until != 0 {
+			all[i] = r.moment(until)
+		}
+	}
+	return all
+}
+
+// promised is what was promised before for a shard, by the clock of this replica; zero if that is not known, as for a
+// shard that is new.
+func (r *Replica) promised(shard int) protocol.Instant {
+	if o := &r.options; shard < len(o.Promised) && !o.Promised[shard].IsZero() {
+		return max(r.instant(o.Promised[shard]), 1)
+	}
+	return 0
+}
+
 // carry ends the loop of a replica that hands its operations over. It begins no more turns.
 func (s *shard) carry() {
 	for s.release(s.persisted.Load()); s.durable < s.handed; s.release(s.persisted.Load()) {

@@ -39,6 +39,8 @@ type Options struct {
 	// Continued says that another replica of this process had the store before (storage.Store.Reboot), and that it had asked others
 	// whether the disk holds all that it held (Replica.Doubted). Otherwise members ask before they vote, or take the part that the view gives them.
 	Continued bool
+	// Promised is what the replica of the view before told when it had stopped (Replica.Promised). Nil: nothing is known.
+	Promised []time.Time
 	// CURP is what its members agree about. Its Continued says that another replica of this process had the store before
 	// (storage.Store.Reboot), so that nothing that was put there is lost.
 	CURP curp.Options

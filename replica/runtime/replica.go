@@ -166,6 +166,7 @@ func (r *Replica) config(shard int) protocol.Config {
 		Bootstrap: r.founded(),
 		Undoubted: r.store.Durability() == storage.Memory, // nothing outlives its process
 		Continued: o.Continued,
+		Promised:  r.promised(shard),
 		Count:     r.metrics.paths(),
 
 		TransferRate: o.shardRate(),

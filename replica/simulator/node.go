@@ -141,7 +141,7 @@ func (nd *node) begin(continued bool) {
 		}
 		return
 	}
-	vouched := nd.vouched(continued)
+	vouched, promised := nd.vouched(continued), nd.promised(continued)
 	if w.env.parted != nil {
 		nd.divide()
 	}
@@ -151,7 +151,7 @@ func (nd *node) begin(continued bool) {
 		var p protocol.Protocol
 		var err error
 		if w.env.parted != nil {
-			p, err = nd.startPart(i, s.journal, continued)
+			p, err = nd.startPart(i, s.journal, continued, promised)
 		} else {
 			p, err = w.start(nd.config, s.journal)
 		}

@@ -143,11 +143,29 @@ func (w *world) addWitnesses(v view.View) view.View {
 	return v
 }
 
-// startPart starts a member's part in a partition.
-func (nd *node) startPart(partition int, journal *protocol.Journal, continued bool) (protocol.Protocol, error) {
+// promised is until when what the protocols of this process promised may hold, by partition of the view that they are of.
+func (nd *node) promised(continued bool) (all []protocol.Instant) {
+	for _, s := range nd.shards {
+		p, ok := s.protocol.(*curp.Protocol)
+		if !ok || !continued {
+			break
+		}
+		all = append(all, p.Promised())
+	}
+	return all
+}
+
+// startPart starts a member's part in a partition; promised is of the view before.
+func (nd *node) startPart(
+	partition int, journal *protocol.Journal, continued bool, promised []protocol.Instant,
+) (protocol.Protocol, error) {
 	options := nd.world.env.parted.options
 	options.Continued = continued
-	return curp.Start(nd.config, partition, journal, options)
+	config := nd.config
+	if partition < len(promised) {
+		config.Promised = promised[partition]
+	}
+	return curp.Start(config, partition, journal, options)
 }
 
 // parts is what the node says of its part in each partition.

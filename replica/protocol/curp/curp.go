@@ -38,9 +38,10 @@ type Protocol struct {
 	now       protocol.Instant
 	started   protocol.Instant // the first Tick
 	ticked    bool
-	lost      string // why the role that the view gives can't be filled
-	known     bool   // the disk had a part when this process began
-	empty     bool   // and nothing was ever promised on it
+	promised  protocol.Instant // until then leases may last that this member granted, or handed on
+	lost      string           // why the role that the view gives can't be filled
+	known     bool             // the disk had a part when this process began
+	empty     bool             // and nothing was ever promised on it
 	disks     *position.Disks
 	alarmed   map[view.MemberID]protocol.Instant // when others are told again of a witness that has started; never ranged over
 	aside     protocol.Effects                   // of what is about disks
@@ -257,6 +258,11 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.now = now
 	if !p.ticked {
 		p.ticked, p.started = true, now
+		if p.promised = p.config.Promised; p.promised == 0 {
+			p.promised = now.Add(p.options.Lease) // what a process before this one granted
+		} else if p.options.Mistakes.ForgetPromise {
+			p.promised = now
+		}
 		if !p.disks.Asking() {
 			p.present()
 		}

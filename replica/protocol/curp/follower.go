@@ -104,6 +104,7 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	}
 	f.attached = p.whole()
 	p.noteWhole(c)
+	p.promised = max(p.promised, p.now.Add(p.options.Lease))
 	reply := &peerv1.Curp{
 		WholeTerm: p.own.WholeTerm,
 		Last:      p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.options.Lease),

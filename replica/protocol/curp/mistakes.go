@@ -20,6 +20,7 @@ type Mistakes struct {
 	ReplayRecovered       bool // a new master asks the witnesses of terms, too, that a later term has recovered
 	ServeBeforeSynced     bool // a new master serves before all backups hold what it recovered
 	IgnoreLeases          bool // a new master does not wait for leases that it granted to end
+	ForgetPromise         bool // a member that takes on a view does not know any more until when it granted leases before
 	ReadWithoutLease      bool // a master reads without a lease
 	BackupFirst           bool // a local read asks the witness after it has read the backup (A.1)
 	NoGuard               bool // a local read takes entries that are not known to be synced

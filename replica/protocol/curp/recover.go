@@ -20,6 +20,7 @@ type recovery struct {
 	// Of leases in former terms: they end after a time, and when all who may have one have said that they are in this view:
 	// the masters that it was granted to, with their backups, or the backups that this member gave it to as the master.
 	granted   bool
+	foreign   bool // one of them is a term that this member was no backup of, so that its master needed no lease of it
 	lessees   []view.MemberID
 	delegates []*follower
 	asked     protocol.Instant // when the lessees were
@@ -49,9 +50,11 @@ func (p *Protocol) startRecovery() {
 		}
 	}
 	// Others may have granted leases in a term that served: to its master, or for it to backups.
-	r.granted = r.granted || slices.ContainsFunc(r.formers, func(f view.Former) bool {
-		return !p.remembers(f) && !p.neverServed(f)
-	})
+	for _, f := range r.formers {
+		if !p.remembers(f) && !p.neverServed(f) {
+			r.granted, r.foreign = true, r.foreign || !f.Has(p.config.Self)
+		}
+	}
 	slices.Sort(r.lessees)
 	r.lessees = slices.Compact(r.lessees)
 	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) || p.neverServed(f) })
@@ -141,13 +144,17 @@ func (p *Protocol) heldByAll() bool {
 	return true
 }
 
-// mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). A restart has
-// forgotten when the leases that it granted end, so it counts from its start. They end before that when all who may have one
-// have said that they are in this view, as in a hand-over: of terms before the former ones none is left, since their
-// recovery waited for them.
+// mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). Each lasts only as
+// long as what all backups of its term had granted, so it has ended when what this member promised has: as a backup of
+// that term, or as its master that handed leases on. Of a term in which it was neither it counts from its start. They end
+// before that when all who may have one have said that they are in this view, as in a hand-over: of terms before the
+// former ones none is left, since their recovery waited for them.
 func (p *Protocol) mayServe(r *recovery) bool {
 	m := &p.options.Mistakes
-	over := p.now >= p.started.Add(p.options.Lease)
+	over := p.now >= p.promised
+	if r.foreign {
+		over = over && p.now >= p.started.Add(p.options.Lease)
+	}
 	granted := r.granted && !m.IgnoreLeases && !over && !p.haveLeft(r)
 	delegated := false
 	for _, f := range r.delegates {

@@ -1,6 +1,10 @@
 package curp
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/georegister/georegister/replica/protocol"
+)
 
 // Standing tells what part this member has, and how far it is.
 func (p *Protocol) Standing() Standing {
@@ -52,6 +56,15 @@ func (p *Protocol) Standing() Standing {
 		}
 	}
 	return s
+}
+
+// Promised is until when leases may last that this member granted, or handed on, as of the last Tick: the promise of
+// protocol.Config for its next protocol.
+func (p *Protocol) Promised() protocol.Instant {
+	if !p.ticked {
+		return p.config.Promised
+	}
+	return max(p.promised, 1)
 }
 
 // waitsFor says what a recovery waits for.

@@ -98,6 +98,7 @@ func (p *Protocol) sendSync(f *follower) {
 	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
 		c.Wanted, c.Nonce, c.Delegated, c.Behind = f.wanted, f.wantedBy, int64(p.leased().Sub(p.now)), int64(p.behind())
 		f.wanted, f.delegated = 0, p.leased()
+		p.promised = max(p.promised, p.leased())
 	}
 	m := p.message(peerv1.Kind_SYNC, p.op(), c)
 	f.op, f.telling = m.Op, p.settled()

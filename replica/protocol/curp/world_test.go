@@ -206,6 +206,9 @@ func (n *node) start(continued bool) {
 			config.Nearest = append(config.Nearest, m.ID)
 		}
 	}
+	if continued && n.p != nil {
+		config.Promised = n.p.Promised()
+	}
 	options := w.options
 	options.Continued = continued
 	p, err := curp.Start(config, 0, n.journal, options)

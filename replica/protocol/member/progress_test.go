@@ -227,8 +227,9 @@ func TestSettledIsToldOnceItIsDurable(t *testing.T) {
 		t.Error("it is settled before what it finished is durable")
 	}
 	n.slow = false
-	n.journal.Persisted(1)
-	n.journal.Persisted(2)
+	for batch := uint64(1); !n.journal.Clean(); batch++ {
+		n.journal.Persisted(batch)
+	}
 	n.store.unsettled = 1 // it hears of more
 	if !w.change(1).Settled {
 		t.Error("it is not settled, or does not stay so")
