@@ -99,6 +99,44 @@ func TestTheNextReplicaKnowsWhoWasAway(t *testing.T) {
 	c.write(0, "k", "after")
 }
 
+// promising is a protocol that has promised something.
+type promising struct {
+	protocol.Protocol
+	until func() protocol.Instant
+}
+
+func (p promising) Promised() protocol.Instant { return p.until() }
+
+// What a shard's protocol has promised binds the next one, though it is told the time by another clock.
+func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
+	var replica *Replica
+	told := map[int]protocol.Instant{} // by shard: what the last protocol was told
+	options := quick()
+	options.Protocol = "toy"
+	options.start = func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) {
+		told[shard] = c.Promised
+		return promising{newToy(c, j), func() protocol.Instant {
+			if shard == 0 {
+				return replica.clock().Add(time.Hour)
+			}
+			return c.Promised
+		}}, nil
+	}
+	c := newCluster(t, 1, options)
+	replica = c.replicas[0]
+	if told[0] != 0 || told[1] != 0 {
+		t.Errorf("the first protocols are told of promises: %v", told)
+	}
+	if _, err := replica.Carry(); err != nil {
+		t.Fatal(err)
+	}
+	c.base.Promised = replica.Promised()
+	c.restart(0)
+	if ahead := told[0].Sub(c.replicas[0].clock()); ahead < 59*time.Minute || ahead > time.Hour || told[1] != 0 {
+		t.Errorf("promised for an hour, which ends %v ahead; where nothing is known: %v", ahead, told[1])
+	}
+}
+
 // What a protocol can't name is not known to have failed.
 func TestWhatIsNotCarriedOverEndsAsUnknown(t *testing.T) {
 	c := newCluster(t, 3, quick()) // the toy can't name what it does
