@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"slices"
 	"strconv"
@@ -37,6 +38,7 @@ type simulateFlags struct {
 	history  string
 	soak     int
 	lose     int
+	digests  bool
 	stale    bool
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
 	tolerance int
@@ -105,6 +107,9 @@ func newSimulateCommand() *cobra.Command {
 			if f.lose < 0 || f.lose > 0 && f.soak == 0 {
 				return fmt.Errorf("--lose: %d; give how many answers of each schedule of --soak, or leave it out", f.lose)
 			}
+			if f.digests && (f.soak == 0 || f.lose > 0) {
+				return errors.New("--digests: it is of the schedules of --soak as they are; give --soak, and leave --lose out")
+			}
 			return f.run(c)
 		},
 	}
@@ -128,6 +133,7 @@ func newSimulateCommand() *cobra.Command {
 	flags.StringVar(&f.history, "history", "", "write what the clients saw to this file, for `georegister check`")
 	flags.IntVar(&f.soak, "soak", 0, "instead: this many short random fault schedules on random networks, one seed each, with all faults unless --faults says which")
 	flags.IntVar(&f.lose, "lose", 0, "with --soak: at so many answers of each schedule, lose every set of disks that may be lost without losing what was acknowledged, and read it")
+	flags.BoolVar(&f.digests, "digests", false, "with --soak: print a digest of what happened in each 100 schedules, to compare two versions of the program by")
 	return c
 }
 
@@ -337,7 +343,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	ctx := c.Context()
 	began, told := time.Now(), time.Now()
 	report := simulator.Search{
-		Start: s.start, Options: options, First: f.seed, Seeds: f.soak, Lose: f.lose,
+		Start: s.start, Options: options, First: f.seed, Seeds: f.soak, Lose: f.lose, Traced: f.digests,
 		Progress: func(done int) {
 			if time.Since(told) < tellEvery && done < f.soak {
 				return
@@ -352,6 +358,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
 		f.protocol, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
+	f.printDigests(out, report.Traces)
 	if f.lose > 0 {
 		fmt.Fprintf(out, "sets of disks that were lost for good, each in a run of its own: %d\n", report.Losses)
 	}
@@ -390,4 +397,17 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	first := simulator.Shrink(ctx, report.Failures[0])
 	fmt.Fprintln(out, simulator.Explain(first))
 	return report.Failures[0]
+}
+
+// printDigests prints one digest for each 100 schedules, or what is left of them.
+func (f simulateFlags) printDigests(out io.Writer, traces []uint64) {
+	first := f.seed
+	for some := range slices.Chunk(traces, 100) {
+		digest := fnv.New64a()
+		for _, trace := range some {
+			fmt.Fprintf(digest, "%x ", trace)
+		}
+		fmt.Fprintf(out, "digest of the schedules %d to %d: %016x\n", first, first+uint64(len(some))-1, digest.Sum64())
+		first += uint64(len(some))
+	}
 }

@@ -83,6 +83,22 @@ func TestSimulateFaults(t *testing.T) {
 	if err != nil || !strings.Contains(out, "abd: 20 schedules") || !strings.Contains(out, "changes of members") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	digests := func(seed string) (all []string) {
+		out, err := simulate("--protocol", "abd", "--soak", "110", "--sites", "3", "--faults", "crash", "--digests", "--seed", seed)
+		if err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(out) {
+			if what, digest, ok := strings.Cut(line, ": "); ok && strings.HasPrefix(what, "digest") {
+				all = append(all, digest)
+			}
+		}
+		return all
+	}
+	if one, same, other := digests("1"), digests("1"), digests("2"); len(one) != 2 || !slices.Equal(one, same) ||
+		one[0] == other[0] || one[0] == one[1] {
+		t.Errorf("digests of the same schedules: %v, %v; of others: %v", one, same, other)
+	}
 	out, err = simulate("--protocol", "abd", "--soak", "2", "--sites", "3", "--lose", "1")
 	if err != nil || !strings.Contains(out, "sets of disks that were lost for good, each in a run of its own: ") {
 		t.Errorf("%v\n%s", err, out)
@@ -249,6 +265,8 @@ func TestSimulateRefuses(t *testing.T) {
 		"--protocol gus --fault-tolerance 3":                    "--fault-tolerance: 5 replicas can lose from 1 to 2",
 		"--protocol curp --fault-tolerance 3":                   "--fault-tolerance: 5 replicas can lose from 1 to 2",
 		"--protocol gus --soak 5 --fault-tolerance 4":           "--fault-tolerance: for n > 5 and n = 2f + 1",
+		"--soak 5 --lose 1 --digests":                           "--digests: it is of the schedules of --soak",
+		"--digests":                                             "--digests: it is of the schedules of --soak",
 		"--protocol gus --soak 5 --sites 8":                     "--sites: protocol Gus runs with 3, 4, 5, 7 or 9 replicas, not 8",
 		"--protocol curp --soak 5 --fault-tolerance 1":          "--fault-tolerance: schedules of --soak draw it",
 		"--soak 5 --fault-tolerance 1":                          "--fault-tolerance: protocol Gryff survives",

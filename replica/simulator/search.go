@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/georegister/georegister/replica/register"
 )
 
 // MinHits is how many faults must hit work in flight for a schedule to count.
@@ -21,6 +23,8 @@ type Search struct {
 	// Lose has disks be lost for good, in schedules of their own, at so many answers of each schedule: what a manifest promises of that is
 	// tried instead of the schedules as they are.
 	Lose int
+	// Traced has the report tell the schedules apart by what happened in them; it counts without Lose only.
+	Traced bool
 	// StopAt ends the search after so many failures; 0 means 1.
 	StopAt int
 	// Progress, which may be nil, is told now and then how many seeds are done. It is called by one
@@ -38,6 +42,9 @@ type Report struct {
 	Losses     int               // of sets of disks
 	Paths      map[string]uint64 // how often the protocol took each path
 	Failures   []*Failure        // by seed
+	// Traces are digests of what happened, as a diagram of it shows (Explain), by seed; nil unless Search.Traced. The same
+	// schedule has the same one with every version of the code that behaves in the same way.
+	Traces []uint64
 }
 
 // Run tries the seeds. It ends early when the context is done.
@@ -53,6 +60,9 @@ func (s Search) Run(ctx context.Context) Report {
 		group  sync.WaitGroup
 		report = Report{Paths: map[string]uint64{}}
 	)
+	if s.Traced {
+		report.Traces = make([]uint64, s.Seeds)
+	}
 	for range workers {
 		group.Go(func() {
 			for !stop.Load() && ctx.Err() == nil {
@@ -61,13 +71,16 @@ func (s Search) Run(ctx context.Context) Report {
 					return
 				}
 				paths := map[string]uint64{}
-				o, losses := s.try(ctx, Draw(s.First+uint64(i), s.Options), func(path string) { paths[path]++ })
+				o, trace, losses := s.try(ctx, Draw(s.First+uint64(i), s.Options), func(path string) { paths[path]++ })
 				if ctx.Err() != nil {
 					return
 				}
 				mu.Lock()
 				report.add(o, paths)
 				report.Losses += losses
+				if s.Traced {
+					report.Traces[i] = trace
+				}
 				if len(report.Failures) >= max(s.StopAt, 1) {
 					stop.Store(true)
 				}
@@ -89,10 +102,10 @@ func (s Search) Run(ctx context.Context) Report {
 }
 
 // try runs a schedule, or those of its losses up to the first that fails.
-func (s Search) try(ctx context.Context, schedule Schedule, count func(string)) (o Outcome, losses int) {
+func (s Search) try(ctx context.Context, schedule Schedule, count func(string)) (o Outcome, trace uint64, losses int) {
 	if s.Lose == 0 {
-		o, _ = schedule.play(ctx, s.Start, count, false)
-		return o, 0
+		o, text := schedule.play(ctx, s.Start, count, s.Traced)
+		return o, register.Hash([]byte(text)), 0
 	}
 	for _, lossy := range schedule.promised(ctx, s.Start, s.Lose) {
 		losses++
@@ -104,7 +117,7 @@ func (s Search) try(ctx context.Context, schedule Schedule, count func(string)) 
 			break
 		}
 	}
-	return o, losses
+	return o, 0, losses
 }
 
 func (r *Report) add(o Outcome, paths map[string]uint64) {
