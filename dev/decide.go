@@ -143,7 +143,7 @@ func (r *record) inJoint(reports map[view.MemberID]report) (step, error) {
 	for id, report := range reports { // order is irrelevant: a map from a map
 		standings[id] = report.standing
 	}
-	safe, rest := manager.Finishable(r.View, standings)
+	safe, rest := manager.Finishable(r.View, r.fragments, standings)
 	rest = slices.DeleteFunc(rest, func(id view.MemberID) bool {
 		return safe && reports[id].lost() && !r.View.Members[r.View.Index(id)].Joining
 	})

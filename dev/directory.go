@@ -41,6 +41,8 @@ type record struct {
 	// View is the one that members are told; it is written here before any of them is. Epoch 0: none yet.
 	View   view.View `json:"view"`
 	Change *change   `json:"change,omitempty"` // that is going on
+	// fragments is how the manifest has large values stored, which the members' disks keep.
+	fragments view.Fragments
 }
 
 type memberRecord struct {
@@ -102,6 +104,7 @@ func openDirectory(path string, manifest *v1alpha1.GeoRegisterCluster) (*directo
 		return nil, fmt.Errorf("data directory %s: %w; use another --data", path, err)
 	}
 	d.record.Faults, d.record.Given = fresh.Faults, fresh.Given // the partitions follow
+	d.record.fragments = fresh.fragments
 	d.record.grow(fresh.Shards)
 	if d.record.View.Epoch > 0 && manifest.Spec.Storage.DurabilityOrDefault() == v1alpha1.Memory {
 		return nil, fmt.Errorf("data directory %s: with durability Memory nothing is left of the cluster that ran here; "+
@@ -114,6 +117,7 @@ func newRecord(manifest *v1alpha1.GeoRegisterCluster) record {
 	r := record{
 		Cluster:  manifest.Name + "-" + randomText(),
 		Protocol: manifest.Spec.Protocol, Shards: manifest.Spec.ShardCount(),
+		fragments: manifest.Spec.Fragments(),
 	}
 	if manifest.Spec.Partitioned() {
 		r.Faults, r.Given, r.Dedicated = manifest.Spec.Faults(), manifest.Spec.Homes, manifest.Spec.Dedicated()

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // ErasureCoding says which values are stored as fragments, and how many of those restore one.
@@ -27,6 +28,14 @@ type ErasureCoding struct {
 
 // Threshold is thresholdBytes or its default.
 func (e ErasureCoding) Threshold() int { return int(valueOr(e.ThresholdBytes, DefaultThresholdBytes)) }
+
+// Fragments says how the members store large values, and how many of them may be lost: as they are told it.
+func (s GeoRegisterClusterSpec) Fragments() view.Fragments {
+	if s.ErasureCoding == nil {
+		return view.Fragments{}
+	}
+	return view.Fragments{Data: int(s.ErasureCoding.DataFragments), Faults: s.RelaxedFaults()}
+}
 
 // Bounds of erasureCoding.
 const (

@@ -68,7 +68,7 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 
 // options say what schedules of a soak are like, but for how many members there are.
 func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
-	o := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs, Regular: s.regular(), Losses: s.losses(), Keep: s.fragments > 0}
+	o := simulator.Options{Faults: kinds, RMWs: simulator.ManyRMWs, Regular: s.regular(), Losses: s.losses()}
 	if s.row.CheckOperation(register.RMW) != nil {
 		o.RMWs = simulator.FewRMWs
 	}
@@ -77,7 +77,7 @@ func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
 		o.CURP, o.Stale = &curp.Options{}, simulator.SomeStale
 	}
 	if s.fragments > 0 {
-		o.Large = largeValue
+		o.Large, o.Data, o.Keep = largeValue, s.fragments, true
 	}
 	return o
 }
@@ -85,7 +85,7 @@ func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
 // runs has an experiment be one of this protocol.
 func (s simulated) runs(x *simulator.Experiment) {
 	x.Start, x.Regular = s.start, s.regular()
-	x.Losses, x.Keep = s.losses(), s.fragments > 0
+	x.Losses, x.Data, x.Keep = s.losses(), s.fragments, s.fragments > 0
 	if s.curp {
 		x.CURP = &simulator.CURP{Backups: s.tolerance}
 	}

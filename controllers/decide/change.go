@@ -131,7 +131,7 @@ func (s *situation) purpose(change membership) string {
 // proceed goes on in a joint view: it finishes the change when that is safe and whoever is not done is lost, abandons it
 // when it has become pointless, and waits otherwise.
 func (s *situation) proceed() *outcome {
-	safe, rest := manager.Finishable(s.view, s.standings())
+	safe, rest := manager.Finishable(s.view, s.Cluster.Spec.Fragments(), s.standings())
 	var working []string
 	for _, id := range rest {
 		m := s.view.Members[s.view.Index(id)]

@@ -175,7 +175,7 @@ func (c cast) settle(t testing.TB, joint view.View) {
 			got := c[id].status(t)
 			standings[id] = manager.Standing{Digest: got.Digest, Settled: got.Change.GetSettled(), Fetched: got.Change.GetFetched()}
 		}
-		safe, rest := manager.Finishable(joint, standings)
+		safe, rest := manager.Finishable(joint, view.Fragments{}, standings)
 		return safe && len(rest) == 0
 	})
 }

@@ -211,7 +211,7 @@ func (m *manager) propose(c *change, v view.View) {
 func (m *manager) conclude(c *change, joint view.View) {
 	w := m.world
 	c.rounds++
-	safe, rest := decide.Finishable(joint, m.standings)
+	safe, rest := decide.Finishable(joint, m.fragments(), m.standings)
 	if m.wrong.uncovered {
 		safe = joint.Quorum(func(id view.MemberID) bool { return m.standings[id].Digest == m.views[m.record].digest })
 	}
@@ -225,6 +225,14 @@ func (m *manager) conclude(c *change, joint view.View) {
 		}
 		m.finish(c, joint)
 	}
+}
+
+// fragments says how the members store large values, as whoever decides on changes has to know.
+func (m *manager) fragments() view.Fragments {
+	if m.wrong.wholeValues {
+		return view.Fragments{}
+	}
+	return view.Fragments{Data: m.world.env.data, Faults: m.world.env.losses}
 }
 
 func (m *manager) finish(c *change, joint view.View) {

@@ -40,7 +40,7 @@ func TestFragmentsSurvive(t *testing.T) {
 // fragmentedChanges has members exchanged for others, which rebuild what those had, and more added.
 func fragmentedChanges() Options {
 	o := fragmentedOptions(FaultKinds()...)
-	o.Members, o.Keep = []int{5, 7}, true
+	o.Members, o.Data, o.Keep = []int{5, 7}, 3, true
 	return o
 }
 

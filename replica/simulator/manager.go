@@ -78,6 +78,8 @@ type managerMistakes struct {
 	sameID    bool // a lost member's successor takes its ID, and votes with its empty disk
 	uncovered bool // a change is finished before the state is where it is needed
 	forgets   bool // the view after a change is told before it is recorded, and then the change is abandoned
+	// wholeValues has a change be finished as if nothing were stored as fragments.
+	wholeValues bool
 }
 
 // managerPaths are what happens in changes of the view.

@@ -28,6 +28,7 @@ type Experiment struct {
 	Seed     uint64
 	Faults   []FaultKind // injected all the time, except in the end; none for figures
 	Losses   int         // how many members may have lost their disks at once; 0: any minority
+	Data     int         // how many fragments restore a value; 0: values are stored whole
 	Keep     bool        // members that change are never fewer than before
 	CURP     *CURP       // nil: the protocol is what Start says
 	Regular  bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
@@ -156,6 +157,7 @@ func (x Experiment) environment() environment {
 		clientRTT: profile.Local,
 		regular:   x.Regular,
 		losses:    x.Losses,
+		data:      x.Data,
 	}
 	env.suspect = 3 * env.retry
 	if x.CURP != nil {

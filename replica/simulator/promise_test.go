@@ -29,7 +29,7 @@ func promises() map[string]Search {
 		"GryffRSC":           {Start: Member(gryff.FactoryRSC), Options: sessions(nil)},
 		"Gus":                {Start: Member(gus.Factory), Options: Options{Members: []int{3, 4, 5}, RMWs: FewRMWs}},
 		"Gus, relaxed":       {Start: relaxed(gus.Mistakes{}), Options: Options{Members: []int{7}, RMWs: FewRMWs, Losses: 2}},
-		"Gus, fragments":     {Start: fragmented(layered.Mistakes{Endless: true}), Options: with(fragmentedOptions(), func(o *Options) { o.Members, o.Keep = []int{5}, true })},
+		"Gus, fragments":     {Start: fragmented(layered.Mistakes{Endless: true}), Options: with(fragmentedChanges(), func(o *Options) { o.Members = []int{5} })},
 		"RMWPaxos":           {Start: Member(rmwpaxos.Factory), Options: rmws},
 		"RMWPaxos, repeated": {Start: Member(rmwpaxos.AtLeastOnce), Options: with(small, func(o *Options) { o.Idempotent = true })},
 		"EPaxos":             {Start: Member(epaxos.Factory), Options: rmws},

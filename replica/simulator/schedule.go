@@ -56,6 +56,9 @@ type Options struct {
 	Large int
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
+	// Data is how many fragments restore a value, if the protocol stores values as those: changes of members end when enough of
+	// them are with those after the change.
+	Data int
 	// Keep has members that change never be fewer than before.
 	Keep bool
 	// Shards per member; the default is 1, and from 1 to 3 where clients are sessions.
@@ -107,7 +110,7 @@ func Draw(seed uint64, options Options) Schedule {
 	n := options.Members[draw.below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, max(options.Shards, 1))
-	s.env.wrong, s.env.losses = options.wrong, options.Losses
+	s.env.wrong, s.env.losses, s.env.data = options.wrong, options.Losses, options.Data
 	if options.Impatient {
 		s.env.suspect = s.env.retry / 8
 	}

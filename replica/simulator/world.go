@@ -52,6 +52,7 @@ type environment struct {
 	regular   bool          // clients are sessions of a regular protocol
 	doubtful  bool          // disks may be older copies: a process that starts has to ask the others
 	losses    int           // how many members may have lost their disks at once; 0: any minority
+	data      int           // how many fragments restore a value; 0: values are stored whole
 	careless  sessionMistakes
 	wrong     managerMistakes
 	standing  bool    // the mistake that a clock stands still with its machine (Pause)

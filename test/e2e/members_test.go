@@ -234,7 +234,7 @@ func finish(t *testing.T, joint view.View, members ...*member) view.View {
 			}
 		}
 		var safe bool
-		if safe, rest = manager.Finishable(joint, standings); safe && len(rest) == 0 {
+		if safe, rest = manager.Finishable(joint, view.Fragments{}, standings); safe && len(rest) == 0 {
 			v, err := manager.Finish(joint)
 			if err != nil {
 				t.Fatal(err)

@@ -214,7 +214,7 @@ func (s *storm) manage() {
 	next, err := s.view, error(nil)
 	switch {
 	case s.view.Joint():
-		if safe, _ := manager.Finishable(s.view, standings); safe {
+		if safe, _ := manager.Finishable(s.view, view.Fragments{}, standings); safe {
 			next, err = manager.Finish(s.view)
 		} else if s.IntN(40) == 0 {
 			next, err = manager.Abandon(s.view)

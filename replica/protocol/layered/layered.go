@@ -300,10 +300,11 @@ func (p *Protocol) Pending() int {
 
 // faults is f: how many members may be lost.
 func (p *Protocol) faults(side view.View) int {
-	if p.config.Faults > 0 {
-		return min(p.config.Faults, side.Faults())
-	}
-	return side.Faults()
+	return p.fragments().Tolerated(side)
+}
+
+func (p *Protocol) fragments() view.Fragments {
+	return view.Fragments{Data: p.config.Fragments.Data, Faults: p.config.Faults}
 }
 
 // durable reports whether so many members have acknowledged, with the disks that they have now, that k are left when f are lost: k + f of
@@ -333,7 +334,7 @@ func (p *Protocol) durable(f *phase.Phase) bool {
 
 // need is how many members of a side must have acknowledged: more than a view that a recovery left has.
 func (p *Protocol) need(side view.View) int {
-	return max(p.config.Fragments.Data+p.faults(side), side.Majority())
+	return p.fragments().Holders(side)
 }
 
 func (p *Protocol) late(r *protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }

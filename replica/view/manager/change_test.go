@@ -140,9 +140,31 @@ func TestFinishable(t *testing.T) {
 			}
 			standings[id] = s
 		}
-		safe, rest := Finishable(c.joint, standings)
+		safe, rest := Finishable(c.joint, view.Fragments{}, standings)
 		if safe != c.safe || !slices.Equal(rest, c.rest) {
 			t.Errorf("%s: safe %v, rest %v; want %v, %v", name, safe, rest, c.safe, c.rest)
 		}
+	}
+}
+
+// Of seven members of which one may be lost, with five fragments to a value, all leave but two: each needs a successor that has
+// fetched, though a majority holds the state before that.
+func TestFragmentsKeepAChangeFromEnding(t *testing.T) {
+	joint := change(t, found(t, 7), 5, 1, 2, 3, 4, 5)
+	done := Standing{Digest: joint.Digest(), Settled: true, Fetched: true}
+	standings := map[view.MemberID]Standing{6: done, 7: done, 8: done, 9: done, 10: done, 11: done}
+	for _, id := range []view.MemberID{1, 2, 3, 4} {
+		standings[id] = Standing{Digest: joint.Digest()}
+	}
+	fragments := view.Fragments{Data: 5, Faults: 1}
+	if safe, rest := Finishable(joint, fragments, standings); safe || !slices.Equal(rest, []view.MemberID{12}) {
+		t.Errorf("safe %v, rest %v, and one who leaves has no successor", safe, rest)
+	}
+	if safe, _ := Finishable(joint, view.Fragments{}, standings); !safe {
+		t.Error("whole values are held by a majority, and the change may not be finished")
+	}
+	standings[12] = done
+	if safe, rest := Finishable(joint, fragments, standings); !safe || len(rest) > 0 {
+		t.Errorf("safe %v, rest %v, and everybody is done", safe, rest)
 	}
 }

@@ -11,8 +11,11 @@ type Standing struct {
 
 // Finishable reports whether the change of a joint view may be finished (Finish), as far as members told, and which of
 // those after the change are not done with their part. A change that may be finished is worth waiting for the
-// rest of them, unless they are lost.
-func Finishable(joint view.View, standings map[view.MemberID]Standing) (safe bool, rest []view.MemberID) {
+// rest of them, unless they are lost. Where large values are stored as fragments, more have to be done than a majority:
+// each member has a fragment of its own, and those of the members that leave go with them.
+func Finishable(
+	joint view.View, fragments view.Fragments, standings map[view.MemberID]Standing,
+) (safe bool, rest []view.MemberID) {
 	digest := joint.Digest()
 	holds := func(id view.MemberID) bool { return standings[id].Digest == digest }
 	settled := func(id view.MemberID) bool { return holds(id) && standings[id].Settled }
@@ -24,5 +27,6 @@ func Finishable(joint view.View, standings map[view.MemberID]Standing) (safe boo
 			rest = append(rest, m.ID)
 		}
 	}
-	return joint.Joint() && joint.Quorum(holds) && joint.Covered(fetched, settled), rest
+	safe = joint.Joint() && joint.Quorum(holds) && joint.Covered(fetched, settled) && fragments.Restorable(joint, fetched)
+	return safe, rest
 }
