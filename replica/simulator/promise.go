@@ -88,11 +88,33 @@ func (w *world) losableNow(nd *node) bool {
 	return nd.acts && w.manager.views[w.manager.record].Index(nd.config.Self) >= 0 && w.expendable(nd)
 }
 
+// mayLose reports whether all those disks may be lost at this moment. In a schedule that was made shorter it may be otherwise than in
+// the one that they were chosen for: who was to join is not there, or other disks are lost already.
+func (w *world) mayLose(l *DiskLoss) bool {
+	var lost []*node
+	defer func() {
+		for _, nd := range lost {
+			nd.lost = false
+		}
+	}()
+	for _, i := range l.Members {
+		if i >= len(w.nodes) || !w.losableNow(w.nodes[i]) {
+			return false
+		}
+		w.nodes[i].lost = true
+		lost = append(lost, w.nodes[i])
+	}
+	return true
+}
+
 // liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is over.
 func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
 	w.run(settle, func() bool { return w.answered >= l.Answer })
 	if w.err != nil {
 		return Broken, w.err.Error()
+	}
+	if !w.mayLose(l) {
+		return "", ""
 	}
 	w.lose(l)
 	bound := 120 * w.env.retry

@@ -3,6 +3,7 @@ package simulator
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/curp"
@@ -13,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // promises are short schedules of each protocol that is held to what a manifest promises of lost disks.
@@ -62,6 +64,45 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A schedule that is made shorter may have fewer nodes than the one whose disks are lost, or have lost others by then. Nothing was
+// promised of such a loss, so it is none that goes wrong.
+func TestDisksThatMayNotBeLostAreKept(t *testing.T) {
+	t.Parallel()
+	s, _ := triangle(1)
+	s.plan(0, 10*time.Millisecond, register.Operation{Kind: register.Write, Value: register.Value("old")})
+	s.plan(1, 200*time.Millisecond, register.Operation{Kind: register.Read})
+	s.Settle = time.Second
+	for _, members := range [][]int{{3}, {7}, {0, 1}, {1, 5}, {2, 2}} {
+		s.Lost = &DiskLoss{Answer: 1, Members: members}
+		if f := s.Run(Member(abd.Factory), nil).Failure; f != nil {
+			t.Errorf("nodes %v of three: %v", members, f)
+		}
+	}
+}
+
+// A loss of who joins is made shorter too, though nobody joins in what is left of the schedule.
+func TestShrinkLossesOfNewcomers(t *testing.T) {
+	t.Parallel()
+	start := Member(abd.FactoryWith(abd.Mistakes{AckBeforePersist: true}))
+	options := Options{Members: []int{3}, RMWs: FewRMWs, Operations: 40, Faults: []FaultKind{Change, Loss}}
+	for seed := range uint64(200) {
+		s := Draw(seed+1, options)
+		for _, lossy := range s.promised(t.Context(), start, 3) {
+			if slices.Max(lossy.Lost.Members) < 3 {
+				continue
+			}
+			if f := lossy.Run(start, nil).Failure; f != nil {
+				small := Shrink(t.Context(), f)
+				if again := small.Schedule.Run(start, nil).Failure; again == nil || again.Class != f.Class {
+					t.Errorf("the short schedule does not fail again: %v", again)
+				}
+				return
+			}
+		}
+	}
+	t.Error("no loss of a newcomer goes wrong")
 }
 
 // What is on too few disks is found, though members that go on have it in memory.
