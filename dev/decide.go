@@ -157,7 +157,7 @@ func (r *record) inJoint(reports map[view.MemberID]report) (step, error) {
 	return step{view: v}, err
 }
 
-// failed is why the change can't come to its end: a newcomer crashed.
+// failed is why the change can't come to its end: a newcomer crashed, or a majority of the members after it.
 func (r *record) failed(reports map[view.MemberID]report) string {
 	if r.Change == nil {
 		return ""
@@ -167,7 +167,20 @@ func (r *record) failed(reports map[view.MemberID]report) string {
 			return fmt.Sprintf("%s crashed: %s", r.label(id), why)
 		}
 	}
-	return ""
+	if !r.View.Joint() {
+		return ""
+	}
+	after := r.View.After()
+	var gone []view.MemberID
+	for _, m := range after.Members {
+		if reports[m.ID].crashed != "" {
+			gone = append(gone, m.ID)
+		}
+	}
+	if after.Quorum(func(id view.MemberID) bool { return !slices.Contains(gone, id) }) {
+		return ""
+	}
+	return fmt.Sprintf("too few of those after it are left: %s crashed", r.labels(gone))
 }
 
 // changed is whether the view has the members that the change leads to.

@@ -167,6 +167,23 @@ func TestAChangeThatIsGivenUp(t *testing.T) {
 	}
 }
 
+// Of three members the only one that is to stay crashes: the others go on.
+func TestAShrinkingChangeThatCrashedIsGivenUp(t *testing.T) {
+	s := newScene(t)
+	s.found()
+	s.record.Change = &change{Leave: []view.MemberID{2, 3}}
+	s.views(2, true, 1, 2, 3)
+	s.hold(false, 1, 2, 3)
+	s.waits("a to do its part")
+	s.reports[1] = report{crashed: "disk full"}
+	s.views(3, false, 1, 2, 3)
+	if why := s.record.Change.Abandoned; why != "too few of those after it are left: a crashed" {
+		t.Errorf("it is abandoned because %q", why)
+	}
+	s.hold(true, 2, 3)
+	s.over()
+}
+
 // One that stays and is lost is not waited for, if the change is safe without it; a newcomer that was killed is.
 func TestWhoIsWaitedFor(t *testing.T) {
 	s := newScene(t)

@@ -110,7 +110,11 @@ func (r *record) arrange(reports map[view.MemberID]report) step {
 	if why := r.failed(reports); why != "" && r.View.Joint() && r.Change.Abandoned == "" {
 		return step{view: r.View, abandoned: why}
 	}
-	if !r.View.Quorum(func(id view.MemberID) bool { return reports[id].told != nil }) {
+	there := r.View
+	if r.Change != nil && r.Change.Abandoned != "" {
+		there = r.View.Before() // those after the change may be gone
+	}
+	if !there.Quorum(func(id view.MemberID) bool { return reports[id].told != nil }) {
 		return step{waits: "a quorum of the members to connect and to say whom they hear"}
 	}
 	d := manager.Decide(r.snapshot(reports))

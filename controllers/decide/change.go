@@ -210,7 +210,33 @@ func (s *situation) pointless(safe bool) string {
 			return fmt.Sprintf("%s is asked for again", name(m))
 		}
 	}
+	if gone := s.goneAfter(); len(gone) > 0 {
+		return "too few of those after it are left: " + list(gone)
+	}
 	return ""
+}
+
+// goneAfter says of the members after the change of a joint view which are given up, if that leaves no majority of them; else it is
+// empty. No quorum of the joint view comes back then, while those before the change may be one.
+func (s *situation) goneAfter() (gone []string) {
+	after := s.view.After()
+	if after.Quorum(func(id view.MemberID) bool { return s.givenUp(s.view.Members[s.view.Index(id)]) == "" }) {
+		return nil
+	}
+	for _, m := range s.view.Members {
+		if why := s.givenUp(m); !m.Leaving && why != "" {
+			gone = append(gone, fmt.Sprintf("%s %s", name(m), why))
+		}
+	}
+	return gone
+}
+
+// givenUp says why a member will not vote in a joint view, or not in time, to be read after its name; or is empty.
+func (s *situation) givenUp(m view.Member) string {
+	if why := s.hopeless(m); why != "" || s.remains(m) {
+		return why
+	}
+	return "lost what it held: its disk is a new one"
 }
 
 // hopeless says why a member will not do its part in a change, or not in time, to be read after its name; or is empty.

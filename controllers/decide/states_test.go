@@ -67,3 +67,43 @@ func TestAChangeWithFragmentsNeedsASuccessorForEachThatLeaves(t *testing.T) {
 		})
 	}
 }
+
+// fewer is a change from five members to three, of which everybody was told.
+func fewer(t *testing.T, s *world.Snapshot) {
+	t.Helper()
+	s.Cluster.Spec.Sites = testCluster(3).Spec.Sites
+	v, err := manager.Change(s.Record.View, nil, []view.MemberID{4, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record.View = v
+	told(s)
+}
+
+// A majority of those after a change that makes members fewer is lost: the five can go on, and the three can't.
+func TestAShrinkingChangeWhoseMembersAreLostIsAbandoned(t *testing.T) {
+	anew := func(s *world.Snapshot, id view.MemberID) { // its disk is an empty one now
+		r := s.Member(id).Report
+		r.Role, r.Disk, r.Incarnation, r.Quorum = world.Learner, "another", 2, false
+	}
+	for name, c := range map[string]struct {
+		lose func(s *world.Snapshot)
+		want string
+	}{
+		"two of three have lost their volumes": {func(s *world.Snapshot) { gone(s, 2); gone(s, 3) }, "AbandoningChange 3 with 1 2 3 4 5"},
+		"two of three have new disks":          {func(s *world.Snapshot) { anew(s, 2); anew(s, 3) }, "AbandoningChange 3 with 1 2 3 4 5"},
+		"one volume, and one new disk":         {func(s *world.Snapshot) { gone(s, 2); anew(s, 3) }, "AbandoningChange 3 with 1 2 3 4 5"},
+		"one has lost its volume":              {func(s *world.Snapshot) { gone(s, 2) }, ""},
+		"and those before it are too few":      {func(s *world.Snapshot) { gone(s, 2); gone(s, 3); silent(s, 4) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := healthy(5)
+			fewer(t, s)
+			c.lose(s)
+			p := Next(*s)
+			if got := line(p.Step); got != c.want {
+				t.Errorf("%q, want %q: %q", got, c.want, summary(p))
+			}
+		})
+	}
+}

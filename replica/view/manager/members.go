@@ -23,10 +23,11 @@ import (
 // so Finishable and what members say of having settled and fetched count for nothing here. While too few
 // are there to take the parts of those who leave, the joint view stays, and Partitions says what it waits for.
 //
-// Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end.
+// Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end, nor has one that
+// lost a majority of the members after it.
 func Members(s Snapshot) (d Decision) {
 	if d, unsettled := s.unsettled(); unsettled {
-		return d
+		return s.giveBack(d)
 	}
 	if s.torn() != 0 {
 		return d // Partitions sees to that
@@ -65,6 +66,24 @@ func Members(s Snapshot) (d Decision) {
 	d.Next = next
 	d.Changes = append(d.Changes, fmt.Sprintf("the change of members is %s", what))
 	return d
+}
+
+// giveBack abandons a joint view that no quorum holds, if that is asked for and a majority of the members before the change does hold it:
+// they can go on, and the members after it may be lost for good. Otherwise it waits as it was said.
+func (s *Snapshot) giveBack(waiting Decision) Decision {
+	holds := func(id view.MemberID) bool {
+		r := s.report(id)
+		return r != nil && !s.lost(id) && r.Digest == s.digest()
+	}
+	if !s.Abandon || !s.View.Joint() || waiting.Rebuild || !s.View.Before().Quorum(holds) {
+		return waiting
+	}
+	next, err := Abandon(s.View)
+	if err != nil { // newcomers have parts, and are to be drained first
+		waiting.Waits = append(waiting.Waits, err.Error())
+		return waiting
+	}
+	return Decision{Next: next, Changes: []string{"the change of members is abandoned"}}
 }
 
 // coming are the witnesses that can be entered: on disks that they have named, beside members that stay.

@@ -106,6 +106,29 @@ func TestMembersChange(t *testing.T) {
 	}
 }
 
+// A change that makes members fewer, and has lost a majority of those after it, can't be held by a quorum any more. The members before
+// it can go on.
+func TestAChangeThatNoQuorumHoldsIsAbandoned(t *testing.T) {
+	joint, err := Change(pairs(t, 5, 2), nil, []view.MemberID{7, 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Placement{Partitions: 5, Faults: 1}
+	s := snapshot(joint, p, 3, 5)
+	if d := Members(s); d.Changed() || len(d.Waits) == 0 {
+		t.Errorf("nobody asks for that, and the next view is %+v, waits %q", d.Next, d.Waits)
+	}
+	s.Abandon = true
+	if d := Members(s); !d.Changed() || d.Next.Joint() || !slices.Equal(ids(d.Next), []view.MemberID{1, 3, 5, 7, 9}) {
+		t.Errorf("the next view is %+v, waits %q", d.Next, d.Waits)
+	}
+	s = snapshot(joint, p, 3, 5, 7)
+	s.Abandon = true
+	if d := Members(s); d.Changed() {
+		t.Errorf("too few of those before it are left, and the next view is %+v", d.Next)
+	}
+}
+
 func TestMembersWaitsForWhatIsMissing(t *testing.T) {
 	v := pairs(t, 3, 1)
 	joint, err := Change(v, []Founder{{ID: 7, Site: "a", Disk: "d7"}}, []view.MemberID{1})
