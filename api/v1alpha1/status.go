@@ -16,7 +16,8 @@ const (
 	// ConditionDegraded is True while something is less than asked for: a member that does not serve, for example.
 	ConditionDegraded = "Degraded"
 	// ConditionQuorumHealthy is True while every member of the view votes and reaches the others. False says how many
-	// more may be lost, or that quorum is lost.
+	// more may be lost, or that quorum is lost. With fewer than a minority in spec.faultTolerance, or with erasureCoding, no more
+	// than that are said to.
 	ConditionQuorumHealthy = "QuorumHealthy"
 	// ConditionQuorumLost is True while so many members are lost for good that no majority can come back: nothing can be
 	// read or written, and only spec.recovery goes on with what is left.
@@ -24,7 +25,8 @@ const (
 	// ConditionViewKnown is False while neither the record nor a majority of members tell the view: nothing that needs
 	// it is done then.
 	ConditionViewKnown = "ViewKnown"
-	// ConditionToleratesZoneLoss is True when the loss of any one zone leaves a majority. False names the zone; Unknown
+	// ConditionToleratesZoneLoss is True when the loss of any one zone leaves a majority, and is no more than may be lost
+	// (spec.faultTolerance). False names the zone; Unknown
 	// means that the operator may not read nodes.
 	ConditionToleratesZoneLoss = "ToleratesZoneLoss"
 	// ConditionPaused is True while spec.paused keeps the operator from changing anything.

@@ -79,7 +79,8 @@ func (s *situation) quorate() (n int) {
 }
 
 // spare is how many more of the voters that reach a quorum may be lost, whoever they are; in a joint view its sides are
-// counted apart.
+// counted apart. Where the manifest promises less than a minority, it is what is left of that: who does not vote may be lost
+// already.
 func (s *situation) spare() int {
 	spare := s.view.Size()
 	for _, side := range []view.View{s.view.Before(), s.view.After()} {
@@ -89,9 +90,47 @@ func (s *situation) spare() int {
 				n++
 			}
 		}
-		spare = min(spare, n-side.Majority())
+		spare = min(spare, n-side.Majority(), n-(side.Size()-s.tolerated(side))-s.witnessesAway())
 	}
-	return spare
+	return max(spare, 0)
+}
+
+// tolerated is how many members of a side may be lost without losing what was acknowledged: any minority, but where protocols need
+// more of them than a majority.
+func (s *situation) tolerated(side view.View) int {
+	spec, most := s.Cluster.Spec, side.Faults()
+	switch _, relaxed := view.RelaxedFor(side.Size(), spec.RelaxedFaults()); {
+	case spec.Partitioned():
+		most = min(most, spec.Faults())
+	case spec.ErasureCoding != nil:
+		most = spec.Fragments().Tolerated(side)
+	case relaxed:
+		most = min(most, spec.RelaxedFaults())
+	}
+	for _, p := range s.view.Partitions { // one may have fewer than it should
+		most = min(most, len(p.Backups), len(p.Witnesses))
+	}
+	return most
+}
+
+// bound says how many members may be missing, where that is fewer than a minority.
+func (s *situation) bound() string {
+	for _, side := range []view.View{s.view.Before(), s.view.After()} {
+		if most := s.tolerated(side); most < side.Faults() {
+			return fmt.Sprintf("no more than %d may be missing (spec.faultTolerance)", most)
+		}
+	}
+	return fmt.Sprintf("a majority is %d", s.least())
+}
+
+// witnessesAway is how many witnesses with pods of their own do not answer, or are lost with what they saved.
+func (s *situation) witnessesAway() (n int) {
+	for _, w := range s.alone() {
+		if s.witnessLost(w) != "" || s.witnessState(w) != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *situation) available() metav1.Condition {
@@ -150,8 +189,8 @@ func (s *situation) quorumHealthy() metav1.Condition {
 		}
 	}
 	return condition(v1alpha1.ConditionQuorumHealthy, metav1.ConditionFalse, "MembersMissing",
-		"%d of %d members vote, a majority is %d, so %d more may be lost; missing: %s",
-		s.quorate(), s.view.Size(), s.least(), s.spare(), list(missing))
+		"%d of %d members vote, %s, so %d more may be lost; missing: %s",
+		s.quorate(), s.view.Size(), s.bound(), s.spare(), list(missing))
 }
 
 func (s *situation) viewKnown(o *outcome) metav1.Condition {

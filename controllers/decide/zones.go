@@ -10,7 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view. Members that
+// toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view, and whether no more are missing without
+// it than the manifest promises that may be lost. Members that
 // do not vote now help nobody, wherever they are.
 func (s *situation) toleratesZoneLoss() metav1.Condition {
 	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
@@ -37,21 +38,45 @@ func (s *situation) toleratesZoneLoss() metav1.Condition {
 		}
 	}
 	slices.Sort(zones)
+	tooMany := "" // a zone whose loss leaves a majority, and is more than may be lost
 	for _, zone := range zones {
 		outside := func(id view.MemberID) bool { return s.serves(id) && s.Zones[s.pod(id).Spec.NodeName].Name != zone }
 		if !s.view.Quorum(outside) {
 			return say(metav1.ConditionFalse, "ZoneHoldsMajority", "Without zone %s, %d of %d members vote, and a majority is %d",
 				zone, len(s.voters())-count[zone], s.view.Size(), s.least())
 		}
+		if tooMany == "" && !s.bearable(outside) {
+			tooMany = zone
+		}
 	}
 	if why := s.partitionInOneZone(); why != "" {
 		return say(metav1.ConditionFalse, "ZoneHoldsPartition", "%s", why)
+	}
+	if tooMany != "" {
+		return say(metav1.ConditionFalse, "ZoneHoldsTooMany", "Without zone %s, %d of %d members vote, and %s",
+			tooMany, len(s.voters())-count[tooMany], s.view.Size(), s.bound())
 	}
 	if !s.view.Quorum(s.serves) {
 		return say(metav1.ConditionFalse, "QuorumLost", "There is no majority even with every zone")
 	}
 	return say(metav1.ConditionTrue, "ZonesSpread", "The loss of any one of %d zones leaves a majority of %d",
 		len(zones), s.least())
+}
+
+// bearable reports whether no more members of each side are missing than may be lost.
+func (s *situation) bearable(there func(view.MemberID) bool) bool {
+	for _, side := range []view.View{s.view.Before(), s.view.After()} {
+		missing := 0
+		for _, m := range side.Members {
+			if !there(m.ID) {
+				missing++
+			}
+		}
+		if missing > s.tolerated(side) {
+			return false
+		}
+	}
+	return true
 }
 
 // partitionInOneZone names a partition that would be lost with the zone of its master, or is empty: another backup has to be
