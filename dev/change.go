@@ -247,9 +247,13 @@ func (c *Cluster) Recover(ctx context.Context, name string) (string, error) {
 		}
 	}
 	c.wake()
+	costs := ""
+	if e := c.options.Manifest.Spec.ErasureCoding; e != nil && e.DataFragments > 1 {
+		costs = "; " + e.LostWithOne()
+	}
 	return fmt.Sprintf("%s goes on alone in epoch %d, with what its disk has. Whatever others acknowledged without it is lost, "+
-		"and what it had not heard the outcome of may show or not; `add SITE SITE` makes it three members again",
-		trusted.Label, next.Epoch), nil
+		"and what it had not heard the outcome of may show or not%s; `add SITE SITE` makes it three members again",
+		trusted.Label, next.Epoch, costs), nil
 }
 
 // trusted is the member to go on with, if it can be.

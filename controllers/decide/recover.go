@@ -32,18 +32,28 @@ func recovery(s *situation) *outcome {
 		return waitFor("CannotRecover", "%s", sentence(err.Error()))
 	}
 	reason := fmt.Sprintf("Recovered from the lost quorum of view %d: view %d has member %d alone. %s", s.view.Epoch, next.Epoch,
-		asked.TrustMember, mayBeLost(ids(s.others(view.MemberID(asked.TrustMember)))))
+		asked.TrustMember, s.mayBeLost(ids(s.others(view.MemberID(asked.TrustMember)))))
 	return act(s.record(next, "Recovering", reason), Warning("QuorumRecovered", "ChangeView", reason))
 }
 
 // mayBeLost says what a recovery may cost.
-func mayBeLost(givenUp []view.MemberID) string {
+func (s *situation) mayBeLost(givenUp []view.MemberID) string {
 	var all []string
 	for _, id := range givenUp {
 		all = append(all, fmt.Sprint(id))
 	}
 	return fmt.Sprintf("Given up are members %s: what they acknowledged and the trusted member had not heard of is lost, and reads may "+
-		"go back to older values", strings.Join(all, ", "))
+		"go back to older values", strings.Join(all, ", ")) + s.fragmentsLost(". ")
+}
+
+// fragmentsLost says, after a separator, what becomes of large values when one member alone goes on, if they are stored as fragments and
+// one fragment does not restore a value; else it is empty.
+func (s *situation) fragmentsLost(separator string) string {
+	e := s.Cluster.Spec.ErasureCoding
+	if e == nil || e.DataFragments == 1 {
+		return ""
+	}
+	return separator + sentence(e.LostWithOne())
 }
 
 // recovered reports whether the view is one that a recovery made. No other has one member, where shards have no masters.
@@ -158,7 +168,7 @@ func (s *situation) goneForGood() string {
 		if len(trusted) > 1 {
 			text += "; any other that is left may be trusted instead, best one that was reachable until the end"
 		}
-		text += "."
+		text += "." + s.fragmentsLost(" ")
 	}
 	if s.Cluster.Spec.Recovery != nil {
 		if c := s.refusal(); c != nil {
@@ -215,7 +225,7 @@ func (s *situation) projectRecovery(out *v1alpha1.GeoRegisterClusterStatus, o *o
 	slices.Sort(givenUp)
 	out.Recovered = &v1alpha1.RecoveredStatus{
 		Epoch: asked.Epoch, TrustedMember: asked.TrustMember, GivenUp: numbers(givenUp),
-		Time: metav1.NewTime(s.Now).Rfc3339Copy(), Message: cmp.Or(costs, mayBeLost(givenUp)),
+		Time: metav1.NewTime(s.Now).Rfc3339Copy(), Message: cmp.Or(costs, s.mayBeLost(givenUp)),
 	}
 	for i, p := range next.Partitions {
 		if p.Empty {

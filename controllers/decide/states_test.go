@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -105,5 +106,73 @@ func TestAShrinkingChangeWhoseMembersAreLostIsAbandoned(t *testing.T) {
 				t.Errorf("%q, want %q: %q", got, c.want, summary(p))
 			}
 		})
+	}
+}
+
+// What may still be lost is no more than the manifest promises, though more would leave a majority.
+func TestConditionsPromiseNoMoreThanFaultTolerance(t *testing.T) {
+	zones := func(s *world.Snapshot) { s.Zones["node-b"] = s.Zones["node-a"] }
+	gus := func(f, fragments int32, change ...func(*world.Snapshot)) func(*world.Snapshot) {
+		return func(s *world.Snapshot) {
+			*s = *relaxed(len(s.Cluster.Spec.Sites), f, fragments)
+			for _, change := range change {
+				change(s)
+			}
+		}
+	}
+	away := func(id view.MemberID) func(*world.Snapshot) { return func(s *world.Snapshot) { silent(s, id) } }
+	const missing = "; missing: member 2 (site b) does not answer: connection refused"
+	for _, c := range []struct {
+		name   string
+		sites  int
+		change func(*world.Snapshot)
+		want   string
+	}{
+		{"a minority", 7, func(*world.Snapshot) {}, "QuorumHealthy=True EveryoneVotes: All 7 members vote; 3 of them may be lost"},
+		{"relaxed", 7, gus(2, 0), "QuorumHealthy=True EveryoneVotes: All 7 members vote; 2 of them may be lost"},
+		{"relaxed, and one is away", 7, gus(2, 0, away(2)), "QuorumHealthy=False MembersMissing: 6 of 7 members vote, " +
+			"no more than 2 may be missing (spec.faultTolerance), so 1 more may be lost" + missing},
+		{"up to five it changes nothing", 5, gus(1, 0), "QuorumHealthy=True EveryoneVotes: All 5 members vote; 2 of them may be lost"},
+		{"fragments", 5, gus(1, 3), "QuorumHealthy=True EveryoneVotes: All 5 members vote; 1 of them may be lost"},
+		{"fragments, and two are away", 5, gus(1, 3, away(2), away(3)), "QuorumHealthy=False MembersMissing: 3 of 5 members vote, " +
+			"no more than 1 may be missing (spec.faultTolerance), so 0 more may be lost" + missing +
+			"; member 3 (site c) does not answer: connection refused"},
+		{"two of five in a zone", 5, zones, "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 4 zones leaves a majority of 3"},
+		{"two of five in a zone, with fragments", 5, gus(1, 3, zones), "ToleratesZoneLoss=False ZoneHoldsTooMany: Without zone zone-a, " +
+			"3 of 5 members vote, and no more than 1 may be missing (spec.faultTolerance)"},
+		{"two of seven in a zone", 7, gus(2, 0, zones), "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 6 zones leaves a majority of 4"},
+		{"two of seven in a zone, and another is away", 7, gus(2, 0, zones, away(3)), "ToleratesZoneLoss=False ZoneHoldsTooMany: " +
+			"Without zone zone-a, 4 of 7 members vote, and no more than 2 may be missing (spec.faultTolerance)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := healthy(c.sites)
+			c.change(s)
+			says(t, Next(*s), c.want)
+		})
+	}
+}
+
+// One member has one fragment of each large value: who trusts it is told so before, and afterwards.
+func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
+	const lost = "All values of more than 65536 bytes are lost (spec.erasureCoding): one member has one fragment of each, and 3 restore it; " +
+		"reads of them are refused until they are written again"
+	for fragments, says := range map[int32]bool{0: false, 1: false, 3: true} {
+		s := relaxed(5, 1, fragments)
+		for _, id := range []view.MemberID{2, 3, 4} {
+			gone(s, id)
+		}
+		s.Member(1).Report.Quorum, s.Member(5).Report.Quorum = false, false
+		before := strings.Join(summary(Next(*s)), "\n")
+		if !strings.Contains(before, "set spec.recovery to {trustMember: 1, epoch: 1}") || strings.Contains(before, lost) != says {
+			t.Errorf("with %d fragments: %s", fragments, before)
+		}
+		consents(1, 1)(s)
+		p := Next(*s)
+		if got := line(p.Step); got != "Recovering 2 with 1" || strings.Contains(p.Step.(ChangeView).Reason, lost) != says {
+			t.Errorf("with %d fragments: %s, %+v", fragments, got, p.Step)
+		}
+		if r := p.Status.Recovered; r == nil || strings.Contains(r.Message, lost) != says {
+			t.Errorf("with %d fragments the status is %+v", fragments, r)
+		}
 	}
 }
