@@ -16,8 +16,8 @@ const (
 	// ConditionDegraded is True while something is less than asked for: a member that does not serve, for example.
 	ConditionDegraded = "Degraded"
 	// ConditionQuorumHealthy is True while every member of the view votes and reaches the others. False says how many
-	// more may be lost, or that quorum is lost. With fewer than a minority in spec.faultTolerance, or with erasureCoding, no more
-	// than that are said to.
+	// more may be lost, or that quorum is lost. Where spec.faultTolerance is less than a minority, no more than that are
+	// said to.
 	ConditionQuorumHealthy = "QuorumHealthy"
 	// ConditionQuorumLost is True while so many members are lost for good that no majority can come back: nothing can be
 	// read or written, and only spec.recovery goes on with what is left.

@@ -216,8 +216,8 @@ func (s *situation) pointless(safe bool) string {
 	return ""
 }
 
-// goneAfter says of the members after the change of a joint view which are given up, if that leaves no majority of them; else it is
-// empty. No quorum of the joint view comes back then, while those before the change may be one.
+// goneAfter says of the members after the change of a joint view which are given up, if that leaves no majority of
+// them; else it is empty. No quorum of the joint view comes back then, while those before the change may be one.
 func (s *situation) goneAfter() (gone []string) {
 	after := s.view.After()
 	if after.Quorum(func(id view.MemberID) bool { return s.givenUp(s.view.Members[s.view.Index(id)]) == "" }) {

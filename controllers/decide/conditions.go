@@ -79,8 +79,8 @@ func (s *situation) quorate() (n int) {
 }
 
 // spare is how many more of the voters that reach a quorum may be lost, whoever they are; in a joint view its sides are
-// counted apart. Where the manifest promises less than a minority, it is what is left of that: who does not vote may be lost
-// already.
+// counted apart. Where the manifest promises less than a minority, it is what is left of that: who does not vote
+// may be lost already.
 func (s *situation) spare() int {
 	spare := s.view.Size()
 	for _, side := range []view.View{s.view.Before(), s.view.After()} {
@@ -95,8 +95,8 @@ func (s *situation) spare() int {
 	return max(spare, 0)
 }
 
-// tolerated is how many members of a side may be lost without losing what was acknowledged: any minority, but where protocols need
-// more of them than a majority.
+// tolerated is how many members of a side may be lost without losing what was acknowledged: any minority, but where
+// protocols need more of them than a majority.
 func (s *situation) tolerated(side view.View) int {
 	spec, most := s.Cluster.Spec, side.Faults()
 	switch _, relaxed := view.RelaxedFor(side.Size(), spec.RelaxedFaults()); {

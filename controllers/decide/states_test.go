@@ -10,6 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
+// abandoned is the step back to five members.
+const abandoned = "AbandoningChange 3 with 1 2 3 4 5"
+
 // relaxed is a cluster at rest that promises less than a minority; with fragments to a value if there are any.
 func relaxed(sites int, faults, fragments int32) *world.Snapshot {
 	s := healthy(sites)
@@ -28,7 +31,8 @@ func exchange(t *testing.T, s *world.Snapshot, leave ...view.MemberID) {
 		m := s.Record.View.Members[s.Record.View.Index(id)]
 		next := s.Record.View.LastIssued() + view.MemberID(len(newcomers)) + 1
 		newcomer(s, next, m.Site)
-		newcomers = append(newcomers, manager.Founder{ID: next, Site: m.Site, Address: m.Address, Disk: s.Member(next).Report.Disk})
+		disk := s.Member(next).Report.Disk
+		newcomers = append(newcomers, manager.Founder{ID: next, Site: m.Site, Address: m.Address, Disk: disk})
 	}
 	v, err := manager.Change(s.Record.View, newcomers, leave)
 	if err != nil {
@@ -38,9 +42,10 @@ func exchange(t *testing.T, s *world.Snapshot, leave ...view.MemberID) {
 	told(s)
 }
 
-// Where large values are stored as fragments, nobody who joins may be missing for those who leave; where they are stored
-// whole, a majority is enough.
+// Where large values are stored as fragments, nobody who joins may be missing for those who leave; where they are
+// stored whole, a majority is enough.
 func TestAChangeWithFragmentsNeedsASuccessorForEachThatLeaves(t *testing.T) {
+	const finished = "FinishingChange 3 with 6 7 8 9 10"
 	all := []view.MemberID{1, 2, 3, 4, 5}
 	for name, c := range map[string]struct {
 		fragments int32
@@ -48,12 +53,12 @@ func TestAChangeWithFragmentsNeedsASuccessorForEachThatLeaves(t *testing.T) {
 		lost      []view.MemberID
 		want      string
 	}{
-		"all are done":              {3, []view.MemberID{6, 7, 8, 9, 10}, nil, "FinishingChange 3 with 6 7 8 9 10"},
-		"k + f are done":            {3, []view.MemberID{6, 7, 8, 9}, []view.MemberID{10}, "FinishingChange 3 with 6 7 8 9 10"},
-		"a majority is done":        {3, []view.MemberID{6, 7, 8}, []view.MemberID{9, 10}, "AbandoningChange 3 with 1 2 3 4 5"},
+		"all are done":              {3, []view.MemberID{6, 7, 8, 9, 10}, nil, finished},
+		"k + f are done":            {3, []view.MemberID{6, 7, 8, 9}, []view.MemberID{10}, finished},
+		"a majority is done":        {3, []view.MemberID{6, 7, 8}, []view.MemberID{9, 10}, abandoned},
 		"two are not done yet":      {3, []view.MemberID{6, 7, 8}, nil, ""},
-		"a majority, and all whole": {0, []view.MemberID{6, 7, 8}, []view.MemberID{9, 10}, "FinishingChange 3 with 6 7 8 9 10"},
-		"of k + f, one is not done": {3, []view.MemberID{6, 7, 8}, []view.MemberID{10}, "AbandoningChange 3 with 1 2 3 4 5"},
+		"a majority, and all whole": {0, []view.MemberID{6, 7, 8}, []view.MemberID{9, 10}, finished},
+		"of k + f, one is not done": {3, []view.MemberID{6, 7, 8}, []view.MemberID{10}, abandoned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := relaxed(5, 1, c.fragments)
@@ -91,9 +96,9 @@ func TestAShrinkingChangeWhoseMembersAreLostIsAbandoned(t *testing.T) {
 		lose func(s *world.Snapshot)
 		want string
 	}{
-		"two of three have lost their volumes": {func(s *world.Snapshot) { gone(s, 2); gone(s, 3) }, "AbandoningChange 3 with 1 2 3 4 5"},
-		"two of three have new disks":          {func(s *world.Snapshot) { anew(s, 2); anew(s, 3) }, "AbandoningChange 3 with 1 2 3 4 5"},
-		"one volume, and one new disk":         {func(s *world.Snapshot) { gone(s, 2); anew(s, 3) }, "AbandoningChange 3 with 1 2 3 4 5"},
+		"two of three have lost their volumes": {func(s *world.Snapshot) { gone(s, 2); gone(s, 3) }, abandoned},
+		"two of three have new disks":          {func(s *world.Snapshot) { anew(s, 2); anew(s, 3) }, abandoned},
+		"one volume, and one new disk":         {func(s *world.Snapshot) { gone(s, 2); anew(s, 3) }, abandoned},
 		"one has lost its volume":              {func(s *world.Snapshot) { gone(s, 2) }, ""},
 		"and those before it are too few":      {func(s *world.Snapshot) { gone(s, 2); gone(s, 3); silent(s, 4) }, ""},
 	} {
@@ -122,26 +127,29 @@ func TestConditionsPromiseNoMoreThanFaultTolerance(t *testing.T) {
 	}
 	away := func(id view.MemberID) func(*world.Snapshot) { return func(s *world.Snapshot) { silent(s, id) } }
 	const missing = "; missing: member 2 (site b) does not answer: connection refused"
+	const everyone = "QuorumHealthy=True EveryoneVotes: All "
+	const tooMany = "ToleratesZoneLoss=False ZoneHoldsTooMany: "
+	const spread = "ToleratesZoneLoss=True ZonesSpread: The loss of any one of "
 	for _, c := range []struct {
 		name   string
 		sites  int
 		change func(*world.Snapshot)
 		want   string
 	}{
-		{"a minority", 7, func(*world.Snapshot) {}, "QuorumHealthy=True EveryoneVotes: All 7 members vote; 3 of them may be lost"},
-		{"relaxed", 7, gus(2, 0), "QuorumHealthy=True EveryoneVotes: All 7 members vote; 2 of them may be lost"},
+		{"a minority", 7, func(*world.Snapshot) {}, everyone + "7 members vote; 3 of them may be lost"},
+		{"relaxed", 7, gus(2, 0), everyone + "7 members vote; 2 of them may be lost"},
 		{"relaxed, and one is away", 7, gus(2, 0, away(2)), "QuorumHealthy=False MembersMissing: 6 of 7 members vote, " +
 			"no more than 2 may be missing (spec.faultTolerance), so 1 more may be lost" + missing},
-		{"up to five it changes nothing", 5, gus(1, 0), "QuorumHealthy=True EveryoneVotes: All 5 members vote; 2 of them may be lost"},
-		{"fragments", 5, gus(1, 3), "QuorumHealthy=True EveryoneVotes: All 5 members vote; 1 of them may be lost"},
+		{"up to five it changes nothing", 5, gus(1, 0), everyone + "5 members vote; 2 of them may be lost"},
+		{"fragments", 5, gus(1, 3), everyone + "5 members vote; 1 of them may be lost"},
 		{"fragments, and two are away", 5, gus(1, 3, away(2), away(3)), "QuorumHealthy=False MembersMissing: 3 of 5 members vote, " +
 			"no more than 1 may be missing (spec.faultTolerance), so 0 more may be lost" + missing +
 			"; member 3 (site c) does not answer: connection refused"},
-		{"two of five in a zone", 5, zones, "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 4 zones leaves a majority of 3"},
-		{"two of five in a zone, with fragments", 5, gus(1, 3, zones), "ToleratesZoneLoss=False ZoneHoldsTooMany: Without zone zone-a, " +
+		{"two of five in a zone", 5, zones, spread + "4 zones leaves a majority of 3"},
+		{"two of five in a zone, with fragments", 5, gus(1, 3, zones), tooMany + "Without zone zone-a, " +
 			"3 of 5 members vote, and no more than 1 may be missing (spec.faultTolerance)"},
-		{"two of seven in a zone", 7, gus(2, 0, zones), "ToleratesZoneLoss=True ZonesSpread: The loss of any one of 6 zones leaves a majority of 4"},
-		{"two of seven in a zone, and another is away", 7, gus(2, 0, zones, away(3)), "ToleratesZoneLoss=False ZoneHoldsTooMany: " +
+		{"two of seven in a zone", 7, gus(2, 0, zones), spread + "6 zones leaves a majority of 4"},
+		{"two of seven in a zone, and another is away", 7, gus(2, 0, zones, away(3)), tooMany +
 			"Without zone zone-a, 4 of 7 members vote, and no more than 2 may be missing (spec.faultTolerance)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,8 +162,8 @@ func TestConditionsPromiseNoMoreThanFaultTolerance(t *testing.T) {
 
 // One member has one fragment of each large value: who trusts it is told so before, and afterwards.
 func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
-	const lost = "All values of more than 65536 bytes are lost (spec.erasureCoding): one member has one fragment of each, and 3 restore it; " +
-		"reads of them are refused until they are written again"
+	const lost = "All values of more than 65536 bytes are lost (spec.erasureCoding): one member has one fragment " +
+		"of each, and 3 restore it; reads of them are refused until they are written again"
 	for fragments, says := range map[int32]bool{0: false, 1: false, 3: true} {
 		s := relaxed(5, 1, fragments)
 		for _, id := range []view.MemberID{2, 3, 4} {
@@ -163,7 +171,8 @@ func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
 		}
 		s.Member(1).Report.Quorum, s.Member(5).Report.Quorum = false, false
 		before := strings.Join(summary(Next(*s)), "\n")
-		if !strings.Contains(before, "set spec.recovery to {trustMember: 1, epoch: 1}") || strings.Contains(before, lost) != says {
+		asks := strings.Contains(before, "set spec.recovery to {trustMember: 1, epoch: 1}")
+		if !asks || strings.Contains(before, lost) != says {
 			t.Errorf("with %d fragments: %s", fragments, before)
 		}
 		consents(1, 1)(s)

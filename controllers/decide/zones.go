@@ -10,9 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view, and whether no more are missing without
-// it than the manifest promises that may be lost. Members that
-// do not vote now help nobody, wherever they are.
+// toleratesZoneLoss asks of every zone whether the voters outside it are a majority of the view, and whether no
+// more are missing without it than the manifest promises that may be lost. Members that do not vote now help
+// nobody, wherever they are.
 func (s *situation) toleratesZoneLoss() metav1.Condition {
 	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionToleratesZoneLoss, status, reason, format, args...)

@@ -16,11 +16,13 @@ func curpOptions(wrong curp.Mistakes, kinds ...FaultKind) Options {
 	return Options{Faults: kinds, RMWs: ManyRMWs, CURP: &curp.Options{Mistakes: wrong}}
 }
 
-// curpPaths are those that as many schedules lead to as seedsFor says. What becomes of each partition when a quorum was lost is
-// asked of TestCURPSurvivesRuin, which loses one in every schedule.
+// curpPaths are those that as many schedules lead to as seedsFor says. What becomes of each partition when a quorum
+// was lost is asked of TestCURPSurvivesRuin, which loses one in every schedule.
 func curpPaths(t *testing.T) []string {
 	t.Helper()
-	paths := slices.Concat(curp.Paths(), curp.ChangePaths(), governPaths(), memberPaths(), movePaths(), []string{"curp.ruin", "curp.rescued"})
+	paths := slices.Concat(
+		curp.Paths(), curp.ChangePaths(), governPaths(), memberPaths(), movePaths(), []string{"curp.ruin", "curp.rescued"},
+	)
 	return slices.DeleteFunc(paths, func(path string) bool {
 		return seedsFor(t) < searchSeeds && slices.Contains([]string{
 			"curp.torn", "change.shrink", "change.rebuilt", "curp.moved.meanwhile", "curp.moved-back", "curp.ruin", "curp.rescued",

@@ -9,8 +9,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// drawExchanged makes a schedule in which five members are exchanged for five others, and two of these are cut off while the others
-// fetch. Nobody who stays has a fragment, so the change may not end before one of the two has fetched.
+// drawExchanged makes a schedule in which five members are exchanged for five others, and two of these are cut off
+// while the others fetch. Nobody who stays has a fragment, so the change may not end before one of the two has
+// fetched.
 func drawExchanged(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
@@ -30,8 +31,8 @@ func drawExchanged(seed uint64) Schedule {
 	return s
 }
 
-// Members who leave take their fragments with them: so many of those after the change must have made theirs that one more
-// disk may be lost.
+// Members who leave take their fragments with them: so many of those after the change must have made theirs that
+// one more disk may be lost.
 func TestAChangeEndsWhenEnoughFragmentsAreThere(t *testing.T) {
 	t.Parallel()
 	start := fragmented(layered.Mistakes{Endless: true})

@@ -88,8 +88,9 @@ func (w *world) losableNow(nd *node) bool {
 	return nd.acts && w.manager.views[w.manager.record].Index(nd.config.Self) >= 0 && w.expendable(nd)
 }
 
-// mayLose reports whether all those disks may be lost at this moment. In a schedule that was made shorter it may be otherwise than in
-// the one that they were chosen for: who was to join is not there, or other disks are lost already.
+// mayLose reports whether all those disks may be lost at this moment. In a schedule that was made shorter it may be
+// otherwise than in the one that they were chosen for: who was to join is not there, or other disks are lost
+// already.
 func (w *world) mayLose(l *DiskLoss) bool {
 	var lost []*node
 	defer func() {

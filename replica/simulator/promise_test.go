@@ -66,8 +66,8 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 	}
 }
 
-// A schedule that is made shorter may have fewer nodes than the one whose disks are lost, or have lost others by then. Nothing was
-// promised of such a loss, so it is none that goes wrong.
+// A schedule that is made shorter may have fewer nodes than the one whose disks are lost, or have lost others by
+// then. Nothing was promised of such a loss, so it is none that goes wrong.
 func TestDisksThatMayNotBeLostAreKept(t *testing.T) {
 	t.Parallel()
 	s, _ := triangle(1)

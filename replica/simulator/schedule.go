@@ -56,8 +56,8 @@ type Options struct {
 	Large int
 	// Losses is how many members may have lost their disks at once; 0: any minority.
 	Losses int
-	// Data is how many fragments restore a value, if the protocol stores values as those: changes of members end when enough of
-	// them are with those after the change.
+	// Data is how many fragments restore a value, if the protocol stores values as those: changes of members end
+	// when enough of them are with those after the change.
 	Data int
 	// Keep has members that change never be fewer than before.
 	Keep bool

@@ -147,8 +147,8 @@ func TestFinishable(t *testing.T) {
 	}
 }
 
-// Of seven members of which one may be lost, with five fragments to a value, all leave but two: each needs a successor that has
-// fetched, though a majority holds the state before that.
+// Of seven members of which one may be lost, with five fragments to a value, all leave but two: each needs a
+// successor that has fetched, though a majority holds the state before that.
 func TestFragmentsKeepAChangeFromEnding(t *testing.T) {
 	joint := change(t, found(t, 7), 5, 1, 2, 3, 4, 5)
 	done := Standing{Digest: joint.Digest(), Settled: true, Fetched: true}

@@ -23,8 +23,8 @@ import (
 // so Finishable and what members say of having settled and fetched count for nothing here. While too few
 // are there to take the parts of those who leave, the joint view stays, and Partitions says what it waits for.
 //
-// Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end, nor has one that
-// lost a majority of the members after it.
+// Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end, nor
+// has one that lost a majority of the members after it.
 func Members(s Snapshot) (d Decision) {
 	if d, unsettled := s.unsettled(); unsettled {
 		return s.giveBack(d)
@@ -68,8 +68,9 @@ func Members(s Snapshot) (d Decision) {
 	return d
 }
 
-// giveBack abandons a joint view that no quorum holds, if that is asked for and a majority of the members before the change does hold it:
-// they can go on, and the members after it may be lost for good. Otherwise it waits as it was said.
+// giveBack abandons a joint view that no quorum holds, if that is asked for and a majority of the members before
+// the change does hold it: they can go on, and the members after it may be lost for good. Otherwise it waits as it
+// was said.
 func (s *Snapshot) giveBack(waiting Decision) Decision {
 	holds := func(id view.MemberID) bool {
 		r := s.report(id)

@@ -106,8 +106,8 @@ func TestMembersChange(t *testing.T) {
 	}
 }
 
-// A change that makes members fewer, and has lost a majority of those after it, can't be held by a quorum any more. The members before
-// it can go on.
+// A change that makes members fewer, and has lost a majority of those after it, can't be held by a quorum any more.
+// The members before it can go on.
 func TestAChangeThatNoQuorumHoldsIsAbandoned(t *testing.T) {
 	joint, err := Change(pairs(t, 5, 2), nil, []view.MemberID{7, 9})
 	if err != nil {

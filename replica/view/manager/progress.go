@@ -11,8 +11,8 @@ type Standing struct {
 
 // Finishable reports whether the change of a joint view may be finished (Finish), as far as members told, and which of
 // those after the change are not done with their part. A change that may be finished is worth waiting for the
-// rest of them, unless they are lost. Where large values are stored as fragments, more have to be done than a majority:
-// each member has a fragment of its own, and those of the members that leave go with them.
+// rest of them, unless they are lost. Where large values are stored as fragments, more have to be done than a
+// majority: each member has a fragment of its own, and those of the members that leave go with them.
 func Finishable(
 	joint view.View, fragments view.Fragments, standings map[view.MemberID]Standing,
 ) (safe bool, rest []view.MemberID) {
