@@ -40,20 +40,32 @@ type sessions struct {
 	looked  uint64 // the index at which expiry was looked at
 }
 
-// loadSessions reads the sessions from the state, and from the entries that are not applied yet.
+// loadSessions reads the sessions from the state, and from the entries that are not applied yet. It leaves the registers
+// between them out: there may be millions, and clients wait for a new master meanwhile.
 func (p *Protocol) loadSessions() {
 	p.sessions = sessions{byID: map[uint64]*session{}}
-	p.journal.Scan(beforeState, func(key, raw []byte) bool {
-		if _, newer := p.ahead[string(key)]; newer {
-			return true
-		}
-		return p.loadSession(key, raw)
-	})
+	for _, kind := range []byte{doneRecord, sessionRecord} {
+		p.loadRecords(kind)
+	}
+	if raw, ok := p.newest([]byte{horizonRecord}); ok {
+		p.loadSession([]byte{horizonRecord}, raw)
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.ahead)) {
 		if a := p.ahead[key]; a.raw != nil && !p.loadSession([]byte(key), a.raw) {
 			return
 		}
 	}
+}
+
+// loadRecords reads the records of a kind from the state. Their keys are longer than what names the kind.
+func (p *Protocol) loadRecords(kind byte) {
+	p.journal.Scan([]byte{kind}, func(key, raw []byte) bool {
+		if key[0] != kind {
+			return false
+		}
+		_, newer := p.ahead[string(key)]
+		return newer || p.loadSession(key, raw)
+	})
 }
 
 // loadSession takes a record of the state in, if it is of a session; false: it is damaged.
