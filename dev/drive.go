@@ -19,7 +19,7 @@ import (
 
 const (
 	// restEvery is the pause between two looks at a cluster in which nothing changes.
-	restEvery = 500 * time.Millisecond
+	restEvery = 200 * time.Millisecond
 	// silentAfter is how long a process that runs may tell nothing before a change goes on without it.
 	silentAfter = 5 * time.Second
 )
@@ -38,7 +38,7 @@ func (c *Cluster) drive(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		reports := map[view.MemberID]report{}
+		reports, lost := map[view.MemberID]report{}, c.lost()
 		for _, o := range observations {
 			if o.Status != nil || heard[o.ID].IsZero() {
 				heard[o.ID] = time.Now()
@@ -46,13 +46,14 @@ func (c *Cluster) drive(ctx context.Context) {
 			r := o.report(time.Since(heard[o.ID]) > silentAfter)
 			r.witness = witnesses[o.ID]
 			if o.Status != nil {
-				r.told = hearing.judge(o, told(o.ID, o.Status), time.Now())
+				r.told = hearing.judge(o, told(o.ID, o.Status), lost, time.Now())
 			}
 			reports[o.ID] = r
 		}
 		for _, w := range c.dedicated() {
 			reports[w.id] = report{witness: witnesses[w.id], running: w.current().running()}
 		}
+		c.noteNamed(reports)
 		pause := restEvery
 		if busy := c.advance(reports, observations); busy {
 			pause = pollEvery
@@ -63,6 +64,38 @@ func (c *Cluster) drive(ctx context.Context) {
 		case <-time.After(pause):
 		case <-c.woken:
 		case <-ctx.Done():
+		}
+	}
+}
+
+// lost are the members and witnesses that are known to be gone. A command takes a member and the witness beside it at once, and
+// is waited for: if one of them were seen to be gone alone, the view without it would hold up the one without the other.
+func (c *Cluster) lost() (ids []view.MemberID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.all() {
+		if m.lost() {
+			ids = append(ids, m.record.ID)
+		}
+	}
+	for _, w := range c.sidecars() {
+		if w.lost() {
+			ids = append(ids, w.id)
+		}
+	}
+	return ids
+}
+
+// noteNamed notes who has said on which disk it is.
+func (c *Cluster) noteNamed(reports map[view.MemberID]report) {
+	for _, m := range c.all() {
+		if reports[m.record.ID].told != nil {
+			m.named()
+		}
+	}
+	for _, w := range c.sidecars() {
+		if reports[w.key()].witness != nil {
+			w.named()
 		}
 	}
 }

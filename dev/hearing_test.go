@@ -42,13 +42,36 @@ func TestHearing(t *testing.T) {
 		if step.hears != nil {
 			o.Status.Peers = []*adminv1.Peer{{Member: 1}, {Member: 2}, {Member: 3}}
 		}
-		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, start.Add(time.Duration(step.after*float64(time.Second))))
+		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, nil, start.Add(time.Duration(step.after*float64(time.Second))))
 		got := "not told"
 		if said != nil {
 			got = fmt.Sprint(said.Hears)
 		}
 		if got != step.want {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// Who is known to be lost is heard by nobody, whatever members say, and afterwards only if they hear it anew.
+func TestWhoIsLostIsNotHeard(t *testing.T) {
+	h, start := newHearing(time.Second), time.Now()
+	for i, step := range []struct {
+		after float64 // seconds
+		lost  []view.MemberID
+		hears []view.MemberID
+		want  []view.MemberID
+	}{
+		{1, nil, []view.MemberID{1, 2, 3}, []view.MemberID{1, 2, 3}},
+		{1.1, []view.MemberID{2, 4}, []view.MemberID{1, 2, 3}, []view.MemberID{1, 3}},
+		{1.2, nil, []view.MemberID{1, 3}, []view.MemberID{1, 3}},
+		{1.3, nil, []view.MemberID{1, 2, 3}, []view.MemberID{1, 2, 3}},
+	} {
+		o := Observation{ID: 5, PID: 7, Status: &adminv1.StatusResponse{Peers: []*adminv1.Peer{{Member: 1}}}}
+		h.judge(o, &manager.MemberReport{}, nil, start) // its process has been seen a while ago
+		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, step.lost, start.Add(time.Duration(step.after*float64(time.Second))))
+		if said == nil || !slices.Equal(said.Hears, step.want) {
+			t.Errorf("step %d: %+v, want %v", i, said, step.want)
 		}
 	}
 }
@@ -98,4 +121,27 @@ func TestPace(t *testing.T) {
 	s.say(false)
 	s.reports[3] = report{}
 	check("when nobody tells", time.Second)
+}
+
+// A process that was killed is lost, one that was stopped in order may come back at once. Whose disk was removed is lost until it
+// has said on which one it is.
+func TestWhoIsKnownToBeLost(t *testing.T) {
+	check := func(what string, s *slot, want bool) {
+		t.Helper()
+		if got := s.lost(); got != want {
+			t.Errorf("%s: lost is %t", what, got)
+		}
+	}
+	s := &slot{}
+	check("before the start", s, false)
+	s.set(&process{ended: make(chan struct{})})
+	check("running", s, false)
+	s.empty()
+	check("on an empty disk", s, true)
+	s.named()
+	check("on a disk that it has named", s, false)
+	close(s.current().ended)
+	check("killed", s, true)
+	s.current().ordered = true
+	check("stopped in order", s, false)
 }

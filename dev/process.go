@@ -25,6 +25,7 @@ type process struct {
 	errors  *tail
 	mu      sync.Mutex
 	wanted  bool // it was told to end
+	ordered bool // and to do so in order
 	err     error
 }
 
@@ -72,6 +73,16 @@ func (p *process) running() bool {
 	}
 }
 
+// died reports whether the child has ended other than in order: what others heard of it is over.
+func (p *process) died() bool {
+	if p.running() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.ordered
+}
+
 // crashed says why the child ended by itself; empty if it has not.
 func (p *process) crashed() string {
 	if p.running() {
@@ -98,6 +109,9 @@ func (p *process) kill() {
 
 // stop asks the child to end, and kills it if it has not within the time given.
 func (p *process) stop(within time.Duration) error {
+	p.mu.Lock()
+	p.ordered = true
+	p.mu.Unlock()
 	p.end(syscall.SIGTERM)
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -149,6 +163,7 @@ func (t *tail) last() string {
 type slot struct {
 	mu      sync.Mutex
 	process *process
+	emptied bool // its disk was removed, and it has not said on which one it is since
 }
 
 // current is that process, running or not.
@@ -156,6 +171,27 @@ func (s *slot) current() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process
+}
+
+// empty notes that the disk is about to be removed.
+func (s *slot) empty() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.emptied = true
+}
+
+// named notes that the process has said on which disk it is: that decides, the view may name it.
+func (s *slot) named() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.emptied = false
+}
+
+// lost reports whether whom the view means is known to be gone: the process died, or the disk was removed.
+func (s *slot) lost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.emptied || s.process != nil && s.process.died()
 }
 
 func (s *slot) set(p *process) {

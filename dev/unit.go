@@ -27,6 +27,7 @@ type unit interface {
 	name() string
 	current() *process // the latest
 	set(*process)
+	empty()
 }
 
 // sidecar is the witness beside a member, or a dedicated one.
@@ -186,6 +187,7 @@ func (c *Cluster) Wipe(site string) error {
 	return c.each(site, func(units []unit) error {
 		for _, u := range units {
 			u.current().kill()
+			u.empty()
 		}
 		for _, u := range units {
 			disk := ""
@@ -216,6 +218,7 @@ func (c *Cluster) runAll(units []unit) error {
 func (c *Cluster) each(site string, change func([]unit) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.wake()
 	name, alone := strings.CutSuffix(site, witnessSuffix)
 	if found := c.at(site); alone && len(found) > 0 {
 		return change([]unit{found[0]})
