@@ -191,11 +191,16 @@ func startDev(ctx context.Context, binary, dir, spec string) (_ *dev.Cluster, re
 
 // openDev runs the cluster of a directory, and waits until all members serve.
 func openDev(ctx context.Context, binary, data, spec string) (*dev.Cluster, error) {
+	return openDevAs(ctx, dev.Options{Data: data, Binary: binary}, spec)
+}
+
+func openDevAs(ctx context.Context, o dev.Options, spec string) (*dev.Cluster, error) {
 	manifest, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: bench}\nspec: " + spec))
 	if err != nil {
 		return nil, err
 	}
-	c, err := dev.Start(dev.Options{Manifest: manifest, Data: data, Binary: binary})
+	o.Manifest = manifest
+	c, err := dev.Start(o)
 	if err != nil {
 		return nil, err
 	}
