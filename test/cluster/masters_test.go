@@ -74,6 +74,85 @@ func TestMasters(t *testing.T) {
 	}
 }
 
+// The zone of a master is cut off, another member takes its place, and then the machine and the volume of the cut-off one are
+// lost for good: what it alone has is nothing that anybody was told of.
+func TestMasterCutOffThenLost(t *testing.T) {
+	clients(t)
+	s := createAs(t, "severed", "CURP")
+	s.settled("its creation")
+	const shard, site, node = 2, "z3", "n3" // home of the shard
+	before := s.members()[site]
+	await(t, "the shard is at home", func() (string, bool) {
+		master := s.master(shard)
+		return master, master == before
+	})
+	old := s.pod(site)
+	address := must(t, "get", "pod", old, "-o", "jsonpath={.status.podIP}")
+	// Asked from its node, since kubectl does not reach a zone that is cut off.
+	ask := func(args ...string) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		args = append([]string{"--net=/run/netns/georegister-" + node, "redis-cli", "-e", "-h", address}, args...)
+		out, err := exec.CommandContext(ctx, "nsenter", args...).CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	if out, err := ask("SET", keyOf(shard), "at rest"); err != nil || out != "OK" {
+		t.Fatalf("the master at rest: %s, %v", out, err)
+	}
+	running := s.load("z1", 240*time.Second)
+
+	zone(t, "cut", site)
+	cut, off := true, false
+	t.Cleanup(func() {
+		if cut {
+			zone(t, "heal", site)
+		}
+		if off {
+			power(t, "on", node)
+		}
+	})
+	s.writesTo(shard, "its zone was cut off")
+	await(t, "another member is master", func() (string, bool) {
+		master := s.master(shard)
+		return master, master != "" && master != before
+	})
+	for _, command := range [][]string{{"SET", keyOf(shard), "by the cut-off master"}, {"GET", keyOf(shard)}} {
+		if out, err := ask(command...); err == nil {
+			t.Errorf("the master that is cut off answers %s with %q", command[0], out)
+		} else {
+			t.Logf("the master that is cut off answers %s: %s", command[0], out)
+		}
+	}
+
+	power(t, "off", node)
+	off = true
+	must(t, "delete", "pvc", "data-"+s.name+"--"+site+"--"+before, "--wait=false")
+	must(t, "delete", "pod", old, "--force", "--grace-period=0", "--wait=false")
+	const last = "its machine and its volume are lost"
+	s.writesTo(shard, last)
+	await(t, "its volume is gone", func() (string, bool) {
+		out, err := kubectl(t.Context(), "", "get", "pvc", "data-"+s.name+"--"+site+"--"+before)
+		return fmt.Sprint(out, err), err != nil && strings.Contains(err.Error(), "NotFound")
+	})
+	zone(t, "heal", site)
+	cut = false
+	power(t, "on", node)
+	off = false
+	await(t, "a new member is at its site", func() (string, bool) {
+		now := s.members()[site]
+		return now, now != "" && now != before
+	})
+	s.settled("a machine and a volume were lost")
+	for _, at := range zones[:2] { // the client's pod of the third was lost with its machine
+		if out, err := s.redis(at, site, "GET", keyOf(shard)); err != nil || out != last {
+			t.Errorf("a client in %s reads %q, %v at the new member; want what was acknowledged last, %q", at, out, err, last)
+		}
+	}
+	for site, length := range running.verdict() {
+		t.Logf("longest time without a success at site %s: %s", site, length)
+	}
+}
+
 // Chaos Mesh kills all pods of a store on a master's node, then all in a zone with another master, under a load that is judged.
 func TestMastersKilledByChaosMesh(t *testing.T) {
 	if _, err := kubectl(t.Context(), "", "get", "crd", "podchaos.chaos-mesh.org"); err != nil {
@@ -140,8 +219,14 @@ func (s *store) master(shard int) string {
 // writes has a client of zone 2 write to shard 0, which waits for as long as it takes, and tells how long that was.
 func (s *store) writes(after string) {
 	s.t.Helper()
+	s.writesTo(0, after)
+}
+
+// writesTo is writes to a shard.
+func (s *store) writesTo(shard int, after string) {
+	s.t.Helper()
 	start := time.Now()
-	key := keyOf(0)
+	key := keyOf(shard)
 	for tries := 1; ; tries++ {
 		out, err := s.redis("z2", "z2", "SET", key, after)
 		if err == nil && out == "OK" {
