@@ -18,6 +18,7 @@ FUZZTIME  ?= 20s
 BENCH     ?=
 CHANGE    ?=
 TRANSFER  ?=
+LOSSES    ?=
 MASTERS   ?=
 REDIS     ?=
 PROTOCOLS ?=
@@ -26,7 +27,7 @@ SCALE     ?=
 DEPLOY    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
+.PHONY: help build build-store build-operator test test-race test-clients test-controlplane lint generate demo bench bench-change bench-losses bench-masters bench-protocols bench-memory bench-operator soak fuzz manifests chart test-chart build-installer image clean cluster-up cluster-down chaos-up chaos-down cluster-kind deploy smoke e2e
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +81,9 @@ bench: build-store ## Measure the parts, then a cluster beside etcd; BENCH="-dur
 bench-change: build-store ## Measure what clients feel while members change, and how fast a new member fetches 1,000,000 keys
 	$(GO) run ./test/bench change $(CHANGE)
 	$(GO) run ./test/bench transfer $(TRANSFER)
+
+bench-losses: build-store ## Measure how long a shard with CURP is not served when a backup or its master is lost; LOSSES="-keys 10000" takes less
+	$(GO) run ./test/bench losses $(LOSSES)
 
 bench-masters: build-store ## Measure writes with CURP, one replica, primary-backup and asynchronous replication, then SETs beside Redis (Debian: redis-server)
 	$(GO) run ./test/bench masters $(MASTERS)

@@ -48,9 +48,11 @@ func newHearing(settle time.Duration) *hearing {
 	return &hearing{settle: settle, of: map[view.MemberID]*heardBy{}}
 }
 
-// judge completes whom a member hears with those that it heard a short while ago, but for those that are known to be lost: it
-// takes the member longer to find out. It returns nil for a process that started a moment ago: it can't know.
-func (h *hearing) judge(o Observation, said *manager.MemberReport, lost []view.MemberID, now time.Time) *manager.MemberReport {
+// judge completes whom a member hears with those that it heard a short while ago, but for those that are known to be lost:
+// it takes the member longer to find out. It returns nil for a process that started a moment ago: it can't know.
+func (h *hearing) judge(
+	o Observation, said *manager.MemberReport, lost []view.MemberID, now time.Time,
+) *manager.MemberReport {
 	by := h.of[o.ID]
 	if by == nil || by.pid != o.PID {
 		by = &heardBy{pid: o.PID, boot: o.Status.Boot, since: now, last: map[view.MemberID]time.Time{}}

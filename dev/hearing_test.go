@@ -42,7 +42,8 @@ func TestHearing(t *testing.T) {
 		if step.hears != nil {
 			o.Status.Peers = []*adminv1.Peer{{Member: 1}, {Member: 2}, {Member: 3}}
 		}
-		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, nil, start.Add(time.Duration(step.after*float64(time.Second))))
+		now := start.Add(time.Duration(step.after * float64(time.Second)))
+		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, nil, now)
 		got := "not told"
 		if said != nil {
 			got = fmt.Sprint(said.Hears)
@@ -69,7 +70,8 @@ func TestWhoIsLostIsNotHeard(t *testing.T) {
 	} {
 		o := Observation{ID: 5, PID: 7, Status: &adminv1.StatusResponse{Peers: []*adminv1.Peer{{Member: 1}}}}
 		h.judge(o, &manager.MemberReport{}, nil, start) // its process has been seen a while ago
-		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, step.lost, start.Add(time.Duration(step.after*float64(time.Second))))
+		now := start.Add(time.Duration(step.after * float64(time.Second)))
+		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, step.lost, now)
 		if said == nil || !slices.Equal(said.Hears, step.want) {
 			t.Errorf("step %d: %+v, want %v", i, said, step.want)
 		}
@@ -123,8 +125,8 @@ func TestPace(t *testing.T) {
 	check("when nobody tells", time.Second)
 }
 
-// A process that was killed is lost, one that was stopped in order may come back at once. Whose disk was removed is lost until it
-// has said on which one it is.
+// A process that was killed is lost, one that was stopped in order may come back at once. Whose disk was removed is lost
+// until it has said on which one it is.
 func TestWhoIsKnownToBeLost(t *testing.T) {
 	check := func(what string, s *slot, want bool) {
 		t.Helper()

@@ -18,9 +18,13 @@ import (
 )
 
 const (
-	// lossesWithin bounds all that is done with one number of keys, and wholeWithin the time until a shard has all copies.
+	// lossesWithin bounds all that is done with one number of keys, and wholeWithin the time until a shard has all
+	// copies.
 	lossesWithin = 20 * time.Minute
 	wholeWithin  = 5 * time.Minute
+	// beforeLoss is how long clients work before it.
+	beforeLoss = 3 * time.Second
+	clock      = "15:04:05.000"
 )
 
 // losing are the flags of `bench losses`.
@@ -33,8 +37,8 @@ type losing struct {
 	wipe              bool
 }
 
-// measureLosses takes a backup, then the master of a shard away with its disk, under load at every site, and prints how long
-// clients waited for the next update.
+// measureLosses takes a backup, then the master of a shard away with its disk, under load at every site, and prints
+// how long clients waited for the next update.
 func measureLosses(ctx context.Context, args []string) error {
 	var f losing
 	set := flag.NewFlagSet("losses", flag.ContinueOnError)
@@ -51,10 +55,12 @@ func measureLosses(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("# A backup or the master of a shard is lost with its disk, on one machine: %s\n\n", machine())
-	fmt.Printf("CURP, Sync, five members, faultTolerance 2, one shard; values of %d bytes; at each site %d clients write and as many read, every %s at most.\n",
-		f.valueBytes, f.clients, f.every)
-	fmt.Print("Figures are of updates: the longest time in ms from an answer to the next one, around the loss, by the site of the clients.\n\n")
-	fmt.Printf("| keys | lost | %s | failed |\n|---:|---|%s---:|\n", strings.Join(fiveSites, " | "), strings.Repeat("---:|", len(fiveSites)))
+	fmt.Printf("CURP, Sync, five members, faultTolerance 2, one shard; values of %d bytes; at each site %d clients write and "+
+		"as many read, every %s at most.\n", f.valueBytes, f.clients, f.every)
+	fmt.Print("Figures are of updates: the longest time in ms from an answer to the next one, around the loss, by the " +
+		"site of the clients.\n\n")
+	fmt.Printf("| keys | lost | %s | failed |\n|---:|---|%s---:|\n",
+		strings.Join(fiveSites, " | "), strings.Repeat("---:|", len(fiveSites)))
 	for _, keys := range numbers("keys", f.keys) {
 		if err := f.measure(ctx, keys); err != nil {
 			return fmt.Errorf("%d keys: %w", keys, err)
@@ -74,10 +80,11 @@ func (f losing) measure(ctx context.Context, keys int) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	options := dev.Options{Binary: f.binary, Data: filepath.Join(data, "dev"), Report: func(line string) {
-		fmt.Fprintln(os.Stderr, time.Now().Format("05.000"), line)
+		fmt.Fprintln(os.Stderr, time.Now().Format(clock), line)
 	}}
-	c, err := openDevAs(ctx, options, fmt.Sprintf(`{protocol: CURP, faultTolerance: 2, shards: 1, storage: {durability: Sync}, sites: [{name: %s}]}`,
-		strings.Join(fiveSites, "}, {name: ")))
+	spec := fmt.Sprintf(`{protocol: CURP, faultTolerance: 2, shards: 1, storage: {durability: Sync},
+  sites: [{name: %s}]}`, strings.Join(fiveSites, "}, {name: "))
+	c, err := openDevAs(ctx, options, spec)
 	if err != nil {
 		return err
 	}
@@ -107,29 +114,28 @@ func (f losing) lose(ctx context.Context, c *dev.Cluster, keys int, lost string)
 	if lost == "a backup" {
 		id = p.Backups[0]
 	}
-	site := ""
+	site, addresses := "", map[string]string{}
 	for _, o := range c.Observe(ctx) {
-		if o.ID == id {
+		if addresses[o.Site] = o.Redis; o.ID == id {
 			site = o.Site
 		}
 	}
+	delete(addresses, site)
 	updates := newLoad(keys, f.valueBytes, []register.Kind{register.Write})
-	reads := newLoad(keys, f.valueBytes, []register.Kind{register.Read}) // for these there are leases, which a new master may have to wait for
+	// Reads have leases granted, which outlive who is lost.
+	reads := newLoad(keys, f.valueBytes, []register.Kind{register.Read})
 	for _, l := range []*load{updates, reads} {
 		l.every = f.every
 		defer l.end()
-		for here, address := range redisAddresses(ctx, c) {
-			if here != site {
-				l.at(ctx, here, address, f.clients)
-			}
+		for here, address := range addresses {
+			l.at(ctx, here, address, f.clients)
 		}
 	}
-	const before = 3 * time.Second
-	if err := pause(ctx, before); err != nil {
+	if err := pause(ctx, beforeLoss); err != nil {
 		return err
 	}
 	at := time.Now()
-	fmt.Fprintf(os.Stderr, "%s %s, at site %s, is lost\n", at.Format("05.000"), lost, site)
+	fmt.Fprintf(os.Stderr, "%s %s, at site %s, is lost\n", at.Format(clock), lost, site)
 	take := c.Kill // it never comes back, and so neither does its disk
 	if f.wipe {
 		take = c.Wipe
@@ -142,23 +148,33 @@ func (f losing) lose(ctx context.Context, c *dev.Cluster, keys int, lost string)
 	}
 	updates.end()
 	reads.end()
-	fmt.Printf("| %d | %s |", keys, lost)
+	row, err := f.row(updates, at, site)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("| %d | %s | %s |\n", keys, lost, row)
+	return change(ctx, c, func(ctx context.Context, c *dev.Cluster) (string, error) { return c.Replace(ctx, site, "") })
+}
+
+// row tells what the clients at each site saw around a loss.
+func (f losing) row(updates *load, at time.Time, lost string) (string, error) {
+	var cells []string
 	failed := 0
-	for _, here := range fiveSites {
-		if here == site {
-			fmt.Print(" - |")
+	for _, site := range fiveSites {
+		if site == lost {
+			cells = append(cells, "-")
 			continue
 		}
-		w := updates.window(here, at.Add(-before/2), at.Add(f.window))
-		if w.done == 0 {
-			return fmt.Errorf("no update was answered at site %s", here)
+		from, to := at.Add(-beforeLoss/2), at.Add(f.window)
+		w := updates.window(site, from, to)
+		if w.done == 0 || updates.window(site, to.Add(-f.window/2), to).done == 0 {
+			return "", fmt.Errorf("updates are not answered at site %s %s after the loss", site, f.window)
 		}
 		failed += w.failed
-		fmt.Fprintf(os.Stderr, "site %s: the longest gap, %s, ended %s after the loss\n", here, w.gap, w.gapEnd.Sub(at))
-		fmt.Printf(" %.0f |", ms(w.gap))
+		cells = append(cells, fmt.Sprintf("%.0f", ms(w.gap)))
+		fmt.Fprintf(os.Stderr, "site %s: the longest gap, %s, ended %s after the loss\n", site, w.gap, w.gapEnd.Sub(at))
 	}
-	fmt.Printf(" %d |\n", failed)
-	return change(ctx, c, func(ctx context.Context, c *dev.Cluster) (string, error) { return c.Replace(ctx, site, "") })
+	return strings.Join(append(cells, fmt.Sprint(failed)), " | "), nil
 }
 
 // whole waits until the shard is served from its home, and every other member has a copy of its state.
@@ -173,8 +189,9 @@ func whole(ctx context.Context, c *dev.Cluster) (p view.Partition, err error) {
 			}
 			p = wire.FromProto(o.Status.View).Partitions[0]
 			said := o.Status.Partitions[0]
-			if p.Master == o.ID && said.Term == p.Term && said.Serving && len(p.Formers) == 0 &&
-				len(p.Backups)+len(said.CaughtUp) == len(fiveSites)-1 && len(p.Witnesses) == 2 && len(observations) == len(fiveSites) &&
+			leads := p.Master == o.ID && said.Term == p.Term && said.Serving && len(p.Formers) == 0
+			copies := 1 + len(p.Backups) + len(said.CaughtUp)
+			if leads && copies == len(fiveSites) && len(p.Witnesses) == 2 && len(observations) == len(fiveSites) &&
 				!slices.ContainsFunc(observations, func(o dev.Observation) bool { return o.State != dev.Serving }) {
 				return p, nil
 			}

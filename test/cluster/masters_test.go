@@ -74,8 +74,8 @@ func TestMasters(t *testing.T) {
 	}
 }
 
-// The zone of a master is cut off, another member takes its place, and then the machine and the volume of the cut-off one are
-// lost for good: what it alone has is nothing that anybody was told of.
+// The zone of a master is cut off, another member takes its place, and then the machine and the volume of the cut-off one
+// are lost for good: what it alone has is nothing that anybody was told of.
 func TestMasterCutOffThenLost(t *testing.T) {
 	clients(t)
 	s := createAs(t, "severed", "CURP")

@@ -40,8 +40,8 @@ type sessions struct {
 	looked  uint64 // the index at which expiry was looked at
 }
 
-// loadSessions reads the sessions from the state, and from the entries that are not applied yet. It leaves the registers
-// between them out: there may be millions, and clients wait for a new master meanwhile.
+// loadSessions reads the sessions from the state, and from the entries that are not applied yet. It leaves out the
+// registers between them: there may be millions, and clients wait for a new master meanwhile.
 func (p *Protocol) loadSessions() {
 	p.sessions = sessions{byID: map[uint64]*session{}}
 	for _, kind := range []byte{doneRecord, sessionRecord} {

@@ -36,8 +36,8 @@ func (d *countedDisk) Scan(after []byte, visit func(key, value []byte) bool) {
 	})
 }
 
-// A master that begins reads the sessions, which are on both sides of the registers, and not these: there may be millions, and
-// nobody is served meanwhile. It sees the first one, where the answers of sessions end.
+// A master that begins reads the sessions, which are on both sides of the registers, and not these: there may be millions,
+// and nobody is served meanwhile. It sees the first one, where the answers of sessions end.
 func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 	const keys = 100
 	add := register.Operation{
@@ -58,7 +58,8 @@ func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 	}
 	n.turn(func() { n.p.Submit(protocol.Request{Handle: keys, Operation: add}) })
 	w.run(time.Second)
-	if len(first) != keys+1 || slices.ContainsFunc(first, func(c protocol.Completion) bool { return c.Result.Status != register.OK }) {
+	failed := func(c protocol.Completion) bool { return c.Result.Status != register.OK }
+	if len(first) != keys+1 || slices.ContainsFunc(first, failed) {
 		t.Fatalf("%d of %d operations are answered: %+v", len(first), keys+1, first)
 	}
 	n.crash()
@@ -83,8 +84,10 @@ func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 	p.Submit(protocol.Request{Handle: 1, Operation: add})
 	e := p.Ready()
 	for _, c := range slices.Concat(e.Complete, e.CompleteAfterPersist) {
-		if again, before := c.Result, first[keys].Result; string(again.Value) != string(before.Value) || again.Status != before.Status {
-			t.Errorf("the same request is answered %s %q, and was %s %q", again.Status, again.Value, before.Status, before.Value)
+		again, before := c.Result, first[keys].Result
+		if string(again.Value) != string(before.Value) || again.Status != before.Status {
+			t.Errorf("the same request is answered %s %q, and was %s %q",
+				again.Status, again.Value, before.Status, before.Value)
 		}
 	}
 	if len(e.Complete)+len(e.CompleteAfterPersist) != 1 || e.Fault != nil {
