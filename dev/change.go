@@ -188,8 +188,16 @@ func reachesQuorum(v view.View, observations []Observation) bool {
 func holds(v view.View, observations []Observation, states ...State) bool {
 	return v.Quorum(func(id view.MemberID) bool {
 		i := slices.IndexFunc(observations, func(o Observation) bool { return o.ID == id })
-		return i >= 0 && slices.Contains(states, observations[i].State)
+		return i >= 0 && slices.Contains(states, observations[i].State) && !observations[i].mislaid(v)
 	})
+}
+
+// mislaid reports whether a member is on another disk than a view with partitions names: it follows on the new one, and
+// counts for nothing.
+func (o Observation) mislaid(v view.View) bool {
+	i := v.Index(o.ID)
+	disk := o.Status.GetDisk()
+	return len(v.Partitions) > 0 && i >= 0 && disk != "" && disk != v.Members[i].Disk
 }
 
 // Abandon gives up the change that is going on: the members are those before it again.

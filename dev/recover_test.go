@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -74,5 +75,32 @@ func TestWhatRecoverRefuses(t *testing.T) {
 	}
 	if all, err := r.numbers("0,2"); err != nil || len(all) != 2 || all[1] != 2 {
 		t.Errorf("%v: %v", all, err)
+	}
+}
+
+// With masters, a member on another disk than the view names follows on it, and is no part of a quorum; without, it counts
+// as soon as it votes again.
+func TestWhoIsOnAnotherDiskIsNoPartOfAQuorum(t *testing.T) {
+	for spec, want := range map[string]bool{curpThree: false, threeSites: true} {
+		s := newCURPSceneOf(t, spec)
+		s.step()
+		v := s.record.View
+		if v.Epoch != 1 {
+			t.Fatalf("%s: the view is %+v", spec, v)
+		}
+		at := func(disks ...string) (all []Observation) {
+			for i, disk := range disks {
+				all = append(all, Observation{
+					ID: v.Members[i].ID, State: Serving, Status: &adminv1.StatusResponse{Disk: disk},
+				})
+			}
+			return all
+		}
+		if !reachesQuorum(v, at(v.Members[0].Disk, v.Members[1].Disk)) {
+			t.Errorf("%s: two of three on their disks are no quorum", spec)
+		}
+		if got := reachesQuorum(v, at(v.Members[0].Disk, "another")); got != want {
+			t.Errorf("%s: with a member on another disk a quorum is reached: %t", spec, got)
+		}
 	}
 }
