@@ -231,9 +231,10 @@ func (s *situation) goneAfter() (gone []string) {
 	return gone
 }
 
-// givenUp says why a member will not vote in a joint view, or not in time, to be read after its name; or is empty.
+// givenUp says why a member will not vote in a joint view, or not in time, to be read after its name; or is empty. A
+// newcomer's disk is a new one by its nature.
 func (s *situation) givenUp(m view.Member) string {
-	if why := s.hopeless(m); why != "" || s.remains(m) {
+	if why := s.hopeless(m); why != "" || m.Joining || s.remains(m) {
 		return why
 	}
 	return "lost what it held: its disk is a new one"

@@ -185,3 +185,17 @@ func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
 		}
 	}
 }
+
+// All members are exchanged for others, which fetch the state yet: none of those is given up for its new disk.
+func TestNewcomersAreNotGivenUpWhileTheyFetch(t *testing.T) {
+	s := healthy(3)
+	exchange(t, s, 1, 2, 3)
+	for id := view.MemberID(4); id <= 6; id++ {
+		r := s.Member(id).Report
+		r.Role, r.Voting, r.Quorum = world.Learner, 0, false
+	}
+	p := Next(*s)
+	if got := line(p.Step); strings.Contains(got, "Abandoning") {
+		t.Errorf("%q: %q", got, summary(p))
+	}
+}
