@@ -10,7 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator"
 	"github.com/georegister/georegister/replica/view"
@@ -54,7 +54,7 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 		s.tolerance = max(tolerance, 1) // with any minority lost, one fragment would be all of the value
 	}
 	if !entry.Parted {
-		s.start = simulator.Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+		s.start = simulator.Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 			c.Faults = s.tolerance
 			if s.fragments > 0 {
 				n := c.View.Before().Size()

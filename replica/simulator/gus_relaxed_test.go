@@ -6,12 +6,12 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 )
 
 // relaxed is Gus of which two members may be lost, so that seven and nine have relaxed quorums.
 func relaxed(m gus.Mistakes) Start {
-	return Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		c.Faults = 2
 		return gus.New(c, j, r, m)
 	})

@@ -7,15 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 )
 
 // fragmented is Gus whose larger values are stored as fragments: three restore one, and with three members one does; f = 1.
 func fragmented(m layered.Mistakes) Start {
-	inner := layered.WrapWith(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) layered.Inner {
+	inner := layered.WrapWith(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) layered.Inner {
 		return gus.New(c, j, r, gus.Mistakes{})
 	}, m)
-	return Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		c.Faults = 1
 		c.Fragments = protocol.Fragments{Data: 3, Threshold: 16}
 		if c.View.Before().Size() == 3 {

@@ -12,13 +12,13 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 )
 
 // counting is a protocol with its paths counted.
 func counting(factory member.Factory, took map[string]int) Start {
-	return Member(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+	return Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		c.Count = func(path string) { took[path]++ }
 		return factory(c, j, r)
 	})

@@ -21,7 +21,7 @@ func TestAllowed(t *testing.T) {
 	}{
 		{"replica/view", "replica/register", true},
 		{"replica/register", "replica/view", false},
-		{"replica/protocol/abd", "replica/protocol/phase", true},
+		{"replica/protocol/abd", "replica/protocol/quorum", true},
 		{"replica/protocol/abd", "replica/runtime", false},
 		{"replica/protocol/abd", "api/peer/v1", true},
 		{"replica/protocol/abd", "api/register/v1", false},

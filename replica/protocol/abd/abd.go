@@ -21,7 +21,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -30,11 +30,11 @@ import (
 // Protocol is one member's part of multi-writer ABD. It implements protocol.Protocol.
 type Protocol struct {
 	*outbox.Outbox
-	config   protocol.Config
-	journal  *protocol.Journal
-	roster   *phase.Roster
-	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
-	mistakes Mistakes
+	config       protocol.Config
+	journal      *protocol.Journal
+	incarnations *quorum.Incarnations
+	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
+	mistakes     Mistakes
 
 	now     protocol.Instant
 	running map[uint64]*operation // by number
@@ -45,34 +45,34 @@ type Protocol struct {
 }
 
 // Factory makes the protocol for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return New(config, journal, roster, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return New(config, journal, incarnations, Mistakes{})
 }
 
 // FactoryWith is Factory with mistakes put back, for tests.
 func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return New(config, journal, roster, m)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return New(config, journal, incarnations, m)
 	}
 }
 
 // New returns a member's part, with the registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, m Mistakes) *Protocol {
-	first := phase.FirstOp(&config, roster)
+func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, m Mistakes) *Protocol {
+	first := quorum.FirstOp(&config, incarnations)
 	if m.NumberWithoutBoot {
 		first = 0
 	}
 	p := &Protocol{
-		Outbox:   outbox.New("abd", first, journal),
-		config:   config,
-		journal:  journal,
-		roster:   roster,
-		counted:  roster,
-		mistakes: m,
-		running:  map[uint64]*operation{},
+		Outbox:       outbox.New("abd", first, journal),
+		config:       config,
+		journal:      journal,
+		incarnations: incarnations,
+		counted:      incarnations,
+		mistakes:     m,
+		running:      map[uint64]*operation{},
 	}
 	if m.CountDeadDisks {
-		p.counted = phase.NewRoster(config.View)
+		p.counted = quorum.FirstDisks(config.View)
 	}
 	return p
 }

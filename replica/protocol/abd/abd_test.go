@@ -11,7 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -45,7 +45,7 @@ func lone(n int, took map[string]int) (*abd.Protocol, *protocol.Journal) {
 		}
 	}
 	j := protocol.NewJournal(disktest.Disk{})
-	return abd.New(c, j, phase.NewRoster(c.View), abd.Mistakes{}), j
+	return abd.New(c, j, quorum.FirstDisks(c.View), abd.Mistakes{}), j
 }
 
 func TestRMWIsRefusedAsTheTableSays(t *testing.T) {

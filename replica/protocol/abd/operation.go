@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -18,12 +18,12 @@ type operation struct {
 	own     register.Versioned // what this member held when it asked; an answer may say "the same"
 	done    bool
 
-	answered phase.Phase // who answered the first phase
-	second   bool        // in the second phase
+	answered quorum.Tally // who answered the first phase
+	second   bool         // in the second phase
 	// chosen is the largest tag so far and its value: in the second phase, what is propagated. The two
 	// stay together: the register may hold another value by the time that a message is sent again.
 	chosen  register.Versioned
-	holders phase.Phase // who holds the chosen tag or a larger one
+	holders quorum.Tally // who holds the chosen tag or a larger one
 
 	trips      int // round trips that the answer waits for
 	duplicates int // counted only by a mistake
@@ -126,7 +126,7 @@ func (p *Protocol) newTag(o *operation) register.Carstamp {
 		p.config.Took(pathWriteOvertaken)
 		seen = own
 	}
-	writer := register.NewWriter(uint32(p.config.Self), uint32(p.roster.Of(p.config.Self)), p.config.Boot)
+	writer := register.NewWriter(uint32(p.config.Self), uint32(p.incarnations.Of(p.config.Self)), p.config.Boot)
 	if p.mistakes.TagWithoutBoot {
 		writer = register.NewWriter(uint32(p.config.Self), 0, 0)
 	}
@@ -197,7 +197,7 @@ func (p *Protocol) ask(o *operation, members []view.MemberID) {
 }
 
 // majority reports whether a majority of disks that still exist has answered.
-func (p *Protocol) majority(o *operation, f *phase.Phase) bool {
+func (p *Protocol) majority(o *operation, f *quorum.Tally) bool {
 	return f.Quorum(p.counted, 0) || o.duplicates > 0 && f.Count(p.counted)+o.duplicates >= p.config.View.Majority()
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
@@ -175,7 +175,7 @@ func TestAnAdoptedRecordAboveTheBoundIsRefused(t *testing.T) {
 			Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}, Boot: 1, Bootstrap: true,
 			Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: time.Second, Suspect: time.Minute, Nearest: []view.MemberID{2, 3},
 		}
-		p := test.factory(config, protocol.NewJournal(disktest.Disk{}), phase.NewRoster(config.View))
+		p := test.factory(config, protocol.NewJournal(disktest.Disk{}), quorum.FirstDisks(config.View))
 		if err := p.Adopt([]byte(test.key), raw); !errors.Is(err, register.ErrNumber) {
 			t.Errorf("%s: a record above the bound is taken: %v", name, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/layered"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 )
@@ -40,7 +40,7 @@ var entries = []Entry{
 	{Name: "epaxos", Factory: epaxos.Factory},
 	{Name: "gryff", Factory: gryff.Factory},
 	{Name: "gryffrsc", Factory: gryff.FactoryRSC, Regular: true},
-	{Name: "gus", Factory: layered.Wrap(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) layered.Inner {
+	{Name: "gus", Factory: layered.Wrap(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) layered.Inner {
 		return gus.New(c, j, r, gus.Mistakes{})
 	})},
 	{Name: "raft", Factory: raft.Factory},

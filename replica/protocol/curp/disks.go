@@ -4,8 +4,8 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/position"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -27,7 +27,7 @@ func keeps(key []byte) bool {
 // startDisks begins to know how far disks are, and asks whether this one is whole, unless that is known or it is empty for certain.
 func (p *Protocol) startDisks(known bool) (err error) {
 	p.disks, err = position.New(position.Owner{
-		Config: &p.config, Roster: phase.NewRoster(p.config.View), Journal: p.journal, Effects: &p.aside, CountKey: countKey, HeardKey: heardKey,
+		Config: &p.config, Roster: quorum.FirstDisks(p.config.View), Journal: p.journal, Effects: &p.aside, CountKey: countKey, HeardKey: heardKey,
 	})
 	if err != nil {
 		return err

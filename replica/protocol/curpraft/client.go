@@ -2,7 +2,7 @@ package curpraft
 
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/witness/cache"
 )
@@ -11,7 +11,7 @@ import (
 // a witness accepted in another one, proves nothing about it.
 type attempt struct {
 	term     uint64
-	accepted phase.Phase
+	accepted quorum.Tally
 	mark     uint64         // this member's own witness holds the command once the journal is durable up to there
 	answer   *peerv1.Answer // nil: the leader has not answered, or waits for the commit
 }
@@ -36,7 +36,7 @@ func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 	a := &attempt{term: term}
 	switch accepted := p.accept(term, c, raw); {
 	case accepted:
-		a.accepted.Answer(p.roster, p.config.Self)
+		a.accepted.Answer(p.incarnations, p.config.Self)
 		a.mark = p.journal.Mark()
 	case p.needed() == p.config.View.Size():
 		return // all have to
@@ -59,7 +59,7 @@ func (p *Protocol) needed() int {
 
 func (p *Protocol) onRecordReply(from view.MemberID, m *peerv1.Message) {
 	if a := p.attempts[m.Op]; a != nil && a.term == m.Timestamp {
-		a.accepted.Answer(p.roster, from)
+		a.accepted.Answer(p.incarnations, from)
 		p.tryComplete(m.Op, a)
 	}
 }
@@ -81,7 +81,7 @@ func (p *Protocol) speculated(number, term uint64, answer *peerv1.Answer) {
 
 // tryComplete answers the client if the command survives whatever may come: each new leader finds it.
 func (p *Protocol) tryComplete(number uint64, a *attempt) {
-	if a.answer == nil || a.accepted.Count(p.roster) < p.needed() {
+	if a.answer == nil || a.accepted.Count(p.incarnations) < p.needed() {
 		return
 	}
 	delete(p.attempts, number)

@@ -14,7 +14,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/raft"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -33,12 +33,12 @@ func defaultTuning() Tuning { return Tuning{Log: raft.DefaultTuning(), Slots: de
 
 // Protocol is what one member does beside Raft, for one shard.
 type Protocol struct {
-	config   *protocol.Config
-	roster   *phase.Roster
-	journal  *protocol.Journal
-	mistakes Mistakes
-	raft     *raft.Protocol
-	now      protocol.Instant
+	config       *protocol.Config
+	incarnations *quorum.Incarnations
+	journal      *protocol.Journal
+	mistakes     Mistakes
+	raft         *raft.Protocol
+	now          protocol.Instant
 
 	attempts map[uint64]*attempt // at one round trip, of this member's clients, by the command's number
 	witness  witness
@@ -48,16 +48,16 @@ type Protocol struct {
 var _ raft.Extension = (*Protocol)(nil)
 
 // Factory makes CURPRaft for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return FactoryWith(defaultTuning(), Mistakes{})(config, journal, roster)
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return FactoryWith(defaultTuning(), Mistakes{})(config, journal, incarnations)
 }
 
 // FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
 func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return raft.Extended(config, journal, roster, tuning.Log, raft.Mistakes{}, func(r *raft.Protocol) raft.Extension {
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return raft.Extended(config, journal, incarnations, tuning.Log, raft.Mistakes{}, func(r *raft.Protocol) raft.Extension {
 			p := &Protocol{
-				config: r.Config(), roster: roster, journal: journal, mistakes: mistakes, raft: r, attempts: map[uint64]*attempt{},
+				config: r.Config(), incarnations: incarnations, journal: journal, mistakes: mistakes, raft: r, attempts: map[uint64]*attempt{},
 			}
 			p.loadWitness(tuning.Slots)
 			return p

@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/instance"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -33,24 +33,24 @@ type Protocol struct {
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct EPaxos.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return newProtocol(config, journal, roster, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, incarnations, Mistakes{})
 }
 
 // FactoryWith makes an EPaxos with known bugs put back, for tests.
 func FactoryWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return newProtocol(config, journal, roster, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, incarnations, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, mistakes Mistakes) *Protocol {
-	out := outbox.New("epaxos", phase.FirstOp(&config, roster), journal)
+func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, mistakes Mistakes) *Protocol {
+	out := outbox.New("epaxos", quorum.FirstOp(&config, incarnations), journal)
 	out.AckBeforePersist = mistakes.AckBeforePersist
 	options := instance.Options{Commands: "command", Lanes: lanes}
 	return &Protocol{
 		Outbox: out, config: config,
-		commands: instance.New(config, journal, roster, out, options, mistakes.ofCommands()),
+		commands: instance.New(config, journal, incarnations, out, options, mistakes.ofCommands()),
 	}
 }
 

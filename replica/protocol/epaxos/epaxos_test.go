@@ -10,7 +10,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -45,7 +45,7 @@ func newCluster(n int, m Mistakes) *cluster {
 		}
 		c.disks = append(c.disks, disktest.Disk{})
 		c.journals = append(c.journals, protocol.NewJournal(c.disks[i]))
-		c.members = append(c.members, newProtocol(config, c.journals[i], phase.NewRoster(v), m))
+		c.members = append(c.members, newProtocol(config, c.journals[i], quorum.FirstDisks(v), m))
 		c.members[i].Tick(1)
 	}
 	return c

@@ -16,7 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/instance"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -26,7 +26,7 @@ import (
 type Protocol struct {
 	*outbox.Outbox
 	config   protocol.Config
-	counted  *phase.Roster // whose answers count: the members' present disks, unless a mistake is put back
+	counted  *quorum.Incarnations // whose answers count: the members' present disks, unless a mistake is put back
 	journal  *protocol.Journal
 	mistakes Mistakes
 	me       register.Writer // issues the carstamps of writes
@@ -50,52 +50,52 @@ type Protocol struct {
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct Gryff.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return newProtocol(config, journal, roster, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, incarnations, Mistakes{})
 }
 
 // FactoryWith makes a Gryff with known bugs put back, for tests.
 func FactoryWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return newProtocol(config, journal, roster, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, incarnations, mistakes)
 	}
 }
 
 // FactoryRSC makes a correct Gryff-RSC.
-func FactoryRSC(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return FactoryRSCWith(Mistakes{})(config, journal, roster)
+func FactoryRSC(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return FactoryRSCWith(Mistakes{})(config, journal, incarnations)
 }
 
 // FactoryRSCWith makes a Gryff-RSC with known bugs put back, for tests.
 func FactoryRSCWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		p := newProtocol(config, journal, roster, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		p := newProtocol(config, journal, incarnations, mistakes)
 		p.regular = true
 		return p
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, mistakes Mistakes) *Protocol {
+func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, mistakes Mistakes) *Protocol {
 	p := &Protocol{
-		Outbox:     outbox.New("gryff", phase.FirstOp(&config, roster), journal),
+		Outbox:     outbox.New("gryff", quorum.FirstOp(&config, incarnations), journal),
 		config:     config,
-		counted:    roster,
+		counted:    incarnations,
 		journal:    journal,
 		mistakes:   mistakes,
-		me:         register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), config.Boot),
+		me:         register.NewWriter(uint32(config.Self), uint32(incarnations.Of(config.Self)), config.Boot),
 		operations: map[uint64]*operation{},
 		waited:     map[uint64]int{},
 		spreading:  map[string]uint64{},
 	}
 	if mistakes.TagWithoutBoot {
-		p.me = register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0)
+		p.me = register.NewWriter(uint32(config.Self), uint32(incarnations.Of(config.Self)), 0)
 	}
 	if mistakes.CountDeadDisks {
-		p.counted = phase.NewRoster(config.View)
+		p.counted = quorum.FirstDisks(config.View)
 	}
 	p.AckBeforePersist = mistakes.AckBeforePersist
 	registers := &instance.Registers{Load: p.load, Apply: p.apply}
-	p.rmws = instance.New(config, journal, roster, p.Outbox, instance.Options{Commands: "rmw", Registers: registers}, mistakes.ofRMWs())
+	p.rmws = instance.New(config, journal, incarnations, p.Outbox, instance.Options{Commands: "rmw", Registers: registers}, mistakes.ofRMWs())
 	return p
 }
 

@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -22,8 +22,8 @@ type operation struct {
 	key     []byte
 	op      uint64
 	ended   bool
-	asked   phase.Phase
-	holders phase.Phase        // reads: who is known to hold chosen, or something newer
+	asked   quorum.Tally
+	holders quorum.Tally       // reads: who is known to hold chosen, or something newer
 	second  bool               // in the second phase
 	chosen  register.Versioned // read: the largest seen; write: what is written
 

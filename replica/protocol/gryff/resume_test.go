@@ -9,7 +9,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -31,7 +31,7 @@ func memberOf(self view.MemberID, n int, epoch uint64, journal *protocol.Journal
 			c.Nearest = append(c.Nearest, id)
 		}
 	}
-	p := newProtocol(c, journal, phase.NewRoster(c.View), Mistakes{})
+	p := newProtocol(c, journal, quorum.FirstDisks(c.View), Mistakes{})
 	p.Tick(1)
 	return p
 }

@@ -21,7 +21,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -29,12 +29,12 @@ import (
 
 // Protocol is one member's part of Gus. It implements protocol.Protocol.
 type Protocol struct {
-	config   protocol.Config
-	journal  *protocol.Journal
-	roster   *phase.Roster
-	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
-	mistakes Mistakes
-	bounds   Bounds
+	config       protocol.Config
+	journal      *protocol.Journal
+	incarnations *quorum.Incarnations
+	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
+	mistakes     Mistakes
+	bounds       Bounds
 	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In both, who
 	// holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales members won't
 	// ever hold it. Elsewhere enough is 0.
@@ -87,43 +87,43 @@ type Bounds struct {
 func usual() Bounds { return Bounds{Writes: 64, Versions: 16} }
 
 // Factory makes the protocol for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return New(config, journal, roster, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return New(config, journal, incarnations, Mistakes{})
 }
 
 // FactoryWith is Factory with mistakes put back, for tests.
 func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return New(config, journal, roster, m)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return New(config, journal, incarnations, m)
 	}
 }
 
 // FactoryBounded is FactoryWith with other bounds, for tests.
 func FactoryBounded(b Bounds, m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		p := New(config, journal, roster, m)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		p := New(config, journal, incarnations, m)
 		p.bounds = b
 		return p
 	}
 }
 
 // New returns a member's part, with the registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, m Mistakes) *Protocol {
+func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, m Mistakes) *Protocol {
 	p := &Protocol{
-		config:   config,
-		journal:  journal,
-		roster:   roster,
-		counted:  roster,
-		mistakes: m,
-		bounds:   usual(),
-		three:    !config.View.Joint() && config.View.Size() == 3,
-		last:     phase.FirstOp(&config, roster),
-		stales:   1,
-		round:    1, // the writer's own
-		draws:    config.Seed,
-		running:  map[uint64]*operation{},
-		keys:     map[string]*active{},
-		joining:  map[string]*operation{},
+		config:       config,
+		journal:      journal,
+		incarnations: incarnations,
+		counted:      incarnations,
+		mistakes:     m,
+		bounds:       usual(),
+		three:        !config.View.Joint() && config.View.Size() == 3,
+		last:         quorum.FirstOp(&config, incarnations),
+		stales:       1,
+		round:        1, // the writer's own
+		draws:        config.Seed,
+		running:      map[uint64]*operation{},
+		keys:         map[string]*active{},
+		joining:      map[string]*operation{},
 	}
 	if p.three {
 		p.enough = config.View.Majority()
@@ -141,7 +141,7 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 		p.shelf = shelf{}
 	}
 	if m.CountDeadDisks {
-		p.counted = phase.NewRoster(config.View)
+		p.counted = quorum.FirstDisks(config.View)
 	}
 	if m.NumberWithoutBoot {
 		p.last = 0
@@ -321,7 +321,7 @@ func (p *Protocol) writer() register.Writer {
 	if p.mistakes.TagWithoutBoot {
 		return register.NewWriter(uint32(p.config.Self), 0, 0)
 	}
-	return register.NewWriter(uint32(p.config.Self), uint32(p.roster.Of(p.config.Self)), p.config.Boot)
+	return register.NewWriter(uint32(p.config.Self), uint32(p.incarnations.Of(p.config.Self)), p.config.Boot)
 }
 
 // draw returns a number below n (splitmix64): the next of those that the seed gives.

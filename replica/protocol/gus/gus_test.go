@@ -11,7 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/script"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -34,7 +34,7 @@ func TestScriptsRelaxed(t *testing.T) { script.Run(t, "testdata/relaxed", relaxe
 
 // relaxed is Gus of which two members may be lost.
 func relaxed(m gus.Mistakes) member.Factory {
-	return func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+	return func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		c.Faults = 2
 		return gus.New(c, j, r, m)
 	}
@@ -64,7 +64,7 @@ func newMember(self view.MemberID, n, faults int) *alone {
 		}
 	}
 	a.journal = protocol.NewJournal(a.disk)
-	a.Protocol = gus.New(c, a.journal, phase.NewRoster(c.View), gus.Mistakes{})
+	a.Protocol = gus.New(c, a.journal, quorum.FirstDisks(c.View), gus.Mistakes{})
 	return a
 }
 

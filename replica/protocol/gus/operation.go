@@ -6,7 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -44,11 +44,11 @@ type operation struct {
 	value     register.Value
 	born      uint64
 
-	answered phase.Phase // who answered this stage's question
-	holders  phase.Phase // reading, speculating, locking: who holds the tag, with nothing newer when it was asked first
-	forgot   phase.Phase // speculating, locking, committing: who can't tell what it has said of the write, and never will
-	stale    phase.Phase // speculating: who won't ever hold the tag, since it has a larger one
-	seen     uint64      // the largest timestamp that was heard of
+	answered quorum.Tally // who answered this stage's question
+	holders  quorum.Tally // reading, speculating, locking: who holds the tag, with nothing newer when it was asked first
+	forgot   quorum.Tally // speculating, locking, committing: who can't tell what it has said of the write, and never will
+	stale    quorum.Tally // speculating: who won't ever hold the tag, since it has a larger one
+	seen     uint64       // the largest timestamp that was heard of
 
 	// reading
 	asked     register.Versioned // what this member had when it asked; an answer may say "the same"
@@ -85,7 +85,7 @@ func (o *operation) tag() register.Carstamp {
 	return register.Carstamp{Timestamp: o.timestamp, Writer: o.origin.Writer}
 }
 
-func (p *Protocol) quorum(f *phase.Phase, also view.MemberID) bool { return f.Quorum(p.counted, also) }
+func (p *Protocol) quorum(f *quorum.Tally, also view.MemberID) bool { return f.Quorum(p.counted, also) }
 
 // votes reports whether holding a tag is voting for it, of a write that began in an epoch.
 func (p *Protocol) votes(born uint64) bool { return p.enough > 0 && born == p.config.View.Epoch }

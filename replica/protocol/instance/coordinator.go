@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -42,18 +42,18 @@ type drive struct {
 	stage      stage
 	ballot     uint64
 	op         uint64
-	asked      phase.Phase
+	asked      quorum.Tally
 	requests   []*request // none in a recovery
 	roundTrips int
 	fastPath   bool
 
 	alone    bool             // one other member was asked to pre-accept, and nobody else
 	merged   attributes       // joined with what others answered
-	agreed   phase.Phase      // to a fast commit
+	agreed   quorum.Tally     // to a fast commit
 	prepared []*preparedReply // in a recovery
 
 	outcome  *peerv1.Executed // executed here, or heard of
-	executed phase.Phase      // others that executed it; asked says only who need not be asked again
+	executed quorum.Tally     // others that executed it; asked says only who need not be asked again
 }
 
 // propose is algorithm 3, lines 2 to 8, for what waits, while there is a lane that has no instance in progress. So a writer's
@@ -211,14 +211,14 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 // asksOne reports whether the fast quorum is the coordinator and one other member, as with three. Then nobody else is asked
 // to pre-accept, and the commit has what that one added, which it notes as such. When its answer does not come in time, the
 // third one is asked too; from then on the fast path is closed, since of two answers recovery could not tell which was taken.
-func (p *Core) asksOne() bool { return p.roster.HasFast() && p.config.View.FastQuorum() == 2 }
+func (p *Core) asksOne() bool { return p.incarnations.HasFast() && p.config.View.FastQuorum() == 2 }
 
 // decidePreAccept is algorithm 3, lines 10 to 15. Where several are asked, the fast path asks that replies equal the
 // *initial* attributes, so that recovery knows what could have been chosen.
 func (p *Core) decidePreAccept(d *drive) {
 	switch {
 	case d.agreed.Fast(p.counted, p.config.Self),
-		p.mistakes.FastOnMajority && p.roster.HasFast() && d.agreed.Quorum(p.counted, p.config.Self):
+		p.mistakes.FastOnMajority && p.incarnations.HasFast() && d.agreed.Quorum(p.counted, p.config.Self):
 		p.took("fast")
 		d.fastPath = true
 		d.roundTrips = min(1, p.config.View.Size()-1)
@@ -230,7 +230,7 @@ func (p *Core) decidePreAccept(d *drive) {
 		}
 		p.commit(d)
 	case d.asked.Quorum(p.counted, p.config.Self) &&
-		(d.agreed.Count(p.counted) < d.asked.Count(p.counted) || !p.roster.HasFast()):
+		(d.agreed.Count(p.counted) < d.asked.Count(p.counted) || !p.incarnations.HasFast()):
 		p.took("slow")
 		d.roundTrips = 1
 		p.accept(d, d.merged)

@@ -14,7 +14,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -42,17 +42,17 @@ type Registers struct {
 // Core is one member's part, for one shard.
 type Core struct {
 	*outbox.Outbox
-	config   protocol.Config
-	roster   *phase.Roster
-	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
-	journal  *protocol.Journal
-	options  Options
-	mistakes Mistakes
-	author   register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
-	before   view.View       // of the members before a change; in a plain view, all
-	now      protocol.Instant
-	ticked   bool // now is known
-	draws    uint64
+	config       protocol.Config
+	incarnations *quorum.Incarnations
+	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
+	journal      *protocol.Journal
+	options      Options
+	mistakes     Mistakes
+	author       register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
+	before       view.View       // of the members before a change; in a plain view, all
+	now          protocol.Instant
+	ticked       bool // now is known
+	draws        uint64
 
 	objects map[string]*object // keys with instances in progress, and those that rest
 	resting []rest             // by when they came to rest
@@ -66,24 +66,24 @@ type Core struct {
 }
 
 // New goes on with what the journal holds. The outbox is the protocol's, which hands it over.
-func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, out *outbox.Outbox, options Options, mistakes Mistakes) *Core {
+func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, out *outbox.Outbox, options Options, mistakes Mistakes) *Core {
 	options.Lanes = max(options.Lanes, 1)
 	p := &Core{
-		Outbox:   out,
-		config:   config,
-		roster:   roster,
-		counted:  roster,
-		journal:  journal,
-		options:  options,
-		mistakes: mistakes,
-		author:   register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0),
-		before:   config.View.Before(),
-		draws:    config.Seed,
-		objects:  map[string]*object{},
-		live:     list.New(),
+		Outbox:       out,
+		config:       config,
+		incarnations: incarnations,
+		counted:      incarnations,
+		journal:      journal,
+		options:      options,
+		mistakes:     mistakes,
+		author:       register.NewWriter(uint32(config.Self), uint32(incarnations.Of(config.Self)), 0),
+		before:       config.View.Before(),
+		draws:        config.Seed,
+		objects:      map[string]*object{},
+		live:         list.New(),
 	}
 	if mistakes.CountDeadDisks {
-		p.counted = phase.NewRoster(config.View)
+		p.counted = quorum.FirstDisks(config.View)
 	}
 	if mistakes.ReuseNumbers {
 		p.author = register.NewWriter(uint32(config.Self), 1, 0)

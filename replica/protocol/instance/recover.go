@@ -202,7 +202,7 @@ func (p *Core) acceptAgain(d *drive, a attributes) {
 // sameDisk reports whether a writer still has the disk that it wrote with. Its next one knows nothing of what
 // the lost one may have committed.
 func (p *Core) sameDisk(w register.Writer) bool {
-	return uint32(p.roster.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
+	return uint32(p.incarnations.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
 }
 
 // onNack ends a stage that a higher ballot has overtaken.

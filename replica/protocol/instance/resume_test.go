@@ -10,14 +10,14 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // gryffs is the core as Gryff has it, over registers without writes.
 func gryffs(c protocol.Config, journal *protocol.Journal) *Core {
-	roster := phase.NewRoster(c.View)
+	incarnations := quorum.FirstDisks(c.View)
 	held := map[string]register.Versioned{}
 	registers := &Registers{
 		Load: func(key []byte) register.Versioned { return held[string(key)] },
@@ -27,8 +27,8 @@ func gryffs(c protocol.Config, journal *protocol.Journal) *Core {
 			}
 		},
 	}
-	out := outbox.New("test", phase.FirstOp(&c, roster), journal)
-	return New(c, journal, roster, out, Options{Commands: "rmw", Registers: registers}, Mistakes{})
+	out := outbox.New("test", quorum.FirstOp(&c, incarnations), journal)
+	return New(c, journal, incarnations, out, Options{Commands: "rmw", Registers: registers}, Mistakes{})
 }
 
 // of is member 1 of n in a view of an epoch, over a journal.

@@ -123,7 +123,7 @@ func (p *Protocol) over(key []byte, n name) bool {
 		return final && !refers(values, n)
 	case !ok || state == peerv1.FragmentState_FRAGMENT_HELD:
 		// This disk knows of each name that was submitted from it, until the value is over.
-		return n.member() == p.config.Self && n.writer.Incarnation() == uint32(p.roster.Of(p.config.Self)) && !p.resuming(n)
+		return n.member() == p.config.Self && n.writer.Incarnation() == uint32(p.incarnations.Of(p.config.Self)) && !p.resuming(n)
 	}
 	return false
 }
@@ -153,7 +153,7 @@ func (p *Protocol) drop(key []byte, n name) {
 func (p *Protocol) forget(key []byte, n name) {
 	record, pieces := recordKey(recordPrefix, key, n), recordKey(piecesPrefix, key, n)
 	delete(p.idle, string(record))
-	if n.member() == p.config.Self && n.writer.Incarnation() != uint32(p.roster.Of(p.config.Self)) {
+	if n.member() == p.config.Self && n.writer.Incarnation() != uint32(p.incarnations.Of(p.config.Self)) {
 		p.put(record, &peerv1.FragmentRecord{State: peerv1.FragmentState_FRAGMENT_GONE})
 	} else {
 		p.journal.Delete(record)

@@ -17,7 +17,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -34,17 +34,17 @@ type Inner interface {
 }
 
 // Factory makes an Inner over a journal.
-type Factory func(protocol.Config, *protocol.Journal, *phase.Roster) Inner
+type Factory func(protocol.Config, *protocol.Journal, *quorum.Incarnations) Inner
 
 // Protocol is one member's part. It implements member.Inner.
 type Protocol struct {
-	inner    Inner
-	config   protocol.Config
-	journal  *protocol.Journal
-	roster   *phase.Roster
-	mistakes Mistakes
-	code     *code
-	out      *outbox.Outbox
+	inner        Inner
+	config       protocol.Config
+	journal      *protocol.Journal
+	incarnations *quorum.Incarnations
+	mistakes     Mistakes
+	code         *code
+	out          *outbox.Outbox
 
 	now     protocol.Instant
 	voting  bool   // the inner protocol has been told the time: this member answers
@@ -85,19 +85,19 @@ func Wrap(inner Factory) member.Factory { return WrapWith(inner, Mistakes{}) }
 
 // WrapWith is Wrap with mistakes put back, for tests.
 func WrapWith(inner Factory, m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
 		if _, coded := journal.Get(codeKey); config.Fragments.Data == 0 && !coded {
-			return inner(config, journal, roster)
+			return inner(config, journal, incarnations)
 		}
-		return New(config, journal, roster, inner, m)
+		return New(config, journal, incarnations, inner, m)
 	}
 }
 
 // New returns a member's part, with the fragments and registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, inner Factory, m Mistakes) *Protocol {
+func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, inner Factory, m Mistakes) *Protocol {
 	p := &Protocol{
-		config: config, journal: journal, roster: roster, mistakes: m,
-		out:    outbox.New("layered", phase.FirstOp(&config, roster), journal),
+		config: config, journal: journal, incarnations: incarnations, mistakes: m,
+		out:    outbox.New("layered", quorum.FirstOp(&config, incarnations), journal),
 		names:  config.Nonce,
 		writes: map[name]*write{}, inside: map[uint64]*operation{}, fetches: map[uint64]*fetch{},
 		wanted: map[string]*fetch{}, idle: map[string]protocol.Instant{},
@@ -105,8 +105,8 @@ func New(config protocol.Config, journal *protocol.Journal, roster *phase.Roster
 	if m.ReuseNames {
 		p.names = 0
 	}
-	p.recallRoster()
-	p.inner = inner(config, journal, roster)
+	p.recallDisks()
+	p.inner = inner(config, journal, incarnations)
 	err := agree(journal, config.Fragments.Data)
 	if err == nil {
 		p.code, err = newCode(config.Fragments.Data, config.View)
@@ -309,12 +309,12 @@ func (p *Protocol) fragments() view.Fragments {
 
 // durable reports whether so many members have acknowledged, with the disks that they have now, that k are left when f are lost: k + f of
 // those before a change and of those after it. A majority too, so that whoever copies the state of one hears of the name.
-func (p *Protocol) durable(f *phase.Phase) bool {
+func (p *Protocol) durable(f *quorum.Tally) bool {
 	v := p.config.View
 	for _, side := range []view.View{v.Before(), v.After()} {
 		n := 0
 		for _, m := range side.Members {
-			if f.Answered(p.roster, m.ID) {
+			if f.Answered(p.incarnations, m.ID) {
 				n++
 			}
 		}

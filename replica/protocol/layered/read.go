@@ -7,7 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -26,8 +26,8 @@ type fetch struct {
 	value    metadata // of a read or a repair
 	result   register.Result
 	pieces   map[uint32][]byte
-	answered phase.Phase
-	absent   phase.Phase
+	answered quorum.Tally
+	absent   quorum.Tally
 	over     bool
 }
 
@@ -60,9 +60,9 @@ func (p *Protocol) readMetadata(o *operation, r register.Result) {
 	p.config.Took(pathRead)
 	f := p.newFetch([]byte(o.request.Operation.Key), value.name)
 	f.read, f.value, f.result = o, value, r
-	f.answered.Answer(p.roster, p.config.Self)
+	f.answered.Answer(p.incarnations, p.config.Self)
 	if len(f.pieces) == 0 {
-		f.absent.Answer(p.roster, p.config.Self)
+		f.absent.Answer(p.incarnations, p.config.Self)
 	}
 	switch {
 	case p.enoughOf(f):
@@ -73,13 +73,13 @@ func (p *Protocol) readMetadata(o *operation, r register.Result) {
 	default:
 		f.result.RoundTrips++
 		p.ask(f, f.answered.Ask(&p.config, p.now, p.code.k-len(f.pieces)))
-		f.answered.Answer(p.roster, p.config.Self)
+		f.answered.Answer(p.incarnations, p.config.Self)
 	}
 }
 
 // lacks reports whether so many members have no fragment that the others have fewer than k.
 func (p *Protocol) lacks(f *fetch) bool {
-	return p.config.View.Size()-f.absent.Count(p.roster) < p.code.k
+	return p.config.View.Size()-f.absent.Count(p.incarnations) < p.code.k
 }
 
 // doubtful reports whether so many members have no fragment that the value is over, unless more than f disks are lost: k + f had
@@ -89,7 +89,7 @@ func (p *Protocol) doubtful(f *fetch) bool {
 	side := p.config.View.Before() // who joins may have none yet
 	left := side.Size()
 	for _, m := range side.Members {
-		if f.absent.Answered(p.roster, m.ID) {
+		if f.absent.Answered(p.incarnations, m.ID) {
 			left--
 		}
 	}
@@ -120,7 +120,7 @@ func (p *Protocol) serveFetch(from view.MemberID, m *peerv1.Message) {
 		answer.Fragment.Absent = true
 	}
 	if m.Fragment.Rebuilding {
-		p.saveRoster()
+		p.saveDisks()
 		p.out.SendDurably(from, answer)
 		return
 	}
@@ -133,9 +133,9 @@ func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
 	if f == nil || f.name != nameOf(m) {
 		return
 	}
-	f.answered.Answer(p.roster, from)
+	f.answered.Answer(p.incarnations, from)
 	if m.Fragment.Absent {
-		f.absent.Answer(p.roster, from)
+		f.absent.Answer(p.incarnations, from)
 	} else {
 		p.gather(f, m.Fragment.Index, m.Fragment.Data)
 	}
@@ -211,7 +211,7 @@ func (p *Protocol) wide(f *fetch) {
 	p.config.Took(pathWide)
 	var rest []view.MemberID
 	for _, id := range f.answered.Ask(&p.config, p.now, len(p.config.Nearest)) {
-		if !f.answered.Answered(p.roster, id) {
+		if !f.answered.Answered(p.incarnations, id) {
 			rest = append(rest, id)
 		}
 	}
@@ -233,7 +233,7 @@ func (p *Protocol) tickFetches() {
 				Message: fmt.Sprintf("fewer than %d members answered with a fragment in time (erasureCoding); try again", p.code.k)})
 			continue
 		}
-		if again := f.answered.Again(&p.config, p.roster, p.now); len(again) > 0 {
+		if again := f.answered.Again(&p.config, p.incarnations, p.now); len(again) > 0 {
 			if f.read != nil {
 				p.config.Took(pathWide)
 			}

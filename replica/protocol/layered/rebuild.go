@@ -119,7 +119,7 @@ func (p *Protocol) rebuild() {
 			f := p.newFetch(key, n)
 			p.wanted[string(record)] = f
 			if p.voting && !p.mistakes.WaitInSilence || p.mistakes.CountLostDisk {
-				f.answered.Answer(p.roster, p.config.Self) // that it has none
+				f.answered.Answer(p.incarnations, p.config.Self) // that it has none
 			}
 			p.ask(f, f.answered.Ask(&p.config, p.now, len(p.config.Nearest)))
 		}
@@ -150,7 +150,7 @@ func (p *Protocol) abandon(f *fetch) {
 	side := p.config.View.Before()
 	n := 0
 	for _, m := range side.Members {
-		if f.answered.Answered(p.roster, m.ID) { // itself too, if it votes
+		if f.answered.Answered(p.incarnations, m.ID) { // itself too, if it votes
 			n++
 		}
 	}

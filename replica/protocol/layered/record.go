@@ -97,8 +97,8 @@ const (
 	piecesPrefix = 'y'
 )
 
-// rosterKey is where the journal holds the disks that rebuilding members asked with.
-var rosterKey = []byte{recordPrefix}
+// disksKey is where the journal holds the disks that rebuilding members asked with.
+var disksKey = []byte{recordPrefix}
 
 // codeKey is where the journal holds how many fragments restore a value, for good.
 var codeKey = []byte{recordPrefix, 'k'}
@@ -196,7 +196,7 @@ func (p *Protocol) pieces(key []byte, n name) []*peerv1.FragmentPiece {
 // visit visits the records of fragments behind one, until visit returns false.
 func (p *Protocol) visit(after []byte, visit func(record, key []byte, n name, state peerv1.FragmentState) bool) {
 	if len(after) == 0 {
-		after = rosterKey
+		after = disksKey
 	}
 	p.journal.Scan(after, func(record, raw []byte) bool {
 		if record[0] != recordPrefix {
@@ -210,9 +210,9 @@ func (p *Protocol) visit(after []byte, visit func(record, key []byte, n name, st
 	})
 }
 
-// recallRoster learns the disks that rebuilding members have asked with.
-func (p *Protocol) recallRoster() {
-	raw, ok := p.journal.Get(rosterKey)
+// recallDisks learns the disks that rebuilding members have asked with.
+func (p *Protocol) recallDisks() {
+	raw, ok := p.journal.Get(disksKey)
 	if !ok {
 		return
 	}
@@ -229,15 +229,15 @@ func (p *Protocol) recallRoster() {
 		return
 	}
 	for i, id := range r.Members {
-		p.roster.Learn(view.MemberID(id), view.Incarnation(r.Known[i]))
+		p.incarnations.Learn(view.MemberID(id), view.Incarnation(r.Known[i]))
 	}
 }
 
-// saveRoster notes them.
-func (p *Protocol) saveRoster() {
+// saveDisks notes them.
+func (p *Protocol) saveDisks() {
 	r := &peerv1.MemberRecord{}
 	for _, m := range p.config.View.Members {
-		r.Members, r.Known = append(r.Members, uint32(m.ID)), append(r.Known, uint32(p.roster.Of(m.ID)))
+		r.Members, r.Known = append(r.Members, uint32(m.ID)), append(r.Known, uint32(p.incarnations.Of(m.ID)))
 	}
-	p.put(rosterKey, r)
+	p.put(disksKey, r)
 }

@@ -95,8 +95,8 @@ func (p *Protocol) misses(key []byte, n name) bool {
 func (p *Protocol) fetchMissed(r *missed) {
 	f := p.newFetch(r.key, r.value.name)
 	f.repair, f.value = true, r.value
-	f.answered.Answer(p.roster, p.config.Self)
-	f.absent.Answer(p.roster, p.config.Self)
+	f.answered.Answer(p.incarnations, p.config.Self)
+	f.absent.Answer(p.incarnations, p.config.Self)
 	r.fetch = f
 	p.ask(f, f.answered.Ask(&p.config, p.now, p.code.k))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -86,10 +86,10 @@ func (w *world) begin(nd *node, bootstrap bool) error {
 		}
 	}
 	nd.journal = protocol.NewJournal(nd.disk)
-	factory := WrapWith(func(c protocol.Config, j *protocol.Journal, r *phase.Roster) Inner {
+	factory := WrapWith(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) Inner {
 		return gus.New(c, j, r, gus.Mistakes{})
 	}, w.wrong)
-	m, err := member.Start(c, nd.journal, func(c protocol.Config, j *protocol.Journal, r *phase.Roster) member.Inner {
+	m, err := member.Start(c, nd.journal, func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 		inner := factory(c, j, r)
 		nd.layer, _ = inner.(*Protocol)
 		return inner

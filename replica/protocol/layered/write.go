@@ -6,7 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -17,8 +17,8 @@ type write struct {
 	key       []byte
 	value     metadata
 	fragments [][]byte
-	stored    phase.Phase // who has its fragment durably
-	submitted bool        // the inner protocol writes the metadata
+	stored    quorum.Tally // who has its fragment durably
+	submitted bool         // the inner protocol writes the metadata
 	result    *register.Result
 	over      bool
 }
@@ -48,7 +48,7 @@ func (p *Protocol) write(r protocol.Request) {
 		asked = p.need(p.config.View) - 1
 	}
 	p.store(w, w.stored.Ask(&p.config, p.now, asked))
-	w.stored.Answer(p.roster, p.config.Self)
+	w.stored.Answer(p.incarnations, p.config.Self)
 	p.advance(w)
 }
 
@@ -56,9 +56,9 @@ func (p *Protocol) write(r protocol.Request) {
 func (p *Protocol) writer() register.Writer {
 	self := p.config.Self
 	if p.mistakes.ReuseNames {
-		return register.NewWriter(uint32(self), uint32(p.roster.Of(self)), 0)
+		return register.NewWriter(uint32(self), uint32(p.incarnations.Of(self)), 0)
 	}
-	return register.NewWriter(uint32(self), uint32(p.roster.Of(self)), p.config.Boot)
+	return register.NewWriter(uint32(self), uint32(p.incarnations.Of(self)), p.config.Boot)
 }
 
 // store hands members their fragments.
@@ -91,7 +91,7 @@ func (p *Protocol) serveStore(from view.MemberID, m *peerv1.Message) {
 // stored counts an acknowledgement.
 func (p *Protocol) stored(from view.MemberID, m *peerv1.Message) {
 	if w := p.writes[nameOf(m)]; w != nil {
-		w.stored.Answer(p.roster, from)
+		w.stored.Answer(p.incarnations, from)
 		p.advance(w)
 	}
 }
@@ -153,7 +153,7 @@ func (p *Protocol) tickWrites() {
 				"disks were lost during the write, and fewer members than %d + %d stored a fragment in time; read the key to find out",
 				p.config.Fragments.Data, p.faults(p.config.View.After()))})
 		default:
-			p.store(w, w.stored.Again(&p.config, p.roster, p.now))
+			p.store(w, w.stored.Again(&p.config, p.incarnations, p.now))
 		}
 	}
 }

@@ -38,7 +38,7 @@ type source struct {
 
 // known is the source of a member's present disk, or nil.
 func (m *Member) known(id view.MemberID) *source {
-	if s := m.sources[id]; s != nil && s.incarnation == m.roster.Of(id) {
+	if s := m.sources[id]; s != nil && s.incarnation == m.incarnations.Of(id) {
 		return s
 	}
 	return nil
@@ -49,7 +49,7 @@ func (m *Member) source(id view.MemberID) *source {
 	if s := m.known(id); s != nil {
 		return s
 	}
-	s := &source{incarnation: m.roster.Of(id), reach: m.pageBytes}
+	s := &source{incarnation: m.incarnations.Of(id), reach: m.pageBytes}
 	m.sources[id] = s
 	return s
 }

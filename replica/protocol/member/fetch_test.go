@@ -12,7 +12,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -478,17 +478,17 @@ func TestMoreThanWasToldIsNotCompared(t *testing.T) {
 func TestOneSideIsAMistake(t *testing.T) {
 	for _, mistake := range []bool{false, true} {
 		w := newWorld(t, replacing(2))
-		var roster *phase.Roster
-		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(disktest.Disk{}), func(_ protocol.Config, _ *protocol.Journal, r *phase.Roster) member.Inner {
-			roster = r
+		var incarnations *quorum.Incarnations
+		_, err := member.StartWith(w.nodes[4].config, protocol.NewJournal(disktest.Disk{}), func(_ protocol.Config, _ *protocol.Journal, r *quorum.Incarnations) member.Inner {
+			incarnations = r
 			return &inner{}
 		}, member.Mistakes{CountOneSide: mistake})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var p phase.Phase
-		p.Answer(roster, 1)
-		if got := p.Quorum(roster, 4); got != mistake {
+		var p quorum.Tally
+		p.Answer(incarnations, 1)
+		if got := p.Quorum(incarnations, 4); got != mistake {
 			t.Errorf("1 and 4, of 1, 2, 3 and 1, 2, 4, are a quorum: %v", got)
 		}
 	}

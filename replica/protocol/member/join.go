@@ -3,14 +3,14 @@ package member
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // enough reports whether those who answered are as many others as must adopt a newcomer: enough to meet, outside the
 // newcomer, every quorum that counted its lost disk. They are f + 1 when n = 2f + 1.
-func (m *Member) enough(p *phase.Phase) bool {
-	return p.Meets(m.roster, 0) || m.mistakes.TransferFromOne && p.Count(m.roster) > 0
+func (m *Member) enough(p *quorum.Tally) bool {
+	return p.Meets(m.incarnations, 0) || m.mistakes.TransferFromOne && p.Count(m.incarnations) > 0
 }
 
 // serve answers a newcomer, or one that fetches. Only voters do: what another newcomer knows is incomplete.
@@ -18,7 +18,7 @@ func (m *Member) serve(from view.MemberID, msg *peerv1.Message) {
 	switch msg.Kind {
 	case peerv1.Kind_JOIN_QUERY:
 		m.reply(from, &peerv1.Message{Kind: peerv1.Kind_JOIN_QUERY_REPLY, Op: msg.Op, Transfer: &peerv1.Transfer{
-			Member: uint32(from), Incarnation: uint32(m.roster.Of(from)),
+			Member: uint32(from), Incarnation: uint32(m.incarnations.Of(from)),
 		}})
 	case peerv1.Kind_ADOPT:
 		// Receive learned the sender's incarnation; it counts once it is durable here.
@@ -60,13 +60,13 @@ func (m *Member) join(from view.MemberID, msg *peerv1.Message) {
 	switch {
 	case msg.Kind == peerv1.Kind_JOIN_QUERY_REPLY && m.state == querying && msg.Op == m.config.Nonce:
 		m.highest = max(m.highest, view.Incarnation(msg.GetTransfer().GetIncarnation()))
-		m.ask.Answer(m.roster, from)
+		m.ask.Answer(m.incarnations, from)
 		if m.enough(&m.ask) {
 			m.takeIncarnation()
 		}
 	case m.state != transferring || !m.knowsMe(msg): // of an earlier join
 	case msg.Kind == peerv1.Kind_ADOPT_OK:
-		m.ask.Answer(m.roster, from)
+		m.ask.Answer(m.incarnations, from)
 		m.source(from)
 		m.askPages(m.config.Nearest)
 	case msg.Kind == peerv1.Kind_TRANSFER_PAGE:
@@ -86,19 +86,19 @@ func (m *Member) knowsMe(msg *peerv1.Message) bool {
 // takeIncarnation chooses an incarnation above any that voted: two sets of adopters have a member in common.
 func (m *Member) takeIncarnation() {
 	if !m.mistakes.KeepIncarnation {
-		m.roster.Learn(m.config.Self, max(m.highest, m.Incarnation())+1)
+		m.incarnations.Learn(m.config.Self, max(m.highest, m.Incarnation())+1)
 	}
 	m.save(false)
-	m.inner = m.factory(m.config, m.journal, m.roster)
+	m.inner = m.factory(m.config, m.journal, m.incarnations)
 	m.beginTransfer()
 }
 
 // arrived ends the transfer once enough of those that adopted this newcomer have sent everything.
 func (m *Member) arrived() {
-	done := phase.Phase{}
+	done := quorum.Tally{}
 	for _, id := range m.config.Nearest {
 		if s := m.known(id); s != nil && s.done {
-			done.Answer(m.roster, id)
+			done.Answer(m.incarnations, id)
 		}
 	}
 	if m.enough(&done) {
@@ -109,7 +109,7 @@ func (m *Member) arrived() {
 
 // askAgain repeats what was not answered in time.
 func (m *Member) askAgain() {
-	again := m.ask.Again(&m.config, m.roster, m.now)
+	again := m.ask.Again(&m.config, m.incarnations, m.now)
 	if m.state == querying {
 		m.query(again)
 		return

@@ -17,8 +17,8 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/bounds"
-	"github.com/georegister/georegister/replica/protocol/phase"
 	"github.com/georegister/georegister/replica/protocol/position"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -49,7 +49,7 @@ type Inner interface {
 }
 
 // Factory makes an Inner over a journal, which may hold the state of an earlier run.
-type Factory func(protocol.Config, *protocol.Journal, *phase.Roster) Inner
+type Factory func(protocol.Config, *protocol.Journal, *quorum.Incarnations) Inner
 
 // Mistakes put known bugs back, for tests that show that the simulator finds them. The zero value has none.
 type Mistakes struct {
@@ -84,17 +84,17 @@ const (
 
 // Member is one member of a cluster, for one shard. It implements protocol.Protocol.
 type Member struct {
-	config   protocol.Config
-	mistakes Mistakes
-	journal  *protocol.Journal
-	roster   *phase.Roster
-	factory  Factory
-	inner    Inner // nil while querying or asking
-	state    state
-	now      protocol.Instant
+	config       protocol.Config
+	mistakes     Mistakes
+	journal      *protocol.Journal
+	incarnations *quorum.Incarnations
+	factory      Factory
+	inner        Inner // nil while querying or asking
+	state        state
+	now          protocol.Instant
 
 	// A newcomer's progress.
-	ask     phase.Phase
+	ask     quorum.Tally
 	highest view.Incarnation // of this member, that others know
 
 	// A transfer's progress, of a newcomer or of a member in a joint view.
@@ -132,17 +132,17 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	}
 	config.Nearest = slices.Clone(config.Nearest) // Prefer changes it
 	m := &Member{
-		config:   config,
-		mistakes: mistakes,
-		journal:  journal,
-		roster:   phase.NewRoster(config.View),
-		factory:  factory,
-		sources:  map[view.MemberID]*source{},
-		throttle: newThrottle(&config), pageBytes: pageBytes(&config),
+		config:       config,
+		mistakes:     mistakes,
+		journal:      journal,
+		incarnations: quorum.FirstDisks(config.View),
+		factory:      factory,
+		sources:      map[view.MemberID]*source{},
+		throttle:     newThrottle(&config), pageBytes: pageBytes(&config),
 		joint: config.View.Joint(), before: config.View.Before(), transfers: config.View.Transfers(config.Self),
 	}
 	if mistakes.CountOneSide {
-		m.roster.CountOneSide()
+		m.incarnations.CountOneSide()
 	}
 	record, found, err := m.load()
 	if err == nil {
@@ -150,7 +150,7 @@ func StartWith(config protocol.Config, journal *protocol.Journal, factory Factor
 	}
 	if err == nil {
 		m.disks, err = position.New(position.Owner{
-			Config: &m.config, Roster: m.roster, Journal: journal, Effects: &m.effects, CountKey: countKey, HeardKey: positionsKey,
+			Config: &m.config, Roster: m.incarnations, Journal: journal, Effects: &m.effects, CountKey: countKey, HeardKey: positionsKey,
 		})
 	}
 	if err != nil {
@@ -183,7 +183,7 @@ func (m *Member) begin() {
 		m.becomeVoter()
 		return
 	}
-	m.inner = m.factory(m.config, m.journal, m.roster)
+	m.inner = m.factory(m.config, m.journal, m.incarnations)
 	if record.Epoch < m.config.View.Epoch {
 		m.save(record.Voter)
 	}
@@ -199,7 +199,7 @@ func (m *Member) begin() {
 func (m *Member) Voter() bool { return m.state == voting }
 
 // Incarnation is the incarnation of the member's disk; 1 while a newcomer does not know it yet.
-func (m *Member) Incarnation() view.Incarnation { return m.roster.Of(m.config.Self) }
+func (m *Member) Incarnation() view.Incarnation { return m.incarnations.Of(m.config.Self) }
 
 // Pending is how many operations and instances the protocol holds unfinished.
 func (m *Member) Pending() int {
@@ -255,7 +255,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	}
 	incarnation := view.Incarnation(max(msg.Incarnation, 1))
 	// Who joins does not know yet how many disks it has had: it asks for that. So may one whose disk was put back.
-	if incarnation < m.roster.Of(from) && msg.Kind != peerv1.Kind_JOIN_QUERY && msg.Kind != peerv1.Kind_POSITION_QUERY {
+	if incarnation < m.incarnations.Of(from) && msg.Kind != peerv1.Kind_JOIN_QUERY && msg.Kind != peerv1.Kind_POSITION_QUERY {
 		m.config.Took("member.dead-incarnation")
 		return // a disk that is gone speaks
 	}
@@ -268,9 +268,9 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 			m.effects.Fault = fmt.Errorf("another disk has taken the place of member %d; this one, its number %d, must not go on", m.config.Self, m.Incarnation())
 			return
 		}
-		m.roster.Merge(msg.Known)
+		m.incarnations.Merge(msg.Known)
 	}
-	m.roster.Learn(from, incarnation)
+	m.incarnations.Learn(from, incarnation)
 	m.disks.Hear(from, incarnation, msg)
 	switch msg.Kind {
 	case peerv1.Kind_POSITION:
@@ -357,7 +357,7 @@ func (m *Member) Ready() protocol.Effects {
 
 // stamp says who speaks, for a disk with so many batches.
 func (m *Member) stamp(envelopes []protocol.Envelope, batches uint64) {
-	vector := m.roster.Vector()
+	vector := m.incarnations.Vector()
 	incarnation := uint32(m.Incarnation())
 	if vector == nil || incarnation == 1 {
 		incarnation = 0
@@ -396,15 +396,15 @@ func (m *Member) load() (*peerv1.MemberRecord, bool, error) {
 // has nothing to say any more, and one that came has had no disk yet.
 func (m *Member) recall(record *peerv1.MemberRecord) {
 	for i, incarnation := range record.Known {
-		m.roster.Learn(view.MemberID(record.Members[i]), view.Incarnation(incarnation))
+		m.incarnations.Learn(view.MemberID(record.Members[i]), view.Incarnation(incarnation))
 	}
-	m.roster.Learn(m.config.Self, view.Incarnation(record.Incarnation))
+	m.incarnations.Learn(m.config.Self, view.Incarnation(record.Incarnation))
 }
 
 // save writes the member's record, with all incarnations that it knows.
 func (m *Member) save(voter bool) {
 	record := &peerv1.MemberRecord{
-		Incarnation: uint32(m.Incarnation()), Voter: voter, Known: m.roster.Vector(), Epoch: m.config.View.Epoch,
+		Incarnation: uint32(m.Incarnation()), Voter: voter, Known: m.incarnations.Vector(), Epoch: m.config.View.Epoch,
 	}
 	for _, member := range m.config.View.Members {
 		record.Members = append(record.Members, uint32(member.ID))
@@ -427,7 +427,7 @@ func (m *Member) becomeVoter() {
 	m.forgetTransfer()
 	m.disks.Keep()
 	if m.inner == nil {
-		m.inner = m.factory(m.config, m.journal, m.roster)
+		m.inner = m.factory(m.config, m.journal, m.incarnations)
 	}
 	m.inner.Tick(m.now)
 }

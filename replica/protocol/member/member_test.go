@@ -10,7 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -34,7 +34,7 @@ func (i *inner) Unsettled() int                         { return 0 }
 func (i *inner) Unfinished() []protocol.Request         { return nil }
 func (i *inner) Pace(retry, suspect time.Duration)      { i.retry, i.suspect = retry, suspect }
 func (i *inner) factory() member.Factory {
-	return func(protocol.Config, *protocol.Journal, *phase.Roster) member.Inner { return i }
+	return func(protocol.Config, *protocol.Journal, *quorum.Incarnations) member.Inner { return i }
 }
 
 func config(self view.MemberID) protocol.Config {

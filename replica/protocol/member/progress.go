@@ -104,7 +104,7 @@ func (m *Member) recallTransfer() error {
 	m.records, m.bytes, m.sameBytes = record.Records, record.Bytes, record.SameBytes
 	for _, s := range record.Sources {
 		id, incarnation := view.MemberID(s.Member), view.Incarnation(s.Incarnation)
-		m.roster.Learn(id, incarnation) // the member's record need not know of that disk
+		m.incarnations.Learn(id, incarnation) // the member's record need not know of that disk
 		m.sources[id] = &source{incarnation: incarnation, after: s.After, done: s.Done, reach: m.pageBytes}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -288,7 +288,7 @@ func TestRemainingCountsDown(t *testing.T) {
 		n := w.nodes[id]
 		n.journal = protocol.NewJournal(sized{n.disk})
 		var err error
-		if n.member, err = member.Start(n.config, n.journal, func(protocol.Config, *protocol.Journal, *phase.Roster) member.Inner { return n.store }); err != nil {
+		if n.member, err = member.Start(n.config, n.journal, func(protocol.Config, *protocol.Journal, *quorum.Incarnations) member.Inner { return n.store }); err != nil {
 			t.Fatal(err)
 		}
 	}

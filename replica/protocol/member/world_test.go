@@ -14,7 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -110,7 +110,7 @@ func (w *world) start(ids ...view.MemberID) {
 		w.starts++
 		n.config.Boot, n.config.Nonce, n.lost = uint32(n.boots), uint64(id)<<32|w.starts, nil
 		n.journal = protocol.NewJournal(n.disk)
-		factory := func(_ protocol.Config, j *protocol.Journal, _ *phase.Roster) member.Inner {
+		factory := func(_ protocol.Config, j *protocol.Journal, _ *quorum.Incarnations) member.Inner {
 			n.store = &store{journal: j, inner: inner{unsettle: w.unsettle}}
 			return n.store
 		}

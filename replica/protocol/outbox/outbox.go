@@ -26,7 +26,7 @@ type Outbox struct {
 	messages                  slab.Of[peerv1.Message]
 }
 
-// New returns an empty outbox of the protocol of that name. Questions are numbered from first (phase.FirstOp) on.
+// New returns an empty outbox of the protocol of that name. Questions are numbered from first (quorum.FirstOp) on.
 func New(name string, first uint64, journal *protocol.Journal) *Outbox {
 	return &Outbox{name: name, last: first, journal: journal}
 }

@@ -10,7 +10,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/bounds"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -74,7 +74,7 @@ const patient = 4
 // Owner is the protocol of a member that keeps Disks.
 type Owner struct {
 	Config  *protocol.Config
-	Roster  *phase.Roster
+	Roster  *quorum.Incarnations
 	Journal *protocol.Journal
 	Effects *protocol.Effects // where messages, and a fault, are added
 	// CountKey is where the journal holds how many batches the disk has had, HeardKey where it holds the PositionRecord.
@@ -98,7 +98,7 @@ type Disks struct {
 	asking  bool
 	start   uint64 // of this process; 0: it never asks
 	batches uint64 // that the disk had then
-	asked   phase.Phase
+	asked   quorum.Tally
 	since   protocol.Instant // the first Tick
 	ticked  bool
 }

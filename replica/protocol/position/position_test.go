@@ -7,7 +7,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -65,7 +65,7 @@ func TestABootThatIsUsedTwiceIsFound(t *testing.T) {
 		d := &Disks{
 			Owner: Owner{
 				Config: &protocol.Config{Self: 1, View: v, Boot: 7, Nonce: c.now, Count: func(string) {}},
-				Roster: phase.NewRoster(v), Effects: effects,
+				Roster: quorum.FirstDisks(v), Effects: effects,
 			},
 			batches: 3,
 		}
@@ -90,7 +90,7 @@ func TestAStartIsNotedAtOnce(t *testing.T) {
 	d := &Disks{
 		Owner: Owner{
 			Config: &protocol.Config{Self: 1, View: v, Suspect: time.Second, Count: func(string) {}},
-			Roster: phase.NewRoster(v), Effects: &protocol.Effects{}, HeardKey: []byte("heard"),
+			Roster: quorum.FirstDisks(v), Effects: &protocol.Effects{}, HeardKey: []byte("heard"),
 			Journal: protocol.NewJournal(disktest.Disk{}),
 		},
 		of: map[view.MemberID]*Position{},

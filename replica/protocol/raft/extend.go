@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -35,9 +35,9 @@ type Extension interface {
 
 // Extended makes Raft with an extension, which add makes.
 func Extended(
-	config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes, add func(*Protocol) Extension,
+	config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, tuning Tuning, mistakes Mistakes, add func(*Protocol) Extension,
 ) *Protocol {
-	p := prepare(config, journal, roster, tuning, mistakes)
+	p := prepare(config, journal, incarnations, tuning, mistakes)
 	p.extension = add(p)
 	p.restart()
 	return p

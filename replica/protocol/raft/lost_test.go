@@ -10,18 +10,18 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // lone is member 1 of three, on an empty disk.
-func lone(m Mistakes) (*Protocol, *phase.Roster, *protocol.Journal) {
+func lone(m Mistakes) (*Protocol, *quorum.Incarnations, *protocol.Journal) {
 	c := protocol.Config{
 		Self: 1, View: view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}},
 		Nearest: []view.MemberID{2, 3}, Boot: 1, Retry: time.Second, Suspect: 3 * time.Second, Functions: register.NewRegistry(),
 	}
-	r, j := phase.NewRoster(c.View), protocol.NewJournal(disktest.Disk{})
+	r, j := quorum.FirstDisks(c.View), protocol.NewJournal(disktest.Disk{})
 	return newProtocol(c, j, r, defaultTuning, m), r, j
 }
 
@@ -84,7 +84,7 @@ func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
 // What a leader counted of a disk that is lost is void: it begins anew.
 func TestLeaderCountsNoLostDisk(t *testing.T) {
 	for _, mistake := range []bool{false, true} {
-		p, roster, j := lone(Mistakes{CountDeadDisks: mistake})
+		p, incarnations, j := lone(Mistakes{CountDeadDisks: mistake})
 		p.Tick(0)
 		for range 2 { // pre-votes, then votes
 			for _, m := range turn(t, p, j) {
@@ -99,7 +99,7 @@ func TestLeaderCountsNoLostDisk(t *testing.T) {
 		if !p.elect.leads {
 			t.Fatal("not elected by all")
 		}
-		roster.Learn(3, 2)
+		incarnations.Learn(3, 2)
 		turn(t, p, j)
 		if p.elect.leads != mistake {
 			t.Errorf("with the mistake %v, it leads on: %v", mistake, p.elect.leads)

@@ -149,7 +149,7 @@ func (p *Protocol) knowsMe(m *peerv1.Message) bool {
 	if i := p.config.View.Index(p.config.Self); i < len(m.Known) {
 		known = view.Incarnation(m.Known[i])
 	}
-	return known == p.roster.Of(p.config.Self)
+	return known == p.incarnations.Of(p.config.Self)
 }
 
 // drain does what the node asks for, until it asks for nothing.

@@ -52,7 +52,7 @@ func (p *Protocol) behindLog(from view.MemberID, r *raftpb.Message) {
 func (p *Protocol) beginPull(from view.MemberID, above, least uint64, snapshot *raftpb.Message) {
 	p.lastNumber++
 	p.pull = &pull{
-		from: from, incarnation: p.roster.Of(from), op: p.lastNumber, above: above, least: least, snapshot: snapshot,
+		from: from, incarnation: p.incarnations.Of(from), op: p.lastNumber, above: above, least: least, snapshot: snapshot,
 	}
 	p.askPage()
 }
@@ -74,7 +74,7 @@ func (p *Protocol) tickPull() {
 	q := p.pull
 	switch {
 	case q == nil:
-	case q.incarnation != p.roster.Of(q.from) || q.vain >= patience:
+	case q.incarnation != p.incarnations.Of(q.from) || q.vain >= patience:
 		p.pull = nil // whoever leads says so again
 	case p.now >= q.due:
 		q.vain++

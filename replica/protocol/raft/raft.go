@@ -19,7 +19,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -37,12 +37,12 @@ var defaultTuning = Tuning{Entries: 8192, Bytes: 16 << 20}
 // Protocol is one member's part of Raft, for one shard.
 type Protocol struct {
 	*outbox.Outbox
-	config   protocol.Config
-	roster   *phase.Roster
-	journal  *protocol.Journal
-	mistakes Mistakes
-	tuning   Tuning
-	author   register.Writer // of this member's commands; their numbers grow over restarts
+	config       protocol.Config
+	incarnations *quorum.Incarnations
+	journal      *protocol.Journal
+	mistakes     Mistakes
+	tuning       Tuning
+	author       register.Writer // of this member's commands; their numbers grow over restarts
 
 	extension Extension // nil: it is Raft alone
 
@@ -72,31 +72,31 @@ type Protocol struct {
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes Raft for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return newProtocol(config, journal, roster, defaultTuning, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, incarnations, defaultTuning, Mistakes{})
 }
 
 // FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
 func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return newProtocol(config, journal, roster, tuning, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, incarnations, tuning, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes) *Protocol {
-	p := prepare(config, journal, roster, tuning, mistakes)
+func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
+	p := prepare(config, journal, incarnations, tuning, mistakes)
 	p.restart()
 	return p
 }
 
 // prepare loads a member's part, which has no node yet.
-func prepare(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, tuning Tuning, mistakes Mistakes) *Protocol {
+func prepare(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
 	p := &Protocol{
 		Outbox: outbox.New("raft", 0, journal), // its questions have numbers of their own
-		config: config, roster: roster, journal: journal, mistakes: mistakes, tuning: tuning,
-		author:     register.NewWriter(uint32(config.Self), uint32(roster.Of(config.Self)), 0),
+		config: config, incarnations: incarnations, journal: journal, mistakes: mistakes, tuning: tuning,
+		author:     register.NewWriter(uint32(config.Self), uint32(incarnations.Of(config.Self)), 0),
 		draws:      config.Seed,
-		lastNumber: phase.FirstOp(&config, roster),
+		lastNumber: quorum.FirstOp(&config, incarnations),
 		byNumber:   map[uint64]*operation{},
 		known:      make([]view.Incarnation, config.View.Size()),
 	}
@@ -186,7 +186,7 @@ func (p *Protocol) Pending() int { return len(p.byNumber) }
 func (p *Protocol) recount() {
 	news := false
 	for i, m := range p.config.View.Members {
-		if now := p.roster.Of(m.ID); now != p.known[i] {
+		if now := p.incarnations.Of(m.ID); now != p.known[i] {
 			p.known[i] = now
 			news = news || m.ID != p.config.Self
 		}

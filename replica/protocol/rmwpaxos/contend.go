@@ -144,7 +144,7 @@ func (p *Protocol) tickHanded(o *object, b *batch) {
 // onHand takes a batch of another member.
 func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 	author := register.Writer(m.GetInstance().GetId().GetWriter())
-	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.roster.Of(from))&0xffff || len(m.Instance.Commands) == 0 {
+	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.incarnations.Of(from))&0xffff || len(m.Instance.Commands) == 0 {
 		return
 	}
 	o := p.object(m.Key)

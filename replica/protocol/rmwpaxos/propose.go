@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -23,7 +23,7 @@ type drive struct {
 	batches []*batch
 	stage   stage
 	op      uint64
-	asked   phase.Phase
+	asked   quorum.Tally
 	round   round
 	had     acceptor // this member's, of which others need not send the state
 	replies replies

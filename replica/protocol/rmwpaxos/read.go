@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -14,10 +14,10 @@ type read struct {
 	object   *object
 	requests []*request
 	op       uint64
-	asked    phase.Phase // in this try
-	replies  replies     // of all tries: late ones may make a quorum consistent (section 5.8)
-	had      []acceptor  // this member's at each try, of which others need not send the state
-	highest  round       // after the last try
+	asked    quorum.Tally // in this try
+	replies  replies      // of all tries: late ones may make a quorum consistent (section 5.8)
+	had      []acceptor   // this member's at each try, of which others need not send the state
+	highest  round        // after the last try
 	retries  int
 	trips    int
 	ended    bool

@@ -16,7 +16,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -50,19 +50,19 @@ func (o Options) readRetries() int {
 
 // Protocol is one member's part of RMWPaxos, for one shard: acceptor, proposer and learner.
 type Protocol struct {
-	config   protocol.Config
-	options  Options
-	roster   *phase.Roster
-	counted  *phase.Roster // whose answers count: the roster, unless a mistake is put back
-	journal  *protocol.Journal
-	mistakes Mistakes
-	me       register.Writer // names rounds: no two processes have the same
-	author   register.Writer // names batches: their numbers go on over restarts
-	before   view.View       // of the members before a change; in a plain view, all
-	now      protocol.Instant
-	draws    uint64
-	nextOp   uint64
-	nextHand uint64 // number of the last batch
+	config       protocol.Config
+	options      Options
+	incarnations *quorum.Incarnations
+	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
+	journal      *protocol.Journal
+	mistakes     Mistakes
+	me           register.Writer // names rounds: no two processes have the same
+	author       register.Writer // names batches: their numbers go on over restarts
+	before       view.View       // of the members before a change; in a plain view, all
+	now          protocol.Instant
+	draws        uint64
+	nextOp       uint64
+	nextHand     uint64 // number of the last batch
 
 	objects map[string]*object // keys that something is done for, and those that rest
 	due     []*object          // to be advanced by Ready
@@ -74,7 +74,7 @@ type Protocol struct {
 
 	effects  effects
 	scratch  []byte
-	counting phase.Phase
+	counting quorum.Tally
 	messages slab.Of[peerv1.Message]
 	says     slab.Of[peerv1.RMWPaxos]
 }
@@ -89,26 +89,26 @@ type effects struct {
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct RMWPaxos.
-func Factory(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return newProtocol(config, journal, roster, Options{}, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, incarnations, Options{}, Mistakes{})
 }
 
 // AtLeastOnce makes a correct one with Options.AtLeastOnce.
-func AtLeastOnce(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-	return newProtocol(config, journal, roster, Options{AtLeastOnce: true}, Mistakes{})
+func AtLeastOnce(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, incarnations, Options{AtLeastOnce: true}, Mistakes{})
 }
 
 // FactoryWith makes one with options, and with known bugs put back, for tests.
 func FactoryWith(options Options, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, roster *phase.Roster) member.Inner {
-		return newProtocol(config, journal, roster, options, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, incarnations, options, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phase.Roster, options Options, mistakes Mistakes) *Protocol {
-	incarnation := uint32(roster.Of(config.Self))
+func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, options Options, mistakes Mistakes) *Protocol {
+	incarnation := uint32(incarnations.Of(config.Self))
 	p := &Protocol{
-		config: config, options: options, roster: roster, counted: roster, journal: journal, mistakes: mistakes,
+		config: config, options: options, incarnations: incarnations, counted: incarnations, journal: journal, mistakes: mistakes,
 		me:       register.NewWriter(uint32(config.Self), incarnation, config.Boot),
 		author:   register.NewWriter(uint32(config.Self), incarnation, 0),
 		before:   config.View.Before(),
@@ -118,9 +118,9 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, roster *phas
 		asking:   map[uint64]*read{},
 		silent:   map[view.MemberID]protocol.Instant{},
 	}
-	p.nextOp = phase.FirstOp(&p.config, roster)
+	p.nextOp = quorum.FirstOp(&p.config, incarnations)
 	if mistakes.CountDeadDisks {
-		p.counted = phase.NewRoster(config.View)
+		p.counted = quorum.FirstDisks(config.View)
 	}
 	if mistakes.RoundWithoutBoot {
 		p.me, p.nextOp = p.author, 0

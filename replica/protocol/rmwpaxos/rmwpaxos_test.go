@@ -9,7 +9,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -43,7 +43,7 @@ func newCluster(n int) *cluster {
 		disk := disktest.Disk{}
 		j := protocol.NewJournal(disk)
 		c.disks, c.journals = append(c.disks, disk), append(c.journals, j)
-		c.members = append(c.members, newProtocol(config, j, phase.NewRoster(v), Options{}, Mistakes{}))
+		c.members = append(c.members, newProtocol(config, j, quorum.FirstDisks(v), Options{}, Mistakes{}))
 	}
 	return c
 }

@@ -103,7 +103,7 @@ func describeMessage(m *peerv1.Message) string {
 }
 
 // operationName is the coordinator's count of an operation, with the boot if it is not the first; the layout
-// is that of phase.FirstOp.
+// is that of quorum.FirstOp.
 func operationName(op uint64) string {
 	name := fmt.Sprintf("#%d", op&(1<<40-1))
 	if boot := op >> 40 & 0xffff; boot > 1 {

@@ -1,4 +1,4 @@
-package phase_test
+package quorum_test
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -23,8 +23,8 @@ func config(n int) *protocol.Config {
 	return c
 }
 
-func TestRosterOnlyGrows(t *testing.T) {
-	r := phase.NewRoster(config(3).View)
+func TestIncarnationsOnlyGrows(t *testing.T) {
+	r := quorum.FirstDisks(config(3).View)
 	if r.Vector() != nil {
 		t.Errorf("the vector of first disks is %v, want none", r.Vector())
 	}
@@ -58,8 +58,8 @@ func TestRosterOnlyGrows(t *testing.T) {
 }
 
 func TestAnAnswerCountsOnce(t *testing.T) {
-	r := phase.NewRoster(config(5).View)
-	var p phase.Phase
+	r := quorum.FirstDisks(config(5).View)
+	var p quorum.Tally
 	for _, step := range []struct {
 		from  view.MemberID
 		first bool
@@ -76,8 +76,8 @@ func TestAnAnswerCountsOnce(t *testing.T) {
 }
 
 func TestAnswersOfLostDisksDoNotCount(t *testing.T) {
-	r := phase.NewRoster(config(5).View)
-	var p phase.Phase
+	r := quorum.FirstDisks(config(5).View)
+	var p quorum.Tally
 	p.Answer(r, 2)
 	p.Answer(r, 3)
 	r.Learn(2, 2)
@@ -95,9 +95,9 @@ func TestAnswersOfLostDisksDoNotCount(t *testing.T) {
 
 func TestThriftyThenWide(t *testing.T) {
 	c := config(5)
-	r := phase.NewRoster(c.View)
+	r := quorum.FirstDisks(c.View)
 	at := func(d time.Duration) protocol.Instant { return protocol.Instant(d) }
-	var p phase.Phase
+	var p quorum.Tally
 	if got := p.Ask(c, at(0), 2); !slices.Equal(got, []view.MemberID{2, 3}) || p.Wide() {
 		t.Fatalf("asks %v, wide %v; want the nearest two", got, p.Wide())
 	}
@@ -124,7 +124,7 @@ func TestThriftyThenWide(t *testing.T) {
 func TestAskingEveryoneIsWide(t *testing.T) {
 	for _, c := range []struct{ n, want, asked int }{{1, 0, 0}, {3, 2, 2}, {3, 9, 2}, {3, 1, 1}} {
 		cfg := config(c.n)
-		var p phase.Phase
+		var p quorum.Tally
 		if got := p.Ask(cfg, 0, c.want); len(got) != c.asked || p.Wide() != (c.asked == c.n-1) {
 			t.Errorf("n = %d, asking %d: %v, wide %v", c.n, c.want, got, p.Wide())
 		}
@@ -137,9 +137,9 @@ func TestOperationNumbersOfProcessesDiffer(t *testing.T) {
 		for boot := range uint32(3) {
 			c := config(3)
 			c.Boot = boot
-			r := phase.NewRoster(c.View)
+			r := quorum.FirstDisks(c.View)
 			r.Learn(1, incarnation+1)
-			first := phase.FirstOp(c, r)
+			first := quorum.FirstOp(c, r)
 			if seen[first] || first&(1<<40-1) != 0 {
 				t.Errorf("incarnation %d, boot %d: numbers begin at %x", incarnation+1, boot, first)
 			}

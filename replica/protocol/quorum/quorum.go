@@ -1,23 +1,23 @@
-// Package phase is one round of asking members until a quorum has answered: whom to ask, who answered, when
+// Package quorum counts answers by quorums: whom to ask a question, who answered it, when
 // to ask again, and which answers no longer count because the disk that gave them is lost.
-package phase
+package quorum
 
 import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Roster holds the newest incarnation that this member knows of each member of the view. Answers of older
+// Incarnations are the newest that this member knows of each member of the view. Answers of older
 // ones are void: the disk that they spoke for is gone (docs/design.md, lost disks).
-type Roster struct {
+type Incarnations struct {
 	view  view.View
 	known []view.Incarnation // by position in the view
 	sides []side             // one of a plain view, two of a joint one
 }
 
-// NewRoster returns a roster in which every member has its first disk.
-func NewRoster(v view.View) *Roster {
-	r := &Roster{view: v, known: make([]view.Incarnation, v.Size()), sides: sidesOf(v)}
+// FirstDisks are those of a view in which every member has its first disk.
+func FirstDisks(v view.View) *Incarnations {
+	r := &Incarnations{view: v, known: make([]view.Incarnation, v.Size()), sides: sidesOf(v)}
 	for i := range r.known {
 		r.known[i] = 1
 	}
@@ -26,13 +26,13 @@ func NewRoster(v view.View) *Roster {
 
 // CountOneSide makes quorums of a joint view count the members after the change alone. It is a known bug, for tests
 // that show that the simulator finds it.
-func (r *Roster) CountOneSide() { r.sides = r.sides[len(r.sides)-1:] }
+func (r *Incarnations) CountOneSide() { r.sides = r.sides[len(r.sides)-1:] }
 
-// View is the view that the roster is about.
-func (r *Roster) View() view.View { return r.view }
+// View is the view of the members.
+func (r *Incarnations) View() view.View { return r.view }
 
 // Of returns the newest known incarnation of a member.
-func (r *Roster) Of(id view.MemberID) view.Incarnation {
+func (r *Incarnations) Of(id view.MemberID) view.Incarnation {
 	if i := r.view.Index(id); i >= 0 {
 		return r.known[i]
 	}
@@ -40,7 +40,7 @@ func (r *Roster) Of(id view.MemberID) view.Incarnation {
 }
 
 // Learn notes that a member has (at least) that incarnation, and reports whether this was news.
-func (r *Roster) Learn(id view.MemberID, incarnation view.Incarnation) bool {
+func (r *Incarnations) Learn(id view.MemberID, incarnation view.Incarnation) bool {
 	i := r.view.Index(id)
 	if i < 0 || incarnation <= r.known[i] {
 		return false
@@ -50,7 +50,7 @@ func (r *Roster) Learn(id view.MemberID, incarnation view.Incarnation) bool {
 }
 
 // Vector lists the known incarnations by position in the view, or nil while all are first ones.
-func (r *Roster) Vector() []uint32 {
+func (r *Incarnations) Vector() []uint32 {
 	later := false
 	for _, k := range r.known {
 		later = later || k > 1
@@ -66,7 +66,7 @@ func (r *Roster) Vector() []uint32 {
 }
 
 // Merge learns a vector of another member and reports whether it brought news.
-func (r *Roster) Merge(vector []uint32) bool {
+func (r *Incarnations) Merge(vector []uint32) bool {
 	news := false
 	for i, k := range vector {
 		if i < len(r.known) && view.Incarnation(k) > r.known[i] {
@@ -77,8 +77,8 @@ func (r *Roster) Merge(vector []uint32) bool {
 	return news
 }
 
-// Phase counts the answers to one question. The zero Phase has no answers.
-type Phase struct {
+// Tally counts the answers to one question by the sides of the view. The zero Tally has none.
+type Tally struct {
 	answered []answer
 	wide     bool             // everyone was asked, not just the nearest quorum
 	due      protocol.Instant // when to ask again
@@ -90,31 +90,31 @@ type answer struct {
 }
 
 // Restart forgets all answers, for the next question.
-func (p *Phase) Restart() { *p = Phase{answered: p.answered[:0]} }
+func (t *Tally) Restart() { *t = Tally{answered: t.answered[:0]} }
 
-// Copy makes p what q is now: the same answers, and the same time to ask again.
-func (p *Phase) Copy(q *Phase) {
-	*p = Phase{answered: append(p.answered[:0], q.answered...), wide: q.wide, due: q.due}
+// Copy makes t what q is now: the same answers, and the same time to ask again.
+func (t *Tally) Copy(q *Tally) {
+	*t = Tally{answered: append(t.answered[:0], q.answered...), wide: q.wide, due: q.due}
 }
 
 // Answer notes that a member answered, for the disk that it has now, and reports whether it was the first
 // time for that disk.
-func (p *Phase) Answer(r *Roster, from view.MemberID) bool {
+func (t *Tally) Answer(r *Incarnations, from view.MemberID) bool {
 	incarnation := r.Of(from)
-	for i := range p.answered {
-		if p.answered[i].from == from {
-			news := p.answered[i].incarnation != incarnation
-			p.answered[i].incarnation = incarnation
+	for i := range t.answered {
+		if t.answered[i].from == from {
+			news := t.answered[i].incarnation != incarnation
+			t.answered[i].incarnation = incarnation
 			return news
 		}
 	}
-	p.answered = append(p.answered, answer{from, incarnation})
+	t.answered = append(t.answered, answer{from, incarnation})
 	return true
 }
 
 // Answered reports whether a member's present disk has answered.
-func (p *Phase) Answered(r *Roster, id view.MemberID) bool {
-	for _, a := range p.answered {
+func (t *Tally) Answered(r *Incarnations, id view.MemberID) bool {
+	for _, a := range t.answered {
 		if a.from == id {
 			return a.incarnation == r.Of(id)
 		}
@@ -123,9 +123,9 @@ func (p *Phase) Answered(r *Roster, id view.MemberID) bool {
 }
 
 // Count is the number of members whose present disk has answered.
-func (p *Phase) Count(r *Roster) int {
+func (t *Tally) Count(r *Incarnations) int {
 	n := 0
-	for _, a := range p.answered {
+	for _, a := range t.answered {
 		if a.incarnation == r.Of(a.from) {
 			n++
 		}
@@ -135,25 +135,25 @@ func (p *Phase) Count(r *Roster) int {
 
 // Ask returns whom to send the question to at first: the nearest want members, oneself not counted (thrifty
 // sending). It sets when to ask again.
-func (p *Phase) Ask(c *protocol.Config, now protocol.Instant, want int) []view.MemberID {
-	p.due = now.Add(c.Retry)
+func (t *Tally) Ask(c *protocol.Config, now protocol.Instant, want int) []view.MemberID {
+	t.due = now.Add(c.Retry)
 	if want >= len(c.Nearest) {
-		p.wide = true
+		t.wide = true
 		return c.Nearest
 	}
 	return c.Nearest[:want]
 }
 
 // Again returns whom to ask again now, if it is time: everyone who has not answered.
-func (p *Phase) Again(c *protocol.Config, r *Roster, now protocol.Instant) []view.MemberID {
-	if now < p.due {
+func (t *Tally) Again(c *protocol.Config, r *Incarnations, now protocol.Instant) []view.MemberID {
+	if now < t.due {
 		return nil
 	}
-	p.due = now.Add(c.Retry)
-	p.wide = true
+	t.due = now.Add(c.Retry)
+	t.wide = true
 	var missing []view.MemberID
 	for _, id := range c.Nearest {
-		if !p.Answered(r, id) {
+		if !t.Answered(r, id) {
 			missing = append(missing, id)
 		}
 	}
@@ -161,10 +161,10 @@ func (p *Phase) Again(c *protocol.Config, r *Roster, now protocol.Instant) []vie
 }
 
 // Wide reports whether everyone has been asked.
-func (p *Phase) Wide() bool { return p.wide }
+func (t *Tally) Wide() bool { return t.wide }
 
 // FirstOp is the number that a coordinator's operations count up from. It names the incarnation and the
 // boot, so that an answer to an operation of an earlier process is never taken for one of this process; 40 bits count.
-func FirstOp(c *protocol.Config, r *Roster) uint64 {
+func FirstOp(c *protocol.Config, r *Incarnations) uint64 {
 	return uint64(r.Of(c.Self)&0xff)<<56 | uint64(c.Boot&0xffff)<<40
 }

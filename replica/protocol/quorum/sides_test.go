@@ -1,4 +1,4 @@
-package phase_test
+package quorum_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/phase"
+	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -93,8 +93,8 @@ func TestQuorums(t *testing.T) {
 		{"and one more", founds, ids{3}, nil, 1, true, false, true},
 		{"those that join", founds, ids{2, 3}, nil, 0, false, false, false},
 	} {
-		r := phase.NewRoster(c.config.View)
-		var p phase.Phase
+		r := quorum.FirstDisks(c.config.View)
+		var p quorum.Tally
 		for _, id := range c.answered {
 			p.Answer(r, id)
 		}
@@ -110,7 +110,7 @@ func TestQuorums(t *testing.T) {
 	}
 }
 
-// What a set is by the view, it is to a phase; with all sets of members, of present and of lost disks.
+// What a set is by the view, it is to a tally; with all sets of members, of present and of lost disks.
 func TestQuorumsAreTheView(t *testing.T) {
 	for _, c := range []*protocol.Config{
 		change(ids{1, 2, 3}, nil, nil), change(ids{1, 2, 3, 4, 5, 6, 7}, nil, nil), change(ids{1, 2, 3}, nil, ids{4, 5}),
@@ -120,8 +120,8 @@ func TestQuorumsAreTheView(t *testing.T) {
 		n := c.View.Size()
 		for set := range 1 << n {
 			for lost := range 1 << n {
-				r := phase.NewRoster(c.View)
-				var p phase.Phase
+				r := quorum.FirstDisks(c.View)
+				var p quorum.Tally
 				for i, m := range c.View.Members {
 					if set&(1<<i) != 0 {
 						p.Answer(r, m.ID)
@@ -143,9 +143,9 @@ func TestQuorumsAreTheView(t *testing.T) {
 
 func TestOneSideIsAMistake(t *testing.T) {
 	c := change(ids{1}, ids{2, 3}, ids{4, 5})
-	r := phase.NewRoster(c.View)
+	r := quorum.FirstDisks(c.View)
 	r.CountOneSide()
-	var p phase.Phase
+	var p quorum.Tally
 	p.Answer(r, 4)
 	if !p.Quorum(r, 1) {
 		t.Error("one side is no quorum although the other is not counted")
@@ -178,15 +178,15 @@ func TestWhomToAsk(t *testing.T) {
 		if c.nearest != nil {
 			c.config.Nearest = c.nearest
 		}
-		r := phase.NewRoster(c.config.View)
+		r := quorum.FirstDisks(c.config.View)
 		for what, ask := range map[string]struct {
-			ask  func(*phase.Phase) ids
+			ask  func(*quorum.Tally) ids
 			want ids
 		}{
-			"a quorum":      {func(p *phase.Phase) ids { return p.AskQuorum(c.config, r, 7) }, c.quorum},
-			"a fast quorum": {func(p *phase.Phase) ids { return p.AskFast(c.config, r, 7) }, c.fast},
+			"a quorum":      {func(p *quorum.Tally) ids { return p.AskQuorum(c.config, r, 7) }, c.quorum},
+			"a fast quorum": {func(p *quorum.Tally) ids { return p.AskFast(c.config, r, 7) }, c.fast},
 		} {
-			var p phase.Phase
+			var p quorum.Tally
 			got := ask.ask(&p)
 			if !slices.Equal(got, ask.want) {
 				t.Errorf("%s: asks %v for %s, want %v", c.name, got, what, ask.want)
@@ -204,14 +204,14 @@ func TestWhomToAsk(t *testing.T) {
 	}
 }
 
-// Whom a phase asks first are a quorum with oneself, once all of them have answered, and none of them could be left out
+// Whom a tally asks first are a quorum with oneself, once all of them have answered, and none of them could be left out
 // at the far end.
 func TestWhoIsAskedIsAQuorum(t *testing.T) {
 	c := change(ids{1, 2}, ids{3, 4, 5}, ids{6, 7, 8})
-	r := phase.NewRoster(c.View)
+	r := quorum.FirstDisks(c.View)
 	for turn := range 7 {
 		c.Nearest = append(c.Nearest[1:], c.Nearest[0])
-		var asks, p phase.Phase
+		var asks, p quorum.Tally
 		asked := asks.AskQuorum(c, r, 0)
 		for k, id := range asked {
 			if p.Quorum(r, c.Self) {
@@ -229,8 +229,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	for name, c := range map[string]*protocol.Config{
 		"plain": change(ids{1, 2, 3, 4, 5}, nil, nil), "joint": change(ids{1, 2}, ids{3, 4, 5}, ids{6, 7, 8}),
 	} {
-		r := phase.NewRoster(c.View)
-		var p phase.Phase
+		r := quorum.FirstDisks(c.View)
+		var p quorum.Tally
 		for _, id := range c.Nearest {
 			p.Answer(r, id)
 		}
@@ -249,8 +249,8 @@ func BenchmarkQuorum(b *testing.B) {
 	for _, n := range []int{3, 7} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			c := config(n)
-			r := phase.NewRoster(c.View)
-			var p phase.Phase
+			r := quorum.FirstDisks(c.View)
+			var p quorum.Tally
 			for _, id := range c.Nearest {
 				p.Answer(r, id)
 			}
@@ -275,11 +275,11 @@ func TestAQuorumBeforeAChangeNeedsNobodyWhoJoins(t *testing.T) {
 		{"who joins is not needed", change(ids{1, 2, 3}, nil, ids{4, 5}), ids{2}, true},
 		{"who leaves counts", change(ids{1, 2}, ids{3}, ids{4}), ids{3}, true},
 	} {
-		roster, p := phase.NewRoster(c.config.View), phase.Phase{}
+		incarnations, p := quorum.FirstDisks(c.config.View), quorum.Tally{}
 		for _, id := range c.answered {
-			p.Answer(roster, id)
+			p.Answer(incarnations, id)
 		}
-		if got := p.QuorumBefore(roster, c.config.Self); got != c.want {
+		if got := p.QuorumBefore(incarnations, c.config.Self); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package phase
+package quorum
 
 import (
 	"github.com/georegister/georegister/replica/protocol"
@@ -31,7 +31,7 @@ func sideOf(v, plain view.View, fast int) side {
 }
 
 // count is how many of the side's members, of their present disks, are in answered or are the member also (0: nobody).
-func (s *side) count(r *Roster, answered []answer, also view.MemberID) int {
+func (s *side) count(r *Incarnations, answered []answer, also view.MemberID) int {
 	n := 0
 	for _, a := range answered {
 		if i := r.view.Index(a.from); i >= 0 && s.has[i] && a.incarnation == r.known[i] && a.from != also {
@@ -45,11 +45,11 @@ func (s *side) count(r *Roster, answered []answer, also view.MemberID) int {
 }
 
 // HasFast reports whether the view has fast quorums: a joint one has none.
-func (r *Roster) HasFast() bool { return r.sides[0].fast > 0 }
+func (r *Incarnations) HasFast() bool { return r.sides[0].fast > 0 }
 
-func (r *Roster) each(p *Phase, also view.MemberID, enough func(s *side, n int) bool) bool {
+func (r *Incarnations) each(t *Tally, also view.MemberID, enough func(s *side, n int) bool) bool {
 	for i := range r.sides {
-		if s := &r.sides[i]; !enough(s, s.count(r, p.answered, also)) {
+		if s := &r.sides[i]; !enough(s, s.count(r, t.answered, also)) {
 			return false
 		}
 	}
@@ -58,40 +58,40 @@ func (r *Roster) each(p *Phase, also view.MemberID, enough func(s *side, n int) 
 
 // Quorum reports whether the members whose present disks have answered, and the member also (0: nobody), are a
 // majority, in a joint view one of each side.
-func (p *Phase) Quorum(r *Roster, also view.MemberID) bool {
-	return r.each(p, also, func(s *side, n int) bool { return n >= s.majority })
+func (t *Tally) Quorum(r *Incarnations, also view.MemberID) bool {
+	return r.each(t, also, func(s *side, n int) bool { return n >= s.majority })
 }
 
 // QuorumBefore is Quorum, in a joint view of the members before the change alone.
-func (p *Phase) QuorumBefore(r *Roster, also view.MemberID) bool {
+func (t *Tally) QuorumBefore(r *Incarnations, also view.MemberID) bool {
 	s := &r.sides[0]
-	return s.count(r, p.answered, also) >= s.majority
+	return s.count(r, t.answered, also) >= s.majority
 }
 
 // Fast reports whether they are a fast quorum. A joint view has none: what is decided there is accepted by a quorum.
-func (p *Phase) Fast(r *Roster, also view.MemberID) bool {
-	return r.each(p, also, func(s *side, n int) bool { return s.fast > 0 && n >= s.fast })
+func (t *Tally) Fast(r *Incarnations, also view.MemberID) bool {
+	return r.each(t, also, func(s *side, n int) bool { return s.fast > 0 && n >= s.fast })
 }
 
 // Meets reports whether they have a member in common with every quorum that some other member was not in: with every
 // majority of each side.
-func (p *Phase) Meets(r *Roster, also view.MemberID) bool {
-	return r.each(p, also, func(s *side, n int) bool { return n >= s.size-s.majority+1 })
+func (t *Tally) Meets(r *Incarnations, also view.MemberID) bool {
+	return r.each(t, also, func(s *side, n int) bool { return n >= s.size-s.majority+1 })
 }
 
 // AskQuorum returns whom to send the question to at first: the fewest of the nearest members that are a quorum with
 // oneself (thrifty sending). It sets when to ask again.
-func (p *Phase) AskQuorum(c *protocol.Config, r *Roster, now protocol.Instant) []view.MemberID {
-	return p.ask(c, r, now, func(s *side) int { return s.majority })
+func (t *Tally) AskQuorum(c *protocol.Config, r *Incarnations, now protocol.Instant) []view.MemberID {
+	return t.ask(c, r, now, func(s *side) int { return s.majority })
 }
 
 // AskFast is AskQuorum for a fast quorum, or a plain one in a view that has none.
-func (p *Phase) AskFast(c *protocol.Config, r *Roster, now protocol.Instant) []view.MemberID {
-	return p.ask(c, r, now, func(s *side) int { return max(s.fast, s.majority) })
+func (t *Tally) AskFast(c *protocol.Config, r *Incarnations, now protocol.Instant) []view.MemberID {
+	return t.ask(c, r, now, func(s *side) int { return max(s.fast, s.majority) })
 }
 
 // ask returns the shortest prefix of the nearest that has, with oneself, as many members of each side as it needs.
-func (p *Phase) ask(c *protocol.Config, r *Roster, now protocol.Instant, needs func(*side) int) []view.MemberID {
+func (t *Tally) ask(c *protocol.Config, r *Incarnations, now protocol.Instant, needs func(*side) int) []view.MemberID {
 	want := 0
 	for i := range r.sides {
 		s := &r.sides[i]
@@ -103,5 +103,5 @@ func (p *Phase) ask(c *protocol.Config, r *Roster, now protocol.Instant, needs f
 			}
 		}
 	}
-	return p.Ask(c, now, want)
+	return t.Ask(c, now, want)
 }
