@@ -18,7 +18,7 @@ func (i *instant) Submit(op register.Operation, _ time.Duration, done func(regis
 }
 
 // BenchmarkSet writes 16 bytes over loopback, one operation at a time in each of many goroutines that share
-// one client. Allocations are those of the client and of the replica's door together.
+// one client. Allocations are those of the client and of the replica's listener together.
 func BenchmarkSet(b *testing.B) {
 	for _, goroutines := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {

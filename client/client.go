@@ -43,7 +43,7 @@ import (
 // Endpoint is one replica.
 type Endpoint struct {
 	Site    string // for people; it may be empty
-	Address string // host:port of the gRPC door, or any target that gRPC resolves
+	Address string // host:port of the gRPC listener, or any target that gRPC resolves
 }
 
 // Options configure a client. Endpoints is required; all else has a default.

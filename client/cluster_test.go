@@ -13,10 +13,10 @@ import (
 
 const bound = 20 * time.Second // on everything that a test waits for
 
-// replica is a gRPC door on loopback that a test may kill.
+// replica is a gRPC listener on loopback that a test may kill.
 type replica struct {
 	address string
-	door    *server.GRPC
+	server  *server.GRPC
 	stop    sync.Once
 }
 
@@ -26,13 +26,13 @@ func (r *replica) kill() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		// The cancelled context makes it abrupt, which is its error.
-		_ = r.door.Shutdown(ctx)
+		_ = r.server.Shutdown(ctx)
 	})
 }
 
 func serve(t testing.TB, store server.Store) *replica {
 	t.Helper()
-	door, err := server.NewGRPC(server.Options{Store: store, Identity: server.Identity{Member: 1, Protocol: "Gryff"}})
+	s, err := server.NewGRPC(server.Options{Store: store, Identity: server.Identity{Member: 1, Protocol: "Gryff"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +40,9 @@ func serve(t testing.TB, store server.Store) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{address: listener.Addr().String(), door: door}
+	r := &replica{address: listener.Addr().String(), server: s}
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(listener) }()
+	go func() { served <- s.Serve(listener) }()
 	t.Cleanup(func() {
 		r.kill()
 		if err := <-served; err != nil {

@@ -16,7 +16,7 @@ import (
 
 // startReplica serves an in-memory store in the place of a cluster.
 func startReplica() (address string, stop func()) {
-	door, err := server.NewGRPC(server.Options{Store: &servertest.Memory{}})
+	s, err := server.NewGRPC(server.Options{Store: &servertest.Memory{}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -24,11 +24,11 @@ func startReplica() (address string, stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go door.Serve(listener)
+	go s.Serve(listener)
 	return listener.Addr().String(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := door.Shutdown(ctx); err != nil {
+		if err := s.Shutdown(ctx); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -317,7 +317,7 @@ func TestVerifyNeedsEverySite(t *testing.T) {
 	}
 }
 
-// serve forwards to a gRPC door over the store.
+// serve forwards to a gRPC listener over the store.
 func serve(t *testing.T, store server.Store) Forwarder {
 	return func(context.Context, string, int) (string, func(), error) { return loopback.Serve(t, store) }
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/georegister/georegister/witness/server"
 )
 
-// drainWithin bounds the orderly end of the doors.
+// drainWithin bounds the orderly end of the listeners.
 const drainWithin = 5 * time.Second
 
 // Options are what a witness is given beside its configuration.
@@ -91,7 +91,7 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 	return serve(ctx, s, peer, probes, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), o.Log)
 }
 
-// serve runs the doors until the context ends, or the witness or a door fails.
+// serve runs the listeners until the context ends, or the witness or a listener fails.
 func serve(ctx context.Context, s *server.Server, peer, probes net.Listener, metrics http.Handler, log *zap.Logger) error {
 	group, running := errgroup.WithContext(ctx)
 	health := &http.Server{Handler: server.NewHTTP(s, metrics), ReadHeaderTimeout: 10 * time.Second}

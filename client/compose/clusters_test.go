@@ -23,14 +23,14 @@ import (
 // patience bounds what these tests wait for.
 const patience = 30 * time.Second
 
-// store is a member behind a door.
+// store is a member behind a listener.
 type store struct{ *runtime.Replica }
 
 func (s store) Submit(op register.Operation, timeout time.Duration, done func(register.Result)) {
 	s.Replica.Submit(op, timeout, done)
 }
 
-// cluster is five members of protocol GryffRSC in this process, each with a client at its gRPC door.
+// cluster is five members of protocol GryffRSC in this process, each with a client at its gRPC listener.
 type cluster struct {
 	replicas []*runtime.Replica
 	clients  []*client.Client
@@ -93,15 +93,15 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// serve returns a client of a member's door.
+// serve returns a client of a member's listener.
 func serve(t *testing.T, r *runtime.Replica, m view.Member, proofs *proof.Keys) *client.Client {
 	t.Helper()
-	door, err := server.NewGRPC(server.Options{Store: store{r}, Proofs: proofs, Identity: server.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
+	s, err := server.NewGRPC(server.Options{Store: store{r}, Proofs: proofs, Identity: server.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, served := listen(t), make(chan error, 1)
-	go func() { served <- door.Serve(l) }()
+	go func() { served <- s.Serve(l) }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	c, err := client.Dial(ctx, client.Options{Endpoints: []client.Endpoint{{Address: l.Addr().String()}}, AttemptTimeout: patience})
@@ -109,7 +109,7 @@ func serve(t *testing.T, r *runtime.Replica, m view.Member, proofs *proof.Keys) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(c.Close(), door.Shutdown(ctx), <-served); err != nil {
+		if err := errors.Join(c.Close(), s.Shutdown(ctx), <-served); err != nil {
 			t.Error(err)
 		}
 	})

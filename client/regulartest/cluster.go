@@ -19,7 +19,7 @@ import (
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
-// Cluster is registers behind two doors. At the first site one meets writes that are still under way, of which only the replica there
+// Cluster is registers behind two listeners. At the first site one meets writes that are still under way, of which only the replica there
 // knows; at the second site one does not, until they are at a quorum. That a read depends on such a write is
 // told, and what an operation is after is brought to a quorum first, as the protocol does. The zero value is ready.
 type Cluster struct {
@@ -59,7 +59,7 @@ func (c *Cluster) Requests(kind registerv1.Kind) (all []*registerv1.Request) {
 	return all
 }
 
-// Serve opens both doors on this machine until stop is called.
+// Serve opens both listeners on this machine until stop is called.
 func (c *Cluster) Serve() (first, second string, stop func(), err error) {
 	var addresses []string
 	var servers []*grpc.Server
@@ -72,36 +72,36 @@ func (c *Cluster) Serve() (first, second string, stop func(), err error) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			stop()
-			return "", "", nil, fmt.Errorf("open a door: %w", err)
+			return "", "", nil, fmt.Errorf("open a listener: %w", err)
 		}
 		s := grpc.NewServer(grpc.ForceServerCodecV2(codec.Codec{}))
-		registerv1.RegisterRegisterServer(s, &door{cluster: c, ahead: ahead})
+		registerv1.RegisterRegisterServer(s, &siteServer{cluster: c, ahead: ahead})
 		go func() { _ = s.Serve(listener) }() // it ends with Stop
 		servers, addresses = append(servers, s), append(addresses, listener.Addr().String())
 	}
 	return addresses[0], addresses[1], stop, nil
 }
 
-// door is what a site's clients talk to.
-type door struct {
+// siteServer serves the clients of one site.
+type siteServer struct {
 	registerv1.UnimplementedRegisterServer
 	cluster *Cluster
 	ahead   bool
 }
 
 // GetInfo implements registerv1.RegisterServer.
-func (d *door) GetInfo(context.Context, *registerv1.InfoRequest) (*registerv1.Info, error) {
+func (s *siteServer) GetInfo(context.Context, *registerv1.InfoRequest) (*registerv1.Info, error) {
 	limits := register.DefaultLimits()
 	return &registerv1.Info{Member: 1, Protocol: "GryffRSC", KeyBytes: uint32(limits.KeyBytes), ValueBytes: uint32(limits.ValueBytes)}, nil
 }
 
 // Do implements registerv1.RegisterServer.
-func (d *door) Do(_ context.Context, r *registerv1.Request) (*registerv1.Response, error) {
-	return d.cluster.do(r, d.ahead), nil
+func (s *siteServer) Do(_ context.Context, r *registerv1.Request) (*registerv1.Response, error) {
+	return s.cluster.do(r, s.ahead), nil
 }
 
 // Pipeline implements registerv1.RegisterServer.
-func (d *door) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
+func (s *siteServer) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
 	for {
 		batch, err := stream.Recv()
 		if err != nil {
@@ -109,7 +109,7 @@ func (d *door) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 		}
 		answers := &registerv1.Responses{}
 		for _, r := range batch.GetRequests() {
-			answers.Responses = append(answers.Responses, d.cluster.do(r, d.ahead))
+			answers.Responses = append(answers.Responses, s.cluster.do(r, s.ahead))
 		}
 		if err := stream.Send(answers); err != nil {
 			return err

@@ -17,24 +17,24 @@ import (
 // newBenchCommand measures a store that runs already.
 func newBenchCommand() *cobra.Command {
 	var (
-		o                     closedloop.Options
-		door, kind, format    string
-		skipFill              bool
-		fillWithin            = time.Minute
-		defaultDoor, allDoors = "grpc", strings.Join(closedloop.DoorNames(), ", ")
+		o                          closedloop.Options
+		listener, kind, format     string
+		skipFill                   bool
+		fillWithin                 = time.Minute
+		defaultListener, listeners = "grpc", strings.Join(closedloop.DialerNames(), ", ")
 	)
 	command := &cobra.Command{
 		Use:   "bench --addresses HOST:PORT,...",
 		Short: "Measure throughput and latency with closed-loop clients",
 		Long: "Measures a running store. Each client has a connection of its own, and sends its next operation when\n" +
 			"the one before is answered; with --depth, the next so many together. Clients are spread over the addresses.\n\n" +
-			"Doors: grpc makes one call per operation, stream sends batches over one gRPC stream per client, redis speaks\n" +
+			"Listeners: grpc makes one call per operation, stream sends batches over one gRPC stream per client, redis speaks\n" +
 			"the Redis protocol, etcd measures an etcd for comparison.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.Door, err = closedloop.FindDoor(door); err != nil {
-				return fmt.Errorf("--door: %w", err)
+			if o.Dialer, err = closedloop.FindDialer(listener); err != nil {
+				return fmt.Errorf("--listener: %w", err)
 			}
 			if o.Kind, err = parseKind(kind); err != nil {
 				return fmt.Errorf("--operation: %w", err)
@@ -58,10 +58,10 @@ func newBenchCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&o.Addresses, "addresses", nil, "where the store listens, comma separated")
-	flags.StringVar(&door, "door", defaultDoor, "how to reach it: "+allDoors)
+	flags.StringVar(&listener, "listener", defaultListener, "the listener of the store: "+listeners)
 	flags.StringVar(&kind, "operation", "write", "what to do: read, write or rmw (adds 1)")
 	flags.IntVar(&o.Clients, "clients", 16, "how many clients")
-	flags.IntVar(&o.Depth, "depth", 1, "how many operations each client sends together (doors stream and redis)")
+	flags.IntVar(&o.Depth, "depth", 1, "how many operations each client sends together (listeners stream and redis)")
 	flags.IntVar(&o.Keys, "keys", 10000, "how many keys there are")
 	flags.IntVar(&o.ValueBytes, "value-bytes", 16, "how long written values are")
 	flags.DurationVar(&o.Warmup, "warmup", time.Second, "how long to run before the measurement")

@@ -18,7 +18,7 @@ const (
 	user = 65532
 
 	// A member that is told to stop is first given the time in which it disappears from the endpoints, so that
-	// fewer clients meet a closed door. Then it answers what is in flight, for up to 5 s, and closes its disk.
+	// fewer clients meet a closed listener. Then it answers what is in flight, for up to 5 s, and closes its disk.
 	leaveSeconds = 2
 	graceSeconds = 30
 )

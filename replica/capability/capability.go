@@ -1,5 +1,5 @@
 // Package capability is the one table of what each protocol can do, at which cost and with how many members.
-// Manifest validation, front doors, the command line and the documentation read it; no protocol does.
+// Manifest validation, listeners, the command line and the documentation read it; no protocol does.
 package capability
 
 import (

@@ -1,4 +1,4 @@
-// Package node is one member as a process: it puts storage, transport, runtime and the front doors together
+// Package node is one member as a process: it puts storage, transport, runtime and the listeners together
 // as a configuration file says, and takes them apart in order.
 package node
 
@@ -153,7 +153,7 @@ type Limits struct {
 	ClientMemory Bytes `json:"clientMemory,omitempty"`
 }
 
-// Listen is the addresses to listen at. Peer is required; an empty one closes that door.
+// Listen is the addresses to listen at. Peer is required; an empty one closes that listener.
 type Listen struct {
 	Peer  string `json:"peer"`
 	GRPC  string `json:"grpc,omitempty"`

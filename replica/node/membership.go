@@ -20,7 +20,7 @@ import (
 )
 
 // drainFor bounds how long the member's end waits for operations under way: with a quorum they end within a round trip,
-// and the front doors have waited for them before.
+// and the listeners have waited for them before.
 const drainFor = 250 * time.Millisecond
 
 // membership is what the member is at one time. It is never changed, only replaced.

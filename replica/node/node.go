@@ -30,7 +30,7 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// drainWithin bounds the orderly end of the front doors.
+// drainWithin bounds the orderly end of the listeners.
 const drainWithin = 5 * time.Second
 
 // Options are what a member is given beside its configuration.
@@ -49,10 +49,10 @@ type node struct {
 	log       *zap.Logger
 	registry  *prometheus.Registry
 	listeners listeners
-	peers     *peerDoor
+	peers     *peerPort
 	store     *storage.Store
 	meter     *meter.Meter
-	doors     []door
+	services  []service
 	proofs    *proof.Keys // nil: the protocol has no sessions
 
 	now        atomic.Pointer[membership]
@@ -65,8 +65,8 @@ type node struct {
 	cut     map[view.MemberID]bool // links that are cut, to play a partition
 }
 
-// door is something that clients, probes or the operator talk to.
-type door struct {
+// service is a server behind one listener: of clients, probes or the operator.
+type service struct {
 	serve    func() error
 	shutdown func(context.Context) error
 }
@@ -111,7 +111,7 @@ func (n *node) run(ctx context.Context) error {
 	if err := n.openDisk(); err != nil {
 		return errors.Join(err, n.listeners.close())
 	}
-	n.peers = &peerDoor{listener: n.listeners.peer, log: n.log}
+	n.peers = &peerPort{listener: n.listeners.peer, log: n.log}
 	go n.peers.run() // until its listener is closed
 	// A stop that comes now is one in order, once everything is there.
 	if err := n.begin(context.WithoutCancel(ctx), false, heard{}, nil); err != nil {
@@ -162,7 +162,7 @@ func (l listeners) close() error {
 	return errors.Join(errs...)
 }
 
-// open prepares the doors that are configured.
+// open prepares the services whose listeners are configured.
 func (n *node) open() error {
 	c := n.config
 	metrics := server.NewMetrics(n.registry)
@@ -178,34 +178,34 @@ func (n *node) open() error {
 		if err != nil {
 			return err
 		}
-		n.doors = append(n.doors, door{func() error { return g.Serve(l) }, g.Shutdown})
+		n.services = append(n.services, service{func() error { return g.Serve(l) }, g.Shutdown})
 	}
 	if l := n.listeners.redis; l != nil {
 		r, err := server.NewRedis(server.RedisOptions{Options: options})
 		if err != nil {
 			return err
 		}
-		n.doors = append(n.doors, door{func() error { return r.Serve(l) }, r.Shutdown})
+		n.services = append(n.services, service{func() error { return r.Serve(l) }, r.Shutdown})
 	}
 	if l := n.listeners.admin; l != nil {
 		s := grpc.NewServer(grpc.MaxHeaderListSize(codec.MaxHeaderBytes))
 		adminv1.RegisterAdminServer(s, &admin{node: n})
-		n.doors = append(n.doors, door{func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil }})
+		n.services = append(n.services, service{func() error { return s.Serve(l) }, func(context.Context) error { s.Stop(); return nil }})
 	}
 	if l := n.listeners.http; l != nil {
 		s := &http.Server{
 			Handler:           server.NewHTTP(n, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})),
 			ReadHeaderTimeout: 10 * time.Second,
 		}
-		n.doors = append(n.doors, door{func() error { return ignoreClosed(s.Serve(l)) }, s.Shutdown})
+		n.services = append(n.services, service{func() error { return ignoreClosed(s.Serve(l)) }, s.Shutdown})
 	}
 	return nil
 }
 
-// serve runs the doors until the context ends, the member fails or a door does.
+// serve runs the services until the context ends, the member fails or a service does.
 func (n *node) serve(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
-	for _, d := range n.doors {
+	for _, d := range n.services {
 		group.Go(d.serve)
 	}
 	group.Go(func() error {
@@ -225,13 +225,13 @@ func (n *node) serve(ctx context.Context) error {
 	return err
 }
 
-// shutdown closes the doors, answering what is in flight, and then the member. After a failure nothing is
+// shutdown ends the services, answering what is in flight, and then the member. After a failure nothing is
 // answered any more, so that there is nothing to wait for.
 func (n *node) shutdown(failed bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
 	defer cancel()
 	var closing errgroup.Group
-	for _, d := range n.doors {
+	for _, d := range n.services {
 		closing.Go(func() error { return d.shutdown(ctx) })
 	}
 	if err := closing.Wait(); err != nil {

@@ -119,7 +119,7 @@ type Result struct {
 	Fast bool
 	// Depends, of a Regular read, reports that a quorum may not hold what was read: a dependency of its session from now on.
 	Depends bool
-	// Proof is that of the dependency, where a door has made one for its client.
+	// Proof is that of the dependency, where a listener has made one for its client.
 	Proof []byte
 }
 

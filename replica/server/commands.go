@@ -7,7 +7,7 @@ import (
 	"github.com/georegister/georegister/replica/server/resp"
 )
 
-// command is what the door knows of one Redis command. Arity and key positions are as in COMMAND INFO.
+// command is what the listener knows of one Redis command. Arity and key positions are as in COMMAND INFO.
 type command struct {
 	name     string
 	arity    int // arguments with the name; negative: at least that many

@@ -19,12 +19,12 @@ func forge(key, value string) *register.Past {
 // Ordinary clients can't write what nobody has written, nor have members keep two values under one carstamp, which they would hold for ever.
 func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	var all []*speaker
-	var doors []registerv1.RegisterClient
+	var clients []registerv1.RegisterClient
 	for _, replica := range regularCluster(t) {
 		store := &witnessing{replica: replica}
 		_, address := regularly(t, RedisOptions{Options: Options{Store: store}})
 		_, conn := serveGRPC(t, Options{Store: store, Proofs: keys, Identity: Identity{Protocol: "GryffRSC"}})
-		all, doors = append(all, dialWire(t, address)), append(doors, registerv1.NewRegisterClient(conn))
+		all, clients = append(all, dialWire(t, address)), append(clients, registerv1.NewRegisterClient(conn))
 	}
 	all[0].send("SET k honest\r\nFENCE\r\n")
 	all[0].expect("+OK\r\n+OK\r\n")
@@ -38,7 +38,7 @@ func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	}
 	for i, value := range []string{"forged", "another", "third"} { // a read can bring them too
 		for _, proof := range [][]byte{nil, make([]byte, 20), keys.Prove(register.Dependency{Key: "k"})} {
-			r, err := doors[i].Do(bounded(t), &registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("other"), Regular: true,
+			r, err := clients[i].Do(bounded(t), &registerv1.Request{Kind: registerv1.Kind_READ, Key: []byte("other"), Regular: true,
 				After: []*registerv1.Dependency{{Key: []byte("k"), Present: true, Value: []byte(value), Proof: proof,
 					Carstamp: &registerv1.Carstamp{Timestamp: 1 << 40, Writer: uint64(register.NewWriter(1, 1, 1))}}}})
 			if err != nil || r.Status != registerv1.Status_INVALID {
@@ -68,7 +68,7 @@ func TestDependenciesAreCarriedWithTheirProof(t *testing.T) {
 		return &registerv1.Dependency{Key: []byte("k"), Present: true, Value: []byte("v"), Proof: answer,
 			Carstamp: &registerv1.Carstamp{Timestamp: 3, Writer: uint64(register.NewWriter(1, 1, 1))}}
 	}
-	for _, door := range []registerv1.RegisterClient{serve(first), serve(second)} {
+	for _, client := range []registerv1.RegisterClient{serve(first), serve(second)} {
 		for name, test := range map[string]struct {
 			change func(*registerv1.Dependency)
 			want   registerv1.Status
@@ -85,7 +85,7 @@ func TestDependenciesAreCarriedWithTheirProof(t *testing.T) {
 		} {
 			d := depends()
 			test.change(d)
-			if r, err := door.Do(bounded(t), &registerv1.Request{Kind: registerv1.Kind_FENCE, After: []*registerv1.Dependency{d}}); err != nil || r.Status != test.want {
+			if r, err := client.Do(bounded(t), &registerv1.Request{Kind: registerv1.Kind_FENCE, After: []*registerv1.Dependency{d}}); err != nil || r.Status != test.want {
 				t.Errorf("%s: %v, %v", name, r, err)
 			}
 		}

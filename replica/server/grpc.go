@@ -32,7 +32,7 @@ type GRPC struct {
 	stop     sync.Once
 }
 
-// NewGRPC returns a door that serves once Serve is called.
+// NewGRPC returns a listener that serves once Serve is called.
 func NewGRPC(options Options) (*GRPC, error) {
 	var err error
 	if options, err = options.withDefaults(); err != nil {
@@ -92,7 +92,7 @@ func (g *GRPC) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		g.server.Stop()
 		<-ended
-		return fmt.Errorf("stopping the gRPC door: %w", ctx.Err())
+		return fmt.Errorf("stopping the gRPC listener: %w", ctx.Err())
 	}
 }
 

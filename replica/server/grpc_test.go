@@ -21,7 +21,7 @@ import (
 	"github.com/georegister/georegister/replica/server/servertest"
 )
 
-// serveGRPC starts a gRPC door on loopback and connects to it.
+// serveGRPC starts a gRPC listener on loopback and connects to it.
 func serveGRPC(t *testing.T, options Options) (*GRPC, *grpc.ClientConn) {
 	t.Helper()
 	if options.Store == nil {
@@ -322,7 +322,7 @@ func TestGRPCShutdown(t *testing.T) {
 	}
 }
 
-// FuzzRequest decodes any bytes as a request and serves it: no input may break the door, and what it lets
+// FuzzRequest decodes any bytes as a request and serves it: no input may break the listener, and what it lets
 // through must be within the limits and apply to a register.
 func FuzzRequest(f *testing.F) {
 	for _, test := range validation {

@@ -11,7 +11,7 @@ import (
 // DefaultMemory is Options.Memory's limit if nothing is said, in bytes.
 const DefaultMemory = 256 << 20
 
-// Memory bounds what the clients of a member can make its doors hold, over all of their connections: what they sent and is not
+// Memory bounds what the clients of a member can make its listeners hold, over all of their connections: what they sent and is not
 // answered, unfinished commands and messages among it, and replies that they have not taken. Over the limit, connections are closed, the
 // one that holds most first, until the others are within it; and no more is read from anyone before it is true.
 type Memory struct {
@@ -27,7 +27,7 @@ type Memory struct {
 	accounts map[*account]struct{}
 }
 
-// NewMemory returns a bound of so many bytes for all doors that are given it. Metrics and log may be nil.
+// NewMemory returns a bound of so many bytes for all listeners that are given it. Metrics and log may be nil.
 func NewMemory(limit int64, metrics *Metrics, log *zap.Logger) *Memory {
 	if metrics == nil {
 		metrics = NewMetrics(nil)
@@ -50,10 +50,10 @@ func (m *Memory) Used() int64 {
 // account is what one connection holds. It is rounded up, so that small changes cost nothing. Only wait may be called by two
 // goroutines at a time.
 type account struct {
-	memory *Memory
-	door   string
-	client net.Addr
-	close  func() // ends the connection, also while it waits
+	memory   *Memory
+	listener string
+	client   net.Addr
+	close    func() // ends the connection, also while it waits
 
 	held    int64       // the bytes that it holds
 	charged int64       // the same in steps of grain; also under memory's lock
@@ -64,8 +64,8 @@ type account struct {
 // grain is in which steps connections are charged, in bytes.
 const grain = 16 << 10
 
-func (m *Memory) open(door string, client net.Addr, close func()) *account {
-	a := &account{memory: m, door: door, client: client, close: close}
+func (m *Memory) open(listener string, client net.Addr, close func()) *account {
+	a := &account{memory: m, listener: listener, client: client, close: close}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.accounts[a] = struct{}{}
@@ -139,9 +139,9 @@ func (m *Memory) evict() {
 			return
 		}
 		m.leave(largest)
-		m.metrics.evicted.WithLabelValues(largest.door).Inc()
+		m.metrics.evicted.WithLabelValues(largest.listener).Inc()
 		m.log.Warn("Client disconnected: the clients of this member hold more memory than they may, and this one most of it",
-			zap.String("port", largest.door), zap.Stringer("client", largest.client), zap.Int64("bytes", largest.charged),
+			zap.String("listener", largest.listener), zap.Stringer("client", largest.client), zap.Int64("bytes", largest.charged),
 			zap.Int64("clientMemory", m.limit))
 		go largest.close() // which may wait for whoever holds memory now
 	}

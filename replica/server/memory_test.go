@@ -209,7 +209,7 @@ func (b blocking) Submit(op register.Operation, timeout time.Duration, done func
 	go b.Store.Submit(op, timeout, done)
 }
 
-// A door that stops waits for nobody who waits for memory.
+// A listener that stops waits for nobody who waits for memory.
 func TestShutdownWithoutMemory(t *testing.T) {
 	t.Parallel()
 	memory := NewMemory(mib, nil, nil)

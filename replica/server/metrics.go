@@ -2,7 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are what the front doors count. One Metrics serves all doors of a replica.
+// Metrics are what the listeners count. One Metrics serves all listeners of a replica.
 type Metrics struct {
 	connections *prometheus.GaugeVec
 	accepted    *prometheus.CounterVec
@@ -20,21 +20,21 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "georegister_server_connections", Help: "Open client connections.",
-		}, []string{"door"}),
+		}, []string{"listener"}),
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_connections_total", Help: "Client connections accepted.",
-		}, []string{"door"}),
+		}, []string{"listener"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_connections_refused_total", Help: "Client connections over the limit.",
-		}, []string{"door"}),
+		}, []string{"listener"}),
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_commands_total",
 			Help: "Commands answered, by name (unknown ones together as \"other\") and outcome: ok, or the kind of error.",
-		}, []string{"door", "command", "outcome"}),
+		}, []string{"listener", "command", "outcome"}),
 		carried: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_server_dependencies_total",
 			Help: "Earlier reads that operations were submitted after, since a quorum may not have held what was read.",
-		}, []string{"door"}),
+		}, []string{"listener"}),
 		fences: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "georegister_server_session_fences_total",
 			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
@@ -47,7 +47,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.evicted = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "georegister_server_evicted_total",
 		Help: "Connections that were closed since clients held more memory than they may, and these most of it.",
-	}, []string{"door"})
+	}, []string{"listener"})
 	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "georegister_server_client_memory_bytes", Help: "What the connections of clients hold at all ports, of limits.clientMemory.",
 	})
@@ -69,11 +69,11 @@ const (
 // counters are one command's, by outcome.
 type counters [outcomes]prometheus.Counter
 
-func (m *Metrics) command(door, name string) counters {
+func (m *Metrics) command(listener, name string) counters {
 	return counters{
-		outcomeOK:          m.commands.WithLabelValues(door, name, "ok"),
-		outcomeRefused:     m.commands.WithLabelValues(door, name, "refused"),
-		outcomeUnavailable: m.commands.WithLabelValues(door, name, "unavailable"),
-		outcomeUnknown:     m.commands.WithLabelValues(door, name, "unknown"),
+		outcomeOK:          m.commands.WithLabelValues(listener, name, "ok"),
+		outcomeRefused:     m.commands.WithLabelValues(listener, name, "refused"),
+		outcomeUnavailable: m.commands.WithLabelValues(listener, name, "unavailable"),
+		outcomeUnknown:     m.commands.WithLabelValues(listener, name, "unknown"),
 	}
 }

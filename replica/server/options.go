@@ -24,7 +24,7 @@ type Identity struct {
 	Durability string
 }
 
-// Options are what the gRPC and the Redis door have in common. Store is required; all else has a default.
+// Options are what the gRPC and the Redis listener have in common. Store is required; all else has a default.
 type Options struct {
 	Store    Store
 	Identity Identity
@@ -41,12 +41,12 @@ type Options struct {
 	// MaxInFlight bounds the operations of one connection that are worked on at once. Over it, the
 	// connection is read no further until some are answered. Default: 1024.
 	MaxInFlight int
-	// MaxConnections bounds the connections of this door. Default: 10000, as Redis.
+	// MaxConnections bounds the connections of this listener. Default: 10000, as Redis.
 	MaxConnections int
-	// Memory bounds what clients can make this door hold, and all others that are given the same. Nil: one of DefaultMemory for
-	// this door alone.
+	// Memory bounds what clients can make this listener hold, and all others that are given the same. Nil: one of DefaultMemory for
+	// this listener alone.
 	Memory *Memory
-	// Metrics counts what the door does; nil: not counted.
+	// Metrics counts what the listener does; nil: not counted.
 	Metrics *Metrics
 	// Log is told of connections that go wrong; nil: nothing is logged.
 	Log *zap.Logger

@@ -15,7 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/server/servertest"
 )
 
-// keys are those of all doors here.
+// keys are those of all listeners here.
 var keys = func() *proof.Keys {
 	k, err := proof.Parse(proof.Draw(), "cluster")
 	if err != nil {

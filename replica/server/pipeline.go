@@ -18,7 +18,7 @@ import (
 // pipeline is one Pipeline stream: its handler reads requests and submits them, a second goroutine sends
 // what is answered, in batches of what has come together.
 type pipeline struct {
-	door   *GRPC
+	server *GRPC
 	caller *caller
 
 	mu       sync.Mutex
@@ -31,7 +31,7 @@ type pipeline struct {
 
 // Pipeline serves a stream of batches.
 func (g *GRPC) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
-	p := &pipeline{door: g, caller: g.caller(stream.Context())}
+	p := &pipeline{server: g, caller: g.caller(stream.Context())}
 	p.changed.L = &p.mu
 	sent, received := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- p.send(stream) }()
@@ -96,22 +96,22 @@ func (p *pipeline) drop() {
 // submit serves a request that holds so many bytes.
 func (p *pipeline) submit(request *registerv1.Request, asked int) {
 	tag := request.GetTag()
-	op, err := p.door.options.operation(request)
+	op, err := p.server.options.operation(request)
 	p.mu.Lock()
 	p.pending++
 	p.mu.Unlock()
-	a := p.door.answers.Get().(*answer)
+	a := p.server.answers.Get().(*answer)
 	if err != nil {
-		p.door.refuse(a, tag, err)
+		p.server.refuse(a, tag, err)
 		p.done(a, asked)
 		return
 	}
-	p.door.carry(op.After)
+	p.server.carry(op.After)
 	kind, key := op.Kind, op.Key
-	p.door.options.Store.Submit(op, p.door.options.timeout(request), func(r register.Result) {
-		p.door.count(kind, r)
+	p.server.options.Store.Submit(op, p.server.options.timeout(request), func(r register.Result) {
+		p.server.count(kind, r)
 		a.TooLarge = false
-		a.fill(tag, p.door.options.proven(key, r))
+		a.fill(tag, p.server.options.proven(key, r))
 		p.done(a, asked)
 	})
 }
@@ -158,7 +158,7 @@ func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 		for i, a := range batch {
 			sent += requestOverhead + len(a.Value)
 			a.Value, a.Message, a.Proof = nil, "", nil
-			p.door.answers.Put(a)
+			p.server.answers.Put(a)
 			batch[i] = nil
 			p.caller.gate.leave()
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/server/resp"
 )
 
-// RedisOptions configure the Redis door.
+// RedisOptions configure the Redis listener.
 type RedisOptions struct {
 	Options
 	// Password is what AUTH asks for; empty: no authentication.
@@ -61,7 +61,7 @@ type Redis struct {
 	running     sync.WaitGroup
 }
 
-// NewRedis returns a door that serves once Serve is called.
+// NewRedis returns a listener that serves once Serve is called.
 func NewRedis(options RedisOptions) (*Redis, error) {
 	var err error
 	if options.Options, err = options.Options.withDefaults(); err != nil {
@@ -185,7 +185,7 @@ func (r *Redis) Shutdown(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	<-ended
-	return fmt.Errorf("stopping the Redis door: %w", ctx.Err())
+	return fmt.Errorf("stopping the Redis listener: %w", ctx.Err())
 }
 
 // attacked notes that a client speaks another protocol. What it said is not told: it is chosen by whoever attacks.

@@ -15,7 +15,7 @@ import (
 
 const bound = 20 * time.Second // on everything that a test waits for
 
-// serveRedis starts a Redis door on loopback and returns its address.
+// serveRedis starts a Redis listener on loopback and returns its address.
 func serveRedis(t *testing.T, options RedisOptions) (*Redis, string) {
 	t.Helper()
 	if options.Store == nil {

@@ -54,7 +54,7 @@ func regularCluster(t *testing.T) (members []*runtime.Replica) {
 	return members
 }
 
-// witnessing is the store of one connection's door, which notes what the connection does if there is a recorder.
+// witnessing is the store of one connection's listener, which notes what the connection does if there is a recorder.
 type witnessing struct {
 	client   string
 	replica  *runtime.Replica

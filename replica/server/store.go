@@ -1,4 +1,4 @@
-// Package server holds a replica's front doors: gRPC, the Redis protocol, and HTTP for health and metrics.
+// Package server holds a replica's listeners: gRPC, the Redis protocol, and HTTP for health and metrics.
 // They turn requests into operations on a Store and know nothing of replication.
 package server
 

@@ -114,7 +114,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestWithoutRMW is the door of a cluster whose protocol has no rmws.
+// TestWithoutRMW is the listener of a cluster whose protocol has no rmws.
 func TestWithoutRMW(t *testing.T) {
 	_, address := serveRedis(t, RedisOptions{Options: Options{Store: &servertest.Memory{NoRMW: true}, Identity: Identity{Protocol: "ABD"}}})
 	w := dialWire(t, address)
@@ -318,7 +318,7 @@ func TestShutdown(t *testing.T) {
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Shutdown(ctx) }()
-	waitUntil(t, "the door is closed", func() bool {
+	waitUntil(t, "the listener is closed", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.stopping

@@ -18,7 +18,7 @@ type source interface {
 //
 // A read may be asked again anywhere. A write is asked again only if it certainly had no effect: replicas
 // can't recognise a second attempt. An rmw is asked again under the same ID, which they do recognise, unless the
-// client is anonymous, as those of the Redis door are.
+// client is anonymous, as those of the Redis listener are.
 type client struct {
 	world   *world
 	index   int

@@ -20,17 +20,17 @@ import (
 // what an operation costs all of them together.
 func BenchmarkCluster(b *testing.B) {
 	for _, durability := range []storage.Durability{storage.Memory, storage.Sync} {
-		for _, door := range []string{"redis", "stream", "grpc"} {
+		for _, listener := range []string{"redis", "stream", "grpc"} {
 			for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
-				b.Run(fmt.Sprintf("%s/%s/%s", durability, door, kind), func(b *testing.B) {
-					benchmarkCluster(b, durability, door, kind)
+				b.Run(fmt.Sprintf("%s/%s/%s", durability, listener, kind), func(b *testing.B) {
+					benchmarkCluster(b, durability, listener, kind)
 				})
 			}
 		}
 	}
 }
 
-func benchmarkCluster(b *testing.B, durability storage.Durability, door string, kind register.Kind) {
+func benchmarkCluster(b *testing.B, durability storage.Durability, listener string, kind register.Kind) {
 	const clients, keys = 128, 10000
 	c := &cluster{addresses: map[string][]string{}, dir: b.TempDir()}
 	configs, err := c.configure(flags{protocol: "Gryff", shards: 4}, durability)
@@ -48,10 +48,10 @@ func benchmarkCluster(b *testing.B, durability storage.Durability, door string, 
 			b.Error(err)
 		}
 	}()
-	if err := c.answers(ctx, "replica", door); err != nil {
+	if err := c.answers(ctx, "replica", listener); err != nil {
 		b.Fatal(err)
 	}
-	opener, err := closedloop.FindDoor(door)
+	dialer, err := closedloop.FindDialer(listener)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func benchmarkCluster(b *testing.B, durability storage.Durability, door string, 
 	before := cpuTime(b)
 	for i := range clients {
 		workers.Go(func() error {
-			conn, err := opener.Dial(ctx, c.addresses[door][i%members])
+			conn, err := dialer.Dial(ctx, c.addresses[listener][i%members])
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ const members = 3
 // cluster is a running store.
 type cluster struct {
 	processes []*exec.Cmd
-	addresses map[string][]string // by door
+	addresses map[string][]string // by listener
 	dir       string
 }
 

@@ -74,13 +74,13 @@ func startEtcd(ctx context.Context, f flags, durability string) (*cluster, error
 
 // answers waits until every member serves a linearizable read.
 func (c *cluster) answers(ctx context.Context, what, name string) error {
-	door, err := closedloop.FindDoor(name)
+	dialer, err := closedloop.FindDialer(name)
 	if err != nil {
 		return err
 	}
 	for _, address := range c.addresses[name] {
 		err := ready(ctx, what+" at "+address, func(ctx context.Context) error {
-			conn, err := door.Dial(ctx, address)
+			conn, err := dialer.Dial(ctx, address)
 			if err != nil {
 				return err
 			}

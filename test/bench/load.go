@@ -18,7 +18,7 @@ import (
 
 // load is clients in a closed loop, each of one site, that go on after errors. Every operation is remembered.
 type load struct {
-	door       closedloop.Door
+	dialer     closedloop.Dialer
 	keys       int
 	valueBytes int
 	mix        []register.Kind // one of them is drawn for each operation
@@ -46,11 +46,11 @@ const (
 )
 
 func newLoad(keys, valueBytes int, mix []register.Kind) *load {
-	door, err := closedloop.FindDoor("redis")
+	dialer, err := closedloop.FindDialer("redis")
 	if err != nil {
 		panic(err) // the name is this program's
 	}
-	return &load{door: door, keys: keys, valueBytes: valueBytes, mix: mix, samples: map[string][]sample{}}
+	return &load{dialer: dialer, keys: keys, valueBytes: valueBytes, mix: mix, samples: map[string][]sample{}}
 }
 
 // fill writes every key once.
@@ -58,7 +58,7 @@ func (l *load) fill(ctx context.Context, addresses []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for filler := range fillers {
 		group.Go(func() error {
-			conn, err := l.door.Dial(ctx, addresses[filler%len(addresses)])
+			conn, err := l.dialer.Dial(ctx, addresses[filler%len(addresses)])
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func (l *load) run(ctx context.Context, site, address string, draw *rand.Rand) {
 		within, cancel := context.WithTimeout(ctx, operationWithin)
 		err := error(nil)
 		if conn == nil {
-			conn, err = l.door.Dial(within, address)
+			conn, err = l.dialer.Dial(within, address)
 		}
 		if err == nil {
 			err = conn.Do(within, []register.Operation{l.next(draw)})

@@ -135,7 +135,7 @@ func compare(ctx context.Context, f flags, durability string) (tables []*table, 
 	for _, valueBytes := range f.values {
 		t := newTable(durability, valueBytes, systems)
 		for _, s := range systems {
-			if s.door == "stream" || s.door == "redis" {
+			if s.listener == "stream" || s.listener == "redis" {
 				continue // the same cluster is filled already
 			}
 			if err := closedloop.Fill(ctx, s.options(f, cell{register.Write, valueBytes, 1, 1})); err != nil {
@@ -185,20 +185,20 @@ func cells(f flags, valueBytes int) []cell {
 
 // system is one way into one cluster.
 type system struct {
-	name    string
-	door    string
-	cluster *cluster
+	name     string
+	listener string
+	cluster  *cluster
 }
 
-func (s system) pipelines() bool { return s.door == "stream" || s.door == "redis" }
+func (s system) pipelines() bool { return s.listener == "stream" || s.listener == "redis" }
 
 func (s system) options(f flags, c cell) closedloop.Options {
-	door, err := closedloop.FindDoor(s.door)
+	dialer, err := closedloop.FindDialer(s.listener)
 	if err != nil {
 		panic(err) // the names are this program's
 	}
 	return closedloop.Options{
-		Door: door, Addresses: s.cluster.addresses[s.door], Clients: c.clients, Depth: c.depth, Kind: c.kind,
+		Dialer: dialer, Addresses: s.cluster.addresses[s.listener], Clients: c.clients, Depth: c.depth, Kind: c.kind,
 		Keys: f.keys, ValueBytes: c.valueBytes, Warmup: f.warmup, Duration: f.duration, Servers: s.cluster.pids(),
 	}
 }

@@ -132,11 +132,11 @@ func (t *tier) write(ctx context.Context, mode, round int, f mastering) (latenci
 }
 
 func dialRedis(ctx context.Context, address string) (closedloop.Conn, error) {
-	door, err := closedloop.FindDoor("redis")
+	dialer, err := closedloop.FindDialer("redis")
 	if err != nil {
 		return nil, err
 	}
-	return door.Dial(ctx, address)
+	return dialer.Dial(ctx, address)
 }
 
 // processorTime prints what an operation costs the master's process, with syncs of up to 50 operations and with one for each.

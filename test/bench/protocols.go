@@ -29,7 +29,7 @@ type comparing struct {
 type contender struct {
 	can       capability.Protocol
 	cluster   *dev.Cluster
-	addresses []string // of the Redis doors, by site
+	addresses []string // of the Redis listeners, by site
 }
 
 // writable are the protocols that have plain writes, by which clusters are filled.
@@ -110,9 +110,9 @@ func (f comparing) start(ctx context.Context, data, name string) (*contender, er
 }
 
 func (f comparing) options(c *contender, kind register.Kind) (closedloop.Options, error) {
-	door, err := closedloop.FindDoor("redis")
+	dialer, err := closedloop.FindDialer("redis")
 	return closedloop.Options{
-		Door: door, Addresses: c.addresses, Clients: f.clients, Depth: f.depth, Kind: kind, Keys: f.keys, ValueBytes: f.values,
+		Dialer: dialer, Addresses: c.addresses, Clients: f.clients, Depth: f.depth, Kind: kind, Keys: f.keys, ValueBytes: f.values,
 		Warmup: f.warmup, Duration: f.duration,
 	}, err
 }

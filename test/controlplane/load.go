@@ -158,7 +158,7 @@ func (l *Load) Finish() {
 	l.t.Logf("%s: %d operations, %d answered, %d unavailable or unknown", report.Verdict, len(record.Operations), l.answered.Load(), l.failed.Load())
 }
 
-// dialSite connects to the gRPC door of a running member of a site, one that is ready if there is any.
+// dialSite connects to the gRPC listener of a running member of a site, one that is ready if there is any.
 func (k *Kubelet) dialSite(ctx context.Context, cluster, site string) (net.Conn, error) {
 	k.mu.Lock()
 	var addresses []string

@@ -114,7 +114,7 @@ func (s *stream) send(g witnessv1.Witnesses_StreamServer) error {
 	}
 }
 
-// acceptor is the askers' door.
+// acceptor serves the askers.
 type acceptor struct {
 	witnessv1.UnimplementedWitnessesServer
 	server *Server

@@ -22,7 +22,7 @@ const beginWithin = time.Minute
 // Verification loads a store that somebody else runs from each of its sites, and judges what the clients saw.
 type Verification struct {
 	Protocol string
-	// Sites are the stores' doors. The clients of a site use its address alone, so that the report tells what the
+	// Sites are the stores' listeners. The clients of a site use its address alone, so that the report tells what the
 	// clients of a site felt.
 	Sites    []client.Endpoint
 	Duration time.Duration

@@ -18,7 +18,7 @@ import (
 	"github.com/georegister/georegister/workload"
 )
 
-// verification is a short one of a store with a door at each of three sites.
+// verification is a short one of a store with a listener at each of three sites.
 func verification(t *testing.T, store *servertest.Memory) Verification {
 	t.Helper()
 	v := Verification{Protocol: "Gryff", Duration: 300 * time.Millisecond, Clients: 2, Every: 5 * time.Millisecond, Progress: 50 * time.Millisecond}

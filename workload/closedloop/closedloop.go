@@ -20,10 +20,10 @@ import (
 
 // Options say what to measure. All fields but Servers are needed.
 type Options struct {
-	Door       Door
+	Dialer     Dialer
 	Addresses  []string // where the store listens; clients are spread over them evenly
 	Clients    int
-	Depth      int // operations that a client sends together; more than 1 needs a door that pipelines
+	Depth      int // operations that a client sends together; more than 1 needs a listener that takes batches
 	Kind       register.Kind
 	Keys       int // operations draw one of so many keys, all alike
 	ValueBytes int // Write: how long values are
@@ -110,7 +110,7 @@ func Fill(ctx context.Context, o Options) error {
 	errs := make([]error, writers)
 	for i := range writers {
 		wg.Go(func() {
-			conn, err := o.Door.Dial(ctx, o.Addresses[i%len(o.Addresses)])
+			conn, err := o.Dialer.Dial(ctx, o.Addresses[i%len(o.Addresses)])
 			if err != nil {
 				errs[i] = err
 				return
@@ -172,7 +172,7 @@ func dial(ctx context.Context, o Options) ([]*client, error) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			conn, err := o.Door.Dial(ctx, o.Addresses[i%len(o.Addresses)])
+			conn, err := o.Dialer.Dial(ctx, o.Addresses[i%len(o.Addresses)])
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

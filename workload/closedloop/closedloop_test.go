@@ -16,13 +16,13 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// lockedDoor lets nobody in.
-type lockedDoor struct{ reason error }
+// refusingDialer opens no connection.
+type refusingDialer struct{ reason error }
 
-func (d lockedDoor) Dial(context.Context, string) (Conn, error) { return nil, d.reason }
+func (d refusingDialer) Dial(context.Context, string) (Conn, error) { return nil, d.reason }
 
 func TestAStoreThatIsDownIsReportedOnce(t *testing.T) {
-	o := options(lockedDoor{os.ErrPermission})
+	o := options(refusingDialer{os.ErrPermission})
 	if _, err := Run(t.Context(), o); err != os.ErrPermission {
 		t.Errorf("clients: %v", err)
 	}
@@ -31,53 +31,53 @@ func TestAStoreThatIsDownIsReportedOnce(t *testing.T) {
 	}
 }
 
-// countingDoor answers at once.
-type countingDoor struct {
+// countingDialer answers at once.
+type countingDialer struct {
 	dialled, closed, done atomic.Int64
 	fail                  error
 }
 
-func (d *countingDoor) Dial(context.Context, string) (Conn, error) {
+func (d *countingDialer) Dial(context.Context, string) (Conn, error) {
 	d.dialled.Add(1)
 	return countingConn{d}, nil
 }
 
-type countingConn struct{ door *countingDoor }
+type countingConn struct{ dialer *countingDialer }
 
 func (c countingConn) Do(_ context.Context, ops []register.Operation) error {
-	c.door.done.Add(int64(len(ops)))
-	return c.door.fail
+	c.dialer.done.Add(int64(len(ops)))
+	return c.dialer.fail
 }
 
 func (c countingConn) Close() error {
-	c.door.closed.Add(1)
+	c.dialer.closed.Add(1)
 	return nil
 }
 
-func options(door Door) Options {
+func options(dialer Dialer) Options {
 	return Options{
-		Door: door, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3, Kind: register.Write, Keys: 10,
+		Dialer: dialer, Addresses: []string{"a", "b"}, Clients: 5, Depth: 3, Kind: register.Write, Keys: 10,
 		Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Servers: []int{os.Getpid()},
 	}
 }
 
 func TestRunCountsWhatIsAnsweredInTheWindow(t *testing.T) {
-	door := &countingDoor{}
-	result, err := Run(t.Context(), options(door))
+	dialer := &countingDialer{}
+	result, err := Run(t.Context(), options(dialer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Operations == 0 || result.Operations > door.done.Load() || result.Operations%3 != 0 {
-		t.Errorf("counted %d operations of %d, in batches of 3", result.Operations, door.done.Load())
+	if result.Operations == 0 || result.Operations > dialer.done.Load() || result.Operations%3 != 0 {
+		t.Errorf("counted %d operations of %d, in batches of 3", result.Operations, dialer.done.Load())
 	}
-	if door.dialled.Load() != 5 || door.closed.Load() != 5 {
-		t.Errorf("%d connections opened and %d closed, want 5", door.dialled.Load(), door.closed.Load())
+	if dialer.dialled.Load() != 5 || dialer.closed.Load() != 5 {
+		t.Errorf("%d connections opened and %d closed, want 5", dialer.dialled.Load(), dialer.closed.Load())
 	}
 }
 
 func TestRunFailsWithItsClients(t *testing.T) {
-	door := &countingDoor{fail: os.ErrInvalid}
-	if _, err := Run(t.Context(), options(door)); err != os.ErrInvalid {
+	dialer := &countingDialer{fail: os.ErrInvalid}
+	if _, err := Run(t.Context(), options(dialer)); err != os.ErrInvalid {
 		t.Errorf("got %v, want the clients' error", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 		"addresses": func(o *Options) { o.Addresses = nil },
 		"duration":  func(o *Options) { o.Duration = 0 },
 	} {
-		o := options(&countingDoor{})
+		o := options(&countingDialer{})
 		change(&o)
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: the error must name it, got: %v", name, err)
@@ -99,18 +99,18 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 }
 
 func TestFillWritesEveryKeyOnce(t *testing.T) {
-	door := &countingDoor{}
-	o := options(door)
+	dialer := &countingDialer{}
+	o := options(dialer)
 	o.Keys = 1000
 	if err := Fill(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if door.done.Load() != 1000 {
-		t.Errorf("%d writes for 1000 keys", door.done.Load())
+	if dialer.done.Load() != 1000 {
+		t.Errorf("%d writes for 1000 keys", dialer.done.Load())
 	}
 }
 
-func TestRedisDoor(t *testing.T) {
+func TestRedisDialer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestRedisDoor(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := redisDoor{}.Dial(ctx, l.Addr().String())
+	conn, err := redisDialer{}.Dial(ctx, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

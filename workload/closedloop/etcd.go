@@ -13,12 +13,12 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// etcdDoor speaks etcd's KV service. Messages are encoded by hand: this costs the client less than etcd's own
+// etcdDialer speaks etcd's KV service. Messages are encoded by hand: this costs the client less than etcd's own
 // library, which leaves more of the machine to etcd.
 //
 // A read is a linearizable Range, a write is a Put, and an rmw is a transaction of a comparison that holds and
 // a Put: the least that a compare-and-swap costs there.
-type etcdDoor struct{}
+type etcdDialer struct{}
 
 type etcdConn struct {
 	conn    *grpc.ClientConn
@@ -26,7 +26,7 @@ type etcdConn struct {
 	answer  []byte
 }
 
-func (etcdDoor) Dial(_ context.Context, address string) (Conn, error) {
+func (etcdDialer) Dial(_ context.Context, address string) (Conn, error) {
 	conn, err := dialGRPC(address, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
 		return nil, err

@@ -61,8 +61,8 @@ func check(r *registerv1.Response) error {
 	return nil
 }
 
-// unaryDoor makes one gRPC call per operation.
-type unaryDoor struct{}
+// unaryDialer makes one gRPC call per operation.
+type unaryDialer struct{}
 
 type unaryConn struct {
 	conn    *grpc.ClientConn
@@ -71,7 +71,7 @@ type unaryConn struct {
 	request registerv1.Request
 }
 
-func (unaryDoor) Dial(_ context.Context, address string) (Conn, error) {
+func (unaryDialer) Dial(_ context.Context, address string) (Conn, error) {
 	conn, err := dialGRPC(address, grpc.ForceCodecV2(codec.Codec{}))
 	if err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (c *unaryConn) Do(ctx context.Context, ops []register.Operation) error {
 
 func (c *unaryConn) Close() error { return c.conn.Close() }
 
-// streamDoor sends batches over one gRPC stream per connection.
-type streamDoor struct{}
+// streamDialer sends batches over one gRPC stream per connection.
+type streamDialer struct{}
 
 type streamConn struct {
 	conn     *grpc.ClientConn
@@ -110,7 +110,7 @@ type streamConn struct {
 	sent     []register.Operation // by tag
 }
 
-func (streamDoor) Dial(ctx context.Context, address string) (Conn, error) {
+func (streamDialer) Dial(ctx context.Context, address string) (Conn, error) {
 	conn, err := dialGRPC(address, grpc.ForceCodecV2(codec.Codec{}))
 	if err != nil {
 		return nil, err

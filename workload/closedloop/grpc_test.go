@@ -16,19 +16,19 @@ func TestConnectionsAreSessions(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for name, test := range map[string]struct {
-		door         Door
+		dialer       Dialer
 		together     int
 		fences, last int // how many fences, and what the last write carried
 	}{
-		"grpc":   {unaryDoor{}, 1, 0, 1},
-		"stream": {streamDoor{}, register.MaxDependencies + 3, 1, 3},
+		"grpc":   {unaryDialer{}, 1, 0, 1},
+		"stream": {streamDialer{}, register.MaxDependencies + 3, 1, 3},
 	} {
 		cluster := &regulartest.Cluster{}
 		address, _, stop, err := cluster.Serve()
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := test.door.Dial(ctx, address)
+		conn, err := test.dialer.Dial(ctx, address)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// redisDoor speaks the Redis protocol; several operations are a pipeline.
-type redisDoor struct{}
+// redisDialer speaks the Redis protocol; several operations are a pipeline.
+type redisDialer struct{}
 
 type redisConn struct {
 	conn net.Conn
@@ -24,7 +24,7 @@ type redisConn struct {
 	deadline time.Time // of conn; setting it again for each operation would cost
 }
 
-func (redisDoor) Dial(ctx context.Context, address string) (Conn, error) {
+func (redisDialer) Dial(ctx context.Context, address string) (Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package wire writes carstamps, and what operations come after, as messages of the gRPC door.
+// Package wire writes carstamps, and what operations come after, as messages of the gRPC listener.
 package wire
 
 import (

@@ -76,20 +76,20 @@ func replaceFile(name, content string) error {
 // run loads the store, and stays until it is ended, so that its history can be fetched.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	prefix := "load/" + rand.Text() + "/" // of this run alone
-	doors := map[string]*door{}
+	reached := map[string]*site{}
 	var sites []workload.Site
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	clients := flags.Int("clients", 3, "how many clients at each site")
 	every := flags.Duration("every", 20*time.Millisecond, "how often a client begins an operation at most")
 	flags.Func("site", "a site, now or later, NAME=HOST:PORT of its gRPC port; give it once for each", func(value string) error {
 		name, address, ok := strings.Cut(value, "=")
-		if !ok || doors[name] != nil {
+		if !ok || reached[name] != nil {
 			return errors.New("write it like ca=shop--ca:7001, each site once")
 		}
-		d := &door{endpoint: client.Endpoint{Site: name, Address: address}, out: out}
-		doors[name] = d
+		s := &site{endpoint: client.Endpoint{Site: name, Address: address}, out: out}
+		reached[name] = s
 		sites = append(sites, workload.Site{Name: name, Connect: func(context.Context, int) (workload.Doer, error) {
-			return checked.Prefixed(&visitor{door: d}, prefix), nil
+			return checked.Prefixed(&visitor{site: s}, prefix), nil
 		}})
 		return nil
 	})

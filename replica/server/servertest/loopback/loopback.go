@@ -10,21 +10,21 @@ import (
 	"github.com/georegister/georegister/replica/server"
 )
 
-// Serve opens a gRPC door over a store that speaks for a member of a Gryff cluster, and returns its address. The door
+// Serve opens a gRPC listener over a store that speaks for a member of a Gryff cluster, and returns its address. The listener
 // is open until stop is called, which must be once, before the test ends.
 func Serve(t testing.TB, store server.Store) (address string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	door, err := server.NewGRPC(server.Options{Store: store, Identity: server.Identity{Protocol: "Gryff"}})
+	s, err := server.NewGRPC(server.Options{Store: store, Identity: server.Identity{Protocol: "Gryff"}})
 	if err != nil {
 		return "", nil, errors.Join(err, listener.Close())
 	}
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(listener) }()
+	go func() { served <- s.Serve(listener) }()
 	return listener.Addr().String(), func() {
-		if err := errors.Join(door.Shutdown(context.WithoutCancel(t.Context())), <-served); err != nil {
+		if err := errors.Join(s.Shutdown(context.WithoutCancel(t.Context())), <-served); err != nil {
 			t.Error(err)
 		}
 	}, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Door is a way into a store.
-type Door interface {
+// Dialer opens connections to one kind of listener of a store.
+type Dialer interface {
 	// Dial opens one connection, which is not shared with others.
 	Dial(ctx context.Context, address string) (Conn, error)
 }
@@ -22,32 +22,32 @@ type Door interface {
 // Conn is one client's connection. It serves one call at a time.
 type Conn interface {
 	// Do sends operations together and returns when all are answered. It fails if one of them did not
-	// take effect, or if the door can't send so many together.
+	// take effect, or if the listener can't take so many together.
 	Do(ctx context.Context, ops []register.Operation) error
 	Close() error
 }
 
-func doors() map[string]Door {
-	return map[string]Door{
-		"grpc":   unaryDoor{},
-		"stream": streamDoor{},
-		"redis":  redisDoor{},
-		"etcd":   etcdDoor{},
+func dialers() map[string]Dialer {
+	return map[string]Dialer{
+		"grpc":   unaryDialer{},
+		"stream": streamDialer{},
+		"redis":  redisDialer{},
+		"etcd":   etcdDialer{},
 	}
 }
 
-// FindDoor returns a door by name.
-func FindDoor(name string) (Door, error) {
-	door, ok := doors()[name]
+// FindDialer returns the dialer of a listener by its name.
+func FindDialer(name string) (Dialer, error) {
+	dialer, ok := dialers()[name]
 	if !ok {
-		return nil, fmt.Errorf("unknown door %q; use one of %s", name, strings.Join(DoorNames(), ", "))
+		return nil, fmt.Errorf("unknown listener %q; use one of %s", name, strings.Join(DialerNames(), ", "))
 	}
-	return door, nil
+	return dialer, nil
 }
 
-// DoorNames lists the doors: grpc sends one call per operation, stream sends batches over one gRPC stream,
+// DialerNames lists the names of the listeners: grpc sends one call per operation, stream sends batches over one gRPC stream,
 // redis speaks the Redis protocol, and etcd speaks to etcd, for comparison.
-func DoorNames() []string { return slices.Sorted(maps.Keys(doors())) }
+func DialerNames() []string { return slices.Sorted(maps.Keys(dialers())) }
 
 func dialGRPC(address string, codec grpc.CallOption) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
@@ -59,10 +59,10 @@ func dialGRPC(address string, codec grpc.CallOption) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// one is the only operation of a batch, for doors that can't send several.
+// one returns the only operation of a batch, for listeners that take no batches.
 func one(ops []register.Operation) (register.Operation, error) {
 	if len(ops) != 1 {
-		return register.Operation{}, fmt.Errorf("this door sends one operation at a time, not %d", len(ops))
+		return register.Operation{}, fmt.Errorf("this listener takes one operation at a time, not %d", len(ops))
 	}
 	return ops[0], nil
 }

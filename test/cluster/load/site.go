@@ -14,38 +14,38 @@ import (
 )
 
 const (
-	// knockFor bounds one attempt to reach a site that does not serve.
-	knockFor = time.Second
-	// knockEvery is the time between two such attempts.
-	knockEvery = 50 * time.Millisecond
+	// probeFor bounds one attempt to reach a site that does not serve.
+	probeFor = time.Second
+	// probeEvery is the time between two such attempts.
+	probeEvery = 50 * time.Millisecond
 	// operationFor bounds an operation.
 	operationFor = 10 * time.Second
 )
 
-// door is the way into a site that may not be there yet, or no longer. All clients of the site share its connection.
-// While the site does not serve, it is knocked at with reads that no history has: operations that are then refused
+// site is a site that may not serve yet, or no longer. All its clients share one connection.
+// While the site does not serve, it is probed with reads that no history has: operations that are then refused
 // certainly have no effect, so that the history does not fill with writes of unknown outcome.
-type door struct {
+type site struct {
 	endpoint client.Endpoint
 	out      io.Writer
 	open     atomic.Bool // the last operation got its outcome
 
-	mu        sync.Mutex // held while knocking
+	mu        sync.Mutex // held while probing
 	connected *client.Client
-	knocked   time.Time
+	probed    time.Time
 	served    bool // once
 }
 
 // visitor is one client of a site.
 type visitor struct {
-	door    *door
+	site    *site
 	through *client.Client
 	session *client.Session // over that connection
 }
 
 // Do implements workload.Doer.
 func (v *visitor) Do(ctx context.Context, op register.Operation) register.Result {
-	connected, err := v.door.enter(ctx)
+	connected, err := v.site.connection(ctx)
 	if err == nil && connected != v.through {
 		v.through = connected
 		v.session, err = connected.NewSession()
@@ -55,56 +55,56 @@ func (v *visitor) Do(ctx context.Context, op register.Operation) register.Result
 	}
 	result := checked.Doer(v.session).Do(ctx, op)
 	if result.Status == register.Unavailable || result.Status == register.Unknown {
-		v.door.open.Store(false)
+		v.site.open.Store(false)
 	}
 	return result
 }
 
-// enter returns the connection, once the site serves.
-func (d *door) enter(ctx context.Context) (*client.Client, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.open.Load() {
-		if err := d.knock(ctx); err != nil {
+// connection returns the connection, once the site serves.
+func (s *site) connection(ctx context.Context) (*client.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open.Load() {
+		if err := s.probe(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return d.connected, nil
+	return s.connected, nil
 }
 
-// knock reads at the site. A connection that does not serve is replaced at the next knock, which asks for the site's
+// probe reads at the site. A connection that does not serve is replaced at the next probe, which asks for the site's
 // address again.
-func (d *door) knock(ctx context.Context) error {
-	if wait := knockEvery - time.Since(d.knocked); wait > 0 {
+func (s *site) probe(ctx context.Context) error {
+	if wait := probeEvery - time.Since(s.probed); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	defer func() { d.knocked = time.Now() }()
-	ctx, cancel := context.WithTimeout(ctx, knockFor)
+	defer func() { s.probed = time.Now() }()
+	ctx, cancel := context.WithTimeout(ctx, probeFor)
 	defer cancel()
-	if d.connected == nil {
+	if s.connected == nil {
 		connected, err := client.Dial(ctx, client.Options{
-			Endpoints: []client.Endpoint{d.endpoint}, InOrder: true, Timeout: operationFor,
+			Endpoints: []client.Endpoint{s.endpoint}, InOrder: true, Timeout: operationFor,
 		})
 		if err != nil {
 			return err
 		}
-		d.connected = connected
+		s.connected = connected
 	}
-	if _, err := d.connected.Get(ctx, "knock"); err != nil {
+	if _, err := s.connected.Get(ctx, "probe"); err != nil {
 		// Operations of other clients are still under way on it: closed now, it would make their outcome unknown.
-		given := d.connected
+		given := s.connected
 		time.AfterFunc(2*operationFor, func() { _ = given.Close() }) // nothing is left to lose then
-		d.connected = nil
+		s.connected = nil
 		return err
 	}
-	d.open.Store(true)
-	if !d.served {
-		d.served = true
-		fmt.Fprintf(d.out, "site %s serves\n", d.endpoint.Site)
+	s.open.Store(true)
+	if !s.served {
+		s.served = true
+		fmt.Fprintf(s.out, "site %s serves\n", s.endpoint.Site)
 	}
 	return nil
 }

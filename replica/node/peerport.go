@@ -12,9 +12,9 @@ import (
 // acceptAgain is the pause after a connection could not be accepted, such as for want of descriptors.
 const acceptAgain = 50 * time.Millisecond
 
-// peerDoor keeps the port for peers over the changes of the view. While no one uses it, it hangs up on who calls,
+// peerPort keeps the port for peers over the changes of the view. While no one uses it, it hangs up on who calls,
 // so that peers need not wait to learn that nobody is there.
-type peerDoor struct {
+type peerPort struct {
 	listener net.Listener
 	log      *zap.Logger
 	mutex    sync.Mutex
@@ -22,20 +22,20 @@ type peerDoor struct {
 }
 
 // run accepts connections until the listener is closed.
-func (d *peerDoor) run() {
+func (p *peerPort) run() {
 	for {
-		connection, err := d.listener.Accept()
+		connection, err := p.listener.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			d.log.Warn("Peer could not be accepted", zap.Error(err))
+			p.log.Warn("Peer could not be accepted", zap.Error(err))
 			time.Sleep(acceptAgain)
 			continue
 		}
-		d.mutex.Lock()
-		user := d.user
-		d.mutex.Unlock()
+		p.mutex.Lock()
+		user := p.user
+		p.mutex.Unlock()
 		if user == nil || !user.take(connection) {
 			_ = connection.Close() // the peer calls again
 		}
@@ -43,17 +43,17 @@ func (d *peerDoor) run() {
 }
 
 // open gives the port to a new user; the earlier one must have closed its listener.
-func (d *peerDoor) open() net.Listener {
-	l := &peerListener{door: d, connections: make(chan net.Conn), closed: make(chan struct{})}
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	d.user = l
+func (p *peerPort) open() net.Listener {
+	l := &peerListener{port: p, connections: make(chan net.Conn), closed: make(chan struct{})}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.user = l
 	return l
 }
 
 // peerListener is the port for one user.
 type peerListener struct {
-	door        *peerDoor
+	port        *peerPort
 	connections chan net.Conn
 	closed      chan struct{}
 	closing     sync.Once
@@ -79,16 +79,16 @@ func (l *peerListener) Accept() (net.Conn, error) {
 }
 
 // Addr implements net.Listener.
-func (l *peerListener) Addr() net.Addr { return l.door.listener.Addr() }
+func (l *peerListener) Addr() net.Addr { return l.port.listener.Addr() }
 
-// Close implements net.Listener. The port stays with the door.
+// Close implements net.Listener. The port stays with the peerPort.
 func (l *peerListener) Close() error {
 	l.closing.Do(func() {
 		close(l.closed)
-		l.door.mutex.Lock()
-		defer l.door.mutex.Unlock()
-		if l.door.user == l {
-			l.door.user = nil
+		l.port.mutex.Lock()
+		defer l.port.mutex.Unlock()
+		if l.port.user == l {
+			l.port.user = nil
 		}
 	})
 	return nil
