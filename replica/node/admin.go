@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
@@ -99,12 +99,12 @@ func peer(now *membership, p transport.Peer) *adminv1.Peer {
 }
 
 // partRoles are the roles as the admin port tells them.
-var partRoles = map[curp.Role]adminv1.PartRole{
-	curp.Master: adminv1.PartRole_MASTER, curp.Backup: adminv1.PartRole_BACKUP, curp.Learner: adminv1.PartRole_PART_LEARNER,
+var partRoles = map[protocol.Role]adminv1.PartRole{
+	protocol.Master: adminv1.PartRole_MASTER, protocol.Backup: adminv1.PartRole_BACKUP, protocol.Learner: adminv1.PartRole_PART_LEARNER,
 }
 
 // part is what a member tells of its part in a partition.
-func part(p curp.Standing, counted updates) *adminv1.Part {
+func part(p protocol.PartitionStatus, counted updates) *adminv1.Part {
 	told := &adminv1.Part{
 		Term: p.Term, Role: partRoles[p.Role], Lost: p.Lost, Serving: p.Serving, Recovered: p.Serving && p.Recovered == p.Term,
 		Restarted: p.Restarted, Copying: p.Copying, WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Last,

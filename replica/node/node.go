@@ -22,7 +22,7 @@ import (
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/meter"
 	"github.com/georegister/georegister/replica/proof"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
@@ -302,8 +302,8 @@ func (n *node) Quorum() error {
 }
 
 // lost is the first partition whose part this member's disk can't fill, or nil.
-func lost(parts []curp.Standing) *curp.Standing {
-	if i := slices.IndexFunc(parts, func(p curp.Standing) bool { return p.Lost }); i >= 0 {
+func lost(parts []protocol.PartitionStatus) *protocol.PartitionStatus {
+	if i := slices.IndexFunc(parts, func(p protocol.PartitionStatus) bool { return p.Lost }); i >= 0 {
 		return &parts[i]
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/transport"
 )
@@ -62,7 +62,7 @@ type condition struct {
 }
 
 type partCondition struct {
-	role          curp.Role
+	role          protocol.Role
 	lost, serving bool
 	why           string
 }
@@ -130,11 +130,11 @@ func (n *node) changedPeers(of *membership, what string, last []peerCondition, p
 }
 
 // changedParts logs what differs about the member's parts in partitions.
-func (n *node) changedParts(last []partCondition, parts []curp.Standing) (now []partCondition) {
+func (n *node) changedParts(last []partCondition, parts []protocol.PartitionStatus) (now []partCondition) {
 	for i, p := range parts {
 		is := partCondition{p.Role, p.Lost, p.Serving, p.Why}
 		now = append(now, is)
-		was := partCondition{role: curp.Learner} // as whoever has no other part
+		was := partCondition{role: protocol.Learner} // as whoever has no other part
 		if i < len(last) {
 			was = last[i]
 		}
@@ -145,9 +145,9 @@ func (n *node) changedParts(last []partCondition, parts []curp.Standing) (now []
 		switch {
 		case p.Lost:
 			log.Error("Member's disk can't fill its part in a partition: it has to be replaced", zap.String("reason", p.Why))
-		case p.Role == curp.Master && p.Serving:
+		case p.Role == protocol.Master && p.Serving:
 			log.Info("Member is the master of a partition, and serves")
-		case p.Role == curp.Master:
+		case p.Role == protocol.Master:
 			log.Info("Member is the master of a partition, and does not serve yet", zap.String("waits", p.Why))
 		case p.Role != was.role:
 			log.Info("Member's part in a partition is another one", zap.Stringer("before", was.role))

@@ -7,8 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
@@ -26,7 +25,7 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 	}
 	changing := func(settled, fetched bool) runtime.Status {
 		s := status(true, true, true, "")
-		s.Change = member.Change{Joint: true, Transfers: true, Settled: settled, Fetched: fetched}
+		s.Change = protocol.Change{Joint: true, Transfers: true, Settled: settled, Fetched: fetched}
 		return s
 	}
 	var seen condition
@@ -71,15 +70,15 @@ func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 	var seen condition
 	for _, step := range []struct {
 		what  string
-		parts []curp.Standing
+		parts []protocol.PartitionStatus
 		want  []string
 	}{
-		{"the first view", []curp.Standing{{Role: curp.Master, Why: "leases"}, {Partition: 1, Role: curp.Backup}, {Partition: 2, Role: curp.Learner}}, []string{
+		{"the first view", []protocol.PartitionStatus{{Role: protocol.Master, Why: "leases"}, {Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}}, []string{
 			"info Witness reached", "info Member is the master of a partition, and does not serve yet", "info Member's part in a partition is another one"}},
-		{"it serves", []curp.Standing{{Role: curp.Master, Serving: true}, {Partition: 1, Role: curp.Backup}, {Partition: 2, Role: curp.Learner}},
+		{"it serves", []protocol.PartitionStatus{{Role: protocol.Master, Serving: true}, {Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}},
 			[]string{"info Member is the master of a partition, and serves"}},
-		{"nothing new", []curp.Standing{{Role: curp.Master, Serving: true, Term: 7, Last: 9}, {Partition: 1, Role: curp.Backup}, {Partition: 2, Role: curp.Learner}}, nil},
-		{"replaced", []curp.Standing{{Role: curp.Learner}, {Partition: 1, Role: curp.Backup, Lost: true, Why: "empty"}, {Partition: 2, Role: curp.Learner}}, []string{
+		{"nothing new", []protocol.PartitionStatus{{Role: protocol.Master, Serving: true, Term: 7, Last: 9}, {Partition: 1, Role: protocol.Backup}, {Partition: 2, Role: protocol.Learner}}, nil},
+		{"replaced", []protocol.PartitionStatus{{Role: protocol.Learner}, {Partition: 1, Role: protocol.Backup, Lost: true, Why: "empty"}, {Partition: 2, Role: protocol.Learner}}, []string{
 			"info Member's part in a partition is another one", "error Member's disk can't fill its part in a partition: it has to be replaced"}},
 	} {
 		seen = n.changed(of, seen, runtime.Status{

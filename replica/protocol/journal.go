@@ -20,6 +20,19 @@ type Reader interface {
 	Scan(after []byte, visit func(key, value []byte) bool)
 }
 
+// Loader is the capability of a Reader that finds many records in one pass.
+type Loader interface {
+	// Load says that Get is about to be asked for the records of these keys: where they ascend, one pass finds them. None of them
+	// is in a batch that is not durable yet.
+	Load(keys [][]byte)
+}
+
+// Sizer is the capability of a Reader that estimates cheaply how much it holds.
+type Sizer interface {
+	// Remaining estimates the bytes of the records behind a key.
+	Remaining(after []byte) uint64
+}
+
 // Mutation sets a record, or deletes it when Value is nil.
 type Mutation struct {
 	Key   []byte
@@ -36,6 +49,8 @@ type Batch struct {
 // its own mutations at once, and can ask whether what it read could still be lost.
 type Journal struct {
 	disk    Reader
+	loader  Loader // the disk; nil: it finds records one by one
+	sizer   Sizer  // the disk; nil: it can't tell
 	overlay map[string]overlaid
 	keys    slab.Strings // of the overlay
 	pending slab.List[Mutation]
@@ -64,7 +79,10 @@ type overlaid struct {
 
 // NewJournal returns a journal over a disk.
 func NewJournal(disk Reader) *Journal {
-	return &Journal{disk: disk, overlay: map[string]overlaid{}, next: 1}
+	j := &Journal{disk: disk, overlay: map[string]overlaid{}, next: 1}
+	j.loader, _ = disk.(Loader)
+	j.sizer, _ = disk.(Sizer)
+	return j
 }
 
 // Get returns the newest record of a key.
@@ -78,12 +96,11 @@ func (j *Journal) Get(key []byte) ([]byte, bool) {
 // Load says that the records of these keys are about to be asked for: where they ascend, a disk may find them in one
 // pass. The list is the journal's from then on.
 func (j *Journal) Load(keys [][]byte) {
-	d, ok := j.disk.(interface{ Load(keys [][]byte) })
-	if !ok {
+	if j.loader == nil {
 		return
 	}
 	// What is not durable yet is not the disk's to tell.
-	d.Load(slices.DeleteFunc(keys, func(key []byte) bool { return !j.Durable(key) }))
+	j.loader.Load(slices.DeleteFunc(keys, func(key []byte) bool { return !j.Durable(key) }))
 }
 
 // Durable reports whether the newest record of a key survives a crash now.
@@ -229,10 +246,10 @@ func (j *Journal) Survives(mark uint64) bool { return mark <= j.durable }
 // Remaining estimates the bytes of the records behind a key, without those that are not durable yet; 0 if the disk
 // can't tell.
 func (j *Journal) Remaining(after []byte) uint64 {
-	if d, ok := j.disk.(interface{ Remaining(after []byte) uint64 }); ok {
-		return d.Remaining(after)
+	if j.sizer == nil {
+		return 0
 	}
-	return 0
+	return j.sizer.Remaining(after)
 }
 
 // Clean reports whether everything that was put is durable.

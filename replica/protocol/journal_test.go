@@ -173,6 +173,8 @@ func TestARecordThatIsOverwrittenInFlightIsNotDurable(t *testing.T) {
 	}
 }
 
+var _ protocol.Loader = (*loader)(nil)
+
 // loader remembers what it was told to load.
 type loader struct {
 	disktest.Disk

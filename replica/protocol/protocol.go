@@ -6,7 +6,6 @@
 package protocol
 
 import (
-	"fmt"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -23,20 +22,69 @@ func (t Instant) Add(d time.Duration) Instant { return t + Instant(d) }
 // Sub is the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
-// Protocol is one member's part of a replication protocol, for one shard of the keys.
+// Machine is the state machine of a replication protocol at one member, for one shard of the keys.
 //
-// A world calls Submit, Receive and Tick in any order, never two at once, and Ready after one
-// or several of them; what Ready returned belongs to the world.
-type Protocol interface {
+// A world calls Submit, Receive, Tick and Pace in any order, never two at once, and Ready after one
+// or several of them; what Ready returned belongs to the world. Unfinished is the last call.
+type Machine interface {
 	// Submit starts an operation that this member coordinates. Its completion carries the same handle.
 	Submit(Request)
 	// Receive handles a message of another member. The message is the protocol's from then on, and
 	// must not be changed by anyone.
 	Receive(from view.MemberID, m *peerv1.Message)
-	// Tick tells the time. Worlds tick at least every Config.Retry / 4 and before they Submit.
+	// Tick tells the time. Worlds tick at least every Config.Retry / 4 and before they Submit; a Partitioned protocol
+	// before they Receive, too.
 	Tick(now Instant)
 	// Ready hands over what must happen now.
 	Ready() Effects
+	// Pace replaces Config.Retry and Config.Suspect, such as when round trips were measured. Any values are safe.
+	Pace(retry, suspect time.Duration)
+	// Pending is the number of operations and of other work, such as instances, that are not finished here. It comes to 0
+	// once clients and faults rest.
+	Pending() int
+	// Unfinished ends the machine, and lists the operations in progress, each with what was done for it (Request.Resume), for
+	// the next view's protocol of this member.
+	Unfinished() []Request
+}
+
+// Protocol is what a world runs: a Machine that also knows whether its disk can be believed. What only some protocols
+// can do is a capability, an interface of its own below. A world asks for it once, when it has started the protocol; an
+// implementation declares it beside its type, as in
+//
+//	var _ protocol.Joiner = (*Member)(nil)
+type Protocol interface {
+	Machine
+	// Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started, asks
+	// the others, and takes no part until enough have answered.
+	Doubted() bool
+}
+
+// Joiner is the capability of a protocol whose members vote with incarnations: one whose disk was lost joins again, and one that
+// joins in a change of members fetches the state of those before.
+type Joiner interface {
+	// Voter reports whether the member's answers count.
+	Voter() bool
+	// Incarnation is the number of the member's disk; 1 while a newcomer does not know it yet.
+	Incarnation() view.Incarnation
+	// Change is the member's part in a change of the view, or in joining with another disk.
+	Change() Change
+}
+
+// Thrifty is the capability of a protocol that asks the nearest quorum first, and the others when that does not answer.
+type Thrifty interface {
+	// Prefer orders the other members anew, nearest first, such as when one no longer answers. The list has the members of
+	// Config.Nearest, and is only read during the call. Any order is safe.
+	Prefer(nearest []view.MemberID)
+}
+
+// Partitioned is the capability of a protocol whose shards are partitions of the view: view.Partition gives each member a
+// role in each, such as the master's. Such a protocol deals with lost disks itself: another disk is another member.
+type Partitioned interface {
+	// PartitionStatus is the member's part in the partition, and how far it is.
+	PartitionStatus() PartitionStatus
+	// Promised is until when promises to others may hold, such as leases, as of the last Tick: Config.Promised of the
+	// member's next protocol. Zero: it is not known.
+	Promised() Instant
 }
 
 // Request is an operation and how its submitter knows it.
@@ -63,112 +111,4 @@ type Resume struct {
 	// there, from 0. Zero: no instance carries it.
 	Instance uint64
 	Command  int
-}
-
-// Envelope is a message and where it goes. Several envelopes may share one message.
-type Envelope struct {
-	To      view.MemberID
-	Message *peerv1.Message
-}
-
-// Completion is the end of an operation.
-type Completion struct {
-	Handle uint64
-	Result register.Result
-}
-
-// Effects is what a step asks of the world. Send and Complete depend on nothing that is not durable yet
-// and leave at once. Persist is one batch; what is behind SendAfterPersist and CompleteAfterPersist leaves
-// when it and every earlier batch are durable.
-type Effects struct {
-	Send                 []Envelope
-	Complete             []Completion
-	Persist              Batch
-	SendAfterPersist     []Envelope
-	CompleteAfterPersist []Completion
-	// Refused is what other members sent that no sound member sends, for people to know.
-	Refused []Refused
-	// Fault says that the member can't go on, such as an instance that calls an rmw function it does
-	// not know. The world stops the member. If it is a Forgotten, the disk is lost: the world wipes it, and may start the
-	// member again, which joins as a newcomer.
-	Fault error
-}
-
-// Refused is a message, or a page of records, that was not believed.
-type Refused struct {
-	From view.MemberID
-	Why  error // names what it told, and the bound
-}
-
-// Forgotten is the fault of a member whose disk lacks some of what others have heard that it held, as one does that was put
-// back from an older copy. What it promised is void.
-type Forgotten struct {
-	By  view.MemberID // who had heard it
-	Why string        // what is known of the disk, for people
-}
-
-// Error implements error.
-func (f *Forgotten) Error() string {
-	return fmt.Sprintf("this member's disk has forgotten what it held, and is lost: %s, says member %d", f.Why, f.By)
-}
-
-// Config is what a protocol is told when it starts. Every member of a cluster must agree on View, Functions
-// and Limits.
-type Config struct {
-	Self view.MemberID
-	View view.View
-	// Boot counts the starts of this process on its disk; the world makes it durable before the start.
-	Boot uint32
-	// Nearest lists the other members by distance, nearest first; thrifty sending asks the nearest quorum.
-	Nearest   []view.MemberID
-	Functions *register.Registry
-	Limits    register.Limits
-	// Retry is how long an unanswered message waits before it is sent again, to everyone who has not
-	// answered: above the largest round trip.
-	Retry time.Duration
-	// Suspect is how long an instance of another coordinator may stay unfinished before this member
-	// recovers it: several times Retry. A world that learns how far apart the members are tells both anew (member.Pace);
-	// any values are safe.
-	Suspect time.Duration
-	// Seed feeds the protocol's own draws (back-off); members should differ.
-	Seed uint64
-	// TransferRate bounds what this shard fetches of others' state, in bytes a second. Zero: it is not bounded.
-	TransferRate int
-	// Nonce differs at every start of every process; the world draws it. A newcomer, whose boots count from
-	// the beginning again, tells answers to its questions by it.
-	Nonce uint64
-	// Faults is how many members may be lost at once, where a protocol is to tolerate fewer than any minority; every member
-	// must be told the same. Zero: any minority.
-	Faults int
-	// Fragments is how large values are stored, by protocols that know of it; every member must be told the same.
-	Fragments Fragments
-	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
-	// empty disk is a newcomer, which must join before it votes.
-	Bootstrap bool
-	// Continued says that an earlier protocol of this process had the journal, and did not doubt its disk any more
-	// (member.Member.Doubted). Otherwise the disk may be an older copy of what it was, also where it is empty, and the others are
-	// asked before it votes.
-	Continued bool
-	// Promised is until when promises to others may hold that earlier protocols of this process made, such as leases, by
-	// the clock that this one is told. Zero: it is not known, and whoever has to wait for their end counts from the start.
-	Promised Instant
-	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees to it:
-	// members neither tell how far their disks are nor ask.
-	Undoubted bool
-	// Count is told each time a path of the protocol is taken, by name. It may be nil.
-	Count func(path string)
-}
-
-// Fragments says which values are stored as fragments of an erasure code, one with each member, and how many restore one. The zero
-// value: none are.
-type Fragments struct {
-	Data      int // how many restore a value: k; with n members of which f may be lost, from 1 to n - 2f
-	Threshold int // values of more bytes are stored so; at least 1
-}
-
-// Took counts a path of the protocol.
-func (c *Config) Took(path string) {
-	if c.Count != nil {
-		c.Count(path)
-	}
 }

@@ -126,11 +126,10 @@ func (r *Replica) moment(t protocol.Instant) time.Time { return time.Now().Add(t
 func (r *Replica) Promised() []time.Time {
 	all := make([]time.Time, len(r.shards))
 	for i, s := range r.shards {
-		p, ok := s.protocol.(interface{ Promised() protocol.Instant })
-		if !ok {
+		if s.partitioned == nil {
 			continue
 		}
-		if until := p.Promised(); until != 0 {
+		if until := s.partitioned.Promised(); until != 0 {
 			all[i] = r.moment(until)
 		}
 	}
@@ -158,18 +157,16 @@ func (s *shard) carry() {
 			return
 		}
 	}
-	if p, ok := s.protocol.(interface{ Unfinished() []protocol.Request }); ok {
-		for _, q := range p.Unfinished() {
-			if f, known := s.flying[q.Handle]; known {
-				delete(s.flying, q.Handle)
-				s.keep(request{operation: q.Operation, resume: q.Resume, flight: f})
-			}
+	for _, q := range s.protocol.Unfinished() {
+		if f, known := s.flying[q.Handle]; known {
+			delete(s.flying, q.Handle)
+			s.keep(request{operation: q.Operation, resume: q.Resume, flight: f})
 		}
 	}
 	for _, q := range s.shut() {
 		s.keep(q)
 	}
-	s.publishStanding() // counts of what ended since the last one
+	s.publishPartition() // counts of what ended since the last one
 }
 
 func (s *shard) keep(q request) {

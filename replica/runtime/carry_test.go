@@ -105,6 +105,10 @@ type promising struct {
 	until func() protocol.Instant
 }
 
+var _ protocol.Partitioned = promising{}
+
+func (p promising) PartitionStatus() protocol.PartitionStatus { return protocol.PartitionStatus{} }
+
 func (p promising) Promised() protocol.Instant { return p.until() }
 
 // What a shard's protocol has promised binds the next one, though it is told the time by another clock.

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/storage"
 )
 
@@ -54,7 +53,7 @@ func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 
 // A master or a backup of CURP whose directory is put back takes no part any more: it has to be replaced.
 func TestADirectoryOfCURPThatIsPutBackIsLost(t *testing.T) {
-	for i, role := range []curp.Role{curp.Master, curp.Backup} {
+	for i, role := range []protocol.Role{protocol.Master, protocol.Backup} {
 		t.Run(role.String(), func(t *testing.T) {
 			c := newCluster(t, 3, Options{Protocol: "curp", Durability: storage.Sync, Retry: 50 * time.Millisecond})
 			c.write(2, "k", "old")

@@ -73,24 +73,17 @@ func compareYes(a, b bool) int {
 // to the front if only measurements tell. Then the farthest that answers says how long to wait for answers, too: what is
 // asked again before anybody can have answered is asked in vain.
 func (s *shard) prefer() {
-	preferring, prefers := s.protocol.(interface{ Prefer([]view.MemberID) })
-	pacing, paces := s.protocol.(interface {
-		Pace(retry, suspect time.Duration)
-	})
-	if !prefers && !paces {
-		return
-	}
 	ranks := s.rank()
-	if prefers && !slices.IsSortedFunc(s.near, ranks.compare) {
+	if s.thrifty != nil && !slices.IsSortedFunc(s.near, ranks.compare) {
 		slices.SortFunc(s.near, ranks.compare)
-		preferring.Prefer(s.near)
+		s.thrifty.Prefer(s.near)
 	}
-	if !paces || !s.replica.options.paced {
+	if !s.replica.options.paced {
 		return
 	}
 	if retry, suspect := pace(max(ranks.farthest(), s.farthestWitness())); retry != s.retry {
 		s.retry = retry
-		pacing.Pace(retry, suspect)
+		s.protocol.Pace(retry, suspect)
 	}
 }
 

@@ -44,6 +44,7 @@ type shard struct {
 
 	// What follows belongs to the loop.
 	protocol protocol.Protocol
+	capabilities
 	journal  *protocol.Journal
 	spare    inputs
 	ticked   protocol.Instant
@@ -57,6 +58,20 @@ type shard struct {
 	asked    []view.MemberID // the witnesses
 	near     []view.MemberID // the same, as the protocol knows it
 	retry    time.Duration   // Config.Retry, as the protocol knows it
+}
+
+// capabilities are those of the shard's protocol; nil: it has not got that one.
+type capabilities struct {
+	joiner      protocol.Joiner
+	thrifty     protocol.Thrifty
+	partitioned protocol.Partitioned
+}
+
+func capabilitiesOf(p protocol.Protocol) (c capabilities) {
+	c.joiner, _ = p.(protocol.Joiner)
+	c.thrifty, _ = p.(protocol.Thrifty)
+	c.partitioned, _ = p.(protocol.Partitioned)
+	return c
 }
 
 // inputs is what arrived since the last turn.
@@ -114,10 +129,10 @@ func newShard(r *Replica, number int) (*shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.protocol = p
+	s.protocol, s.capabilities = p, capabilitiesOf(p)
 	s.publish()
 	s.publishChange()
-	s.publishStanding()
+	s.publishPartition()
 	return s, nil
 }
 
@@ -246,7 +261,7 @@ func (s *shard) run() {
 		case <-ticker.C:
 			s.prefer()
 			s.publishChange()
-			s.publishStanding()
+			s.publishPartition()
 		case <-s.replica.stopping:
 			if s.replica.carrying.Load() {
 				s.carry()

@@ -3,8 +3,7 @@ package runtime
 import (
 	"slices"
 
-	"github.com/georegister/georegister/replica/protocol/curp"
-	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -17,10 +16,10 @@ type Status struct {
 	Lost         bool   // an earlier state of this member was lost, so it joined again
 	Shards       []ShardStatus
 	Peers        []transport.Peer
-	Witnesses    []transport.Peer // the view's
-	Partitions   []curp.Standing  // this member's part in each, of a protocol with masters
-	Quorum       bool             // see Replica.Quorum
-	Change       member.Change    // of all shards: sums, and what is true of each of them
+	Witnesses    []transport.Peer           // the view's
+	Partitions   []protocol.PartitionStatus // this member's part in each, of a protocol with masters
+	Quorum       bool                       // see Replica.Quorum
+	Change       protocol.Change            // of all shards: sums, and what is true of each of them
 	StorageBytes uint64
 	Failure      string // why it stopped, or empty
 }
@@ -74,13 +73,13 @@ func (r *Replica) Quorum() bool {
 
 // Partitions tells this member's part in each partition, of a protocol with masters: in the partitions' order, up to the
 // first one that has not told of itself yet, since who decides on views knows them by their places.
-func (r *Replica) Partitions() (all []curp.Standing) {
+func (r *Replica) Partitions() (all []protocol.PartitionStatus) {
 	for _, s := range r.shards {
-		standing := s.state.standing.Load()
-		if standing == nil {
+		status := s.state.partition.Load()
+		if status == nil {
 			break
 		}
-		all = append(all, *standing)
+		all = append(all, *status)
 	}
 	return all
 }
@@ -102,15 +101,15 @@ func (r *Replica) Unserved() int {
 
 // Change is this member's part in a change of members, or in joining with another disk. With partitions there is nothing
 // to settle or to fetch: who leaves hands its parts over first, and who joins gets some as a learner.
-func (r *Replica) Change() member.Change {
+func (r *Replica) Change() protocol.Change {
 	if r.options.parted {
-		return member.Change{Joint: r.options.View.Joint(), Settled: true, Fetched: true}
+		return protocol.Change{Joint: r.options.View.Joint(), Settled: true, Fetched: true}
 	}
-	var all member.Change
+	var all protocol.Change
 	for i, s := range r.shards {
 		c := s.state.change.Load()
 		if c == nil {
-			return member.Change{} // of a protocol that knows of no change
+			return protocol.Change{} // of a protocol that knows of no change
 		}
 		all.Joint, all.Transfers = c.Joint, c.Transfers // as the view says
 		all.Settled = c.Settled && (i == 0 || all.Settled)

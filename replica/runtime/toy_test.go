@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -32,9 +33,21 @@ func newToy(config protocol.Config, journal *protocol.Journal) *toy {
 	return &toy{config: config, journal: journal, writes: map[uint64]*toyWrite{}}
 }
 
+var _ protocol.Joiner = (*toy)(nil)
+
 func (p *toy) Voter() bool { return true }
 
 func (p *toy) Incarnation() view.Incarnation { return 1 }
+
+func (p *toy) Change() protocol.Change { return protocol.Change{} }
+
+func (p *toy) Doubted() bool { return false }
+
+func (p *toy) Pace(_, _ time.Duration) {}
+
+func (p *toy) Pending() int { return 0 }
+
+func (p *toy) Unfinished() []protocol.Request { return nil }
 
 func (p *toy) Submit(r protocol.Request) {
 	switch {

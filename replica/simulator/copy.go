@@ -354,8 +354,7 @@ func (nd *node) noteActed() {
 
 // vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has asked.
 func (s *shard) vouched(continued bool) bool {
-	p, ok := s.protocol.(interface{ Doubted() bool })
-	return continued && ok && !p.Doubted()
+	return continued && s.protocol != nil && !s.protocol.Doubted()
 }
 
 // vouched reports that of all shards of a node that has been in a view, also of those that it gets with the next one.

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 	decide "github.com/georegister/georegister/replica/view/manager"
@@ -70,7 +69,7 @@ func (nd *node) name() string { return fmt.Sprintf("member %d", nd.config.Self) 
 // transferring reports whether the node keeps a record of a state transfer.
 func (nd *node) transferring() bool {
 	for _, s := range nd.shards {
-		if m, ok := s.protocol.(interface{ Change() member.Change }); ok && m.Change().Records > 0 {
+		if m, ok := s.protocol.(protocol.Joiner); ok && m.Change().Records > 0 {
 			return true
 		}
 		if _, ok := s.disk.records[transferKey]; ok {
@@ -118,8 +117,8 @@ func (nd *node) handOver(position int) {
 	var unfinished [][]protocol.Request
 	for _, s := range nd.shards {
 		var requests []protocol.Request
-		if p, ok := s.protocol.(interface{ Unfinished() []protocol.Request }); ok {
-			requests = p.Unfinished()
+		if s.protocol != nil {
+			requests = s.protocol.Unfinished()
 		}
 		unfinished = append(unfinished, requests)
 	}
@@ -211,7 +210,7 @@ func (nd *node) standing() decide.Standing {
 	}
 	s := decide.Standing{Digest: nd.world.manager.views[nd.held].digest, Settled: true, Fetched: true}
 	for _, shard := range nd.shards {
-		if m, ok := shard.protocol.(interface{ Change() member.Change }); ok {
+		if m, ok := shard.protocol.(protocol.Joiner); ok {
 			c := m.Change()
 			s.Settled = s.Settled && c.Settled
 			s.Fetched = s.Fetched && c.Fetched

@@ -460,22 +460,22 @@ func (nd *node) voter() bool {
 		return false
 	}
 	for _, s := range nd.running() {
-		if v, ok := s.protocol.(interface{ Voter() bool }); ok && !(v.Voter() && s.journal.Clean()) {
+		if v, ok := s.protocol.(protocol.Joiner); ok && !(v.Voter() && s.journal.Clean()) {
 			return false
 		}
-		if d, ok := s.protocol.(interface{ Doubted() bool }); ok && d.Doubted() {
+		if s.protocol != nil && s.protocol.Doubted() {
 			return false
 		}
 	}
 	return true
 }
 
-// pending is how many operations and instances the node's protocols hold, where they tell.
+// pending is how many operations and instances the node's protocols hold.
 func (nd *node) pending() int {
 	total := 0
 	for _, s := range nd.running() {
-		if p, ok := s.protocol.(interface{ Pending() int }); ok && !nd.down && nd.acts {
-			total += p.Pending()
+		if s.protocol != nil && !nd.down && nd.acts {
+			total += s.protocol.Pending()
 		}
 	}
 	return total

@@ -175,7 +175,7 @@ func (nd *node) parts() (all []decide.Part) {
 		if !ok {
 			return nil
 		}
-		st := p.Standing()
+		st := p.PartitionStatus()
 		all = append(all, decide.Part{
 			Term: st.Term, Lost: st.Lost, Recovered: st.Recovered == st.Term && st.Serving, Restarted: st.Restarted,
 			CaughtUp: st.CaughtUp, Copying: st.Copying, WholeTerm: st.WholeTerm, NotedTerm: st.NotedTerm, Length: st.Last,
@@ -217,7 +217,7 @@ func (nd *node) inspect(s *shard) {
 		return
 	}
 	w := nd.world
-	if st := p.Standing(); st.Unsynced > w.env.parted.options.SyncAfter+unsyncedSlack*len(w.clients) {
+	if st := p.PartitionStatus(); st.Unsynced > w.env.parted.options.SyncAfter+unsyncedSlack*len(w.clients) {
 		w.fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.name(), st.Unsynced, st.Partition, w.env.parted.options.SyncAfter)
 	}
@@ -262,7 +262,7 @@ func (m *manager) missingParts() string {
 		if !ok {
 			return fmt.Sprintf("the master %d of partition %d does not run", p.Master, i)
 		}
-		if st := part.Standing(); !st.Serving || len(p.Formers) > 0 {
+		if st := part.PartitionStatus(); !st.Serving || len(p.Formers) > 0 {
 			return fmt.Sprintf("partition %d is not served by its master %d: %+v; it recovers from %v", i, p.Master, st, p.Formers)
 		}
 		if len(p.Backups) != faults || len(p.Witnesses) < witnesses {

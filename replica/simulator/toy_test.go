@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/binary"
+	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
@@ -226,6 +227,15 @@ func (t *toy) Tick(now protocol.Instant) {
 		}
 	}
 }
+
+// Doubted implements protocol.Protocol: no disk is ever put back.
+func (t *toy) Doubted() bool { return false }
+
+// Pace implements protocol.Machine: the simulator's worlds tell it once.
+func (t *toy) Pace(_, _ time.Duration) {}
+
+// Unfinished implements protocol.Machine: the view does not change.
+func (t *toy) Unfinished() []protocol.Request { return nil }
 
 // Pending is how many operations wait.
 func (t *toy) Pending() int {

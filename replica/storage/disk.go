@@ -306,6 +306,12 @@ func (s *diskShard) checked(key, stored []byte) []byte {
 	return stored[:n]
 }
 
+var (
+	_ protocol.Reader = (*diskShard)(nil)
+	_ protocol.Loader = (*diskShard)(nil)
+	_ protocol.Sizer  = (*diskShard)(nil)
+)
+
 // Get implements protocol.Reader. The value stays valid: a protocol may keep it.
 func (s *diskShard) Get(key []byte) ([]byte, bool) {
 	value, known := s.cache.get(key)
@@ -335,8 +341,7 @@ func (s *diskShard) read(key []byte) []byte {
 	return value
 }
 
-// Load finds records that Get is about to be asked for, in one pass where their keys ascend: to search for each of many
-// takes most of the time of a transfer of state. None of them may be in a batch that is not durable yet.
+// Load implements protocol.Loader: to search for each of many records takes most of the time of a transfer of state.
 func (s *diskShard) Load(keys [][]byte) {
 	iterator, err := s.disk.db.NewIter(&pebble.IterOptions{LowerBound: s.prefix, UpperBound: s.end()})
 	if err != nil {
@@ -393,7 +398,7 @@ func (s *diskShard) end() []byte {
 	return binary.BigEndian.AppendUint16(nil, binary.BigEndian.Uint16(s.prefix)+1)
 }
 
-// Remaining estimates the bytes on disk of the records behind a key, cheaply: from the indexes of the tables. It leaves
+// Remaining implements protocol.Sizer from the indexes of the tables. It leaves
 // out what is not in tables yet, at most memTables times memTableBytes, and counts what is overwritten and not
 // compacted yet.
 func (s *diskShard) Remaining(after []byte) uint64 {

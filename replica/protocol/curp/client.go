@@ -345,5 +345,5 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	return unfinished
 }
 
-// Pending is how many operations this member is the client of and has not ended.
+// Pending implements protocol.Machine: it counts the operations that this member is the client of.
 func (p *Protocol) Pending() int { return len(p.client.operations) }

@@ -5,7 +5,7 @@
 // operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go, sync.go), backup or
 // learner (follower.go, copy.go). recover.go is the recovery of section 3.3; the witness is in another room.
 //
-// What a world has to do beside the contract of protocol.Protocol:
+// What a world has to do beside the contract of protocol.Protocol and protocol.Partitioned:
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
 //   - Tick before Receive, too, as before Submit: a lease is judged by the last reading of the clock, which must not be older
 //     than the question (a process that was stopped for a while goes on with messages that wait).
@@ -33,7 +33,7 @@ type Protocol struct {
 	partition view.Partition
 	digest    uint64 // of the view
 	index     int
-	role      Role
+	role      protocol.Role
 	journal   *protocol.Journal
 	now       protocol.Instant
 	started   protocol.Instant // the first Tick
@@ -72,7 +72,10 @@ type effects struct {
 	fault                     error
 }
 
-var _ protocol.Protocol = (*Protocol)(nil)
+var (
+	_ protocol.Protocol    = (*Protocol)(nil)
+	_ protocol.Partitioned = (*Protocol)(nil)
+)
 
 // Start begins or resumes a member's part in a partition, the one of that index in config.View.Partitions, from its
 // journal. Every shard of a member has a journal of its own.
@@ -117,20 +120,20 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 	return p, p.effects.fault
 }
 
-func roleOf(p view.Partition, id view.MemberID) Role {
+func roleOf(p view.Partition, id view.MemberID) protocol.Role {
 	switch {
 	case p.Master == id:
-		return Master
+		return protocol.Master
 	case slices.Contains(p.Backups, id):
-		return Backup
+		return protocol.Backup
 	}
-	return Learner
+	return protocol.Learner
 }
 
 // takePart begins the role that the view gives, if the disk can fill it: one that is lost has forgotten what it promised.
 func (p *Protocol) takePart(known bool) {
 	if !known {
-		empty := p.role == Learner || p.config.Bootstrap // nothing was ever promised on this disk
+		empty := p.role == protocol.Learner || p.config.Bootstrap // nothing was ever promised on this disk
 		switch {
 		case !empty && !p.options.Mistakes.ServeAfterLoss:
 			p.lose("its disk is empty, and it is a " + p.role.String() + " of term " + fmt.Sprint(p.partition.Term))
@@ -145,7 +148,7 @@ func (p *Protocol) takePart(known bool) {
 		p.own.Broken = p.own.Recovered
 		p.unsaved = true
 	}
-	if p.role == Master {
+	if p.role == protocol.Master {
 		p.takeMaster()
 	} else {
 		p.takeFollower()
@@ -174,17 +177,17 @@ func (p *Protocol) dropStale() {
 // enter notes durably that the member takes part in the view's term.
 func (p *Protocol) enter() {
 	p.own.Term = p.partition.Term
-	p.own.Granted = p.own.Granted || p.role == Backup
+	p.own.Granted = p.own.Granted || p.role == protocol.Backup
 	p.unsaved = true
 }
 
-// Submit implements protocol.Protocol.
+// Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
 	p.submit(r)
 	p.drain()
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	if err := p.check(m); err != nil {
 		p.config.Took("message.refused")
@@ -253,7 +256,7 @@ func (p *Protocol) onWitness(from view.MemberID, w *witnessv1.Message) {
 	}
 }
 
-// Tick implements protocol.Protocol.
+// Tick implements protocol.Machine.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.now = now
 	if !p.ticked {
@@ -270,7 +273,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.tickDisks()
 	p.tickClient()
 	if p.active() {
-		if p.role == Master {
+		if p.role == protocol.Master {
 			p.tickMaster()
 		} else {
 			p.tickFollower()
@@ -292,7 +295,7 @@ func (p *Protocol) drain() {
 	p.loop = nil
 }
 
-// Ready implements protocol.Protocol.
+// Ready implements protocol.Machine.
 func (p *Protocol) Ready() protocol.Effects {
 	p.save()
 	for _, envelope := range p.aside.Send {
@@ -333,7 +336,7 @@ func (p *Protocol) stamp(e *protocol.Effects) {
 	}
 }
 
-// Pace replaces Config.Retry and Config.Suspect, such as when the round trips were measured. Any are safe.
+// Pace implements protocol.Machine.
 func (p *Protocol) Pace(retry, suspect time.Duration) {
 	p.config.Retry, p.config.Suspect = retry, suspect
 }

@@ -7,7 +7,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -148,12 +147,12 @@ func describeCompletion(c protocol.Completion) string {
 	return text
 }
 
-func describeStanding(s curp.Standing) string {
+func describeStanding(s protocol.PartitionStatus) string {
 	text := fmt.Sprintf("%s of term %d, log up to %d, synced up to %d", s.Role, s.Term, s.Last, s.Commit)
 	switch {
 	case s.Serving:
 		text += fmt.Sprintf(", serves, recovered %d", s.Recovered)
-	case s.Role == curp.Master:
+	case s.Role == protocol.Master:
 		text += ", does not serve"
 	}
 	if len(s.Needed) > 0 {

@@ -98,7 +98,7 @@ func (p *Protocol) tickDisks() {
 	}
 }
 
-// Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started, and asks.
+// Doubted implements protocol.Protocol.
 func (p *Protocol) Doubted() bool { return p.disks.Asking() }
 
 // Witnesses can't ask members, which are strangers to them, so members tell. A witness says with what it promises how many promises it has

@@ -53,7 +53,7 @@ func (p *Protocol) beginFollower() {
 // acknowledged when it is durable.
 func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	c := m.Curp
-	if from != p.partition.Master || !p.active() || p.role == Master {
+	if from != p.partition.Master || !p.active() || p.role == protocol.Master {
 		return
 	}
 	f := &p.follower
@@ -202,7 +202,7 @@ func (p *Protocol) unwait(e *peerv1.LogEntry) {
 
 // wantsLease reports whether reads were tried here lately.
 func (p *Protocol) wantsLease() bool {
-	return p.role == Backup && p.client.local != 0 && p.now < p.client.local.Add(4*p.options.Lease)
+	return p.role == protocol.Backup && p.client.local != 0 && p.now < p.client.local.Add(4*p.options.Lease)
 }
 
 func (p *Protocol) tickFollower() { p.tickCopy() }

@@ -158,7 +158,7 @@ func (p *Protocol) speculative() bool {
 }
 
 func (p *Protocol) refuse(to view.MemberID, kind peerv1.Kind, m *peerv1.Message) {
-	if p.role == Master {
+	if p.role == protocol.Master {
 		p.send(to, p.message(kind, m.Op, &peerv1.Curp{Refused: true}))
 	}
 }

@@ -114,15 +114,15 @@ func (s *schedule) govern(faults int, failover bool) {
 	}
 	next := view.Partition{Term: s.view.Epoch + 1, Master: p.Master, Formers: formers}
 	master := s.nodes[p.Master-1]
-	var standing curp.Standing
+	var standing protocol.PartitionStatus
 	if master.p != nil && !master.paused && master.view.Epoch == s.view.Epoch {
-		standing = master.p.Standing()
+		standing = master.p.PartitionStatus()
 	}
 	able := func(id view.MemberID) bool {
-		return id != p.Master && s.nodes[id-1].p != nil && !s.nodes[id-1].p.Standing().Copying
+		return id != p.Master && s.nodes[id-1].p != nil && !s.nodes[id-1].p.PartitionStatus().Copying
 	}
 	heir := func(id view.MemberID) bool { return able(id) && s.suits(id, formers) }
-	backs := func(id view.MemberID) bool { return s.nodes[id-1].p != nil && !s.nodes[id-1].p.Standing().Lost }
+	backs := func(id view.MemberID) bool { return s.nodes[id-1].p != nil && !s.nodes[id-1].p.PartitionStatus().Lost }
 	switch {
 	case standing.Restarted:
 	case failover && len(formers) > 3:
@@ -165,7 +165,7 @@ func (s *schedule) govern(faults int, failover bool) {
 // gone reports whether a member says that its disk has not what its part needs.
 func (s *schedule) gone(id view.MemberID) bool {
 	n := s.nodes[id-1]
-	return n.p != nil && n.view.Epoch == s.view.Epoch && n.p.Standing().Lost
+	return n.p != nil && n.view.Epoch == s.view.Epoch && n.p.PartitionStatus().Lost
 }
 
 // any is one of the members that suit, or 0.
@@ -181,12 +181,12 @@ func (s *schedule) any(suits func(id view.MemberID) bool) view.MemberID {
 // suits reports whether a member can recover former terms, by what members say that hold the newest view: it had a
 // part in each, or in a later one that had recovered it, or a term never served.
 func (s *schedule) suits(id view.MemberID, formers []view.Former) bool {
-	standing := func(id view.MemberID) (curp.Standing, bool) {
+	standing := func(id view.MemberID) (protocol.PartitionStatus, bool) {
 		n := s.nodes[id-1]
 		if n.p == nil || n.paused || n.view.Epoch != s.view.Epoch {
-			return curp.Standing{}, false
+			return protocol.PartitionStatus{}, false
 		}
-		return n.p.Standing(), true
+		return n.p.PartitionStatus(), true
 	}
 	own, told := standing(id)
 	had := func(f view.Former) bool { return f.Has(id) && f.Term > s.lost[id] }
@@ -279,7 +279,7 @@ func (s *schedule) play(faults int) history.Verdict {
 	}
 	if len(s.running) > 0 {
 		for _, n := range s.nodes {
-			s.logf("%d: %+v", n.id, n.p.Standing())
+			s.logf("%d: %+v", n.id, n.p.PartitionStatus())
 		}
 		s.t.Fatalf("%d operations do not end in %+v\n%s", len(s.running), s.view.Partitions, tail(s.trace.String()))
 	}

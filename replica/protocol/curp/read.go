@@ -15,7 +15,7 @@ func (p *Protocol) readSomewhere(o *operation) {
 		p.readStale(o)
 		return
 	}
-	if p.role != Backup || p.client.near == 0 || !p.active() {
+	if p.role != protocol.Backup || p.client.near == 0 || !p.active() {
 		p.readAtMaster(o)
 		return
 	}

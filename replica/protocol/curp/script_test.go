@@ -381,7 +381,7 @@ func (s *steps) show(d *datadriven.TestData) {
 		s.printf("%s is down", name(n.id))
 		return
 	}
-	s.printf("%s: %s", name(n.id), describeStanding(n.p.Standing()))
+	s.printf("%s: %s", name(n.id), describeStanding(n.p.PartitionStatus()))
 	n.journal.Scan([]byte("r"), func(key, raw []byte) bool {
 		if key[0] != 'r' {
 			return false

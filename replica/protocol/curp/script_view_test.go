@@ -48,14 +48,14 @@ func (s *steps) nextView(d *datadriven.TestData) {
 	case len(formers) > 0 && formers[0] == "done":
 		p = now
 		p.Formers = nil
-		if m := s.nodes[p.Master-1]; m.p == nil || m.p.Standing().Recovered != p.Term {
+		if m := s.nodes[p.Master-1]; m.p == nil || m.p.PartitionStatus().Recovered != p.Term {
 			s.printf("term %d is not recovered", p.Term)
 			return
 		}
 	}
 	if empty := d.HasArg("empty"); empty {
 		needed, m := slices.Equal(listOf(d, "empty"), []string{"needed"}), s.nodes[p.Master-1]
-		if !needed || m.p != nil && m.p.Standing().Lost {
+		if !needed || m.p != nil && m.p.PartitionStatus().Lost {
 			p.Formers, p.Empty = nil, true
 		}
 	}

@@ -61,7 +61,7 @@ func (p *Protocol) durably(key []byte) *peerv1.Answer {
 
 // readStale begins a read that may be stale: here, if this member is a backup that knows enough, else at the master.
 func (p *Protocol) readStale(o *operation) {
-	if p.role != Backup || !p.active() {
+	if p.role != protocol.Backup || !p.active() {
 		p.readAtMaster(o)
 		return
 	}

@@ -74,7 +74,7 @@ func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Tick(protocol.Instant(time.Hour))
-	if !p.Standing().Serving {
+	if !p.PartitionStatus().Serving {
 		t.Fatal("the master does not serve yet: what it has read says nothing")
 	}
 	if disk.registers > 1 {

@@ -263,7 +263,7 @@ func (n *node) ready() {
 		n.w.t.Fatalf("member %d: %v\n%s", n.id, e.Fault, n.w.trace.String())
 	}
 	n.release(e.Send, e.Complete)
-	if s := n.p.Standing(); s.Serving {
+	if s := n.p.PartitionStatus(); s.Serving {
 		n.w.recovered = max(n.w.recovered, s.Recovered)
 	}
 	switch {

@@ -69,6 +69,8 @@ type Protocol struct {
 	surveyed []byte           // the register up to which was looked
 }
 
+var _ member.Inner = (*Protocol)(nil)
+
 // operation is what the inner protocol does for a request.
 type operation struct {
 	request  protocol.Request // as it was submitted here
@@ -291,11 +293,7 @@ func (p *Protocol) Pace(retry, suspect time.Duration) {
 
 // Pending is how many operations wait for answers.
 func (p *Protocol) Pending() int {
-	n := len(p.writes) + len(p.fetches)
-	if inner, ok := p.inner.(interface{ Pending() int }); ok {
-		n += inner.Pending()
-	}
-	return n
+	return len(p.writes) + len(p.fetches) + p.inner.Pending()
 }
 
 // faults is f: how many members may be lost.

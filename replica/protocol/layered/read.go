@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -241,5 +240,3 @@ func (p *Protocol) tickFetches() {
 		}
 	}
 }
-
-var _ protocol.Protocol = (*Protocol)(nil)

@@ -142,7 +142,7 @@ func (w *world) enter(joining ...view.MemberID) {
 
 // finishable reports whether the change may be finished, by what members say that are up.
 func (w *world) finishable() bool {
-	says := func(id view.MemberID) (c member.Change) {
+	says := func(id view.MemberID) (c protocol.Change) {
 		if nd := w.nodes[id-1]; !nd.down {
 			c = nd.Change()
 		}

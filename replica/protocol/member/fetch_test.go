@@ -164,7 +164,7 @@ func TestMemberInAPlainViewHasNoPart(t *testing.T) {
 	for range 20 {
 		w.step()
 	}
-	if c := w.change(1); c != (member.Change{}) || slices.ContainsFunc(w.sent, func(p packet) bool { return p.message.Kind != peerv1.Kind_POSITION }) {
+	if c := w.change(1); c != (protocol.Change{}) || slices.ContainsFunc(w.sent, func(p packet) bool { return p.message.Kind != peerv1.Kind_POSITION }) {
 		t.Errorf("%+v, %d messages", c, len(w.sent))
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 // Inner is the protocol that a member runs once it may vote.
 type Inner interface {
-	protocol.Protocol
+	protocol.Machine
 	// Adopt merges a record of another member's journal into this one's: what is newer here stays. A newcomer adopts
 	// before anything is submitted or received, a member in a joint view while it goes on.
 	// An error says that no sound member has such a record: nothing of it was taken.
@@ -41,11 +41,6 @@ type Inner interface {
 	// Unsettled is how many things this member has voted on, or heard of, in earlier views and that are not finished
 	// here yet.
 	Unsettled() int
-	// Unfinished lists the operations in progress, each with what was done for it that others may know of. They are
-	// submitted to the next view's protocol; this one does nothing any more.
-	Unfinished() []protocol.Request
-	// Pace replaces Config.Retry and Config.Suspect.
-	Pace(retry, suspect time.Duration)
 }
 
 // Factory makes an Inner over a journal, which may hold the state of an earlier run.
@@ -116,6 +111,12 @@ type Member struct {
 
 	effects protocol.Effects
 }
+
+var (
+	_ protocol.Protocol = (*Member)(nil)
+	_ protocol.Joiner   = (*Member)(nil)
+	_ protocol.Thrifty  = (*Member)(nil)
+)
 
 // Start begins or resumes a member from its journal.
 func Start(config protocol.Config, journal *protocol.Journal, factory Factory) (*Member, error) {
@@ -195,27 +196,26 @@ func (m *Member) begin() {
 	}
 }
 
-// Voter reports whether the member's answers count.
+// Voter implements protocol.Joiner.
 func (m *Member) Voter() bool { return m.state == voting }
 
-// Incarnation is the incarnation of the member's disk; 1 while a newcomer does not know it yet.
+// Incarnation implements protocol.Joiner.
 func (m *Member) Incarnation() view.Incarnation { return m.incarnations.Of(m.config.Self) }
 
-// Pending is how many operations and instances the protocol holds unfinished.
+// Pending implements protocol.Machine. What a newcomer has fetched is nothing that it holds up.
 func (m *Member) Pending() int {
-	if p, ok := m.inner.(interface{ Pending() int }); ok && m.state == voting {
-		return p.Pending()
+	if m.state == voting {
+		return m.inner.Pending()
 	}
 	return 0
 }
 
-// Prefer orders the other members anew, nearest first, such as when one no longer answers: thrifty sending
-// would wait for it each time. It must list the members of Config.Nearest. Any order is safe.
+// Prefer implements protocol.Thrifty.
 func (m *Member) Prefer(nearest []view.MemberID) {
 	copy(m.config.Nearest, nearest) // in place: the inner protocol's configuration shares it
 }
 
-// Pace replaces Config.Retry and Config.Suspect, such as when the round trips were measured. Any are safe.
+// Pace implements protocol.Machine.
 func (m *Member) Pace(retry, suspect time.Duration) {
 	m.config.Retry, m.config.Suspect = retry, suspect
 	if m.inner != nil {
@@ -223,7 +223,7 @@ func (m *Member) Pace(retry, suspect time.Duration) {
 	}
 }
 
-// Submit implements protocol.Protocol.
+// Submit implements protocol.Machine.
 func (m *Member) Submit(r protocol.Request) {
 	switch m.state {
 	case voting:
@@ -239,7 +239,7 @@ func (m *Member) Submit(r protocol.Request) {
 	}})
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	if m.config.View.Index(from) < 0 || from == m.config.Self {
 		return
@@ -305,7 +305,7 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 	}
 }
 
-// Tick implements protocol.Protocol.
+// Tick implements protocol.Machine.
 func (m *Member) Tick(now protocol.Instant) {
 	m.now = now
 	m.tickDoubt()
@@ -322,7 +322,7 @@ func (m *Member) Tick(now protocol.Instant) {
 	}
 }
 
-// Ready implements protocol.Protocol. Messages are stamped here, after everything that this turn learned: an
+// Ready implements protocol.Machine. Messages are stamped here, after everything that this turn learned: an
 // answer may seem to know more than it did, which only makes others drop more, never count more.
 func (m *Member) Ready() protocol.Effects {
 	if m.state != querying && m.state != asking {

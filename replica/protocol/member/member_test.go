@@ -32,6 +32,7 @@ func (i *inner) Adopt(_, _ []byte) error                { return nil }
 func (i *inner) Settle(protocol.Instant) (settled bool) { return !i.unsettle }
 func (i *inner) Unsettled() int                         { return 0 }
 func (i *inner) Unfinished() []protocol.Request         { return nil }
+func (i *inner) Pending() int                           { return 0 }
 func (i *inner) Pace(retry, suspect time.Duration)      { i.retry, i.suspect = retry, suspect }
 func (i *inner) factory() member.Factory {
 	return func(protocol.Config, *protocol.Journal, *quorum.Incarnations) member.Inner { return i }

@@ -91,5 +91,5 @@ func unserved(r protocol.Request) register.Result {
 	return register.Result{Status: register.Unavailable, Message: "this member has just started, and too few others have told it that its disk is whole"}
 }
 
-// Doubted reports whether it is not known yet that the disk holds all that it held: the member has just started, and asks.
+// Doubted implements protocol.Protocol.
 func (m *Member) Doubted() bool { return m.state == asking }

@@ -12,22 +12,9 @@ import (
 // transferKey is where the journal holds the TransferRecord.
 var transferKey = []byte{ownPrefix, 't'}
 
-// Change is a member's part in a change of the view, and how far a member whose disk was lost has joined. The zero
-// value is that of a voting member in a plain view.
-type Change struct {
-	Joint     bool // the view is joint
-	Settled   bool // all that it had voted on in earlier views, or hears of, is finished, and that is durable
-	Transfers bool // it has to fetch the state of the members before the change
-	Fetched   bool // and has; what it heard of that way is finished too
-	Records   uint64
-	Bytes     uint64 // of those records, keys and values
-	SameBytes uint64 // compared, and not sent since they are equal here
-	Remaining uint64 // bytes that are still to be sent or compared, estimated; 0 if nobody can tell
-}
-
-// Change tells how far this member is.
-func (m *Member) Change() Change {
-	c := Change{
+// Change implements protocol.Joiner.
+func (m *Member) Change() protocol.Change {
+	c := protocol.Change{
 		Joint: m.joint, Transfers: m.transfers,
 		Settled: m.settled.holds(m.journal), Fetched: m.fetched.holds(m.journal),
 	}
@@ -40,7 +27,7 @@ func (m *Member) Change() Change {
 	return c
 }
 
-// Unfinished lists the operations in progress, for the protocol of the next view, when this one has ended.
+// Unfinished implements protocol.Machine.
 func (m *Member) Unfinished() []protocol.Request {
 	switch m.state {
 	case voting:

@@ -268,6 +268,8 @@ func TestFetchedIsSettledAfterwards(t *testing.T) {
 	w.untilFetched(4)
 }
 
+var _ protocol.Sizer = sized{}
+
 // sized is a disk that tells how much lies behind a key.
 type sized struct{ disktest.Disk }
 

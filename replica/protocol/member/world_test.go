@@ -188,7 +188,7 @@ func (w *world) until(what string, holds func() bool) {
 	}
 }
 
-func (w *world) change(id view.MemberID) member.Change { return w.nodes[id].member.Change() }
+func (w *world) change(id view.MemberID) protocol.Change { return w.nodes[id].member.Change() }
 
 func (w *world) untilFetched(id view.MemberID) {
 	w.t.Helper()

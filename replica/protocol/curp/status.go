@@ -6,22 +6,22 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// Standing tells what part this member has, and how far it is.
-func (p *Protocol) Standing() Standing {
-	s := Standing{
+// PartitionStatus implements protocol.Partitioned.
+func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
+	s := protocol.PartitionStatus{
 		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
 		Last: p.log.last(), Commit: p.commit, Copying: !p.whole(), WholeTerm: p.own.WholeTerm, NotedTerm: p.own.NotedTerm, Fast: p.client.fast, Slow: p.client.slow,
 	}
 	if !p.testifies() { // an older copy may hold what was dropped since, too
 		s.NotedTerm, s.WholeTerm = p.partition.Term, 0
 	}
-	if p.Doubted() && p.role == Master {
+	if p.Doubted() && p.role == protocol.Master {
 		s.Why = "it has just started, and waits for others to tell it that its disk is not an older copy"
 	}
 	if !p.active() {
 		return s
 	}
-	if p.role != Master {
+	if p.role != protocol.Master {
 		return s
 	}
 	s.Unsynced = int(p.log.last() - min(p.commit, p.log.last()))
@@ -58,8 +58,7 @@ func (p *Protocol) Standing() Standing {
 	return s
 }
 
-// Promised is until when leases may last that this member granted, or handed on, as of the last Tick: the promise of
-// protocol.Config for its next protocol.
+// Promised implements protocol.Partitioned: it is until when leases may last that this member granted, or handed on.
 func (p *Protocol) Promised() protocol.Instant {
 	if !p.ticked {
 		return p.config.Promised
