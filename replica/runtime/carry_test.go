@@ -139,6 +139,15 @@ func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
 	if ahead := told[0].Sub(c.replicas[0].clock()); ahead < 59*time.Minute || ahead > time.Hour || told[1] != 0 {
 		t.Errorf("promised for an hour, which ends %v ahead; where nothing is known: %v", ahead, told[1])
 	}
+	replica, c.replicas[0] = c.replicas[0], nil
+	if _, err := replica.Carry(); err != nil {
+		t.Fatal(err)
+	}
+	c.base.Promised = replica.Promised()[:1]
+	c.restart(0)
+	if told[0] == 0 || told[1] != 0 {
+		t.Errorf("the second shard is new, where nothing is known: %v", told)
+	}
 }
 
 // What a protocol can't name is not known to have failed.

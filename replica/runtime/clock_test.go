@@ -3,8 +3,10 @@ package runtime
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -34,4 +36,25 @@ func TestSuspensionCounts(t *testing.T) {
 	if ahead := time.Until(r.moment(r.clock().Add(time.Hour))); ahead < 59*time.Minute || ahead > time.Hour {
 		t.Errorf("after it, an hour ahead on the protocols' clock is %v ahead", ahead)
 	}
+}
+
+// A process may be stopped between two readings of its clocks. What it promised then seems to end later, and never earlier than it
+// does for others.
+func TestNoPromiseEndsEarlierForAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, pause := time.Now(), time.Second
+		r := &Replica{options: Options{elapsed: func() time.Duration {
+			time.Sleep(pause)
+			defer time.Sleep(pause)
+			return time.Since(begun)
+		}}}
+		const until = protocol.Instant(time.Hour)
+		there := r.moment(until)
+		if end := begun.Add(time.Duration(until)); there.Before(end) || there.After(end.Add(2*pause)) {
+			t.Errorf("it ends %v before it does", end.Sub(there))
+		}
+		if back := r.instant(begun.Add(time.Duration(until))); back < until || back > until.Add(2*pause) {
+			t.Errorf("for the next replica it ends %v before it does", until.Sub(back))
+		}
+	})
 }
