@@ -100,18 +100,7 @@ bench-operator: build-operator ## Measure the operator with 200 clusters of 5 si
 
 soak: export GOGC ?= 800
 soak: build-store ## Search SCHEDULES=100000 random schedules of faults and changes of members or masters per protocol, with progress
-	./bin/georegister simulate --protocol abd --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol gryff --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol gryffrsc --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol raft --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol curp --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol curpraft --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol epaxos --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol gus --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol gus --fault-tolerance 2 --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol gus --data-fragments 3 --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol rmwpaxos --soak $(SCHEDULES)
-	./bin/georegister simulate --protocol rmwpaxosatleastonce --soak $(SCHEDULES)
+	./bin/georegister simulate --protocol all --soak $(SCHEDULES)
 
 fuzz: ## Run every fuzz target for FUZZTIME=20s
 	@GO="$(GO)" FUZZTIME=$(FUZZTIME) hack/fuzz.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Regenerates what is made from the types of api/v1alpha1 and the markers of controllers: the CRD, deep copies, the
-# operator's role and docs/api.md; and the CRDs of the Prometheus operator and Chaos Mesh from their types. With --check it
-# changes nothing, and fails if one of them is out of date.
+# Regenerates what is made from the definitions of the protocols: the table of replica/capability, and tables of the documentation; from
+# the types of api/v1alpha1 and the markers of controllers: the CRD, deep copies, the operator's role and docs/api.md; and the CRDs of the
+# Prometheus operator and Chaos Mesh from their types. With --check it changes nothing, and fails if one of them is out of date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -14,6 +14,7 @@ if [ "${1:-}" = --check ]; then
   trap 'rm -rf "$out"' EXIT
 fi
 mkdir -p "$out/docs"
+$go run ./hack/protocols -out "$out"
 $go run $controller_gen crd object paths=./api/v1alpha1 \
   output:crd:dir="$out/config/crd/bases" output:object:dir="$out/api/v1alpha1"
 $go run $controller_gen rbac:roleName=georegister-operator paths=./controllers output:rbac:dir="$out/config/rbac"

@@ -72,6 +72,7 @@ const simulateExample = `  georegister simulate --protocol gryff --profile gryff
   georegister simulate --protocol gryff --workload gryff-a --faults crash,loss --duration 60s
   georegister simulate --faults all --duration 30s --history history.jsonl && georegister check history.jsonl
   georegister simulate --protocol gryff --soak 100000
+  georegister simulate --protocol all --soak 10000
   georegister simulate --protocol gryff --soak 2000 --lose 3
   georegister simulate --protocol gus --fault-tolerance 2 --sites 7 --soak 10000
   georegister simulate --protocol gus --data-fragments 3 --faults crash,wipe`
@@ -115,7 +116,7 @@ func newSimulateCommand() *cobra.Command {
 	}
 	defaults := workload.Default()
 	flags := c.Flags()
-	flags.StringVar(&f.protocol, "protocol", "gryff", "the protocol: "+strings.Join(catalog.Names(), " or "))
+	flags.StringVar(&f.protocol, "protocol", "gryff", protocolHelp())
 	flags.StringVar(&f.sites, "sites", "", "how many sites of the profile, or a list of their names; all if empty")
 	flags.StringVar(&f.profile, "profile", "gryff", "sites and round trips by name: "+strings.Join(profile.Names(), " or "))
 	flags.StringVar(&f.rtt, "rtt", "", "sites and round trips of one's own, such as a-b=72ms,a-c=151ms,b-c=88ms")
@@ -141,7 +142,27 @@ func (f simulateFlags) run(c *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
 		return fmt.Errorf("--output: unknown format %q; use table or json", f.output)
 	}
-	s, err := findSimulated(f.protocol, f.tolerance, f.fragments)
+	names := []string{f.protocol}
+	if f.protocol == allProtocols {
+		if f.soak == 0 {
+			return errors.New("--protocol: all of them are searched, with --soak; an experiment is of one")
+		}
+		names = nil
+		for _, v := range catalog.Variants() {
+			names = append(names, v.Name)
+		}
+	}
+	for _, name := range names {
+		if err := f.runProtocol(c, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runProtocol searches a protocol, or measures it.
+func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
+	s, err := findSimulated(name, f.tolerance, f.fragments)
 	if err != nil {
 		return err
 	}
@@ -284,6 +305,21 @@ func checkConflict(p float64) error {
 	return fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", p)
 }
 
+// allProtocols stands for every protocol and variant.
+const allProtocols = "all"
+
+// protocolHelp lists what --protocol takes.
+func protocolHelp() string {
+	var variants []string
+	for _, v := range catalog.Variants() {
+		if v.FaultTolerance+v.DataFragments > 0 {
+			variants = append(variants, v.Name)
+		}
+	}
+	return fmt.Sprintf("the protocol: %s; with options of its own: %s; with --soak also %s",
+		strings.Join(catalog.Names(), ", "), strings.Join(variants, ", "), allProtocols)
+}
+
 // network is the profile that --rtt or --profile names, narrowed to --sites.
 func (f simulateFlags) network() (profile.Profile, error) {
 	var network profile.Profile
@@ -349,7 +385,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 				return
 			}
 			told = time.Now()
-			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s\n", f.protocol, done, f.soak, float64(done)/time.Since(began).Seconds())
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d schedules, %.0f/s\n", s.name, done, f.soak, float64(done)/time.Since(began).Seconds())
 		},
 	}.Run(ctx)
 	if err := ctx.Err(); err != nil {
@@ -357,7 +393,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	}
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s: %d schedules with at least %d faults that hit work in flight, %d with fewer; %d operations, %d such faults, %d events\n",
-		f.protocol, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
+		s.name, report.Schedules, simulator.MinHits, report.Skipped, report.Operations, report.Hits, report.Events)
 	f.printDigests(out, report.Traces)
 	if f.lose > 0 {
 		fmt.Fprintf(out, "sets of disks that were lost for good, each in a run of its own: %d\n", report.Losses)

@@ -18,6 +18,7 @@ import (
 
 // simulated is a protocol that the simulator runs.
 type simulated struct {
+	name  string          // of the protocol or its variant, as it was given
 	start simulator.Start // nil for CURP, whose world with masters and witnesses the simulator makes itself
 	curp  bool
 	row   capability.Protocol
@@ -36,17 +37,21 @@ const (
 // regular reports whether histories are to be regular sequentially consistent, and no more.
 func (s simulated) regular() bool { return s.row.Regular() }
 
-// findSimulated finds a protocol by its name, and what is to be tolerated where that is given; the error names the flag that is wrong.
+// findSimulated finds a protocol or a variant by its name, and what is to be tolerated where that is given; the error names the flag that
+// is wrong.
 func findSimulated(name string, tolerance, fragments int) (simulated, error) {
-	entry, err := catalog.Find(name)
+	entry, variant, err := catalog.FindVariant(name)
 	if err != nil {
 		return simulated{}, fmt.Errorf("--protocol: %w", err)
 	}
-	row, err := capability.Find(name)
-	if err != nil {
-		return simulated{}, fmt.Errorf("--protocol: %w", err)
+	if tolerance == 0 {
+		tolerance = variant.FaultTolerance
 	}
-	s := simulated{curp: entry.Parted, row: row, tolerance: tolerance, fragments: fragments}
+	if fragments == 0 {
+		fragments = variant.DataFragments
+	}
+	row := entry.Row
+	s := simulated{name: name, curp: entry.Parted, row: row, tolerance: tolerance, fragments: fragments}
 	if fragments > 0 {
 		if err := row.CheckErasureCoding(); err != nil {
 			return simulated{}, fmt.Errorf("--data-fragments: %w; leave it out, or use --protocol gus", err)

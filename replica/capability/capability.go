@@ -1,5 +1,6 @@
 // Package capability is the one table of what each protocol can do, at which cost and with how many members.
-// Manifest validation, listeners, the command line and the documentation read it; no protocol does.
+// Manifest validation, listeners, the command line and the documentation read it; no protocol does. Each protocol defines its
+// row, in replica/protocol; the table is generated from them (make manifests), so that its readers depend on no protocol.
 package capability
 
 import (
@@ -58,6 +59,9 @@ type Path struct {
 	Quorum     Quorum // the largest quorum that one of them waits for
 }
 
+// Trips is the path of so many round trips.
+func Trips(roundTrips int, quorum Quorum) Path { return Path{RoundTrips: roundTrips, Quorum: quorum} }
+
 // Operation is what a protocol makes of one kind of operation.
 type Operation struct {
 	Kind  register.Kind
@@ -91,136 +95,14 @@ type Protocol struct {
 // FragmentTrips is how many round trips storing or fetching the fragments of a value adds to those of its metadata.
 const FragmentTrips = 1
 
-// carried is the largest value, in bytes, that a read of Gryff carries to who has an older one.
-const carried = 64 << 10
-
-// sizes are the numbers of members that survive the loss of one more than the next smaller: a fourth makes quorums larger, and no more.
-var sizes = []int{3, 5, 7}
+// Sizes are the numbers of members that survive the loss of one more than the next smaller: a fourth makes quorums larger, and no more.
+func Sizes() []int { return []int{3, 5, 7} }
 
 // What clients may rely on, per key.
 const (
-	linearizable      = "linearizable"
-	regularSequential = "regular sequential"
+	Linearizable      = "linearizable"
+	RegularSequential = "regular sequential"
 )
-
-// Table lists every protocol that is built, sorted by name. The caller owns the slice, and must not change
-// what its rows refer to.
-func Table() []Protocol {
-	return []Protocol{
-		{
-			Name: "ABD", Consistency: linearizable, Members: sizes,
-			Note: "1 is for a read that finds the last write with all of the majority that is nearest to it; it takes 2 where some of them missed that, " +
-				"also long after the write, and then they have it",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Refusal: "protocol ABD has no read-modify-write operations: it stores plain " +
-					"registers, which can't agree on one; use protocol Gryff"},
-			},
-		},
-		{
-			// The worst has a witness that rejects, a request to sync and the sync.
-			Name: "CURP", Consistency: linearizable, Members: sizes,
-			Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, or of a backup with a " +
-				"witness of the partition, and elsewhere it is 1",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{0, Nobody}, Worst: Path{2, Replicas}},
-				{Kind: register.Write, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
-				{Kind: register.RMW, Best: Path{1, Replicas}, Worst: Path{3, Replicas}},
-			},
-		},
-		{
-			Name: "CURPRaft", Consistency: linearizable, Members: sizes,
-			Note: "1 is for a read at the leader's site, and for an update that commutes with what is not committed; all else is as in Raft",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.Write, Best: Path{1, Superquorum}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{1, Superquorum}, Worst: Path{2, Majority}},
-			},
-		},
-		{
-			// With three members the one that is asked decides.
-			Name: "EPaxos", Consistency: linearizable, Members: sizes,
-			Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
-				{Kind: register.Write, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
-				{Kind: register.RMW, Best: Path{1, AllButOne}, Worst: Path{2, Majority}, BestOnly: []int{3}},
-			},
-		},
-		{
-			Name: "Gryff", Consistency: linearizable, Members: sizes,
-			Note: "with more than 3 members, 1 is for a read that finds the last write with a majority, who it brings it to included, and 2 for an rmw " +
-				"that finds it with all of n - 1; else it takes one more, also long after the write",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}, BestOnly: []int{3}, UpTo: carried},
-				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{3, Majority}, BestOnly: []int{3}},
-			},
-		},
-		{
-			// As Gryff, of clients that have sessions. The worst has both a fence in another shard and a write-back in its own, and a
-			// read that of Gryff, too. With three members no read leaves anything to come after.
-			Name: "GryffRSC", Consistency: regularSequential, Members: sizes,
-			Note: "a session's operation that comes after a read that found what no quorum was known to hold takes one more than in Gryff if it is " +
-				"in another shard, and one more if it is of another key or an rmw; a read by a client without sessions, or of a value " +
-				"over 64 KiB, may take its second as in Gryff. With 3 members there are no such reads, but a session may bring them along " +
-				"from when there were more",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}, UpTo: carried},
-				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{4, Majority}, BestOnly: []int{3}},
-				{Kind: register.RMW, Best: Path{2, AllButOne}, Worst: Path{5, Majority}, BestOnly: []int{3}},
-				{Kind: register.Fence, Best: Path{0, Nobody}, Worst: Path{1, Majority}},
-			},
-		},
-		{
-			// A read takes a second one when what it found is not known to be final, and a third and a fourth to have that decided. With
-			// relaxed quorums the best is the same, and the worst waits for n - f. The paper has it for four members too (section 3.3).
-			Name: "Gus", Consistency: linearizable, Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fragments: true,
-			Note: "4 is for a read that finds the write of one writer that failed, and 3 what it takes otherwise; if another operation is in the way of " +
-				"deciding that, it can be more, without a bound, and so it can for a writer that is taken for failed. With erasureCoding a value " +
-				"above the threshold takes one more, to store or to fetch its fragments; a read of one that is replaced meanwhile begins anew",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{4, Majority}},
-				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Refusal: "not supported by protocol Gus; it stores plain registers, which can't " +
-					"agree on a read-modify-write: use protocol Gryff"},
-			},
-		},
-		{
-			// The worst is whatever the order of messages: what loses its round is handed to the key's proposer, which may lose too,
-			// finishes what the other one began, and then writes.
-			Name: "RMWPaxos", Consistency: linearizable, Members: sizes,
-			Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the worst has one operation of " +
-				"another member in the way, and more of them can make it more, without a bound",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
-				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{9, Majority}},
-				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}},
-			},
-		},
-		{
-			Name: "RMWPaxosAtLeastOnce", Consistency: linearizable, Members: sizes,
-			Note: "as RMWPaxos, for idempotent functions alone",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
-				{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
-					"once, and a write that is applied again takes back what was written after it; call set-newest.v1, which " +
-					"writes with a version, or use protocol RMWPaxos"},
-				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}},
-			},
-		},
-		{
-			Name: "Raft", Consistency: linearizable, Members: sizes,
-			Note: "1 is for the leader's site",
-			Operations: []Operation{
-				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.Write, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{2, Majority}},
-			},
-		},
-	}
-}
 
 // Names lists the protocols as manifests spell them, sorted.
 func Names() []string {
@@ -252,7 +134,7 @@ func (p Protocol) Operation(kind register.Kind) Operation {
 }
 
 // Regular reports whether the protocol promises regular sequential consistency (Helt et al., section 3), and not more.
-func (p Protocol) Regular() bool { return p.Consistency == regularSequential }
+func (p Protocol) Regular() bool { return p.Consistency == RegularSequential }
 
 // CheckOperation refuses a kind of operation that the protocol does not have; the error says what to use.
 func (p Protocol) CheckOperation(kind register.Kind) error {

@@ -127,7 +127,7 @@ func TestCheckOperation(t *testing.T) {
 
 // The sizes of the table are those that the protocols compute from their view.
 func TestQuorumsAreTheViews(t *testing.T) {
-	for _, n := range sizes {
+	for _, n := range Sizes() {
 		v := view.View{Members: make([]view.Member, n)}
 		if got := Majority.Size(n); got != v.Majority() {
 			t.Errorf("majority of %d is %d, the view says %d", n, got, v.Majority())

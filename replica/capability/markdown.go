@@ -7,16 +7,19 @@ import (
 
 // Markdown renders the table as `georegister protocols` prints it and docs/protocols.md quotes it. Columns
 // are padded, so that it reads as plain text too.
-func Markdown() string {
+func Markdown() string { return Render(Table()) }
+
+// Render is Markdown of another table.
+func Render(table []Protocol) string {
 	rows := [][]string{{"Protocol", "Members", "Lost members", "Consistency", "Operation", "Round trips", "Quorum"}}
-	for _, p := range Table() {
+	for _, p := range table {
 		for _, op := range p.Operations {
 			rows = append(rows, []string{
 				p.Name, either(p.Members), "(n - 1) / 2", p.Consistency, op.Kind.String(), op.trips(), op.quorums(),
 			})
 		}
 	}
-	return align(rows) + refusals() + notes()
+	return align(rows) + refusals(table) + notes(table)
 }
 
 func (op Operation) trips() string {
@@ -47,9 +50,9 @@ func (op Operation) quorums() string {
 }
 
 // refusals lists the messages that clients get for what a protocol does not have.
-func refusals() string {
+func refusals(table []Protocol) string {
 	var b strings.Builder
-	for _, p := range Table() {
+	for _, p := range table {
 		for _, op := range p.Operations {
 			if op.Refusal != "" {
 				fmt.Fprintf(&b, "\n%s refuses %s: \"%s\".\n", p.Name, op.Kind, op.Refusal)
@@ -60,11 +63,11 @@ func refusals() string {
 }
 
 // notes say what the numbers of round trips mean.
-func notes() string {
+func notes(table []Protocol) string {
 	var b strings.Builder
 	b.WriteString("\nRound trips are those without failures and conflicts; \"at worst\" is with them, short of lost messages; \"always\" is as long as " +
 		"the members that are asked answer in time.\n")
-	for _, p := range Table() {
+	for _, p := range table {
 		if p.Note != "" {
 			fmt.Fprintf(&b, "\n%s: %s.\n", p.Name, p.Note)
 		}

@@ -90,8 +90,8 @@ type Options struct {
 	// measured says that nothing is known of the distances but what the transport measures.
 	measured bool
 	paced    bool // and nothing is said of how long to wait for answers
-	parted   bool // the protocol has masters (catalog.Entry.Parted)
-	regular  bool // reads may be answered before a quorum holds what they read (catalog.Entry.Regular)
+	parted   bool // the protocol has masters (definition.Protocol.Parted)
+	regular  bool // reads may be answered before a quorum holds what they read (definition.Protocol.Regular)
 
 	// Tests replace these.
 	elapsed    func() time.Duration                                                               // the clock
@@ -123,7 +123,7 @@ func (o *Options) complete() error {
 		if err != nil {
 			return err
 		}
-		o.parted, o.regular = entry.Parted, entry.Regular
+		o.parted, o.regular = entry.Parted, entry.Regular()
 		if err := CheckPartitions(o.View, o.Protocol, o.Shards); err != nil {
 			return err
 		}

@@ -6,39 +6,44 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curpraft"
-	"github.com/georegister/georegister/replica/protocol/epaxos"
-	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/gus"
 	"github.com/georegister/georegister/replica/protocol/layered"
-	"github.com/georegister/georegister/replica/protocol/raft"
-	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
 )
 
 // promises are short schedules of each protocol that is held to what a manifest promises of lost disks.
 func promises() map[string]Search {
-	small := Options{Members: []int{3, 5}}
-	with := func(o Options, change func(*Options)) Options {
-		change(&o)
-		return o
+	all := map[string]Search{"CURP": {Options: curpOptions(curp.Mistakes{})}}
+	for _, e := range catalog.All() {
+		if !e.Parted {
+			all[e.Row.Name] = Search{Start: Member(e.Factory), Options: optionsFor(e, nil, 3, 5)}
+		}
 	}
-	rmws := with(small, func(o *Options) { o.RMWs = ManyRMWs })
-	return map[string]Search{
-		"ABD":                {Start: Member(abd.Factory), Options: with(small, func(o *Options) { o.RMWs = FewRMWs })},
-		"Gryff":              {Start: Member(gryff.Factory), Options: rmws},
-		"GryffRSC":           {Start: Member(gryff.FactoryRSC), Options: sessions(nil)},
-		"Gus":                {Start: Member(gus.Factory), Options: Options{Members: []int{3, 4, 5}, RMWs: FewRMWs}},
-		"Gus, relaxed":       {Start: relaxed(gus.Mistakes{}), Options: Options{Members: []int{7}, RMWs: FewRMWs, Losses: 2}},
-		"Gus, fragments":     {Start: fragmented(layered.Mistakes{Endless: true}), Options: with(fragmentedChanges(), func(o *Options) { o.Members = []int{5} })},
-		"RMWPaxos":           {Start: Member(rmwpaxos.Factory), Options: rmws},
-		"RMWPaxos, repeated": {Start: Member(rmwpaxos.AtLeastOnce), Options: with(small, func(o *Options) { o.Idempotent = true })},
-		"EPaxos":             {Start: Member(epaxos.Factory), Options: rmws},
-		"Raft":               {Start: Member(raft.Factory), Options: rmws},
-		"CURP":               {Options: curpOptions(curp.Mistakes{})},
-		"CURPRaft":           {Start: curpraftWith(curpraft.Mistakes{}), Options: rmws},
+	fragments := fragmentedChanges()
+	fragments.Members = []int{5}
+	all["Gus"] = Search{Start: Member(gus.Factory), Options: Options{Members: []int{3, 4, 5}, RMWs: FewRMWs}}
+	all["Gus, relaxed"] = Search{Start: relaxed(gus.Mistakes{}), Options: Options{Members: []int{7}, RMWs: FewRMWs, Losses: 2}}
+	all["Gus, fragments"] = Search{Start: fragmented(layered.Mistakes{Endless: true}), Options: fragments}
+	all["CURPRaft"] = Search{Start: curpraftWith(curpraft.Mistakes{}), Options: Options{Members: []int{3, 5}, RMWs: ManyRMWs}}
+	return all
+}
+
+// optionsFor are those of schedules of a protocol, with such faults and numbers of members.
+func optionsFor(e catalog.Entry, faults []FaultKind, members ...int) Options {
+	o := Options{RMWs: ManyRMWs}
+	switch {
+	case e.Regular():
+		o = sessions(nil)
+	case e.Row.CheckOperation(register.RMW) != nil:
+		o.RMWs = FewRMWs
+	case e.Row.CheckOperation(register.Write) != nil:
+		o = Options{Idempotent: true}
 	}
+	o.Faults, o.Members = faults, members
+	return o
 }
 
 func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // trace draws a run as a message diagram: a line per event, a lane per member. A nil trace draws nothing.
@@ -119,9 +122,10 @@ func (t *trace) returned(c *client, r register.Result) {
 
 // brief is a message in a few words: kind, operation, key, carstamp, value, instance.
 func brief(m *peerv1.Message) string {
+	own := catalog.MessagesOf(m)
 	words := []string{m.Kind.String()}
-	if m.Gus != nil {
-		words[0] = m.Gus.Kind.String()
+	if own.TraceKind != nil {
+		words[0] = own.TraceKind(m)
 	}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if m.Op != 0 {
@@ -134,16 +138,13 @@ func brief(m *peerv1.Message) string {
 		add("%v", stamp)
 	}
 	if m.Present {
-		add("value %s", short(m.Value))
+		add("value %s", notation.Short(m.Value))
 	}
 	if m.Same {
 		add("same")
 	}
-	if g := m.Gus; g != nil && g.Origin != m.Timestamp {
-		add("once %d", g.Origin)
-	}
-	if g := m.Gus; g != nil && g.Round > 1 {
-		add("round %d", g.Round)
+	if own.Trace != nil {
+		words = append(words, own.Trace(m)...)
 	}
 	if in := m.Instance; in != nil {
 		add("instance %v#%d ballot %d %v", register.Writer(in.GetId().GetWriter()), in.GetId().GetNumber(), in.Ballot, in.Status)
@@ -161,7 +162,6 @@ func brief(m *peerv1.Message) string {
 	if tr := m.Transfer; tr != nil && len(tr.Records) > 0 {
 		add("%d records", len(tr.Records))
 	}
-	briefCURP(m, add)
 	if m.Incarnation > 1 {
 		add("of incarnation %d", m.Incarnation)
 	}
@@ -175,7 +175,7 @@ func operationText(o register.Operation) string {
 	case register.RMW:
 		args := make([]string, len(o.Call.Args))
 		for i, a := range o.Call.Args {
-			args[i] = short(a)
+			args[i] = notation.Short(a)
 		}
 		return fmt.Sprintf("%s %q (%s)", o.Call.Function, o.Key, strings.Join(args, ", "))
 	}
@@ -218,14 +218,17 @@ func valueText(v register.Value) string {
 	if !v.Present() {
 		return "nothing"
 	}
-	return short(v)
+	return notation.Short(v)
 }
 
-// short is a value's beginning.
-func short(b []byte) string {
-	const most = 40
-	if len(b) > most {
-		return fmt.Sprintf("%q... (%d bytes)", b[:most], len(b))
+// keepersText lists who keeps each partition: its term, master, backups and witnesses, and what it recovers from.
+func keepersText(v view.View) string {
+	var b strings.Builder
+	for i, p := range v.Partitions {
+		fmt.Fprintf(&b, "; %d: term %d of %d %v %v", i, p.Term, p.Master, p.Backups, p.Witnesses)
+		for _, f := range p.Formers {
+			fmt.Fprintf(&b, " from %d of %d %v %v", f.Term, f.Master, f.Backups, f.Witnesses)
+		}
 	}
-	return fmt.Sprintf("%q", b)
+	return b.String()
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	stdruntime "runtime"
 	"runtime/pprof"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -37,7 +39,8 @@ func measureMemory(ctx context.Context, args []string) error {
 	var f sizing
 	set := flag.NewFlagSet("memory", flag.ContinueOnError)
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the replicas keep their data")
-	set.StringVar(&f.protocols, "protocols", "ABD,EPaxos,Gryff,Gus,RMWPaxos", "the protocols, comma separated; not CURP, whose replicas are not alike")
+	set.StringVar(&f.protocols, "protocols", strings.Join(slices.DeleteFunc(writable(), func(name string) bool { return name == "CURP" }), ","),
+		"the protocols, comma separated; not CURP, whose replicas are not alike")
 	set.StringVar(&f.durabilities, "durability", "Memory,Sync", "of the replicas, comma separated")
 	set.IntVar(&f.keys, "keys", 1_000_000, "how many keys there are")
 	set.IntVar(&f.valueBytes, "value-bytes", 16, "how long values are")

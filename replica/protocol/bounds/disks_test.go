@@ -20,28 +20,26 @@ import (
 // far is above the bounds of disks.
 const far = 2*register.MaxNumber + 1
 
-// kept are the records of a protocol by how their keys begin; those of the member itself are beside every protocol but CURP.
-var kept = map[string]map[string]proto.Message{
-	"abd":         {"r": &peerv1.RegisterRecord{}},
-	"gryff":       {"r": &peerv1.RegisterRecord{}, "s": &peerv1.KeyState{}, "i": &peerv1.Message{}},
-	"epaxos":      {"s": &peerv1.KeyState{}, "i": &peerv1.Message{}},
-	"gus":         {"u": &peerv1.GusRecord{}},
-	"rmwpaxos":    {"p": &peerv1.RMWPaxosRecord{}},
-	"raft":        {"h": &peerv1.RaftHard{}, "t": &peerv1.RaftStart{}, "a": &peerv1.RaftApplied{}, "k": &peerv1.KeyState{}},
-	"curp":        {"r": &peerv1.RegisterRecord{}, "s": &peerv1.PartitionSession{}, "d\x00\x00\x00\x00\x00\x00\x00\x07": &peerv1.Answer{}, "L": &peerv1.LogEntry{}, "P": &peerv1.PartitionRecord{}, "K": &peerv1.PositionRecord{}},
-	"of a member": {"m": &peerv1.MemberRecord{}, "mk": &peerv1.PositionRecord{}, "mt": &peerv1.TransferRecord{}},
-}
+// ofMembers are the records of the member itself, which are beside those of every protocol but CURP.
+var ofMembers = map[string]proto.Message{"m": &peerv1.MemberRecord{}, "mk": &peerv1.PositionRecord{}, "mt": &peerv1.TransferRecord{}}
 
+// recordsOf are the records of a protocol, by how their keys begin. Answers of CURP have the number of a session in their keys.
 func recordsOf(name string) map[string]proto.Message {
-	switch name {
-	case "gryffrsc":
-		name = "gryff"
-	case "rmwpaxosatleastonce":
-		name = "rmwpaxos"
-	case "curpraft":
-		name = "raft"
+	entry, err := catalog.Find(name)
+	if err != nil {
+		panic(err)
 	}
-	return kept[name]
+	all := map[string]proto.Message{}
+	for _, r := range entry.Records {
+		switch {
+		case r.Message == nil:
+		case entry.Parted && r.Prefix == "d":
+			all["d\x00\x00\x00\x00\x00\x00\x00\x07"] = r.Message
+		default:
+			all[r.Prefix] = r.Message
+		}
+	}
+	return all
 }
 
 // keyOf is the key of the last record that begins so; the beginning itself if there is none.
@@ -93,7 +91,7 @@ func TestADiskAboveTheBoundIsLost(t *testing.T) {
 				all[prefix] = record
 			}
 			if name != "curp" {
-				for prefix, record := range kept["of a member"] {
+				for prefix, record := range ofMembers {
 					all[prefix] = record
 				}
 			}

@@ -158,7 +158,7 @@ func (w *world) do(i int, op register.Operation) register.Result {
 // use has each of some members read, write and, twice under one name, increment; or, where only that is done, add to a set.
 func (w *world) use(members ...int) {
 	for _, i := range members {
-		if w.entry.Name == "rmwpaxosatleastonce" {
+		if w.entry.Name() == "rmwpaxosatleastonce" {
 			w.do(i, register.Operation{Kind: register.RMW, Key: "k", Call: register.Call{
 				Function: register.AddMember, Args: [][]byte{{'0' + byte(w.handle%10)}}, MaxValueBytes: 100,
 			}})

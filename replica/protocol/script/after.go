@@ -8,6 +8,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -50,7 +51,7 @@ func (w *world) after(d *datadriven.TestData, client string) error {
 func describeAfter(after []*peerv1.Dependency) string {
 	var parts []string
 	for _, d := range after {
-		parts = append(parts, fmt.Sprintf("%s = %s at %s", d.Key, valueName(d.Present, d.Value), tagName(d.Timestamp, d.Writer, d.Rmws)))
+		parts = append(parts, fmt.Sprintf("%s = %s at %s", d.Key, notation.Value(d.Present, d.Value), notation.Tag(d.Timestamp, d.Writer, d.Rmws)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/manager"
 )
@@ -22,7 +23,7 @@ func (w *world) change(d *datadriven.TestData) (err error) {
 		d.MaybeScanArgs(w.t, "join", &join)
 		for i := range join {
 			id := w.view.LastIssued() + view.MemberID(i+1)
-			newcomers = append(newcomers, manager.Founder{ID: id, Site: memberName(id), Disk: "disk-" + memberName(id)})
+			newcomers = append(newcomers, manager.Founder{ID: id, Site: notation.Member(id), Disk: "disk-" + notation.Member(id)})
 		}
 		for _, a := range d.CmdArgs {
 			if a.Key == "leave" {
@@ -78,7 +79,7 @@ func (w *world) configure(n *node) error {
 func describeResume(n *node, r protocol.Resume) string {
 	switch {
 	case !r.Carstamp.IsZero():
-		return ", at " + tagName(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
+		return ", at " + notation.Tag(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
 	case r.Instance != 0:
 		return fmt.Sprintf(", command %d of %s#%d", r.Command, n.name, r.Instance)
 	}
@@ -89,7 +90,7 @@ func describeResume(n *node, r protocol.Resume) string {
 func describeView(v view.View) string {
 	var names []string
 	for _, m := range v.Members {
-		name := memberName(m.ID)
+		name := notation.Member(m.ID)
 		switch {
 		case m.Joining:
 			name = "+" + name

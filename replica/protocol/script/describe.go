@@ -7,80 +7,44 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/catalog"
+	"github.com/georegister/georegister/replica/protocol/definition"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// memberName is a for member 1, b for member 2, and so on.
-func memberName(id view.MemberID) string { return string(rune('a' + id - 1)) }
-
-// writerName is a member, with its incarnation and boot if it is not in its first ones.
-func writerName(w register.Writer) string {
-	name := memberName(view.MemberID(w.Member()))
-	if w.Incarnation() <= 1 && w.Boot() <= 1 {
-		return name
-	}
-	return fmt.Sprintf("%s.%d.%d", name, w.Incarnation(), w.Boot())
-}
-
-// tagName is timestamp/writer, with +rmws if there are any; 0 for the initial value.
-func tagName(timestamp, writer, rmws uint64) string {
-	if timestamp == 0 && writer == 0 && rmws == 0 {
-		return "0"
-	}
-	name := fmt.Sprintf("%d/%s", timestamp, writerName(register.Writer(writer)))
-	if timestamp == 0 && writer == 0 {
-		name = "0"
-	}
-	if rmws > 0 {
-		name += fmt.Sprintf("+%d", rmws)
-	}
-	return name
-}
-
-func valueName(present bool, value []byte) string {
-	if !present {
-		return "absent"
-	}
-	return fmt.Sprintf("%q", value)
-}
-
 func (p packet) String() string {
-	return fmt.Sprintf("%s -> %s: %s", memberName(p.from), memberName(p.to), describeMessage(p.message))
+	return fmt.Sprintf("%s -> %s: %s", notation.Member(p.from), notation.Member(p.to), describeMessage(p.message))
 }
 
 func describeMessage(m *peerv1.Message) string {
 	var parts []string
+	own := catalog.MessagesOf(m)
 	if m.Kind != peerv1.Kind_KIND_UNSPECIFIED { // an instance's record is a message without a kind
-		parts = append(parts, kindName(m))
+		parts = append(parts, kindName(own, m))
 	}
 	if m.Op != 0 {
-		parts = append(parts, operationName(m.Op))
+		parts = append(parts, notation.Operation(m.Op))
 	}
 	if len(m.Key) > 0 {
 		parts = append(parts, string(m.Key))
 	}
-	switch tag := tagName(m.Timestamp, m.Writer, m.Rmws); {
-	case ofCURPRaft(m.Kind):
-		parts = append(parts, describeCURPRaft(m))
+	switch tag := notation.Tag(m.Timestamp, m.Writer, m.Rmws); {
+	case own.NoCarstamp:
 	case m.Same:
 		parts = append(parts, "same, at "+tag)
 	case m.Kind == peerv1.Kind_READ2 && len(m.After) > 0:
 	case carriesValue(m.Kind) || m.Present:
-		parts = append(parts, "= "+valueName(m.Present, m.Value)+" at "+tag)
+		parts = append(parts, "= "+notation.Value(m.Present, m.Value)+" at "+tag)
 	case tag != "0" || m.Kind == peerv1.Kind_WRITE1_REPLY:
 		parts = append(parts, "at "+tag)
 	}
 	if len(m.After) > 0 {
 		parts = append(parts, "after "+describeAfter(m.After))
 	}
-	if m.Gus != nil {
-		if text := describeGus(m.Gus, m.Timestamp, m.Writer); text != "" {
-			parts = append(parts, text)
-		}
-	}
-	if m.RmwPaxos != nil {
-		if text := describePaxos(m.RmwPaxos); text != "" {
+	if own.Describe != nil {
+		if text := own.Describe(m); text != "" {
 			parts = append(parts, text)
 		}
 	}
@@ -102,14 +66,12 @@ func describeMessage(m *peerv1.Message) string {
 	return strings.Join(parts, " ")
 }
 
-// operationName is the coordinator's count of an operation, with the boot if it is not the first; the layout
-// is that of quorum.FirstOp.
-func operationName(op uint64) string {
-	name := fmt.Sprintf("#%d", op&(1<<40-1))
-	if boot := op >> 40 & 0xffff; boot > 1 {
-		name += fmt.Sprintf(" of boot %d", boot)
+// kindName is the kind of a message, or what its protocol calls it.
+func kindName(own definition.Messages, m *peerv1.Message) string {
+	if own.Kind != nil {
+		return own.Kind(m)
 	}
-	return name
+	return m.Kind.String()
 }
 
 // carriesValue says which kinds tell of a value, be it absent.
@@ -124,9 +86,9 @@ func carriesValue(k peerv1.Kind) bool {
 // instanceName is the writer's name, with the lane if it is not the first, and the number.
 func instanceName(id *peerv1.InstanceID) string {
 	w := register.Writer(id.GetWriter())
-	name := writerName(w)
+	name := notation.Writer(w)
 	if w.Boot() == 1 {
-		name = fmt.Sprintf("%s.%d.1", memberName(view.MemberID(w.Member())), w.Incarnation())
+		name = fmt.Sprintf("%s.%d.1", notation.Member(view.MemberID(w.Member())), w.Incarnation())
 	}
 	return fmt.Sprintf("%s#%d", name, id.GetNumber())
 }
@@ -159,7 +121,7 @@ func describeInstance(i *peerv1.Instance) string {
 		parts = append(parts, "agreed")
 	}
 	for _, a := range i.Answers {
-		parts = append(parts, "answer="+describeAnswer(a))
+		parts = append(parts, "answer="+notation.Answer(a))
 	}
 	if i.State != nil {
 		parts = append(parts, "state="+describeState(i.State))
@@ -173,23 +135,9 @@ func describeOrdered(c *peerv1.Command) string {
 	case peerv1.CommandKind_READ_COMMAND:
 		return "read"
 	case peerv1.CommandKind_WRITE_COMMAND:
-		return "write(" + valueName(c.Present, c.Value) + ")"
+		return "write(" + notation.Value(c.Present, c.Value) + ")"
 	}
-	var args []string
-	for _, a := range c.Args {
-		args = append(args, string(a))
-	}
-	return fmt.Sprintf("%s(%s)", c.Function, strings.Join(args, ", "))
-}
-
-func describeAnswer(a *peerv1.Answer) string {
-	switch {
-	case a.Expired:
-		return "expired"
-	case a.Refused != "":
-		return fmt.Sprintf("refused(%s)", a.Refused)
-	}
-	return valueName(a.Present, a.Value)
+	return notation.Call(c.Function, c.Args)
 }
 
 func describeState(s *peerv1.KeyState) string {
@@ -204,7 +152,7 @@ func describeRegister(r *peerv1.RegisterRecord) string {
 	if r == nil {
 		return "absent"
 	}
-	return valueName(r.Present, r.Value) + " at " + tagName(r.Timestamp, r.Writer, r.Rmws)
+	return notation.Value(r.Present, r.Value) + " at " + notation.Tag(r.Timestamp, r.Writer, r.Rmws)
 }
 
 func describeTransfer(t *peerv1.Transfer) string {
@@ -213,7 +161,7 @@ func describeTransfer(t *peerv1.Transfer) string {
 	}
 	var parts []string
 	if t.Member != 0 {
-		parts = append(parts, fmt.Sprintf("member %s, incarnation %d", memberName(view.MemberID(t.Member)), t.Incarnation))
+		parts = append(parts, fmt.Sprintf("member %s, incarnation %d", notation.Member(view.MemberID(t.Member)), t.Incarnation))
 	}
 	if len(t.From) > 0 {
 		parts = append(parts, fmt.Sprintf("behind %q", t.From))
@@ -239,7 +187,7 @@ func describeTransfer(t *peerv1.Transfer) string {
 func describeTransferRecord(r *peerv1.TransferRecord) string {
 	parts := []string{"the transfer"}
 	for _, s := range r.Sources {
-		name := memberName(view.MemberID(s.Member))
+		name := notation.Member(view.MemberID(s.Member))
 		switch {
 		case s.Done:
 			parts = append(parts, "has all of "+name)
@@ -265,16 +213,6 @@ func describeRecord(key, value []byte) string {
 		var r peerv1.RegisterRecord
 		if r.UnmarshalVT(value) == nil {
 			return fmt.Sprintf("%s = %s", name, describeRegister(&r))
-		}
-	case 'u':
-		var r peerv1.GusRecord
-		if r.UnmarshalVT(value) == nil {
-			return fmt.Sprintf("%s = %s", name, describeGusRecord(&r))
-		}
-	case 'p':
-		var r peerv1.RMWPaxosRecord
-		if r.UnmarshalVT(value) == nil {
-			return fmt.Sprintf("%s = %s", name, describePaxosRecord(&r))
 		}
 	case 'm':
 		if name == "t" {
@@ -303,6 +241,9 @@ func describeRecord(key, value []byte) string {
 			return "instance: " + describeMessage(&r)
 		}
 	}
+	if text := catalog.DescribeRecord(key, value); text != "" {
+		return text
+	}
 	return fmt.Sprintf("%s of %d bytes", describeKey(key), len(value))
 }
 
@@ -312,8 +253,8 @@ func describeKey(key []byte) string {
 		id := &peerv1.InstanceID{Writer: binary.BigEndian.Uint64(key[1:]), Number: binary.BigEndian.Uint64(key[9:])}
 		return fmt.Sprintf("instance %s of %s", instanceName(id), key[17:])
 	}
-	if key[0] == 'w' && len(key) == 17 {
-		return describeWitnessKey(key)
+	if text := catalog.DescribeKey(key); text != "" {
+		return text
 	}
 	return fmt.Sprintf("record %q", key)
 }
@@ -326,20 +267,16 @@ func describeOperation(op register.Operation) string {
 		}
 		return "read " + op.Key
 	case register.Write:
-		return fmt.Sprintf("write %s = %s", op.Key, valueName(op.Value.Present(), op.Value))
+		return fmt.Sprintf("write %s = %s", op.Key, notation.Value(op.Value.Present(), op.Value))
 	case register.Fence:
 		return "fence"
 	}
-	var args []string
-	for _, a := range op.Call.Args {
-		args = append(args, string(a))
-	}
-	return fmt.Sprintf("rmw %s %s(%s)", op.Key, op.Call.Function, strings.Join(args, ", "))
+	return fmt.Sprintf("rmw %s %s", op.Key, notation.Call(op.Call.Function, op.Call.Args))
 }
 
 func (w *world) describeCompletion(c protocol.Completion) string {
 	r := c.Result
-	tag := tagName(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
+	tag := notation.Tag(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
 	text := fmt.Sprintf("operation %d is %s", c.Handle, r.Status)
 	switch {
 	case r.Status != register.OK:
@@ -348,7 +285,7 @@ func (w *world) describeCompletion(c protocol.Completion) string {
 	case w.operations[c.Handle-1].operation.Kind == register.Write:
 		text += ", at " + tag
 	default:
-		text += ", " + valueName(r.Value.Present(), r.Value) + " at " + tag
+		text += ", " + notation.Value(r.Value.Present(), r.Value) + " at " + tag
 	}
 	if r.RoundTrips == 1 {
 		text += ", 1 round trip"

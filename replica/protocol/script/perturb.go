@@ -12,6 +12,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -365,7 +366,7 @@ func (p *schedule) over(c *perturbation) {
 // add submits an operation more.
 func (p *schedule) add(c *perturbation) {
 	w := p.world
-	words := []datadriven.CmdArg{{Key: memberName(c.member)}}
+	words := []datadriven.CmdArg{{Key: notation.Member(c.member)}}
 	switch c.op {
 	case "read":
 		words = append(words, datadriven.CmdArg{Key: c.key}, datadriven.CmdArg{Key: "regular"})
@@ -391,7 +392,7 @@ func (p *schedule) add(c *perturbation) {
 	p.busy = true
 	defer func() { p.busy = false }()
 	if c.wide {
-		tick := datadriven.TestData{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: retry.String()}, {Key: memberName(c.member)}}}
+		tick := datadriven.TestData{Cmd: "tick", CmdArgs: []datadriven.CmdArg{{Key: retry.String()}, {Key: notation.Member(c.member)}}}
 		if err := w.command(&tick); err != nil {
 			w.printf("left out: %v", err)
 		}

@@ -40,6 +40,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -152,7 +153,7 @@ func (w *world) cluster(d *datadriven.TestData) error {
 	w.view = view.View{Cluster: "script", Epoch: 1}
 	for i := range n {
 		id := view.MemberID(i + 1)
-		w.view.Members = append(w.view.Members, view.Member{ID: id, Site: memberName(id)})
+		w.view.Members = append(w.view.Members, view.Member{ID: id, Site: notation.Member(id)})
 		w.add(id)
 	}
 	for _, m := range w.nodes {
@@ -289,7 +290,7 @@ func (w *world) network(d *datadriven.TestData) error {
 type filter struct{ from, to, kind, not string }
 
 func (f filter) fits(p packet) bool {
-	from, to := memberName(p.from), memberName(p.to)
+	from, to := notation.Member(p.from), notation.Member(p.to)
 	return (f.from == "" || f.from == from) && (f.to == "" || f.to == to) &&
 		(f.kind == "" || f.kind == p.message.Kind.String()) && f.not != from && f.not != to
 }

@@ -10,8 +10,10 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -94,7 +96,7 @@ func (w *world) given(n *node, what string, m *peerv1.Message) {
 }
 
 func (w *world) add(id view.MemberID) {
-	w.nodes = append(w.nodes, &node{id: id, name: memberName(id), disk: disktest.Disk{}, founded: true})
+	w.nodes = append(w.nodes, &node{id: id, name: notation.Member(id), disk: disktest.Disk{}, founded: true})
 }
 
 func (w *world) start(n *node) error {
@@ -159,8 +161,8 @@ func (w *world) deliver(p packet) {
 		w.printf("lost, %s is down: %s", n.name, p)
 		return
 	}
-	w.given(n, memberName(p.from), p.message)
-	w.printf("%s <- %s: %s", n.name, memberName(p.from), kindName(p.message))
+	w.given(n, notation.Member(p.from), p.message)
+	w.printf("%s <- %s: %s", n.name, notation.Member(p.from), kindName(catalog.MessagesOf(p.message), p.message))
 	n.member.Receive(p.from, p.message)
 	w.ready(n)
 }

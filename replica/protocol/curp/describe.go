@@ -1,15 +1,15 @@
-package simulator
+package curp
 
 import (
 	"fmt"
-	"strings"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/protocol/notation"
 )
 
-// briefCURP adds what a message of CURP says, in a few words.
-func briefCURP(m *peerv1.Message, add func(format string, args ...any)) {
+// trace has what a message says, in a few words.
+func trace(m *peerv1.Message) (words []string) {
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if x := m.Witness; x != nil {
 		add("%v of partition %d term %d", x.Kind, x.Partition, x.Term)
 		if x.Id != nil {
@@ -30,24 +30,24 @@ func briefCURP(m *peerv1.Message, add func(format string, args ...any)) {
 	}
 	c := m.Curp
 	if c == nil {
-		return
+		return words
 	}
 	add("term %d", c.Term)
 	if r := c.Request; r != nil {
 		add("of %q %s id %x#%d", r.Key, r.Command.GetFunction(), r.Command.GetSession()&0xffff, r.Command.GetNumber())
 		if r.Present {
-			add("value %s", short(r.Value))
+			add("value %s", notation.Short(r.Value))
 		}
 	}
 	if a := c.Answer; a != nil && a.Present {
-		add("= %s", short(a.Value))
+		add("= %s", notation.Short(a.Value))
 	}
 	for _, flag := range []struct {
 		name string
 		set  bool
 	}{{"sync", c.Sync}, {"synced", c.Synced}, {"waited", c.Waited}, {"refused", c.Refused}, {"lacking", c.Lacking}, {"done", c.Done}, {"may be stale", c.Stale}} {
 		if flag.set {
-			add(flag.name)
+			words = append(words, flag.name)
 		}
 	}
 	for _, e := range c.Entries {
@@ -62,16 +62,5 @@ func briefCURP(m *peerv1.Message, add func(format string, args ...any)) {
 	if n := len(c.Records); n > 0 {
 		add("%d records", n)
 	}
-}
-
-// keepersText lists who keeps each partition: its term, master, backups and witnesses, and what it recovers from.
-func keepersText(v view.View) string {
-	var b strings.Builder
-	for i, p := range v.Partitions {
-		fmt.Fprintf(&b, "; %d: term %d of %d %v %v", i, p.Term, p.Master, p.Backups, p.Witnesses)
-		for _, f := range p.Formers {
-			fmt.Fprintf(&b, " from %d of %d %v %v", f.Term, f.Master, f.Backups, f.Witnesses)
-		}
-	}
-	return b.String()
+	return words
 }

@@ -1,15 +1,18 @@
-package script
+package rmwpaxos
 
 import (
 	"fmt"
 	"strings"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 )
 
-// paxosKind is the kind of a message of RMWPaxos, nearly as its paper says it.
-func paxosKind(m *peerv1.RMWPaxos) string { return strings.TrimPrefix(m.Kind.String(), "PAXOS_") }
+// kindName is the kind of a message, nearly as the paper says it.
+func kindName(m *peerv1.Message) string {
+	return strings.TrimPrefix(m.RmwPaxos.Kind.String(), "PAXOS_")
+}
 
 // roundName is n/proposer of the attempt; 0 for the initial round.
 func roundName(r *peerv1.RMWPaxosRound) string {
@@ -19,11 +22,12 @@ func roundName(r *peerv1.RMWPaxosRound) string {
 	case r.Proposer == 0:
 		return fmt.Sprintf("%d of nobody", r.N)
 	}
-	return fmt.Sprintf("%d/%s%s", r.N, writerName(register.Writer(r.Proposer)), operationName(r.Attempt&(1<<40-1)))
+	return fmt.Sprintf("%d/%s%s", r.N, notation.Writer(register.Writer(r.Proposer)), notation.Operation(r.Attempt&(1<<40-1)))
 }
 
-// describePaxos shows what a message says of rounds.
-func describePaxos(m *peerv1.RMWPaxos) string {
+// describe shows what a message says of rounds.
+func describe(message *peerv1.Message) string {
+	m := message.RmwPaxos
 	var parts []string
 	switch m.Kind {
 	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
@@ -59,7 +63,11 @@ func votedName(r *peerv1.RMWPaxosRound, in uint64) string {
 	return "voted " + roundName(r)
 }
 
-// describePaxosRecord shows an acceptor.
-func describePaxosRecord(r *peerv1.RMWPaxosRecord) string {
-	return fmt.Sprintf("%s at %d, promised %s, %s", valueName(r.Present, r.Value), r.Timestamp, roundName(r.Ack), votedName(r.Voted, r.VotedIn))
+// describeRecord shows an acceptor.
+func describeRecord(name string, value []byte) (string, bool) {
+	r := &peerv1.RMWPaxosRecord{}
+	if r.UnmarshalVT(value) != nil {
+		return "", false
+	}
+	return fmt.Sprintf("%s = %s at %d, promised %s, %s", name, notation.Value(r.Present, r.Value), r.Timestamp, roundName(r.Ack), votedName(r.Voted, r.VotedIn)), true
 }

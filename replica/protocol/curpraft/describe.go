@@ -1,19 +1,16 @@
-package script
+package curpraft
 
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/register"
 )
 
-// ofCURPRaft reports whether a message is one of CURPRaft's own.
-func ofCURPRaft(k peerv1.Kind) bool { return k >= peerv1.Kind_RECORD && k <= peerv1.Kind_GATHERED }
-
-// describeCURPRaft shows the term of a message, and what it carries.
-func describeCURPRaft(m *peerv1.Message) string {
+// describe shows the term of a message, and what it carries.
+func describe(m *peerv1.Message) string {
 	text := fmt.Sprintf("in term %d", m.Timestamp)
 	switch m.Kind {
 	case peerv1.Kind_RECORD:
@@ -24,7 +21,7 @@ func describeCURPRaft(m *peerv1.Message) string {
 	case peerv1.Kind_SPECULATED:
 		a := &peerv1.Answer{}
 		if a.UnmarshalVT(m.Raft) == nil {
-			text += ", " + describeAnswer(a)
+			text += ", " + notation.Answer(a)
 		}
 	case peerv1.Kind_GATHERED:
 		saved := &peerv1.RaftSaved{}
@@ -44,21 +41,20 @@ func describeCURPRaft(m *peerv1.Message) string {
 func describeCommand(c *peerv1.RaftCommand) string {
 	name := commandName(c.Author, c.Number)
 	if c.Rmw == nil {
-		return fmt.Sprintf("%s %s = %s", name, c.Key, valueName(c.Present, c.Value))
+		return fmt.Sprintf("%s %s = %s", name, c.Key, notation.Value(c.Present, c.Value))
 	}
-	var args []string
-	for _, a := range c.Rmw.Args {
-		args = append(args, string(a))
-	}
-	return fmt.Sprintf("%s %s %s(%s)", name, c.Key, c.Rmw.Function, strings.Join(args, ", "))
+	return fmt.Sprintf("%s %s %s", name, c.Key, notation.Call(c.Rmw.Function, c.Rmw.Args))
 }
 
 // commandName is a command's author, and its number there.
 func commandName(author, number uint64) string {
-	return writerName(register.Writer(author)) + operationName(number)
+	return notation.Writer(register.Writer(author)) + notation.Operation(number)
 }
 
 // describeWitnessKey shows the key of a record that a witness has of a command.
 func describeWitnessKey(key []byte) string {
+	if len(key) != 17 {
+		return ""
+	}
 	return "the witness's " + commandName(binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:]))
 }

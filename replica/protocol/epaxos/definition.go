@@ -1,0 +1,30 @@
+package epaxos
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol/definition"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Definition defines protocol EPaxos.
+var Definition = definition.Protocol{
+	Row: capability.Protocol{
+		// With three members the one that is asked decides.
+		Name: "EPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(),
+		Note: "a read or an rmw also waits until what it depends on is known at its coordinator, which takes no round trip of its own",
+		Operations: []capability.Operation{
+			{Kind: register.Read, Best: capability.Trips(1, capability.AllButOne), Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3}},
+			{Kind: register.Write, Best: capability.Trips(1, capability.AllButOne), Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3}},
+			{Kind: register.RMW, Best: capability.Trips(1, capability.AllButOne), Worst: capability.Trips(2, capability.Majority), BestOnly: []int{3}},
+		},
+	},
+	Factory: Factory,
+	GoodAt:  "every operation in one round trip while keys are not shared, with three replicas always",
+	Price:   "reads wait for the updates that they meet",
+	Samples: []string{"epaxos-three-regions.yaml"},
+	Records: []definition.Record{
+		{Prefix: "s", Message: &peerv1.KeyState{}},
+		{Prefix: "i", Message: &peerv1.Message{}},
+	},
+}
