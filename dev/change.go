@@ -149,7 +149,7 @@ func (c *Cluster) allowed(observations []Observation, join []string, leave []vie
 		return fmt.Errorf("%d of %d members would leave and %d join: %w; name as many sites as that takes, such as `add SITE SITE`",
 			len(leave), before, len(join), err)
 	}
-	if c.options.Manifest.Spec.ErasureCoding != nil && len(join) < len(leave) {
+	if c.options.Manifest.Spec.ErasureCoding() != nil && len(join) < len(leave) {
 		return errors.New("with erasureCoding members can't become fewer, since too few fragments of a value could be left; " +
 			"name as many sites that join as leave, such as `replace SITE SITE`")
 	}
@@ -256,7 +256,7 @@ func (c *Cluster) Recover(ctx context.Context, name string) (string, error) {
 	}
 	c.wake()
 	costs := ""
-	if e := c.options.Manifest.Spec.ErasureCoding; e != nil && e.DataFragments > 1 {
+	if e := c.options.Manifest.Spec.ErasureCoding(); e != nil && e.DataFragments > 1 {
 		costs = "; " + e.LostWithOne()
 	}
 	return fmt.Sprintf("%s goes on alone in epoch %d, with what its disk has. Whatever others acknowledged without it is lost, "+

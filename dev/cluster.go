@@ -202,7 +202,7 @@ func (c *Cluster) config(m *member) node.Config {
 	if spec.Regular() {
 		config.TokenKeys = c.directory.tokenKeys()
 	}
-	if e := spec.ErasureCoding; e != nil {
+	if e := spec.ErasureCoding(); e != nil {
 		config.ErasureCoding = &node.ErasureCoding{DataFragments: int(e.DataFragments), ThresholdBytes: e.Threshold()}
 	}
 	for _, site := range sites(spec) {

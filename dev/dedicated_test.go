@@ -11,7 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-const dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], witness: {placement: Dedicated}}"
+const dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"
 
 // newDedicatedScene is a cluster whose witnesses have processes of their own, and that is founded.
 func newDedicatedScene(t *testing.T) *curpScene {

@@ -48,7 +48,7 @@ func Decode(data []byte) (*GeoRegisterCluster, error) {
 		return nil, readable(err)
 	}
 	if len(mistakes) > 0 {
-		return nil, errors.Join(mistakes...)
+		return nil, errors.Join(hinted(mistakes)...)
 	}
 	if invalid := cluster.Validate(); len(invalid) > 0 {
 		var each []error
@@ -95,6 +95,44 @@ func blank(document []byte) bool {
 		}
 	}
 	return true
+}
+
+// hinted adds to each unknown field of the spec the places where a field of its name is known.
+func hinted(mistakes []error) []error {
+	var all []error
+	for _, mistake := range mistakes {
+		var at kjson.FieldError
+		if errors.As(mistake, &at) && strings.HasPrefix(at.FieldPath(), "spec.") {
+			name := at.FieldPath()[strings.LastIndex(at.FieldPath(), ".")+1:]
+			if known := places(reflect.TypeFor[GeoRegisterClusterSpec](), "spec", name); len(known) > 0 {
+				mistake = fmt.Errorf("%w; did you mean %s?", mistake, strings.Join(known, " or "))
+			}
+		}
+		all = append(all, mistake)
+	}
+	return all
+}
+
+// places lists the paths of all fields of a name in a type of this package, which stands at a path.
+func places(t reflect.Type, at, name string) []string {
+	for ; t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice; t = t.Elem() {
+		if t.Kind() == reflect.Slice {
+			at += "[]"
+		}
+	}
+	if t.Kind() != reflect.Struct || t.PkgPath() != reflect.TypeFor[GeoRegisterClusterSpec]().PkgPath() {
+		return nil
+	}
+	var all []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == name {
+			all = append(all, at+"."+tag)
+		}
+		all = append(all, places(f.Type, at+"."+tag, name)...)
+	}
+	return all
 }
 
 // readable renders a value of the wrong type by its path in the manifest instead of Go's names.

@@ -27,7 +27,7 @@ const (
 	DefaultStorageSize = "10Gi"
 	// DefaultTransferRate is how many bytes of state a member that joins fetches a second.
 	DefaultTransferRate = 32 << 20
-	// DefaultThresholdBytes is the size of the largest value that is stored whole with erasureCoding.
+	// DefaultThresholdBytes is the size of the largest value that is stored whole with gus.erasureCoding.
 	DefaultThresholdBytes = 64 << 10
 	// DefaultWitnessSlots is the paper's number of slots of a witness for a master.
 	DefaultWitnessSlots = 4096
@@ -84,19 +84,6 @@ func (s GeoRegisterClusterSpec) Home(shard int) string {
 		return s.Homes[shard]
 	}
 	return s.Sites[shard%len(s.Sites)].Name
-}
-
-// Dedicated reports whether witnesses have pods of their own, one at each site.
-func (s GeoRegisterClusterSpec) Dedicated() bool {
-	return s.Partitioned() && s.Witness != nil && s.Witness.Placement == Dedicated
-}
-
-// WitnessSlots is spec.witness.slots or its default.
-func (s GeoRegisterClusterSpec) WitnessSlots() int {
-	if s.Witness == nil {
-		return DefaultWitnessSlots
-	}
-	return int(valueOr(s.Witness.Slots, DefaultWitnessSlots))
 }
 
 // MemberCount is spec.sites[].members or its default.

@@ -57,7 +57,11 @@ type GeoRegisterClusterList struct {
 	Items []GeoRegisterCluster `json:"items"`
 }
 
-// GeoRegisterClusterSpec is what the user asks for.
+// GeoRegisterClusterSpec is what the user asks for. Options of one protocol alone stand in a section of its name, which
+// only that protocol may have; what speaks of members, sites and shards stands beside them, also where few protocols have
+// it yet.
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.curp)",message="curp is the section of protocol CURP alone: remove it, or use protocol CURP",fieldPath=".curp"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'Gus' || !has(self.gus)",message="gus is the section of protocol Gus alone: remove it, or use protocol Gus",fieldPath=".gus"
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7, 9] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus: add or remove sites or members",fieldPath=".sites"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || self.?shards.orValue(4) == oldSelf.?shards.orValue(4)",message="spec.shards can't be changed: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?shards.orValue(size(self.sites)) >= oldSelf.?shards.orValue(size(oldSelf.sites))",message="spec.shards can't shrink, since shards are split and never merged, and absent it is the number of sites: give at least the number that there was"
@@ -65,17 +69,16 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || !has(self.faultTolerance) || self.sites.map(s, s.?members.orValue(1)).sum() <= 5 || self.faultTolerance < 3",message="for n > 5 and n = 2f + 1 no register has both reads and writes of one round trip (theorem 1 of the Gus paper), and 9 members have no quorums for 3 either: lower faultTolerance to 1 or 2, or leave it out to have majorities, whose reads may have to wait longer",fieldPath=".faultTolerance"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'Gus' || self.?faultTolerance.orValue(0) == oldSelf.?faultTolerance.orValue(0)",message="spec.faultTolerance can't be changed with protocol Gus, whose members count quorums by it: restore it, or create a new cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.faultTolerance) || 2 * self.faultTolerance < self.sites.map(s, s.?members.orValue(1)).sum()",message="faultTolerance must be less than half of the members: lower it, or add members",fieldPath=".faultTolerance"
-// +kubebuilder:validation:XValidation:rule="self.protocol == 'Gus' || !has(self.erasureCoding)",message="protocol Gus alone can store values as fragments: remove erasureCoding, or use protocol Gus",fieldPath=".erasureCoding"
-// +kubebuilder:validation:XValidation:rule="!has(self.erasureCoding) || self.erasureCoding.dataFragments <= self.sites.map(s, s.?members.orValue(1)).sum() - 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="dataFragments must be at most n - 2f, of n members of which f may be lost (absent, faultTolerance is any minority): lower dataFragments or faultTolerance, or add members",fieldPath=".erasureCoding"
-// +kubebuilder:validation:XValidation:rule="has(self.erasureCoding) == has(oldSelf.erasureCoding) && (!has(self.erasureCoding) || self.erasureCoding.dataFragments == oldSelf.erasureCoding.dataFragments && self.erasureCoding.?thresholdBytes.orValue(65536) == oldSelf.erasureCoding.?thresholdBytes.orValue(65536))",message="spec.erasureCoding can't be changed, by which values are stored (absent, thresholdBytes is 65536): restore it, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="!has(self.erasureCoding) || self.sites.map(s, s.?members.orValue(1)).sum() >= oldSelf.sites.map(s, s.?members.orValue(1)).sum()",message="with erasureCoding members can't become fewer, since too few fragments of a value could be left: keep as many members, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.witness)",message="protocol CURP alone has witnesses: remove witness, or use protocol CURP",fieldPath=".witness"
-// +kubebuilder:validation:XValidation:rule="(self.?witness.?placement.orValue('Sidecar') == 'Dedicated') == (oldSelf.?witness.?placement.orValue('Sidecar') == 'Dedicated')",message="spec.witness.placement can't be changed (absent, it is Sidecar): restore it, or create a new cluster"
-// +kubebuilder:validation:XValidation:rule="self.?witness.?placement.orValue('Sidecar') != 'Dedicated' || size(self.sites) > 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="placement Dedicated needs more than twice as many sites as faultTolerance, so that a master, its backups and its witnesses are at sites of their own: add sites, lower faultTolerance, or use Sidecar",fieldPath=".witness"
+// +kubebuilder:validation:XValidation:rule="!self.?gus.?erasureCoding.hasValue() || self.gus.erasureCoding.dataFragments <= self.sites.map(s, s.?members.orValue(1)).sum() - 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="dataFragments must be at most n - 2f, of n members of which f may be lost (absent, faultTolerance is any minority): lower dataFragments or faultTolerance, or add members",fieldPath=".gus.erasureCoding.dataFragments"
+// +kubebuilder:validation:XValidation:rule="self.?gus.?erasureCoding.hasValue() == oldSelf.?gus.?erasureCoding.hasValue()",message="spec.gus.erasureCoding can't be added or removed, since values are stored by it: restore what was there, or create a new cluster",fieldPath=".gus.erasureCoding"
+// +kubebuilder:validation:XValidation:rule="!self.?gus.?erasureCoding.hasValue() || self.sites.map(s, s.?members.orValue(1)).sum() >= oldSelf.sites.map(s, s.?members.orValue(1)).sum()",message="with erasureCoding members can't become fewer, since too few fragments of a value could be left: keep as many members, or create a new cluster",fieldPath=".sites"
+// +kubebuilder:validation:XValidation:rule="(self.?curp.?witness.?placement.orValue('Sidecar') == 'Dedicated') == (oldSelf.?curp.?witness.?placement.orValue('Sidecar') == 'Dedicated')",message="spec.curp.witness.placement can't be changed (absent, it is Sidecar): restore it, or create a new cluster",fieldPath=".curp.witness.placement"
+// +kubebuilder:validation:XValidation:rule="self.?curp.?witness.?placement.orValue('Sidecar') != 'Dedicated' || size(self.sites) > 2 * int(self.?faultTolerance.orValue((self.sites.map(s, s.?members.orValue(1)).sum() - 1) / 2))",message="placement Dedicated needs more than twice as many sites as faultTolerance, so that a master, its backups and its witnesses are at sites of their own: add sites, lower faultTolerance, or use Sidecar",fieldPath=".curp.witness.placement"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.homes)",message="protocol CURP alone has masters to give homes to: remove homes, or use protocol CURP",fieldPath=".homes"
 // +kubebuilder:validation:XValidation:rule="!has(self.homes) || self.homes.all(h, size(h) == 0 || self.sites.exists(s, s.name == h))",message="homes names a site that is not in spec.sites: correct it, add the site there, or give that shard another home first",fieldPath=".homes"
 // +kubebuilder:validation:XValidation:rule="!has(self.homes) || size(self.homes) <= self.?shards.orValue(size(self.sites))",message="homes has more entries than there are shards: remove the last ones",fieldPath=".homes"
-// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.recovery.trustMember) == (self.protocol != 'CURP')",message="recovery names one member to trust, but with protocol CURP, where all that are left go on: add trustMember, or with CURP remove it",fieldPath=".recovery"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.recovery) || has(self.recovery.trustMember)",message="recovery must name the member to trust: add trustMember",fieldPath=".recovery"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || !has(self.recovery) || !has(self.recovery.trustMember)",message="with protocol CURP all members that are left go on, since none has all shards: remove trustMember",fieldPath=".recovery.trustMember"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.recovery) || !has(self.recovery.emptyShards)",message="with protocol CURP alone some shards can be lost and others not: remove recovery.emptyShards",fieldPath=".recovery.emptyShards"
 // +kubebuilder:validation:XValidation:rule="!has(self.recovery) || !has(self.recovery.emptyShards) || self.recovery.emptyShards.all(n, n < self.?shards.orValue(size(self.sites)))",message="recovery.emptyShards has a number that no shard has: they are counted from 0",fieldPath=".recovery.emptyShards"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'CURP' || self.?storage.?durability.orValue('Sync') == 'Sync'",message="protocol CURP needs durability Sync: with another one, a master and its backups that restart together forget what they answered; remove durability, or use another protocol",fieldPath=".storage.durability"
@@ -124,14 +127,13 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:Maximum=3
 	FaultTolerance *int32 `json:"faultTolerance,omitempty"`
 
-	// ErasureCoding has large values stored as fragments of a Reed-Solomon code, one with each member, with protocol Gus. It can't be
-	// changed later, and members can then be exchanged and added, but not become fewer. Default: every member stores every value whole.
+	// CURP has the options of protocol CURP alone.
 	// +optional
-	ErasureCoding *ErasureCoding `json:"erasureCoding,omitempty"`
+	CURP *CURPOptions `json:"curp,omitempty"`
 
-	// Witness says where the witnesses of protocol CURP run, and how much they hold.
+	// Gus has the options of protocol Gus alone.
 	// +optional
-	Witness *Witness `json:"witness,omitempty"`
+	Gus *GusOptions `json:"gus,omitempty"`
 
 	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first. One that
 	// is empty or missing has the default: the sites in their order, again and again. They may be changed at any time: the

@@ -73,9 +73,7 @@ func (s GeoRegisterClusterSpec) Validate(path *field.Path) field.ErrorList {
 	add(validateRange(path.Child("shards"), s.Shards, MaxShards)...)
 	add(validateStorage(path.Child("storage"), s.Storage)...)
 	if known {
-		before := len(errs)
-		add(validatePartitions(path, s, len(siteErrs) == 0)...)
-		add(validateErasureCoding(path.Child("erasureCoding"), s, len(siteErrs) == 0 && len(errs) == before)...)
+		add(validateProtocol(path, s, len(siteErrs) == 0)...)
 	}
 	add(validateRange(path.Child("limits", "keyBytes"), s.Limits.KeyBytes, maxKeyBytes)...)
 	add(validateRange(path.Child("limits", "valueBytes"), s.Limits.ValueBytes, maxValueBytes)...)

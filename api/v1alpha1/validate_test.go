@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,10 @@ func TestMistakesOfForm(t *testing.T) {
 			[]string{`metadata.name: Required value: give a name of lower case letters, digits and hyphens`}},
 		{"repeated field", header + abc + "  protocol: ABD\n",
 			[]string{"not valid YAML: yaml: unmarshal errors:\n  line 7: key \"protocol\" already set in map"}},
+		{"fields outside their sections", header + abc + "  witness: {slots: 64}\n  erasureCoding: {dataFragments: 3}\n  members: 3\n", []string{
+			`unknown field "spec.erasureCoding"; did you mean spec.gus.erasureCoding?`,
+			`unknown field "spec.members"; did you mean spec.sites[].members?`,
+			`unknown field "spec.witness"; did you mean spec.curp.witness?`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { refuses(t, tt.manifest, tt.want) })
@@ -117,6 +122,25 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 			t.Errorf("types.go lacks the marker %q", marker)
 		}
 	}
+	// Each section is of one protocol, and no other may have it.
+	sections := 0
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[GeoRegisterClusterSpec]()) {
+		name := strings.TrimSuffix(f.Tag.Get("json"), ",omitempty")
+		for _, protocol := range capability.Names() {
+			if name != strings.ToLower(protocol) {
+				continue
+			}
+			sections++
+			rule := fmt.Sprintf(`rule="self.protocol == '%[2]s' || !has(self.%[1]s)",message="%[1]s is the section of protocol %[2]s alone: `+
+				`remove it, or use protocol %[2]s",fieldPath=".%[1]s"`, name, protocol)
+			if !strings.Contains(string(source), rule) {
+				t.Errorf("types.go lacks %s", rule)
+			}
+		}
+	}
+	if sections == 0 {
+		t.Error("no protocol has a section")
+	}
 	rules := []string{"Pattern=`" + percentage.String() + "`", "Pattern=`" + bitRate.String() + "`"}
 	for _, p := range capability.Table() {
 		members := strings.ReplaceAll(fmt.Sprint(p.Members), " ", ", ")
@@ -176,9 +200,9 @@ func TestDefaultsOfPartitions(t *testing.T) {
 	}{
 		{"sites: [{name: a}, {name: b}, {name: c}]", 3, 1, DefaultWitnessSlots},
 		{"sites: [{name: a, members: 4}, {name: b, members: 3}]", 2, 3, DefaultWitnessSlots},
-		{"sites: [{name: a, members: 5}], witness: {}, shards: 4", 4, 2, DefaultWitnessSlots},
-		{"sites: [{name: a, members: 5}], witness: {slots: 64}, faultTolerance: 1", 1, 1, 64},
-		{"sites: [{name: a, members: 3}, {name: b}, {name: c}], witness: {placement: Dedicated}, faultTolerance: 1", 3, 1, DefaultWitnessSlots},
+		{"sites: [{name: a, members: 5}], curp: {witness: {}}, shards: 4", 4, 2, DefaultWitnessSlots},
+		{"sites: [{name: a, members: 5}], curp: {witness: {slots: 64}}, faultTolerance: 1", 1, 1, 64},
+		{"sites: [{name: a, members: 3}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}, faultTolerance: 1", 3, 1, DefaultWitnessSlots},
 	} {
 		c, err := Decode([]byte(header + "spec: {protocol: CURP, " + tt.spec + "}\n"))
 		if err != nil {

@@ -104,10 +104,10 @@ func (c comparison) experiment(network profile.Profile) (simulator.Experiment, e
 // fragments are the numbers of fragments with which a protocol is compared: 0, for values that are stored whole, and what the manifest
 // says of larger ones.
 func (c comparison) fragments(row capability.Protocol) []int {
-	if row.Name != c.spec.Protocol || c.spec.ErasureCoding == nil {
+	if row.Name != c.spec.Protocol || c.spec.ErasureCoding() == nil {
 		return []int{0}
 	}
-	return []int{0, int(c.spec.ErasureCoding.DataFragments)}
+	return []int{0, int(c.spec.ErasureCoding().DataFragments)}
 }
 
 // shards is how many a cluster of the manifest would have with a protocol.
@@ -208,14 +208,14 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 		return fmt.Errorf("write the table: %w", err)
 	}
 	fmt.Fprintln(out)
-	if e := c.spec.ErasureCoding; e != nil {
-		fmt.Fprintf(out, "Fragments: of values of more than %d bytes (spec.erasureCoding); the other lines are of smaller ones.\n", e.Threshold())
+	if e := c.spec.ErasureCoding(); e != nil {
+		fmt.Fprintf(out, "Fragments: of values of more than %d bytes (spec.gus.erasureCoding); the other lines are of smaller ones.\n", e.Threshold())
 	}
 	if len(c.spec.Homes) > 0 {
 		fmt.Fprint(out, "Left out: spec.homes; CURP's masters are at the sites in turn.\n")
 	}
 	if c.spec.Dedicated() {
-		fmt.Fprint(out, "Left out: spec.witness.placement; CURP's witnesses are beside members.\n")
+		fmt.Fprint(out, "Left out: spec.curp.witness.placement; CURP's witnesses are beside members.\n")
 	}
 	for _, text := range without {
 		fmt.Fprintf(out, "Not compared: %s.\n", text)
@@ -269,8 +269,8 @@ const protocolsLong = `Lists the protocols: what each serves, at which cost, wit
 
 With -f, says what each would give where the members of a GeoRegisterCluster manifest are: every protocol that can
 have so many is run in virtual time over the round trips of spec.wan (or --rtt), with the manifest's shards and the same clients, and
-judged. With spec.erasureCoding there is a line for values that are stored as fragments, too. Left out are jitter, loss and rates of links,
-the size of values, and where spec.homes and spec.witness put masters and witnesses.`
+judged. With spec.gus.erasureCoding there is a line for values that are stored as fragments, too. Left out are jitter, loss and rates of links,
+the size of values, and where spec.homes and spec.curp.witness put masters and witnesses.`
 
 // mixHelp lists the workloads.
 func mixHelp() string {

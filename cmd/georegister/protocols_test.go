@@ -81,7 +81,7 @@ func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
 		}
 		return out
 	}
-	out := run("  protocol: Gus\n  faultTolerance: 1\n  erasureCoding: {dataFragments: 3}\n")
+	out := run("  protocol: Gus\n  faultTolerance: 1\n  gus: {erasureCoding: {dataFragments: 3}}\n")
 	for _, want := range []string{"5 sites, 4 (CURP: 5) shards", "Fragments: of values of more than 65536 bytes"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -96,11 +96,11 @@ func TestProtocolsOfAManifestWithShardsAndFragments(t *testing.T) {
 	if p50["Gus"] != "2 2" || p50["Gus-fragments"] != "4 4" {
 		t.Errorf("reads and writes of whole values and of fragments take %v, want one round trip and two, in\n%s", p50, out)
 	}
-	one, four := run("  protocol: CURP\n  shards: 1\n"), run("  protocol: CURP\n  shards: 4\n  homes: [b]\n  witness: {placement: Dedicated}\n")
+	one, four := run("  protocol: CURP\n  shards: 1\n"), run("  protocol: CURP\n  shards: 4\n  homes: [b]\n  curp: {witness: {placement: Dedicated}}\n")
 	if strings.Contains(one, "Left out") || !strings.Contains(one, "5 sites, 1 shards;") || strings.Contains(one, "fragments *") {
 		t.Errorf("with one shard:\n%s", one)
 	}
-	if !strings.Contains(four, "Left out: spec.homes") || !strings.Contains(four, "Left out: spec.witness.placement") || !strings.Contains(four, "5 sites, 4 shards;") {
+	if !strings.Contains(four, "Left out: spec.homes") || !strings.Contains(four, "Left out: spec.curp.witness.placement") || !strings.Contains(four, "5 sites, 4 shards;") {
 		t.Errorf("with four shards, and homes:\n%s", four)
 	}
 	curp := func(out string) string {

@@ -42,7 +42,7 @@ type simulateFlags struct {
 	stale    bool
 	// tolerance is faultTolerance of a manifest; 0: it is left out.
 	tolerance int
-	// fragments is erasureCoding.dataFragments of a manifest; 0: values are stored whole.
+	// fragments is gus.erasureCoding.dataFragments of a manifest; 0: values are stored whole.
 	fragments int
 }
 

@@ -74,7 +74,7 @@ func boot(in Input) *corev1.ConfigMap {
 	if spec.Storage.DurabilityOrDefault() == v1alpha1.Interval {
 		file.FlushEvery = spec.Storage.SyncInterval().String()
 	}
-	if e := spec.ErasureCoding; e != nil {
+	if e := spec.ErasureCoding(); e != nil {
 		file.ErasureCoding = &bootErasureCoding{DataFragments: int(e.DataFragments), ThresholdBytes: e.Threshold()}
 	}
 	if spec.Regular() {

@@ -53,9 +53,9 @@ func TestBootTellsOfFragments(t *testing.T) {
 		t.Errorf("without erasureCoding: %s", text)
 	}
 	for threshold, want := range map[int32]string{0: "thresholdBytes: 65536", 2048: "thresholdBytes: 2048"} {
-		in.Cluster.Spec.ErasureCoding = &v1alpha1.ErasureCoding{DataFragments: 3}
+		in.Cluster.Spec.Gus = &v1alpha1.GusOptions{ErasureCoding: &v1alpha1.ErasureCoding{DataFragments: 3}}
 		if threshold > 0 {
-			in.Cluster.Spec.ErasureCoding.ThresholdBytes = &threshold
+			in.Cluster.Spec.Gus.ErasureCoding.ThresholdBytes = &threshold
 		}
 		if text := boot(in).Data[BootKey]; !strings.Contains(text, "dataFragments: 3") || !strings.Contains(text, want) {
 			t.Errorf("want %q in %s", want, text)

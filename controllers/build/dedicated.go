@@ -83,7 +83,7 @@ func dedicatedLabels(cluster string, w view.Witness) map[string]string {
 // does for members.
 func WitnessHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	spec := cluster.Spec
-	text, err := json.Marshal(map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness})
+	text, err := json.Marshal(map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness()})
 	if err != nil {
 		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))
 	}

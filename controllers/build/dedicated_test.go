@@ -94,7 +94,7 @@ func TestTheSizeOfADedicatedWitness(t *testing.T) {
 		{256, 4, "1Gi", "51Mi"},
 		{64, 4096, "6400Mi", "576Mi"},
 	} {
-		spec := v1alpha1.GeoRegisterClusterSpec{Protocol: "CURP", Shards: &c.shards, Witness: &v1alpha1.Witness{Slots: &c.slots}}
+		spec := v1alpha1.GeoRegisterClusterSpec{Protocol: "CURP", Shards: &c.shards, CURP: &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Slots: &c.slots}}}
 		size, memory := DedicatedSize(spec), witnessRequest(spec)
 		if size.String() != c.size || memory.String() != c.memory {
 			t.Errorf("%d shards of %d slots: %s and %s, want %s and %s", c.shards, c.slots, size.String(), memory.String(), c.size, c.memory)
@@ -115,7 +115,7 @@ func TestTheHashOfADedicatedWitness(t *testing.T) {
 		change            func(*v1alpha1.GeoRegisterClusterSpec)
 		members, witneses bool
 	}{
-		"slots":  {func(s *v1alpha1.GeoRegisterClusterSpec) { s.Witness.Slots = &more }, false, true},
+		"slots":  {func(s *v1alpha1.GeoRegisterClusterSpec) { s.CURP.Witness.Slots = &more }, false, true},
 		"limits": {func(s *v1alpha1.GeoRegisterClusterSpec) { s.Limits.KeyBytes = &bytes }, true, false},
 		"image":  {func(s *v1alpha1.GeoRegisterClusterSpec) { s.Image = "next" }, true, true},
 		"sites":  {func(s *v1alpha1.GeoRegisterClusterSpec) { s.Sites = s.Sites[:2] }, false, false},

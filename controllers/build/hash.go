@@ -19,8 +19,8 @@ func SpecHash(cluster *v1alpha1.GeoRegisterCluster) string {
 		"image": spec.Image, "resources": spec.Resources, "podTemplate": spec.PodTemplate,
 		"durability": spec.Storage.Durability, "interval": spec.Storage.Interval, "limits": spec.Limits,
 	}
-	if spec.Witness != nil && !cluster.Spec.Dedicated() { // where there are none, pods know nothing of them
-		written["witness"] = spec.Witness
+	if w := spec.Witness(); w != nil && !spec.Dedicated() { // where there are none, pods know nothing of them
+		written["witness"] = w
 	}
 	text, err := json.Marshal(written)
 	if err != nil {

@@ -30,7 +30,9 @@ func TestSpecHash(t *testing.T) {
 		"durability": {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.Storage.Durability = v1alpha1.Sync }, true},
 		"interval":   {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.Storage.Interval = "30ms" }, true},
 		"limits":     {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.Limits.KeyBytes = &one }, true},
-		"slots":      {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.Witness = &v1alpha1.Witness{Slots: &one} }, true},
+		"slots": {func(c *v1alpha1.GeoRegisterCluster) {
+			c.Spec.CURP = &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Slots: &one}}
+		}, true},
 		"faults":     {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.FaultTolerance = &one }, false},
 		"size":       {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.Storage.Size = &size }, false},
 		"retention":  {func(c *v1alpha1.GeoRegisterCluster) { c.Spec.Storage.Retention = v1alpha1.Retain }, false},

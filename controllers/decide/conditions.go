@@ -102,7 +102,7 @@ func (s *situation) tolerated(side view.View) int {
 	switch _, relaxed := view.RelaxedFor(side.Size(), spec.RelaxedFaults()); {
 	case spec.Partitioned():
 		most = min(most, spec.Faults())
-	case spec.ErasureCoding != nil:
+	case spec.ErasureCoding() != nil:
 		most = spec.Fragments().Tolerated(side)
 	case relaxed:
 		most = min(most, spec.RelaxedFaults())

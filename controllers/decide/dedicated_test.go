@@ -24,7 +24,7 @@ import (
 func lone(t *testing.T) *world.Snapshot {
 	t.Helper()
 	s := parted(t)
-	s.Cluster.Spec.Witness = &v1alpha1.Witness{Placement: v1alpha1.Dedicated}
+	s.Cluster.Spec.CURP = &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Placement: v1alpha1.Dedicated}}
 	v := s.Record.View
 	v.Partitions = nil
 	witnesses := build.FirstWitnesses(s.Cluster, settings)
@@ -194,7 +194,7 @@ func TestDedicatedWitnessesAreReplaced(t *testing.T) {
 		},
 		"a small volume": func(s *world.Snapshot) {
 			shards, slots := int32(3), int32(1<<20)
-			s.Cluster.Spec.Shards, s.Cluster.Spec.Witness.Slots = &shards, &slots
+			s.Cluster.Spec.Shards, s.Cluster.Spec.CURP.Witness.Slots = &shards, &slots
 			for _, m := range s.Witnesses {
 				m.Pod.Annotations[build.SpecHashAnnotation] = build.WitnessHash(s.Cluster)
 				if m.ID != 4 {
@@ -252,7 +252,7 @@ func TestDedicatedWitnessesAreNotReplacedForNothing(t *testing.T) {
 func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 	s := lone(t)
 	slots := int32(64)
-	s.Cluster.Spec.Witness.Slots = &slots
+	s.Cluster.Spec.CURP.Witness.Slots = &slots
 	says(t, Next(*s), "Progressing=True StatefulSetNotUpdated: Witness 2 (site a) is to be restarted with the changed spec, and waits: "+
 		"its StatefulSet would make the former pod again")
 	for i := range s.Witnesses {

@@ -49,7 +49,7 @@ func (s *situation) mayBeLost(givenUp []view.MemberID) string {
 // fragmentsLost says, after a separator, what becomes of large values when one member alone goes on, if they are
 // stored as fragments and one fragment does not restore a value; else it is empty.
 func (s *situation) fragmentsLost(separator string) string {
-	e := s.Cluster.Spec.ErasureCoding
+	e := s.Cluster.Spec.ErasureCoding()
 	if e == nil || e.DataFragments == 1 {
 		return ""
 	}

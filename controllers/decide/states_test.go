@@ -18,7 +18,7 @@ func relaxed(sites int, faults, fragments int32) *world.Snapshot {
 	s := healthy(sites)
 	s.Cluster.Spec.Protocol, s.Cluster.Spec.FaultTolerance = "Gus", &faults
 	if fragments > 0 {
-		s.Cluster.Spec.ErasureCoding = &v1alpha1.ErasureCoding{DataFragments: fragments}
+		s.Cluster.Spec.Gus = &v1alpha1.GusOptions{ErasureCoding: &v1alpha1.ErasureCoding{DataFragments: fragments}}
 	}
 	return s
 }
@@ -162,7 +162,7 @@ func TestConditionsPromiseNoMoreThanFaultTolerance(t *testing.T) {
 
 // One member has one fragment of each large value: who trusts it is told so before, and afterwards.
 func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
-	const lost = "All values of more than 65536 bytes are lost (spec.erasureCoding): one member has one fragment " +
+	const lost = "All values of more than 65536 bytes are lost (spec.gus.erasureCoding): one member has one fragment " +
 		"of each, and 3 restore it; reads of them are refused until they are written again"
 	for fragments, says := range map[int32]bool{0: false, 1: false, 3: true} {
 		s := relaxed(5, 1, fragments)

@@ -133,7 +133,7 @@ func TestChanges(t *testing.T) {
 		curp      = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}]\n"
 		curp5     = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
 		seven     = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
-		fragments = "protocol: Gus\nfaultTolerance: 1\nerasureCoding: {dataFragments: 2}\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
+		fragments = "protocol: Gus\nfaultTolerance: 1\ngus: {erasureCoding: {dataFragments: 2}}\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
 		count     = "all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus"
 		links     = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
 		class     = "spec.storage.class can't be changed"
@@ -146,10 +146,10 @@ func TestChanges(t *testing.T) {
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
 		{"the quorums of Gus", seven + "faultTolerance: 2\n", seven, "spec.faultTolerance can't be changed with protocol Gus"},
-		{"the fragments of values", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 3", 1), "spec.erasureCoding can't be changed"},
-		{"the size up to which values are whole", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 2048", 1), "spec.erasureCoding can't be changed"},
-		{"fragments that are removed", fragments, strings.Replace(fragments, "erasureCoding: {dataFragments: 2}\n", "", 1), "spec.erasureCoding can't be changed"},
-		{"fragments where there were none", strings.Replace(fragments, "erasureCoding: {dataFragments: 2}\n", "", 1), fragments, "spec.erasureCoding can't be changed"},
+		{"the fragments of values", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 3", 1), "spec.gus.erasureCoding.dataFragments: Invalid value: 3: dataFragments can't be changed"},
+		{"the size up to which values are whole", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 2048", 1), "thresholdBytes can't be changed"},
+		{"fragments that are removed", fragments, strings.Replace(fragments, "gus: {erasureCoding: {dataFragments: 2}}\n", "", 1), "spec.gus.erasureCoding can't be added or removed"},
+		{"fragments where there were none", strings.Replace(fragments, "gus: {erasureCoding: {dataFragments: 2}}\n", "", 1), fragments, "spec.gus.erasureCoding can't be added or removed"},
 		{"the size spelled out", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 65536", 1), ""},
 		{"fewer members with fragments", fragments, strings.Replace(fragments, "{name: a, members: 3}", "{name: a}", 1), "with erasureCoding members can't become fewer"},
 		{"other members with fragments", fragments, strings.Replace(fragments, "{name: c, members: 2}", "{name: d, members: 2}", 1), ""},
@@ -185,13 +185,13 @@ func TestChanges(t *testing.T) {
 		{"sites of CURP with its shards", curp, curp5 + "shards: 3", ""},
 		{"fewer sites of CURP with its shards", curp5, curp + "shards: 5", ""},
 		{"fault tolerance", curp5 + "faultTolerance: 1", curp5, ""},
-		{"slots", curp, curp + "witness: {slots: 1024}", ""},
-		{"witnesses that get pods", curp, curp + "witness: {placement: Dedicated}", "spec.witness.placement can't be changed"},
-		{"witnesses that lose their pods", curp + "witness: {placement: Dedicated}", curp + "witness: {slots: 64}", "spec.witness.placement can't be changed"},
-		{"where witnesses are, spelled out", curp, curp + "witness: {placement: Sidecar}", ""},
-		{"slots of dedicated witnesses", curp + "witness: {placement: Dedicated}", curp + "witness: {placement: Dedicated, slots: 64}", ""},
-		{"too few sites for dedicated witnesses", curp5 + "shards: 5\nwitness: {placement: Dedicated}",
-			strings.ReplaceAll(curp5, "{name: d}, {name: e}", "{name: d, members: 2}") + "shards: 5\nwitness: {placement: Dedicated}", "more than twice as many sites as faultTolerance"},
+		{"slots", curp, curp + "curp: {witness: {slots: 1024}}", ""},
+		{"witnesses that get pods", curp, curp + "curp: {witness: {placement: Dedicated}}", "spec.curp.witness.placement can't be changed"},
+		{"witnesses that lose their pods", curp + "curp: {witness: {placement: Dedicated}}", curp + "curp: {witness: {slots: 64}}", "spec.curp.witness.placement can't be changed"},
+		{"where witnesses are, spelled out", curp, curp + "curp: {witness: {placement: Sidecar}}", ""},
+		{"slots of dedicated witnesses", curp + "curp: {witness: {placement: Dedicated}}", curp + "curp: {witness: {placement: Dedicated, slots: 64}}", ""},
+		{"too few sites for dedicated witnesses", curp5 + "shards: 5\ncurp: {witness: {placement: Dedicated}}",
+			strings.ReplaceAll(curp5, "{name: d}, {name: e}", "{name: d, members: 2}") + "shards: 5\ncurp: {witness: {placement: Dedicated}}", "more than twice as many sites as faultTolerance"},
 		{"homes", curp + "homes: [b]", curp + "homes: [c, '', c]", ""},
 		{"a site less that is a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b, e]", "homes names a site that is not in spec.sites"},
 		{"a site less that was a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b]", ""},

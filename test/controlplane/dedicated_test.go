@@ -24,7 +24,7 @@ const long = 3 * within
 // apart asks for masters whose witnesses have pods of their own.
 func apart(s *v1alpha1.GeoRegisterClusterSpec) {
 	masters(s)
-	s.Witness = &v1alpha1.Witness{Placement: v1alpha1.Dedicated}
+	s.CURP = &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Placement: v1alpha1.Dedicated}}
 }
 
 // witnessPods are the pods of dedicated witnesses, by site.
@@ -139,7 +139,7 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 	}
 	before := w.witnessPods()
 	slots := int32(256)
-	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Witness.Slots = &slots })
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.CURP.Witness.Slots = &slots })
 	eventuallyIn(t, long, "all witnesses were restarted", func() string {
 		for site, pod := range w.witnessPods() { // order is irrelevant: any may be first
 			if pod.UID == before[site].UID {

@@ -13,7 +13,7 @@ func dedicated(t *testing.T) string {
 	path := manifest(t, "CURP")
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = os.WriteFile(path, append(text, "  witness: {placement: Dedicated}\n"...), 0o600)
+		err = os.WriteFile(path, append(text, "  curp: {witness: {placement: Dedicated}}\n"...), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

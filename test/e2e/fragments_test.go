@@ -20,7 +20,7 @@ func random(seed uint64, length int) string {
 // Values of 100 kB are stored as fragments of which three restore one: any member may be killed, and one after the other may lose its
 // disk, and all sites read them.
 func TestFragments(t *testing.T) {
-	c := start(t, manifest(t, "Gus\n  faultTolerance: 1\n  erasureCoding: {dataFragments: 3}"), t.TempDir())
+	c := start(t, manifest(t, "Gus\n  faultTolerance: 1\n  gus: {erasureCoding: {dataFragments: 3}}"), t.TempDir())
 	const length = 100_000
 	write := func(site, key, value string) {
 		t.Helper()
