@@ -10,10 +10,10 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// turn ends a change as soon as it may be, one way or the other. It comes before the members are told of the joint view:
+// concludeChange finishes or abandons a change as soon as that is safe. It comes before the members are told of the joint view:
 // some may refuse it, as those of an image without joint views do, and to tell them again would be all that happens.
-func turn(s *situation) *outcome {
-	if !s.view.Joint() || s.quorumGone() || s.partitioned() { // where there are partitions, keepPartitions ends it
+func concludeChange(s *situation) *outcome {
+	if !s.view.Joint() || s.quorumGone() || s.partitioned() { // where there are partitions, assignPartitions ends it
 		return nil
 	}
 	if o := s.proceed(); o.step != nil {
@@ -22,8 +22,8 @@ func turn(s *situation) *outcome {
 	return nil
 }
 
-// repair goes on with a change that was begun, and begins one that can't wait for updates.
-func repair(s *situation) *outcome {
+// advanceChange goes on with a change that was begun, and begins one that can't wait for updates.
+func advanceChange(s *situation) *outcome {
 	if s.view.Joint() && s.partitioned() {
 		return waitFor("CatchingUp", "%s; %s", s.changing(), list(s.keeping().Waits))
 	}
@@ -36,8 +36,8 @@ func repair(s *situation) *outcome {
 	return nil
 }
 
-// edit begins a change to the members that spec.sites asks for.
-func edit(s *situation) *outcome {
+// applySiteEdits begins a change to the members that spec.sites asks for.
+func applySiteEdits(s *situation) *outcome {
 	if s.asked.none() {
 		return nil
 	}

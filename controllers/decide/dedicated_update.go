@@ -63,10 +63,10 @@ func (s *situation) nextWitness() (next *world.Member, ends *world.Member) {
 	return next, ends
 }
 
-// updateWitnesses ends the pod of a dedicated witness that was made for another spec, one at a time. It comes back on its disk: what it
-// saved is not lost, and meanwhile updates take a round trip more. One that says nothing serves nobody, and goes at once. What it waits for keeps
-// nothing else from being done.
-func updateWitnesses(s *situation) *outcome {
+// updateOneWitness ends the pod of a dedicated witness that was made for another spec. The witness comes back on its disk:
+// what it saved is not lost, and meanwhile updates take a round trip more. A witness that says nothing serves nobody, and
+// goes at once. What this rule waits for keeps nothing else from being done.
+func updateOneWitness(s *situation) *outcome {
 	if !s.dedicated() || !s.partitioned() {
 		return nil
 	}

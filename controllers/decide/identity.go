@@ -64,15 +64,15 @@ func (s *situation) firstMembers() []view.Member {
 	return first.Members
 }
 
-// found makes the first view out of the disks of the first members, once every one of them says that its disk
+// foundCluster makes the first view out of the disks of the first members, once every one of them says that its disk
 // is empty. One that is silent may hold the cluster's view: a majority of empty disks proves nothing.
-func found(s *situation) *outcome {
+func foundCluster(s *situation) *outcome {
 	if !s.mayBeNew() || s.Record.Taken != "" {
 		return nil
 	}
 	var founders []manager.Founder
 	var missing []string
-	if o := s.discard(); o != nil && s.allWait() { // of a spec that was edited before this
+	if o := s.discardMember(); o != nil && s.allWait() { // of a spec that was edited before this
 		return o
 	}
 	if o := s.discardWitness(); o != nil {
@@ -118,9 +118,9 @@ func found(s *situation) *outcome {
 		"Founded the cluster %s with %d members", s.ClusterID, first.Size())))
 }
 
-// tell gives the recorded view to the members that hold an older one or none. Of a plain view that did not take hold
+// sendView gives the recorded view to the members that hold an older one or none. Of a plain view that did not take hold
 // nothing else happens until it does; a joint one may be abandoned before.
-func tell(s *situation) *outcome {
+func sendView(s *situation) *outcome {
 	var old []view.MemberID
 	for _, m := range s.view.Members {
 		if r := s.report(m.ID); r != nil && r.View.Epoch < s.view.Epoch {
@@ -134,7 +134,7 @@ func tell(s *situation) *outcome {
 		return nil
 	}
 	if s.quorumGone() {
-		return stop(s)
+		return blockWithoutQuorum(s)
 	}
 	return waitFor("ViewNotConfirmed", "View %d counts once %d members say that they hold it, and %d do; missing: %s",
 		s.view.Epoch, s.view.Majority(), s.view.Size()-len(s.lacking()), list(s.lacking()))

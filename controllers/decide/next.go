@@ -17,29 +17,29 @@ const (
 	late = 20 * time.Second // at rest
 )
 
-// rules decide the step, in the order of what matters most. The first that has something to do, or to wait
-// for, has the last word.
+// rules are the decisions on the next step, in the order of what matters most. The first that has something to do, or to
+// wait for, has the last word.
 var rules = []func(*situation) *outcome{
-	yield,
-	unstick,
-	found,
-	rebuild,
-	trust,
-	recovery,
-	turn,
-	tell,
-	keepPartitions,
-	keep,
-	discard,
+	awaitFormerResource,
+	restartStuckMember,
+	foundCluster,
+	rebuildRecord,
+	requireTrustedRecord,
+	recoverLostQuorum,
+	concludeChange,
+	sendView,
+	assignPartitions,
+	keepRecordMetadata,
+	discardMember,
 	discardWitness,
-	awaitNames,
-	stop,
-	repair,
-	updateWitnesses,
-	update,
-	edit,
+	awaitTakenNames,
+	blockWithoutQuorum,
+	advanceChange,
+	updateOneWitness,
+	updateOneMember,
+	applySiteEdits,
 	awaitWitnesses,
-	settlePartitions,
+	awaitPartitions,
 }
 
 // outcome is what a rule says: a step with its events, or what it waits for.
@@ -67,7 +67,7 @@ func Next(snapshot world.Snapshot) Plan {
 	s := understand(snapshot)
 	if s.Cluster.Spec.Paused {
 		if s.doubt == nil && !s.settled() && !s.recovered() {
-			return s.plan(tell(s))
+			return s.plan(sendView(s))
 		}
 		return s.plan(nil)
 	}
@@ -122,10 +122,10 @@ func (s *situation) plan(o *outcome) Plan {
 	return p
 }
 
-// yield waits until nothing is left of a deleted resource of the same name. What goes with it proves nothing of this
+// awaitFormerResource waits until nothing is left of a deleted resource of the same name. What goes with it proves nothing of this
 // one: a record or members that are about to be removed would be taken for its own, and their disks would be missed
 // for ever. Nor is anything done while it is not clear whose data this is.
-func yield(s *situation) *outcome {
+func awaitFormerResource(s *situation) *outcome {
 	if !s.unclear() {
 		return nil
 	}

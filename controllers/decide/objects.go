@@ -86,16 +86,16 @@ func (s *situation) leftover() (all []*world.Member) {
 	return all
 }
 
-// discard removes what is left of a member that no view names. The view is settled, so the member has no quorum, and
+// discardMember removes what is left of a member that no view names. The view is settled, so the member has no quorum, and
 // its id is given to nobody else.
-func discard(s *situation) *outcome {
+func discardMember(s *situation) *outcome {
 	if !s.settled() {
 		return nil
 	}
-	return s.discard()
+	return s.discardMember()
 }
 
-func (s *situation) discard() *outcome {
+func (s *situation) discardMember() *outcome {
 	for _, m := range s.leftover() {
 		var objects []client.Object
 		if set := m.StatefulSet; set != nil && set.DeletionTimestamp == nil {

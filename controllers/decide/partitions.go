@@ -214,9 +214,9 @@ func (s *situation) roles(id view.MemberID) (numbers []int) {
 	return numbers
 }
 
-// keepPartitions records the next view of those who keep the shards. What it waits for keeps nothing else from being
+// assignPartitions records the next view with other masters, backups and witnesses of partitions. What it waits for keeps nothing else from being
 // done: to replace a member that is lost may be what it waits for.
-func keepPartitions(s *situation) *outcome {
+func assignPartitions(s *situation) *outcome {
 	d := s.keeping()
 	if !d.Changed() {
 		return nil
@@ -232,8 +232,8 @@ func keepPartitions(s *situation) *outcome {
 	return act(s.record(d.Next, kind, fmt.Sprintf("View %d: %s", d.Next.Epoch, reason)), s.newsOf(d)...)
 }
 
-// settlePartitions waits where nothing else is to be done.
-func settlePartitions(s *situation) *outcome {
+// awaitPartitions waits for partitions that are to be split, moved or made whole, when there is nothing else to do.
+func awaitPartitions(s *situation) *outcome {
 	waits := s.keeping().Waits
 	if o := s.splitting(waits); o != nil {
 		return o

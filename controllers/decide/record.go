@@ -95,11 +95,11 @@ func (s *situation) tookHold() view.View {
 	return view.View{}
 }
 
-// rebuild writes a record that is missing, damaged or behind, from what the members hold: the highest view,
+// rebuildRecord writes a record that is missing, damaged or behind, from what the members hold: the highest view,
 // once a quorum of its members answered (manager.Rebuild). The next of a joint view may be either of two, which have no
 // quorum in common, and may have been told to somebody: there everybody answers who is not lost. No quorum: wait. A
 // cluster that may hold data is never founded again.
-func rebuild(s *situation) *outcome {
+func rebuildRecord(s *situation) *outcome {
 	if s.doubt == nil || s.doubt.reason == "ViewsDiffer" || s.doubt.reason == NameTaken {
 		return nil
 	}
@@ -170,16 +170,17 @@ func (s *situation) holderOfAnother(v view.View) *world.Member {
 	return nil
 }
 
-// keep has the record go with the resource or outlive it as the user says by now, and be found by its labels.
-func keep(s *situation) *outcome {
+// keepRecordMetadata writes the record's owner and labels anew where they are not as they should be. By its owner the record
+// is deleted with the resource or outlives it, as spec.storage.retention says; by its labels it is found.
+func keepRecordMetadata(s *situation) *outcome {
 	if !s.Record.Astray {
 		return nil
 	}
 	return act(KeepRecord{View: s.Record.View, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion})
 }
 
-// trust ends the chain while the record can't be acted on.
-func trust(s *situation) *outcome {
+// requireTrustedRecord ends the rules while the recorded view is in doubt: each rule after it acts on that view.
+func requireTrustedRecord(s *situation) *outcome {
 	if s.doubt == nil {
 		return nil
 	}

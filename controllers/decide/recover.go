@@ -14,9 +14,9 @@ import (
 	"github.com/georegister/georegister/replica/view/manager"
 )
 
-// recovery goes on with what one member holds, where spec.recovery consents to it. First that is recorded, then all other
+// recoverLostQuorum goes on with what one member holds, where spec.recovery consents to it. First that is recorded, then all other
 // members are stopped, and only then is the trusted one told: until it is told it serves nobody alone.
-func recovery(s *situation) *outcome {
+func recoverLostQuorum(s *situation) *outcome {
 	if s.recovered() && !s.settled() {
 		return s.stopOthers()
 	}
@@ -64,7 +64,7 @@ func (s *situation) recovered() bool {
 // stopOthers removes the members that a recovery gave up, and waits until their pods have ended: a member that lives on
 // somewhere could form a quorum of the former view again.
 func (s *situation) stopOthers() *outcome {
-	if o := s.discard(); o != nil {
+	if o := s.discardMember(); o != nil {
 		return o
 	}
 	var living []string
@@ -129,8 +129,8 @@ func (s *situation) votesWithQuorum() bool {
 	return s.view.Quorum(func(id view.MemberID) bool { return s.serves(id) && s.report(id).Quorum })
 }
 
-// stop ends the chain where no quorum can come back: nobody can be replaced without one.
-func stop(s *situation) *outcome {
+// blockWithoutQuorum ends the rules where no quorum can come back: no member can be replaced without one.
+func blockWithoutQuorum(s *situation) *outcome {
 	if !s.quorumGone() {
 		return nil
 	}

@@ -75,8 +75,8 @@ func (s *situation) takenProblems() (all []cause) {
 	return all
 }
 
-// awaitNames starts and restarts no pod while pods would use what is somebody else's.
-func awaitNames(s *situation) *outcome {
+// awaitTakenNames ends the rules that start or restart pods while pods would use what is somebody else's.
+func awaitTakenNames(s *situation) *outcome {
 	i := slices.IndexFunc(s.Taken, func(t world.Taken) bool { return t.Pods })
 	if i < 0 {
 		return nil

@@ -20,9 +20,9 @@ var beforeRestart = []predicate{
 	itsPartsAreElsewhere,     // last: it is worth the time only when all else agrees
 }
 
-// update ends a pod that was made for another spec; its StatefulSet makes the next. Members that do not serve
+// updateOneMember ends a pod that was made for another spec; its StatefulSet makes the next. Members that do not serve
 // anyway come first.
-func update(s *situation) *outcome {
+func updateOneMember(s *situation) *outcome {
 	m, found := s.nextToUpdate()
 	if !found {
 		return s.leaving()
@@ -43,9 +43,9 @@ func (s *situation) leaving() *outcome {
 	return nil
 }
 
-// unstick ends a pod of a former spec that can't start: the present one may help. It serves nobody, so nothing
+// restartStuckMember ends a pod of a former spec that can't start: the present one may help. It serves nobody, so nothing
 // is lost with it, whatever the others do.
-func unstick(s *situation) *outcome {
+func restartStuckMember(s *situation) *outcome {
 	for _, m := range s.members() {
 		if !s.outdated(m.ID) || s.report(m.ID) != nil || itsStatefulSetIsUpToDate.violated(s, m) != "" {
 			continue
