@@ -12,7 +12,7 @@ import (
 	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
-	"github.com/georegister/georegister/replica/view/manager"
+	"github.com/georegister/georegister/replica/membership"
 )
 
 // askWitnesses has the witness in each member's pod, or in a pod of its own, say how it is, where there are any. It touches nothing of the members
@@ -63,7 +63,7 @@ func witnessOf(s *world.Snapshot, m *world.Member) (members.WitnessTarget, strin
 	}
 	id := m.ID
 	if !s.Cluster.Spec.Dedicated() {
-		id = manager.WitnessOf(m.ID)
+		id = membership.WitnessOf(m.ID)
 	}
 	host, _, _ := net.SplitHostPort(at.Address) // made a moment ago
 	return members.WitnessTarget{

@@ -10,8 +10,8 @@ import (
 	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // AskWitnesses implements members.Witnesses: the one with the id 2 alone answers.
@@ -20,14 +20,14 @@ func (d *diary) AskWitnesses(_ context.Context, cluster string, targets []member
 	for i, target := range targets {
 		_ = d.do("ask %s witness %d of %s at %s", cluster, target.ID, target.ClusterID, target.Address)
 		if answers[i].Err = errors.New("connection refused"); target.ID == 2 {
-			answers[i] = members.WitnessAnswer{Report: &manager.WitnessReport{Witness: 2, Disk: "w2"}}
+			answers[i] = members.WitnessAnswer{Report: &membership.WitnessReport{Witness: 2, Disk: "w2"}}
 		}
 	}
 	return answers
 }
 
 // Live implements members.Witnesses.
-func (d *diary) Live(_ context.Context, _ string, targets []members.WitnessTarget, v view.View, start, end []manager.Life) error {
+func (d *diary) Live(_ context.Context, _ string, targets []members.WitnessTarget, v view.View, start, end []membership.Life) error {
 	return d.do("lives of view %d: %v begin, %v end, at %d witnesses", v.Epoch, start, end, len(targets))
 }
 
@@ -52,8 +52,8 @@ func TestWitnessesAreObserved(t *testing.T) {
 	}
 
 	s.Record.View = view.View{Epoch: 3}
-	life := manager.Life{Witness: 2, Partition: 1, Term: 3}
-	for _, lives := range []decide.Lives{{}, {Start: []manager.Life{life}}} {
+	life := membership.Life{Witness: 2, Partition: 1, Term: 3}
+	for _, lives := range []decide.Lives{{}, {Start: []membership.Life{life}}} {
 		if err := r.begin(t.Context(), s, lives); err != nil {
 			t.Error(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Add begins a change in which a member joins at each of the sites. It says what was begun; the change goes on by
@@ -231,7 +231,7 @@ func (c *Cluster) Recover(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	next, err := manager.Recover(r.View, trusted.ID)
+	next, err := membership.Recover(r.View, trusted.ID)
 	if err != nil {
 		return "", err
 	}

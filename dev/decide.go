@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // change is a change of members that was asked for. It is over when the view has the members that it leads to, a
@@ -23,14 +23,14 @@ type report struct {
 	view     view.View // that it says it holds; epoch 0: none
 	disk     string    // empty: it has not told
 	waiting  bool      // for its first view
-	standing manager.Standing
+	standing membership.Standing
 	running  bool   // its process runs
 	serves   bool   // it votes, and reaches a quorum
 	crashed  string // why its process, or its witness's, ended by itself; empty: neither did
 	silent   bool   // nothing was heard of it for a while
 	// told is what it says of its partitions and of whom it hears; nil: it does not answer, or has just started.
-	told    *manager.MemberReport
-	witness *manager.WitnessReport // of the witness beside it; nil: there is none, or it does not answer
+	told    *membership.MemberReport
+	witness *membership.WitnessReport // of the witness beside it; nil: there is none, or it does not answer
 }
 
 // lost is whether nothing is to be expected of the member as things are.
@@ -75,13 +75,13 @@ func (r *record) next(reports map[view.MemberID]report) (step, error) {
 
 // found makes the first view, or finds the one that members of a directory without a record of it hold.
 func (r *record) found(reports map[view.MemberID]report) (step, error) {
-	var said []manager.Report
-	var founders []manager.Founder
+	var said []membership.Report
+	var founders []membership.Founder
 	var unnamed []view.MemberID
 	for _, m := range r.Members {
 		report := reports[m.ID]
 		if report.view.Epoch > 0 {
-			said = append(said, manager.Report{Member: m.ID, View: report.view})
+			said = append(said, membership.Report{Member: m.ID, View: report.view})
 		}
 		if report.disk == "" {
 			unnamed = append(unnamed, m.ID)
@@ -89,7 +89,7 @@ func (r *record) found(reports map[view.MemberID]report) (step, error) {
 		founders = append(founders, m.founder(report.disk))
 	}
 	if len(said) > 0 {
-		v, known, err := manager.Rebuild(said)
+		v, known, err := membership.Rebuild(said)
 		if err == nil && !known {
 			return step{waits: "members hold a view, and too few have told which"}, nil
 		}
@@ -98,15 +98,15 @@ func (r *record) found(reports map[view.MemberID]report) (step, error) {
 	if len(unnamed) > 0 {
 		return step{waits: r.labels(unnamed) + " to name its empty disk"}, nil
 	}
-	v, err := manager.Found(r.Cluster, founders)
+	v, err := membership.Found(r.Cluster, founders)
 	if err == nil && r.partitioned() {
 		return r.place(v, reports)
 	}
 	return step{view: v}, err
 }
 
-func (m memberRecord) founder(disk string) manager.Founder {
-	return manager.Founder{ID: m.ID, Site: m.Site, Address: loopback(m.Ports.Peer), Disk: disk}
+func (m memberRecord) founder(disk string) membership.Founder {
+	return membership.Founder{ID: m.ID, Site: m.Site, Address: loopback(m.Ports.Peer), Disk: disk}
 }
 
 // begin makes the joint view, once the newcomers named their disks.
@@ -115,17 +115,17 @@ func (r *record) begin(reports map[view.MemberID]report) (step, error) {
 	if why := r.failed(reports); why != "" {
 		return step{view: r.View, abandoned: why}, nil
 	}
-	if !manager.Committed(r.View, holders(reports)) {
+	if !membership.Committed(r.View, holders(reports)) {
 		return step{waits: fmt.Sprintf("a quorum to hold the view of epoch %d", r.View.Epoch)}, nil
 	}
-	var newcomers []manager.Founder
+	var newcomers []membership.Founder
 	for _, id := range c.Join {
 		if !reports[id].waiting || reports[id].disk == "" {
 			return step{waits: r.label(id) + " to name its empty disk"}, nil
 		}
 		newcomers = append(newcomers, r.find(id).founder(reports[id].disk))
 	}
-	v, err := manager.Change(r.View, newcomers, c.Leave)
+	v, err := membership.Change(r.View, newcomers, c.Leave)
 	return step{view: v}, err
 }
 
@@ -136,14 +136,14 @@ func (r *record) inJoint(reports map[view.MemberID]report) (step, error) {
 		why = r.Change.Abandoned
 	}
 	if why != "" {
-		v, err := manager.Abandon(r.View)
+		v, err := membership.Abandon(r.View)
 		return step{view: v, abandoned: why}, err
 	}
-	standings := map[view.MemberID]manager.Standing{}
+	standings := map[view.MemberID]membership.Standing{}
 	for id, report := range reports { // order is irrelevant: a map from a map
 		standings[id] = report.standing
 	}
-	safe, rest := manager.Finishable(r.View, r.fragments, standings)
+	safe, rest := membership.Finishable(r.View, r.fragments, standings)
 	rest = slices.DeleteFunc(rest, func(id view.MemberID) bool {
 		return safe && reports[id].lost() && !r.View.Members[r.View.Index(id)].Joining
 	})
@@ -153,7 +153,7 @@ func (r *record) inJoint(reports map[view.MemberID]report) (step, error) {
 	case !safe:
 		return step{waits: fmt.Sprintf("a quorum to hold the view of epoch %d", r.View.Epoch)}, nil
 	}
-	v, err := manager.Finish(r.View)
+	v, err := membership.Finish(r.View)
 	return step{view: v}, err
 }
 

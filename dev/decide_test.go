@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // scene is a cluster whose members say what a test has them say.
@@ -33,7 +33,7 @@ func (s *scene) hold(done bool, ids ...view.MemberID) {
 	for _, id := range ids {
 		r := s.reports[id]
 		r.view, r.waiting, r.serves = s.record.View, false, true
-		r.standing = manager.Standing{Digest: s.record.View.Digest(), Settled: done, Fetched: done}
+		r.standing = membership.Standing{Digest: s.record.View.Digest(), Settled: done, Fetched: done}
 		s.reports[id] = r
 	}
 }

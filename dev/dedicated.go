@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness/manage"
 )
 
@@ -36,7 +36,7 @@ func (w witnessRecord) entry(disk string) view.Witness {
 
 // issueWitness gives a site a dedicated witness, whose process has yet to be started.
 func (r *record) issueWitness(site string) {
-	r.Issued = manager.DedicatedIDs(r.Issued, 1)[0]
+	r.Issued = membership.DedicatedIDs(r.Issued, 1)[0]
 	r.Witnesses = append(r.Witnesses, witnessRecord{ID: r.Issued, Site: site})
 }
 
@@ -50,14 +50,14 @@ func (r *record) witnessLabel(w witnessRecord) string {
 
 // foundingWitnesses are the first dedicated ones, whose IDs are between the founders'.
 func (r *record) foundingWitnesses(sites []string) {
-	for i, id := range manager.DedicatedIDs(0, len(sites)) {
+	for i, id := range membership.DedicatedIDs(0, len(sites)) {
 		r.Witnesses = append(r.Witnesses, witnessRecord{ID: id, Site: sites[i]})
 		r.Issued = max(r.Issued, id)
 	}
 }
 
 // named are the dedicated witnesses that said which disk they are on.
-func (r *record) named(reports map[view.MemberID]report) (said []manager.WitnessReport, named []view.Witness) {
+func (r *record) named(reports map[view.MemberID]report) (said []membership.WitnessReport, named []view.Witness) {
 	for _, w := range r.Witnesses {
 		if report := reports[w.ID].witness; report != nil {
 			said, named = append(said, *report), append(named, w.entry(report.Disk))
@@ -88,7 +88,7 @@ func (r *record) retiring() (ids []view.MemberID) {
 // staff says which dedicated witnesses are to be started, by their sites, and which are over. One that is mislaid gets a successor; one that was killed is
 // waited for. While members change none begins: the view takes IDs on in their order.
 func (r *record) staff(reports map[view.MemberID]report) (missing []string, over []view.MemberID) {
-	if !r.Dedicated || r.View.Epoch == 0 || r.View.Joint() || r.Change != nil || !manager.Committed(r.View, holders(reports)) {
+	if !r.Dedicated || r.View.Epoch == 0 || r.View.Joint() || r.Change != nil || !membership.Committed(r.View, holders(reports)) {
 		return nil, nil
 	}
 	for _, w := range r.Witnesses {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 const dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"
@@ -32,7 +32,7 @@ func newDedicatedScene(t *testing.T) *curpScene {
 
 // names has a dedicated witness say on which disk it is: its first one, or another one.
 func (s *curpScene) names(id view.MemberID, which string) {
-	s.reports[id] = report{running: true, witness: &manager.WitnessReport{Witness: id, Disk: fmt.Sprint("disk-", id, which)}}
+	s.reports[id] = report{running: true, witness: &membership.WitnessReport{Witness: id, Disk: fmt.Sprint("disk-", id, which)}}
 }
 
 // goOn has all members say that all is well, and takes steps until there is nothing to do.
@@ -49,9 +49,9 @@ func (s *curpScene) goOn() {
 		s.hold(true, all...)
 		for _, id := range all {
 			r := s.reports[id]
-			r.told = &manager.MemberReport{Member: id, Disk: r.disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: heard}
+			r.told = &membership.MemberReport{Member: id, Disk: r.disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: heard}
 			for _, p := range s.record.View.Partitions {
-				part := manager.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
+				part := membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
 				if p.Master == id {
 					part.Recovered, part.CaughtUp = true, learners(s.record.View, p, all)
 				}

@@ -12,8 +12,8 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // record is what a data directory keeps from one run to the next, in recordFile.
@@ -197,12 +197,12 @@ func (r *record) issue() (member, witness view.MemberID) {
 		r.Issued++
 		return r.Issued, 0
 	}
-	member = manager.PairedIDs(r.Issued, 1)[0]
+	member = membership.PairedIDs(r.Issued, 1)[0]
 	if r.Dedicated {
 		r.Issued = member
 		return member, 0
 	}
-	r.Issued = manager.WitnessOf(member)
+	r.Issued = membership.WitnessOf(member)
 	return member, r.Issued
 }
 
@@ -214,7 +214,7 @@ func (r *record) founders() view.MemberID {
 	if !r.partitioned() {
 		return view.MemberID(len(r.Sites))
 	}
-	ids := manager.PairedIDs(0, len(r.Sites))
+	ids := membership.PairedIDs(0, len(r.Sites))
 	return ids[len(ids)-1]
 }
 

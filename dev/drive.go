@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
 )
 
@@ -30,7 +30,7 @@ func (c *Cluster) drive(ctx context.Context) {
 	heard := map[view.MemberID]time.Time{}
 	hearing := newHearing(c.settle)
 	for ctx.Err() == nil {
-		var witnesses map[view.MemberID]*manager.WitnessReport
+		var witnesses map[view.MemberID]*membership.WitnessReport
 		var asking sync.WaitGroup
 		asking.Go(func() { witnesses = c.askWitnesses(ctx) })
 		observations := c.Observe(ctx)
@@ -112,7 +112,7 @@ func (o Observation) report(silent bool) report {
 		return r
 	}
 	r.disk, r.waiting, r.serves = s.Disk, s.Role == adminv1.Role_WAITING, o.State == Serving
-	r.standing = manager.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+	r.standing = membership.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
 	if s.View != nil {
 		r.view = wire.FromProto(s.View)
 	}
@@ -142,7 +142,7 @@ func (c *Cluster) advance(reports map[view.MemberID]report, observations []Obser
 			c.say("%v", err)
 		}
 		c.waiting = s.waits
-		return r.View.Epoch == 0 || !manager.Committed(r.View, holders(reports))
+		return r.View.Epoch == 0 || !membership.Committed(r.View, holders(reports))
 	}
 	if err != nil {
 		c.progress.waits(err.Error())

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // settleRTTs and settleLeast say how long members take to hear each other in a new view: they connect, say hello and ping,
@@ -51,8 +51,8 @@ func newHearing(settle time.Duration) *hearing {
 // judge completes whom a member hears with those that it heard a short while ago, but for those that are known to be lost:
 // it takes the member longer to find out. It returns nil for a process that started a moment ago: it can't know.
 func (h *hearing) judge(
-	o Observation, said *manager.MemberReport, lost []view.MemberID, now time.Time,
-) *manager.MemberReport {
+	o Observation, said *membership.MemberReport, lost []view.MemberID, now time.Time,
+) *membership.MemberReport {
 	by := h.of[o.ID]
 	if by == nil || by.pid != o.PID {
 		by = &heardBy{pid: o.PID, boot: o.Status.Boot, since: now, last: map[view.MemberID]time.Time{}}

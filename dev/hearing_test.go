@@ -7,8 +7,8 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Whom a member hears is judged over a while, and begins anew with its process.
@@ -43,7 +43,7 @@ func TestHearing(t *testing.T) {
 			o.Status.Peers = []*adminv1.Peer{{Member: 1}, {Member: 2}, {Member: 3}}
 		}
 		now := start.Add(time.Duration(step.after * float64(time.Second)))
-		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, nil, now)
+		said := h.judge(o, &membership.MemberReport{Hears: step.hears}, nil, now)
 		got := "not told"
 		if said != nil {
 			got = fmt.Sprint(said.Hears)
@@ -69,9 +69,9 @@ func TestWhoIsLostIsNotHeard(t *testing.T) {
 		{1.3, nil, []view.MemberID{1, 2, 3}, []view.MemberID{1, 2, 3}},
 	} {
 		o := Observation{ID: 5, PID: 7, Status: &adminv1.StatusResponse{Peers: []*adminv1.Peer{{Member: 1}}}}
-		h.judge(o, &manager.MemberReport{}, nil, start) // its process has been seen a while ago
+		h.judge(o, &membership.MemberReport{}, nil, start) // its process has been seen a while ago
 		now := start.Add(time.Duration(step.after * float64(time.Second)))
-		said := h.judge(o, &manager.MemberReport{Hears: step.hears}, step.lost, now)
+		said := h.judge(o, &membership.MemberReport{Hears: step.hears}, step.lost, now)
 		if said == nil || !slices.Equal(said.Hears, step.want) {
 			t.Errorf("step %d: %+v, want %v", i, said, step.want)
 		}

@@ -11,20 +11,20 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // told is what decisions on partitions go by: what the member says of itself, and whom it hears.
-func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {
-	r := &manager.MemberReport{Member: id, Disk: s.Disk, Digest: s.Digest, Epoch: s.GetView().GetEpoch()}
+func told(id view.MemberID, s *adminv1.StatusResponse) *membership.MemberReport {
+	r := &membership.MemberReport{Member: id, Disk: s.Disk, Digest: s.Digest, Epoch: s.GetView().GetEpoch()}
 	for _, p := range slices.Concat(s.Peers, s.Witnesses) {
 		if p.Reachable {
 			r.Hears = append(r.Hears, view.MemberID(p.Member))
 		}
 	}
 	for _, p := range s.Partitions {
-		part := manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
+		part := membership.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
 			WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length}
 		for _, learner := range p.CaughtUp {
 			part.CaughtUp = append(part.CaughtUp, view.MemberID(learner))
@@ -36,8 +36,8 @@ func told(id view.MemberID, s *adminv1.StatusResponse) *manager.MemberReport {
 
 // placement is how partitions are to be kept by the members of a plain view: as the manifest wants it, as far as they are
 // enough. A site keeps its place in the order of homes when its member is replaced.
-func (r *record) placement(v view.View) manager.Placement {
-	p := manager.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2), Dedicated: r.Dedicated}
+func (r *record) placement(v view.View) membership.Placement {
+	p := membership.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2), Dedicated: r.Dedicated}
 	if len(v.Partitions) > 0 { // else it is to be founded
 		p.Partitions = r.wanted()
 	}
@@ -49,13 +49,13 @@ func (r *record) placement(v view.View) manager.Placement {
 }
 
 // snapshot is what decisions on partitions are made from. That this process does not hear somebody is not in it.
-func (r *record) snapshot(reports map[view.MemberID]report) manager.Snapshot {
-	s := manager.Snapshot{View: r.View, Abandon: r.Change != nil && r.Change.Abandoned != ""}
+func (r *record) snapshot(reports map[view.MemberID]report) membership.Snapshot {
+	s := membership.Snapshot{View: r.View, Abandon: r.Change != nil && r.Change.Abandoned != ""}
 	s.Placement = r.placement(r.View.After())
 	if s.Abandon {
 		s.Placement = r.placement(r.View.Before())
 	}
-	s.Placement.Faults = min(r.Faults, manager.Faults(r.View, s.Abandon))
+	s.Placement.Faults = min(r.Faults, membership.Faults(r.View, s.Abandon))
 	for _, m := range r.Members {
 		if said := reports[m.ID].told; said != nil && r.View.Index(m.ID) >= 0 {
 			s.Members = append(s.Members, *said)
@@ -95,7 +95,7 @@ func (r *record) place(v view.View, reports map[view.MemberID]report) (step, err
 	if len(unnamed) > 0 {
 		return step{waits: strings.Join(unnamed, ", ") + " to name its empty disk"}, nil
 	}
-	v, err := manager.Place(v, witnesses, r.placement(v))
+	v, err := membership.Place(v, witnesses, r.placement(v))
 	return step{view: v}, err
 }
 
@@ -117,7 +117,7 @@ func (r *record) arrange(reports map[view.MemberID]report) step {
 	if !there.Quorum(func(id view.MemberID) bool { return reports[id].told != nil }) {
 		return step{waits: "a quorum of the members to connect and to say whom they hear"}
 	}
-	d := manager.Decide(r.snapshot(reports))
+	d := membership.Decide(r.snapshot(reports))
 	s := step{waits: r.names(strings.Join(d.Waits, "; "))}
 	if r.Change != nil {
 		s.abandoned = r.Change.Abandoned
@@ -162,11 +162,11 @@ func (r *record) recovering(reports map[view.MemberID]report) bool {
 }
 
 // askWitnesses asks those that run for their lives. There is none of those that don't answer.
-func (c *Cluster) askWitnesses(ctx context.Context) map[view.MemberID]*manager.WitnessReport {
+func (c *Cluster) askWitnesses(ctx context.Context) map[view.MemberID]*membership.WitnessReport {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	witnesses := c.sidecars()
-	answers := make([]*manager.WitnessReport, len(witnesses))
+	answers := make([]*membership.WitnessReport, len(witnesses))
 	var group sync.WaitGroup
 	for i, w := range witnesses {
 		if !w.current().running() {
@@ -179,7 +179,7 @@ func (c *Cluster) askWitnesses(ctx context.Context) map[view.MemberID]*manager.W
 		})
 	}
 	group.Wait()
-	reports := map[view.MemberID]*manager.WitnessReport{}
+	reports := map[view.MemberID]*membership.WitnessReport{}
 	for i, w := range witnesses {
 		reports[w.key()] = answers[i]
 	}
@@ -196,9 +196,9 @@ func (c *Cluster) live(ctx context.Context, reports map[view.MemberID]report) {
 	}
 	s := r.snapshot(reports)
 	c.mu.Unlock()
-	start, end := manager.Lives(s)
+	start, end := membership.Lives(s)
 	for _, w := range c.sidecars() {
-		own := func(l manager.Life) bool { return l.Witness == w.id }
+		own := func(l membership.Life) bool { return l.Witness == w.id }
 		if !slices.ContainsFunc(start, own) && !slices.ContainsFunc(end, own) || !w.busy.CompareAndSwap(false, true) {
 			continue
 		}

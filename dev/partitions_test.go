@@ -11,8 +11,8 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness"
 )
 
@@ -38,7 +38,7 @@ func newCURPSceneOf(t *testing.T, spec string) *curpScene {
 // name has a witness name its disk.
 func (s *curpScene) name(m memberRecord) {
 	r := s.reports[m.ID]
-	r.witness = &manager.WitnessReport{Witness: m.Witness, Disk: fmt.Sprint("disk-", m.Witness)}
+	r.witness = &membership.WitnessReport{Witness: m.Witness, Disk: fmt.Sprint("disk-", m.Witness)}
 	s.reports[m.ID] = r
 }
 
@@ -54,9 +54,9 @@ func (s *curpScene) say(recovered bool) {
 	s.hold(true, all...)
 	for _, id := range all {
 		r := s.reports[id]
-		r.told = &manager.MemberReport{Member: id, Disk: r.disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: alive}
+		r.told = &membership.MemberReport{Member: id, Disk: r.disk, Digest: s.record.View.Digest(), Epoch: s.record.View.Epoch, Hears: alive}
 		for _, p := range s.record.View.Partitions {
-			part := manager.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
+			part := membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}
 			if !recovered && len(p.Formers) > 0 { // it is not that far yet
 				part.WholeTerm = p.Formers[len(p.Formers)-1].Term
 				part.NotedTerm = part.WholeTerm

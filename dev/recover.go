@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // recoverAll names all members that are left, where shards have masters.
@@ -118,7 +118,7 @@ func (d rescue) withConsent() string {
 	return strings.Join(all, ", and ")
 }
 
-type rescue struct{ manager.Rescue }
+type rescue struct{ membership.Rescue }
 
 // rescue decides how the members go on that answer and are on the disks that the view names.
 func (r *record) rescue(reports map[view.MemberID]report, unheld []int) (rescue, error) {
@@ -131,7 +131,7 @@ func (r *record) rescue(reports map[view.MemberID]report, unheld []int) (rescue,
 			return rescue{}, fmt.Errorf("%s does not hold the view of epoch %d yet; try again in a moment", r.label(said.Member), r.View.Epoch)
 		}
 	}
-	d, err := manager.RecoverPartitions(s, unheld)
+	d, err := membership.RecoverPartitions(s, unheld)
 	if err != nil {
 		return rescue{}, err
 	}

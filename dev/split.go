@@ -133,7 +133,7 @@ func (r *record) splitting(child int, served func(int) bool) (text string, done 
 	return fmt.Sprintf("partition %d: %s serves it", child, master), true
 }
 
-// hinders is what a partition waits for before it is split, as manager.Partitions sees it.
+// hinders is what a partition waits for before it is split, as membership.Partitions sees it.
 func (r *record) hinders(i int, served bool) string {
 	p, master := r.View.Partitions[i], r.label(r.View.Partitions[i].Master)
 	placement := r.placement(r.View.After())

@@ -10,8 +10,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Input is what the objects of one cluster are made from. Nothing in it is changed.
@@ -88,13 +88,13 @@ func Member(in Input, m view.Member) []client.Object {
 // members' pods one that leaves the id after it to the witness.
 func NextID(cluster *v1alpha1.GeoRegisterCluster, last view.MemberID) view.MemberID {
 	if cluster.Spec.Partitioned() {
-		return manager.PairedIDs(last, 1)[0]
+		return membership.PairedIDs(last, 1)[0]
 	}
 	return last + 1
 }
 
 // NextWitness is the first id for a dedicated witness after the last that was given to anybody.
-func NextWitness(last view.MemberID) view.MemberID { return manager.DedicatedIDs(last, 1)[0] }
+func NextWitness(last view.MemberID) view.MemberID { return membership.DedicatedIDs(last, 1)[0] }
 
 // FirstMembers are the members to found a cluster with: ids from 1 in the order of the sites (NextID), without the
 // names of their disks, which only they know.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -46,7 +46,7 @@ func load(t testing.TB, name string) Input {
 	for i := range in.View.Members {
 		m := &in.View.Members[i]
 		m.Disk = fmt.Sprintf("%016x", i+1)
-		besides = append(besides, view.Witness{ID: manager.WitnessOf(m.ID), Site: m.Site, Address: WitnessAddress(cluster, settings, *m),
+		besides = append(besides, view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Address: WitnessAddress(cluster, settings, *m),
 			Disk: fmt.Sprintf("%016x", 101+i), Beside: m.ID})
 	}
 	if cluster.Spec.Dedicated() {
@@ -56,7 +56,7 @@ func load(t testing.TB, name string) Input {
 		}
 	}
 	if cluster.Spec.Partitioned() {
-		placed, err := manager.Place(in.View, besides, manager.Placement{
+		placed, err := membership.Place(in.View, besides, membership.Placement{
 			Partitions: cluster.Spec.ShardCount(), Faults: cluster.Spec.Faults(), Dedicated: cluster.Spec.Dedicated(),
 		})
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Dedicated witnesses have pods with the labels of the cluster and their site, as members have, so that what is done to a site is
@@ -38,7 +38,7 @@ func FirstWitnesses(cluster *v1alpha1.GeoRegisterCluster, settings world.Setting
 	if !cluster.Spec.Dedicated() {
 		return nil
 	}
-	for i, id := range manager.DedicatedIDs(0, len(cluster.Spec.Sites)) {
+	for i, id := range membership.DedicatedIDs(0, len(cluster.Spec.Sites)) {
 		w := view.Witness{ID: id, Site: cluster.Spec.Sites[i].Name}
 		w.Address = DedicatedAddress(cluster, settings, w)
 		all = append(all, w)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 const (
@@ -65,7 +65,7 @@ func witnesses(in Input, m view.Member) []corev1.Container {
 		return nil
 	}
 	always := corev1.ContainerRestartPolicyAlways
-	sidecar := witness(in, manager.WitnessOf(m.ID))
+	sidecar := witness(in, membership.WitnessOf(m.ID))
 	sidecar.RestartPolicy = &always
 	return []corev1.Container{sidecar}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// membership is what spec.sites asks for, as a change of the members of a plain view.
-type membership struct {
+// memberChange is what spec.sites asks for, as a change of the members of a plain view.
+type memberChange struct {
 	stay  []view.Member
 	leave []view.Member // lost, at another place than asked for, or more than asked for
 	join  []view.Member // newcomers: those that wait already, and those that are to be made
 }
 
-func (m membership) none() bool { return len(m.leave)+len(m.join) == 0 }
+func (m memberChange) none() bool { return len(m.leave)+len(m.join) == 0 }
 
 // size is how many members there are after it.
-func (m membership) size() int { return len(m.stay) + len(m.join) }
+func (m memberChange) size() int { return len(m.stay) + len(m.join) }
 
 // compare works out the membership that is asked for. At each site those that vote stay before others, and the longest
 // there before the younger ones. Members that are lost or elsewhere are replaced.
-func (s *situation) compare() (asked membership) {
+func (s *situation) compare() (asked memberChange) {
 	if s.doubt != nil || s.view.Joint() {
 		return asked
 	}
@@ -131,7 +131,7 @@ func (s *situation) offPool(seen *world.Member) string {
 	return ""
 }
 
-// obstacle says what is in the way of any change to the asked membership, or is nil. Newcomers are made only without
+// obstacle says what is in the way of any change to the asked memberChange, or is nil. Newcomers are made only without
 // one, but for those that were made already.
 func (s *situation) obstacle() *cause {
 	if s.asked.none() {

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // concludeChange finishes or abandons a change as soon as that is safe. It comes before the members are told of the joint view:
@@ -58,11 +58,11 @@ func (s *situation) begin() *outcome {
 	if len(missing) > 0 {
 		return waitFor("StartingMembers", "%s; newcomers are started first, and these are missing: %s", s.purpose(change), list(missing))
 	}
-	var newcomers []manager.Founder
+	var newcomers []membership.Founder
 	for _, m := range change.join {
-		newcomers = append(newcomers, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: s.report(m.ID).Disk})
+		newcomers = append(newcomers, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: s.report(m.ID).Disk})
 	}
-	next, err := manager.Change(s.view, newcomers, ids(change.leave))
+	next, err := membership.Change(s.view, newcomers, ids(change.leave))
 	if err != nil {
 		return waitFor("CannotChange", "%s, and that can't be: %s", s.purpose(change), err)
 	}
@@ -93,7 +93,7 @@ func (s *situation) missing(newcomers []view.Member) (missing []string) {
 
 // onlyRepairs is the part of the asked change that replaces lost members. It is none if more is asked for at once: a
 // lost member that is not wanted again.
-func (s *situation) onlyRepairs() (part membership) {
+func (s *situation) onlyRepairs() (part memberChange) {
 	for _, m := range s.asked.leave {
 		if s.lost(m) == "" {
 			continue
@@ -102,7 +102,7 @@ func (s *situation) onlyRepairs() (part membership) {
 			return o.Site == m.Site && !slices.Contains(part.join, o)
 		})
 		if i < 0 {
-			return membership{}
+			return memberChange{}
 		}
 		part.leave, part.join = append(part.leave, m), append(part.join, s.asked.join[i])
 	}
@@ -110,7 +110,7 @@ func (s *situation) onlyRepairs() (part membership) {
 }
 
 // purpose says what a change is for.
-func (s *situation) purpose(change membership) string {
+func (s *situation) purpose(change memberChange) string {
 	var parts []string
 	for _, m := range change.leave {
 		switch why := s.lost(m); {
@@ -131,7 +131,7 @@ func (s *situation) purpose(change membership) string {
 // proceed goes on in a joint view: it finishes the change when that is safe and whoever is not done is lost, abandons it
 // when it has become pointless, and waits otherwise.
 func (s *situation) proceed() *outcome {
-	safe, rest := manager.Finishable(s.view, s.Cluster.Spec.Fragments(), s.standings())
+	safe, rest := membership.Finishable(s.view, s.Cluster.Spec.Fragments(), s.standings())
 	var working []string
 	for _, id := range rest {
 		m := s.view.Members[s.view.Index(id)]
@@ -165,7 +165,7 @@ func (s *situation) hopes(rest []view.MemberID) (all []string) {
 }
 
 func (s *situation) finish(rest []view.MemberID) *outcome {
-	next, err := manager.Finish(s.view)
+	next, err := membership.Finish(s.view)
 	if err != nil {
 		return waitFor("CannotChange", "%s", sentence(err.Error()))
 	}
@@ -183,7 +183,7 @@ func (s *situation) abandon(why string) *outcome {
 		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members before it answers; missing: %s",
 			s.changing(), why, list(s.lacking()))
 	}
-	next, err := manager.Abandon(s.view)
+	next, err := membership.Abandon(s.view)
 	if err != nil {
 		return waitFor("CannotChange", "%s", sentence(err.Error()))
 	}
@@ -256,11 +256,11 @@ func (s *situation) hopeless(m view.Member) string {
 }
 
 // standings are what members said of themselves in a joint view.
-func (s *situation) standings() map[view.MemberID]manager.Standing {
-	all := map[view.MemberID]manager.Standing{}
+func (s *situation) standings() map[view.MemberID]membership.Standing {
+	all := map[view.MemberID]membership.Standing{}
 	for _, m := range s.view.Members {
 		if r := s.report(m.ID); r != nil {
-			all[m.ID] = manager.Standing{Digest: r.Digest, Settled: r.Change.Settled, Fetched: r.Change.Fetched}
+			all[m.ID] = membership.Standing{Digest: r.Digest, Settled: r.Change.Settled, Fetched: r.Change.Fetched}
 		}
 	}
 	return all

@@ -12,8 +12,8 @@ import (
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // loneModel plays the dedicated witnesses of a cluster with masters.
@@ -31,7 +31,7 @@ func (l *loneModel) speak(m *partsModel) {
 		w := &s.Witnesses[i]
 		w.StatefulSet.Spec.Template.Annotations[build.SpecHashAnnotation] = build.WitnessHash(s.Cluster)
 		w.Pod.Status.Conditions[0].Status = corev1.ConditionTrue
-		w.WitnessSilence, w.Witness = "", &manager.WitnessReport{Witness: w.ID, Disk: fmt.Sprintf("witness-%d", w.ID), Lives: m.lives[w.ID]}
+		w.WitnessSilence, w.Witness = "", &membership.WitnessReport{Witness: w.ID, Disk: fmt.Sprintf("witness-%d", w.ID), Lives: m.lives[w.ID]}
 		if disk, other := l.disks[w.ID]; other {
 			w.Witness.Disk, w.Witness.Lives = disk, nil
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // lone is a cluster whose witnesses have pods of their own at rest: members 1, 3, 5 and witnesses 2, 4, 6 of three sites and
@@ -31,7 +31,7 @@ func lone(t *testing.T) *world.Snapshot {
 	for i := range witnesses {
 		witnesses[i].Disk = fmt.Sprintf("witness-%d", witnesses[i].ID)
 	}
-	v, err := manager.Place(v, witnesses, manager.Placement{Partitions: 3, Faults: 1, Dedicated: true})
+	v, err := membership.Place(v, witnesses, membership.Placement{Partitions: 3, Faults: 1, Dedicated: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func lone(t *testing.T) *world.Snapshot {
 func witnessOf(s *world.Snapshot, id view.MemberID, site string) world.Member {
 	w, hash := view.Witness{ID: id, Site: site}, build.WitnessHash(s.Cluster)
 	m := world.Member{ID: id, Site: site, StatefulSet: statefulSetOf(view.Member{ID: id, Site: site}, hash), Pod: podOf(view.Member{ID: id, Site: site}, hash, true, metav1.NewTime(epoch)),
-		Volume: &corev1.PersistentVolumeClaim{}, Witness: &manager.WitnessReport{Witness: id, Disk: fmt.Sprintf("witness-%d", id)}}
+		Volume: &corev1.PersistentVolumeClaim{}, Witness: &membership.WitnessReport{Witness: id, Disk: fmt.Sprintf("witness-%d", id)}}
 	m.StatefulSet.Name, m.Pod.Name, m.Volume.Name = build.DedicatedName("demo", w), build.DedicatedPodName("demo", w), build.DedicatedVolumeName("demo", w)
 	m.Volume.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: build.DedicatedSize(s.Cluster.Spec)}
 	return m
@@ -123,7 +123,7 @@ func TestDedicatedWitnessesAreFounded(t *testing.T) {
 		t.Errorf("%+v", step)
 	}
 	const waits = "Progressing=True WaitingForMembers: The cluster is founded once every first member tells what its disk holds; missing: "
-	seen(s, 4).Witness.Lives = []manager.Life{{Witness: 4, Partition: 0, Term: 1}}
+	seen(s, 4).Witness.Lives = []membership.Life{{Witness: 4, Partition: 0, Term: 1}}
 	p := Next(*s)
 	says(t, p, waits+"witness 4 (site b) served another cluster on its volume; delete the claim data-demo--b--witness-4 and its pod")
 	seen(s, 4).Witness = nil

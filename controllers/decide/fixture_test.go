@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 var (
@@ -131,12 +131,12 @@ func newcomer(s *world.Snapshot, id view.MemberID, site string) {
 // joint is the view in which a member of site c joins under the next id, and one leaves; 0 leaves nobody.
 func joint(v view.View, leaves view.MemberID) view.View {
 	m := view.Member{ID: v.LastIssued() + 1, Site: "c"}
-	newcomers := []manager.Founder{{ID: m.ID, Site: m.Site, Address: build.Address(testCluster(3), settings, m), Disk: fmt.Sprintf("disk-%d", m.ID)}}
+	newcomers := []membership.Founder{{ID: m.ID, Site: m.Site, Address: build.Address(testCluster(3), settings, m), Disk: fmt.Sprintf("disk-%d", m.ID)}}
 	var leaving []view.MemberID
 	if leaves != 0 {
 		leaving = append(leaving, leaves)
 	}
-	next, err := manager.Change(v, newcomers, leaving)
+	next, err := membership.Change(v, newcomers, leaving)
 	if err != nil {
 		panic(err) // of a test's own
 	}
@@ -145,7 +145,7 @@ func joint(v view.View, leaves view.MemberID) view.View {
 
 // after is the view after that change.
 func after(v view.View, leaves view.MemberID) view.View {
-	next, err := manager.Finish(joint(v, leaves))
+	next, err := membership.Finish(joint(v, leaves))
 	if err != nil {
 		panic(err) // of a test's own
 	}

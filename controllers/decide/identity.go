@@ -8,8 +8,8 @@ import (
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // mayBeNew reports whether nothing that is seen contradicts that the cluster was never founded: no record,
@@ -70,7 +70,7 @@ func foundCluster(s *situation) *outcome {
 	if !s.mayBeNew() || s.Record.Taken != "" {
 		return nil
 	}
-	var founders []manager.Founder
+	var founders []membership.Founder
 	var missing []string
 	if o := s.discardMember(); o != nil && s.allWait() { // of a spec that was edited before this
 		return o
@@ -96,7 +96,7 @@ func foundCluster(s *situation) *outcome {
 			continue
 		}
 		m.Disk = r.Disk
-		founders = append(founders, manager.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
+		founders = append(founders, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: m.Disk})
 	}
 	missing = append(missing, s.unfounded()...)
 	if len(missing) > 0 {
@@ -107,7 +107,7 @@ func foundCluster(s *situation) *outcome {
 		s.founding = true
 		return waitFor("KeepingVolumes", "The cluster is founded once its volumes outlive the resource, as spec.storage.retention asks for: %s", list(owned))
 	}
-	first, err := manager.Found(s.ClusterID, founders)
+	first, err := membership.Found(s.ClusterID, founders)
 	if err == nil && s.Cluster.Spec.Partitioned() {
 		first, err = s.place(first)
 	}

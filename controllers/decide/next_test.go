@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // line says a step in a line.
@@ -157,7 +157,7 @@ func TestRecord(t *testing.T) {
 		{"missing, and only who was removed was told", func(s *world.Snapshot) {
 			growing(s)
 			told(s)
-			next, err := manager.Abandon(s.Record.View)
+			next, err := membership.Abandon(s.Record.View)
 			if err != nil {
 				panic(err)
 			}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Where shards have masters, a master that is lost stops its shard until somebody decides on another one. So members are
@@ -26,7 +26,7 @@ func (s *situation) partitioned() bool {
 
 // keeping decides on who keeps each shard, and in a joint view on its end: the step to the next view, if there is one, and
 // what can't be done yet.
-func (s *situation) keeping() manager.Decision {
+func (s *situation) keeping() membership.Decision {
 	if s.decision == nil {
 		d := s.decideOnPartitions()
 		s.decision = &d
@@ -34,15 +34,15 @@ func (s *situation) keeping() manager.Decision {
 	return *s.decision
 }
 
-func (s *situation) decideOnPartitions() (d manager.Decision) {
+func (s *situation) decideOnPartitions() (d membership.Decision) {
 	if !s.partitioned() || s.doubt != nil {
 		return d
 	}
-	return manager.Decide(s.managed())
+	return membership.Decide(s.managed())
 }
 
 // managed is the snapshot as the manager of partitions wants it. Its lists are shared.
-func (s *situation) managed() manager.Snapshot {
+func (s *situation) managed() membership.Snapshot {
 	if s.asManaged == nil {
 		to := s.manage()
 		s.asManaged = &to
@@ -50,8 +50,8 @@ func (s *situation) managed() manager.Snapshot {
 	return *s.asManaged
 }
 
-func (s *situation) manage() manager.Snapshot {
-	to := manager.Snapshot{View: s.view, Placement: s.placement(s.Cluster.Spec.ShardCount(), s.faults()), Abandon: s.abandons()}
+func (s *situation) manage() membership.Snapshot {
+	to := membership.Snapshot{View: s.view, Placement: s.placement(s.Cluster.Spec.ShardCount(), s.faults()), Abandon: s.abandons()}
 	for _, m := range s.Members {
 		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
 			to.Members = append(to.Members, wordOf(m.ID, r))
@@ -77,8 +77,8 @@ func (s *situation) manage() manager.Snapshot {
 }
 
 // wordOf is what a member said, as the manager of partitions wants it.
-func wordOf(id view.MemberID, r *world.Report) manager.MemberReport {
-	said := manager.MemberReport{Member: id, Disk: r.Disk, Digest: r.Digest, Epoch: r.View.Epoch}
+func wordOf(id view.MemberID, r *world.Report) membership.MemberReport {
+	said := membership.MemberReport{Member: id, Disk: r.Disk, Digest: r.Digest, Epoch: r.View.Epoch}
 	for _, p := range slices.Concat(r.Peers, r.Witnesses) {
 		if p.Reachable {
 			said.Hears = append(said.Hears, p.ID)
@@ -96,7 +96,7 @@ func (s *situation) abandons() bool { return s.view.Joint() && s.pointless(false
 // faults is how many losses a partition can survive with the members that there are: at most what the manifest asks
 // for.
 func (s *situation) faults() int {
-	most := manager.Faults(s.view, s.abandons())
+	most := membership.Faults(s.view, s.abandons())
 	if asked := s.Cluster.Spec.FaultTolerance; asked != nil {
 		most = min(most, int(*asked))
 	}
@@ -105,8 +105,8 @@ func (s *situation) faults() int {
 
 // placement is how so many partitions are to be kept: as the manifest says, and apart by zones where these are known. There may be more
 // than the manifest asks for, if another resource took them up: none goes away.
-func (s *situation) placement(partitions, faults int) manager.Placement {
-	p := manager.Placement{
+func (s *situation) placement(partitions, faults int) membership.Placement {
+	p := membership.Placement{
 		Partitions: max(partitions, len(s.view.Partitions)), Faults: faults, Dedicated: s.dedicated(), Domains: map[view.MemberID]string{},
 	}
 	for i := range p.Partitions {
@@ -134,7 +134,7 @@ func (s *situation) zone(id view.MemberID) string {
 
 // witness is the one beside a member, as a view enters it; without a disk while that is not known.
 func (s *situation) witness(m view.Member) view.Witness {
-	w := view.Witness{ID: manager.WitnessOf(m.ID), Site: m.Site, Address: build.WitnessAddress(s.Cluster, s.Settings, m), Beside: m.ID}
+	w := view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Address: build.WitnessAddress(s.Cluster, s.Settings, m), Beside: m.ID}
 	if seen := s.Member(m.ID); seen != nil && seen.Witness != nil {
 		w.Disk = seen.Witness.Disk
 	}
@@ -161,7 +161,7 @@ func (s *situation) place(first view.View) (view.View, error) {
 			all = append(all, s.witness(m))
 		}
 	}
-	return manager.Place(first, all, s.placement(s.input().Founded(), s.Cluster.Spec.Faults()))
+	return membership.Place(first, all, s.placement(s.input().Founded(), s.Cluster.Spec.Faults()))
 }
 
 // drained is the member that hands over what it is master or backup of, since its pod is about to end or ends already: that
@@ -265,7 +265,7 @@ func (s *situation) splitting(waits []string) *outcome {
 }
 
 // newsOf are the events of a next view: one for each kind of change.
-func (s *situation) newsOf(d manager.Decision) (events []Event) {
+func (s *situation) newsOf(d membership.Decision) (events []Event) {
 	type kind struct {
 		reason  string
 		warning bool
@@ -327,7 +327,7 @@ func (s *situation) newsOf(d manager.Decision) (events []Event) {
 // lives are what witnesses are to be told of the recorded view.
 func (s *situation) lives() (lives Lives) {
 	if s.partitioned() && s.doubt == nil {
-		lives.Start, lives.End = manager.Lives(s.managed())
+		lives.Start, lives.End = membership.Lives(s.managed())
 	}
 	return lives
 }

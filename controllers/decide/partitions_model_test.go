@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // partsModel plays the world of a cluster with masters: members do what they are told at the next look, if they are there.
@@ -23,7 +23,7 @@ type partsModel struct {
 	s      *world.Snapshot
 	dice   *rand.Rand
 	held   map[view.MemberID]view.View
-	lives  map[view.MemberID][]manager.Life
+	lives  map[view.MemberID][]membership.Life
 	silent view.MemberID // who is away; 0: nobody
 	images int
 	slow   bool       // to recover and to fetch takes more than a look
@@ -71,7 +71,7 @@ func (m *partsModel) look() Plan {
 		if m.lone != nil {
 			continue
 		}
-		member.Witness = &manager.WitnessReport{Witness: member.ID + 1, Disk: fmt.Sprintf("witness-%d", member.ID+1), Lives: m.lives[member.ID+1]}
+		member.Witness = &membership.WitnessReport{Witness: member.ID + 1, Disk: fmt.Sprintf("witness-%d", member.ID+1), Lives: m.lives[member.ID+1]}
 	}
 	if m.lone != nil {
 		m.lone.speak(m)
@@ -88,7 +88,7 @@ func (m *partsModel) carryOut(p Plan) {
 		m.lives[l.Witness] = append(slices.Clone(m.lives[l.Witness]), l)
 	}
 	for _, l := range p.Lives.End {
-		m.lives[l.Witness] = slices.DeleteFunc(slices.Clone(m.lives[l.Witness]), func(o manager.Life) bool { return o == l })
+		m.lives[l.Witness] = slices.DeleteFunc(slices.Clone(m.lives[l.Witness]), func(o membership.Life) bool { return o == l })
 	}
 	for _, object := range p.Apply {
 		_, is := object.(*corev1.PersistentVolumeClaim)
@@ -117,7 +117,7 @@ func (m *partsModel) carryOut(p Plan) {
 			m.held[id] = step.View
 		}
 	case DeletePod:
-		if parts := manager.Parts(s.Record.View, step.Member); m.silent != step.Member {
+		if parts := membership.Parts(s.Record.View, step.Member); m.silent != step.Member {
 			for _, number := range parts {
 				if q := s.Record.View.Partitions[number]; q.Master == step.Member || slices.Contains(q.Backups, step.Member) {
 					m.t.Fatalf("member %d restarts, and keeps partition %d", step.Member, number)
@@ -137,7 +137,7 @@ func (m *partsModel) carryOut(p Plan) {
 // keepsBackups has no partition go on with fewer backups than it had, or than are asked for, whichever are fewer.
 func (m *partsModel) keepsBackups(next view.View) {
 	of := understand(*m.s)
-	faults := manager.Faults(of.view, of.abandons())
+	faults := membership.Faults(of.view, of.abandons())
 	for i, p := range of.view.Partitions {
 		if has := next.Partitions[i]; len(has.Backups) < min(len(p.Backups), faults) {
 			m.t.Fatalf("partition %d: the backups %v become %v in view %d, where %d losses are to be survived", i, p.Backups, has.Backups, next.Epoch, faults)
@@ -201,7 +201,7 @@ func comeToRest(t *testing.T, seed int, s *world.Snapshot, lone *loneModel) {
 	t.Helper()
 	shards := int32(3)
 	s.Cluster.Spec.Shards = &shards
-	m := &partsModel{t: t, s: s, slow: true, dice: rand.New(rand.NewPCG(uint64(seed), 1)), held: map[view.MemberID]view.View{}, lives: map[view.MemberID][]manager.Life{}, lone: lone}
+	m := &partsModel{t: t, s: s, slow: true, dice: rand.New(rand.NewPCG(uint64(seed), 1)), held: map[view.MemberID]view.View{}, lives: map[view.MemberID][]membership.Life{}, lone: lone}
 	for _, member := range s.Members {
 		m.held[member.ID] = s.Record.View
 	}

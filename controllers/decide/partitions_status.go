@@ -8,8 +8,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // fastPathStep is by how much the share of updates on the fast path has to differ for the status to be written.
@@ -99,7 +99,7 @@ func (s *situation) diskProblems(members []view.Member) (all []cause) {
 		if seen == nil || seen.Report == nil {
 			continue // which says enough
 		}
-		beside, known := s.view.Witness(manager.WitnessOf(m.ID))
+		beside, known := s.view.Witness(membership.WitnessOf(m.ID))
 		known = known && beside.Beside == m.ID
 		switch {
 		case s.serves(m.ID) && seen.Report.Disk != "" && seen.Report.Disk != m.Disk:

@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // parted is a cluster of a protocol with masters at rest: three members, 1, 3 and 5, of three sites, with witnesses 2, 4, 6.
@@ -29,7 +29,7 @@ func parted(t *testing.T) *world.Snapshot {
 		witnesses = append(witnesses, view.Witness{ID: m.ID + 1, Site: m.Site, Address: build.WitnessAddress(s.Cluster, settings, *m),
 			Disk: fmt.Sprintf("witness-%d", m.ID+1), Beside: m.ID})
 	}
-	v, err := manager.Place(v, witnesses, manager.Placement{Partitions: 3, Faults: 1})
+	v, err := membership.Place(v, witnesses, membership.Placement{Partitions: 3, Faults: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func record(s *world.Snapshot, v view.View) {
 	for i := range s.Members {
 		if m := &s.Members[i]; m.Silence == "" {
 			speak(s, m, v)
-			m.Witness = &manager.WitnessReport{Witness: m.ID + 1, Disk: fmt.Sprintf("witness-%d", m.ID+1), Lives: livesOf(v, m.ID+1)}
+			m.Witness = &membership.WitnessReport{Witness: m.ID + 1, Disk: fmt.Sprintf("witness-%d", m.ID+1), Lives: livesOf(v, m.ID+1)}
 		}
 	}
 }
@@ -66,7 +66,7 @@ func speak(s *world.Snapshot, m *world.Member, v view.View) {
 		r.Witnesses = append(r.Witnesses, world.Peer{ID: o.ID + 1, Reachable: o.Silence == ""})
 	}
 	for _, p := range v.Partitions {
-		part := world.Part{Part: manager.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}}
+		part := world.Part{Part: membership.Part{Term: p.Term, WholeTerm: p.Term, NotedTerm: p.Term}}
 		if p.Master == m.ID {
 			part.Serving, part.Recovered, part.CaughtUp = true, true, learners(s, v, p)
 		}
@@ -87,10 +87,10 @@ func learners(s *world.Snapshot, v view.View, p view.Partition) (all []view.Memb
 }
 
 // livesOf are those that a witness has in the terms of a view.
-func livesOf(v view.View, witness view.MemberID) (lives []manager.Life) {
+func livesOf(v view.View, witness view.MemberID) (lives []membership.Life) {
 	for number, p := range v.Partitions {
 		if slices.Contains(p.Witnesses, witness) {
-			lives = append(lives, manager.Life{Witness: witness, Partition: number, Term: p.Term})
+			lives = append(lives, membership.Life{Witness: witness, Partition: number, Term: p.Term})
 		}
 	}
 	return lives
@@ -332,14 +332,14 @@ func TestLivesFollowTheRecord(t *testing.T) {
 	v.Partitions = slices.Clone(v.Partitions)
 	v.Partitions[0].Term = 2
 	s.Record.View = v
-	old := manager.Life{Witness: 4, Partition: 0, Term: 1}
-	begun := manager.Life{Witness: 4, Partition: 0, Term: 2}
-	if p := Next(*s); !slices.Equal(p.Lives.Start, []manager.Life{begun}) || len(p.Lives.End) > 0 {
+	old := membership.Life{Witness: 4, Partition: 0, Term: 1}
+	begun := membership.Life{Witness: 4, Partition: 0, Term: 2}
+	if p := Next(*s); !slices.Equal(p.Lives.Start, []membership.Life{begun}) || len(p.Lives.End) > 0 {
 		t.Errorf("recorded: %+v", p.Lives)
 	}
 	record(s, v)
-	s.Member(3).Witness.Lives = []manager.Life{old, begun}
-	if p := Next(*s); len(p.Lives.Start) > 0 || !slices.Equal(p.Lives.End, []manager.Life{old}) {
+	s.Member(3).Witness.Lives = []membership.Life{old, begun}
+	if p := Next(*s); len(p.Lives.Start) > 0 || !slices.Equal(p.Lives.End, []membership.Life{old}) {
 		t.Errorf("held: %+v", p.Lives)
 	}
 }
@@ -354,10 +354,10 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 		"started first, and these are missing: member 7 (site d) is not made yet; member 9 (site e) is not made yet")
 	newcomer(s, 7, "d")
 	newcomer(s, 9, "e")
-	s.Member(7).Witness = &manager.WitnessReport{Witness: 8, Disk: "witness-8"}
+	s.Member(7).Witness = &membership.WitnessReport{Witness: 8, Disk: "witness-8"}
 	says(t, Next(*s), "Progressing=True StartingMembers: The members change: member 7 (site d) joins; member 9 (site e) joins; newcomers are "+
 		"started first, and these are missing: the witness beside member 9 (site e) has not named its disk yet")
-	s.Member(9).Witness = &manager.WitnessReport{Witness: 10, Disk: "witness-10"}
+	s.Member(9).Witness = &membership.WitnessReport{Witness: 10, Disk: "witness-10"}
 	for _, want := range []string{"BeginningChange 2 with 1 3 5 +7 +9", "MovingPartitions 3 with 1 3 5 +7 +9", "FinishingChange 4 with 1 3 5 7 9"} {
 		p := Next(*s)
 		if got := line(p.Step); got != want {

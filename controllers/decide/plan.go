@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Plan is what to do now, in this order: apply the objects, take the step and tell its events, write the status.
@@ -109,8 +109,8 @@ type WAN struct {
 	Events                []Event
 }
 
-// Lives are those that witnesses are to begin and to end (manager.Lives).
-type Lives struct{ Start, End []manager.Life }
+// Lives are those that witnesses are to begin and to end (membership.Lives).
+type Lives struct{ Start, End []membership.Life }
 
 // Link is the network between two sites.
 type Link struct {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 const (
@@ -88,7 +88,7 @@ func (s *situation) tookHold() view.View {
 				digests[m.ID] = s.report(m.ID).Digest
 			}
 		}
-		if manager.Committed(v, digests) {
+		if membership.Committed(v, digests) {
 			return v
 		}
 	}
@@ -96,7 +96,7 @@ func (s *situation) tookHold() view.View {
 }
 
 // rebuildRecord writes a record that is missing, damaged or behind, from what the members hold: the highest view,
-// once a quorum of its members answered (manager.Rebuild). The next of a joint view may be either of two, which have no
+// once a quorum of its members answered (membership.Rebuild). The next of a joint view may be either of two, which have no
 // quorum in common, and may have been told to somebody: there everybody answers who is not lost. No quorum: wait. A
 // cluster that may hold data is never founded again.
 func rebuildRecord(s *situation) *outcome {
@@ -121,20 +121,20 @@ func rebuildRecord(s *situation) *outcome {
 			"others hold %s", s.doubt.message, v.Epoch, name(view.Member{ID: other.ID, Site: other.Site}),
 			other.Report.Digest, v.Digest())
 	}
-	var answered []manager.Report
+	var answered []membership.Report
 	var missing []string
 	for _, m := range v.Members {
 		switch r := s.report(m.ID); {
 		case !s.vouches(m):
 			missing = append(missing, fmt.Sprintf("%s %s", name(m), s.silence(m)))
 		case r.Role == world.Waiting: // the disk that the view names holds nothing but its name
-			answered = append(answered, manager.Report{Member: m.ID, View: v})
+			answered = append(answered, membership.Report{Member: m.ID, View: v})
 		default:
-			answered = append(answered, manager.Report{Member: m.ID, View: r.View})
+			answered = append(answered, membership.Report{Member: m.ID, View: r.View})
 		}
 	}
 	// Whoever holds it is a witness of it, also one that it removed: those who stay may not have been told yet.
-	rebuilt, known, err := manager.Rebuild(append([]manager.Report{{View: v}}, answered...))
+	rebuilt, known, err := membership.Rebuild(append([]membership.Report{{View: v}}, answered...))
 	if err == nil && v.Joint() {
 		for _, m := range v.Members {
 			if s.report(m.ID) == nil && s.lost(m) == "" {

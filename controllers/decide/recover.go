@@ -10,8 +10,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // recoverLostQuorum goes on with what one member holds, where spec.recovery consents to it. First that is recorded, then all other
@@ -27,7 +27,7 @@ func recoverLostQuorum(s *situation) *outcome {
 	if s.partitioned() {
 		return s.recoverPartitions()
 	}
-	next, err := manager.Recover(s.view, view.MemberID(asked.TrustMember))
+	next, err := membership.Recover(s.view, view.MemberID(asked.TrustMember))
 	if err != nil {
 		return waitFor("CannotRecover", "%s", sentence(err.Error()))
 	}
@@ -58,7 +58,7 @@ func (s *situation) fragmentsLost(separator string) string {
 
 // recovered reports whether the view is one that a recovery made. No other has one member, where shards have no masters.
 func (s *situation) recovered() bool {
-	return manager.Recovered(s.view) || s.view.Size() == 1 && s.view.Epoch > 1 && s.view.Since == s.view.Epoch
+	return membership.Recovered(s.view) || s.view.Size() == 1 && s.view.Epoch > 1 && s.view.Since == s.view.Epoch
 }
 
 // stopOthers removes the members that a recovery gave up, and waits until their pods have ended: a member that lives on

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Where shards have masters, no member has all of them, so nobody is trusted alone: all who are left go on, and each
@@ -29,7 +29,7 @@ func (s *situation) left() (left []view.Member) {
 // unheardOf says who is left and has not said what it holds, or is empty.
 func (s *situation) unheardOf() (silent []string) {
 	for _, m := range s.left() {
-		beside, known := s.view.Witness(manager.WitnessOf(m.ID))
+		beside, known := s.view.Witness(membership.WitnessOf(m.ID))
 		switch {
 		case s.report(m.ID) == nil || !s.holds(m.ID):
 			silent = append(silent, fmt.Sprintf("%s %s", name(m), s.silence(m)))
@@ -47,13 +47,13 @@ func (s *situation) unheardOf() (silent []string) {
 
 // rescue decides how those who are left go on, with the shards that may go on from a copy that nobody waited for, or
 // empty.
-func (s *situation) rescue(unheld []int) (manager.Rescue, error) {
+func (s *situation) rescue(unheld []int) (membership.Rescue, error) {
 	told := s.managed()
 	told.Placement = s.placement(s.Cluster.Spec.ShardCount(), s.Cluster.Spec.Faults())
-	told.Members = slices.DeleteFunc(slices.Clone(told.Members), func(r manager.MemberReport) bool {
+	told.Members = slices.DeleteFunc(slices.Clone(told.Members), func(r membership.MemberReport) bool {
 		return !slices.ContainsFunc(s.left(), func(m view.Member) bool { return m.ID == r.Member })
 	})
-	return manager.RecoverPartitions(told, unheld)
+	return membership.RecoverPartitions(told, unheld)
 }
 
 // emptyShards are the shards that spec.recovery lets go on without what their masters and backups had.
@@ -76,7 +76,7 @@ func (s *situation) recoverPartitions() *outcome {
 }
 
 // rescueCosts says what a recovery cost, shard by shard.
-func (s *situation) rescueCosts(d manager.Rescue) string {
+func (s *situation) rescueCosts(d membership.Rescue) string {
 	parts := []string{fmt.Sprintf("Given up are members %s", join(s.without(d.View)))}
 	if len(d.Behind) > 0 {
 		parts = append(parts, fmt.Sprintf("nobody who is left was certain to hold all of shards %s: these go on from the copy of the member that followed furthest, "+
@@ -137,7 +137,7 @@ func (s *situation) refusalOfPartitions(no func(reason, format string, args ...a
 }
 
 // withConsent says what becomes of the shards that are lost, to be read after "to have".
-func withConsent(d manager.Rescue) string {
+func withConsent(d membership.Rescue) string {
 	var all []string
 	named := func(some []int) []int {
 		return slices.DeleteFunc(slices.Clone(some), func(i int) bool { return !slices.Contains(d.Lost, i) })

@@ -11,8 +11,8 @@ import (
 
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // situation is a snapshot with what every rule asks of it, worked out once.
@@ -25,7 +25,7 @@ type situation struct {
 	// doubt says why the recorded view can't be acted on, or is nil.
 	doubt *cause
 	// asked is how the members that spec.sites asks for differ from those of the view, if that is plain and known.
-	asked membership
+	asked memberChange
 	// first are the members to found the cluster with, where there is no record.
 	first []view.Member
 	// coming are the dedicated witnesses that the view is to take on.
@@ -36,8 +36,8 @@ type situation struct {
 	network *network
 	// asManaged is what decisions on who keeps the shards are made from (managed), and decision the one (keeping),
 	// once they were asked for.
-	asManaged *manager.Snapshot
-	decision  *manager.Decision
+	asManaged *membership.Snapshot
+	decision  *membership.Decision
 }
 
 // cause is why something is as it is, for a condition: a word for machines and a sentence for people.
@@ -142,7 +142,7 @@ func (s *situation) lacking() (missing []string) {
 	return missing
 }
 
-// settled reports whether the view took hold (manager.Committed): a quorum of it holds it, so that no former one can
+// settled reports whether the view took hold (membership.Committed): a quorum of it holds it, so that no former one can
 // serve any more.
 func (s *situation) settled() bool { return s.view.Epoch > 0 && s.view.Quorum(s.holds) }
 

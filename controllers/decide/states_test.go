@@ -6,8 +6,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // abandoned is the step back to five members.
@@ -26,15 +26,15 @@ func relaxed(sites int, faults, fragments int32) *world.Snapshot {
 // exchange has newcomers take the places of members at the same sites, and everybody told of the joint view.
 func exchange(t *testing.T, s *world.Snapshot, leave ...view.MemberID) {
 	t.Helper()
-	var newcomers []manager.Founder
+	var newcomers []membership.Founder
 	for _, id := range leave {
 		m := s.Record.View.Members[s.Record.View.Index(id)]
 		next := s.Record.View.LastIssued() + view.MemberID(len(newcomers)) + 1
 		newcomer(s, next, m.Site)
 		disk := s.Member(next).Report.Disk
-		newcomers = append(newcomers, manager.Founder{ID: next, Site: m.Site, Address: m.Address, Disk: disk})
+		newcomers = append(newcomers, membership.Founder{ID: next, Site: m.Site, Address: m.Address, Disk: disk})
 	}
-	v, err := manager.Change(s.Record.View, newcomers, leave)
+	v, err := membership.Change(s.Record.View, newcomers, leave)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAChangeWithFragmentsNeedsASuccessorForEachThatLeaves(t *testing.T) {
 func fewer(t *testing.T, s *world.Snapshot) {
 	t.Helper()
 	s.Cluster.Spec.Sites = testCluster(3).Spec.Sites
-	v, err := manager.Change(s.Record.View, nil, []view.MemberID{4, 5})
+	v, err := membership.Change(s.Record.View, nil, []view.MemberID{4, 5})
 	if err != nil {
 		t.Fatal(err)
 	}

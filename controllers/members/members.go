@@ -16,8 +16,8 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
 	"github.com/georegister/georegister/witness/manage"
 )
@@ -229,7 +229,7 @@ func report(s *adminv1.StatusResponse) (*world.Report, error) {
 	r.Peers, r.Witnesses = peers(s.Peers), peers(s.Witnesses)
 	for _, p := range s.Partitions {
 		part := world.Part{
-			Part: manager.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
+			Part: membership.Part{Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
 				WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length},
 			Serving: p.Serving, Unsynced: p.Unsynced, Fast: p.Fast, Slow: p.Slow, Waits: p.Waits,
 		}

@@ -17,8 +17,8 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
 )
 
@@ -156,7 +156,7 @@ func TestAskTellsWhatMembersSay(t *testing.T) {
 		Quorum: true, Shards: 8, Voting: 5,
 		Peers:  []world.Peer{{ID: 1, Reachable: true, RTT: 1500 * time.Microsecond, MinRTT: 1200 * time.Microsecond}},
 		Change: world.Change{Settled: true, Fetched: true, Bytes: 10, SameBytes: 20, Remaining: 30},
-		Partitions: []world.Part{{}, {Serving: true, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w", Part: manager.Part{
+		Partitions: []world.Part{{}, {Serving: true, Unsynced: 7, Fast: 8, Slow: 9, Waits: "w", Part: membership.Part{
 			Term: 4, Lost: true, Recovered: true, Restarted: true, CaughtUp: []view.MemberID{5}, Length: 6, Copying: true, WholeTerm: 3, NotedTerm: 2,
 		}}},
 		Witnesses: []world.Peer{{ID: 2}, {ID: 4, Reachable: true}},

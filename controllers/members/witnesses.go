@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness/manage"
 )
 
@@ -25,7 +25,7 @@ func (t WitnessTarget) name() string { return fmt.Sprintf("%s %d %s", t.Address,
 
 // WitnessAnswer is a witness's word, or why there is none.
 type WitnessAnswer struct {
-	Report *manager.WitnessReport
+	Report *membership.WitnessReport
 	Err    error
 }
 
@@ -35,7 +35,7 @@ type Witnesses interface {
 	AskWitnesses(ctx context.Context, cluster string, targets []WitnessTarget) []WitnessAnswer
 	// Live has witnesses begin lives on the disks that a view names, and end others. All of it may be repeated. The error
 	// joins what was not done.
-	Live(ctx context.Context, cluster string, targets []WitnessTarget, v view.View, start, end []manager.Life) error
+	Live(ctx context.Context, cluster string, targets []WitnessTarget, v view.View, start, end []membership.Life) error
 }
 
 // liveWithin bounds the lives that begin and end at once: each is written to a disk.
@@ -50,7 +50,7 @@ func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []Wit
 		names[i], conns[i] = target.name(), c.dialWitness(cluster, target)
 	}
 	answers := make([]WitnessAnswer, len(targets))
-	for i, a := range survey(ctx, &c.muteWitnesses, cluster, names, func(ctx context.Context, i int) (manager.WitnessReport, error) {
+	for i, a := range survey(ctx, &c.muteWitnesses, cluster, names, func(ctx context.Context, i int) (membership.WitnessReport, error) {
 		return conns[i].Report(ctx)
 	}) {
 		if answers[i].Err = a.err; a.err == nil {
@@ -61,7 +61,7 @@ func (c *Client) AskWitnesses(ctx context.Context, cluster string, targets []Wit
 }
 
 // Live implements Witnesses.
-func (c *Client) Live(ctx context.Context, cluster string, targets []WitnessTarget, v view.View, start, end []manager.Life) error {
+func (c *Client) Live(ctx context.Context, cluster string, targets []WitnessTarget, v view.View, start, end []membership.Life) error {
 	ctx, cancel := context.WithTimeout(ctx, liveWithin)
 	defer cancel()
 	errs := make([]error, len(targets))

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness"
 )
 
@@ -52,26 +52,26 @@ func TestWitnessesAreAskedAndTold(t *testing.T) {
 	}
 	answers := ask()
 	v := view.View{Witnesses: []view.Witness{{ID: 2, Disk: answers[0].Report.Disk}, {ID: 4, Disk: "another"}}}
-	life := func(id view.MemberID, term uint64) manager.Life {
-		return manager.Life{Witness: id, Partition: 1, Term: term}
+	life := func(id view.MemberID, term uint64) membership.Life {
+		return membership.Life{Witness: id, Partition: 1, Term: term}
 	}
 
-	err := c.Live(t.Context(), "a/b", targets[2:], v, []manager.Life{life(4, 3)}, nil)
+	err := c.Live(t.Context(), "a/b", targets[2:], v, []membership.Life{life(4, 3)}, nil)
 	if err == nil || !strings.Contains(err.Error(), "witness 4") {
 		t.Errorf("a life on another disk: %v", err)
 	}
 	for range 2 { // to repeat it does no harm
-		if err := c.Live(t.Context(), "a/b", targets, v, []manager.Life{life(2, 3), life(2, 4)}, nil); err != nil {
+		if err := c.Live(t.Context(), "a/b", targets, v, []membership.Life{life(2, 3), life(2, 4)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := ask()[0].Report.Lives; !slices.Equal(got, []manager.Life{life(2, 3), life(2, 4)}) {
+	if got := ask()[0].Report.Lives; !slices.Equal(got, []membership.Life{life(2, 3), life(2, 4)}) {
 		t.Errorf("begun: %v", got)
 	}
-	if err := c.Live(t.Context(), "a/b", targets[:1], v, nil, []manager.Life{life(2, 3)}); err != nil {
+	if err := c.Live(t.Context(), "a/b", targets[:1], v, nil, []membership.Life{life(2, 3)}); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask()[0].Report.Lives; !slices.Equal(got, []manager.Life{life(2, 4)}) {
+	if got := ask()[0].Report.Lives; !slices.Equal(got, []membership.Life{life(2, 4)}) {
 		t.Errorf("ended: %v", got)
 	}
 

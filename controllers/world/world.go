@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // Snapshot is one cluster as it was observed. Whoever decides changes nothing in it.
@@ -118,7 +118,7 @@ type Member struct {
 	SilentFor time.Duration
 	// Witness is the word of the witness in its pod, of protocols that have some, or of the witness that this is; nil while that is silent, and
 	// WitnessSilence then says why.
-	Witness        *manager.WitnessReport
+	Witness        *membership.WitnessReport
 	WitnessSilence string
 }
 
@@ -166,7 +166,7 @@ type Loss struct {
 
 // Part is a member's part in a partition (api/admin).
 type Part struct {
-	manager.Part
+	membership.Part
 	Serving    bool   // a master: it serves clients
 	Unsynced   uint64 // a master: operations that not all backups are known to hold
 	Fast, Slow uint64 // updates submitted to the member that took one round trip, and that took more

@@ -62,7 +62,7 @@ func (a *admin) Status(_ context.Context, r *adminv1.StatusRequest) (*adminv1.St
 }
 
 // fill adds what a running replica tells.
-func fill(response *adminv1.StatusResponse, now *membership) {
+func fill(response *adminv1.StatusResponse, now *memberState) {
 	status := now.replica.Status()
 	response.Quorum, response.Role = status.Quorum, adminv1.Role_VOTER
 	for _, s := range status.Shards {
@@ -91,7 +91,7 @@ func fill(response *adminv1.StatusResponse, now *membership) {
 	}
 }
 
-func peer(now *membership, p transport.Peer) *adminv1.Peer {
+func peer(now *memberState, p transport.Peer) *adminv1.Peer {
 	return &adminv1.Peer{
 		Member: uint32(p.ID), Site: now.site(p.ID), Connected: p.Connected, Reachable: p.Reachable,
 		RttMicroseconds: p.RTT.Microseconds(), MinRttMicroseconds: p.MinRTT.Microseconds(), Refused: p.Refused,

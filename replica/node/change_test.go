@@ -14,10 +14,10 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // load is clients in a closed loop, whose history is judged at the end.
@@ -154,11 +154,11 @@ func members(v view.View) (all []view.MemberID) {
 // begin makes the joint view in which members join and leave, and gives it to all of them.
 func (c cast) begin(t testing.TB, v view.View, join, leave []view.MemberID) view.View {
 	t.Helper()
-	var newcomers []manager.Founder
+	var newcomers []membership.Founder
 	for _, id := range join {
 		newcomers = append(newcomers, c[id].founder(t))
 	}
-	joint, err := manager.Change(v, newcomers, leave)
+	joint, err := membership.Change(v, newcomers, leave)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,12 +170,12 @@ func (c cast) begin(t testing.TB, v view.View, join, leave []view.MemberID) view
 func (c cast) settle(t testing.TB, joint view.View) {
 	t.Helper()
 	await(t, "the change can be finished", func() bool {
-		standings := map[view.MemberID]manager.Standing{}
+		standings := map[view.MemberID]membership.Standing{}
 		for _, id := range members(joint.After()) {
 			got := c[id].status(t)
-			standings[id] = manager.Standing{Digest: got.Digest, Settled: got.Change.GetSettled(), Fetched: got.Change.GetFetched()}
+			standings[id] = membership.Standing{Digest: got.Digest, Settled: got.Change.GetSettled(), Fetched: got.Change.GetFetched()}
 		}
-		safe, rest := manager.Finishable(joint, view.Fragments{}, standings)
+		safe, rest := membership.Finishable(joint, view.Fragments{}, standings)
 		return safe && len(rest) == 0
 	})
 }
@@ -183,7 +183,7 @@ func (c cast) settle(t testing.TB, joint view.View) {
 // finish makes the view after a change, and gives it to everybody, also to those that left.
 func (c cast) finish(t testing.TB, joint view.View) view.View {
 	t.Helper()
-	next, err := manager.Finish(joint)
+	next, err := membership.Finish(joint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestAChangeIsAbandonedUnderLoad(t *testing.T) {
 		t.Fatal(all[4].err)
 	}
 	l.progress(200)
-	v, err := manager.Abandon(joint)
+	v, err := membership.Abandon(joint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestAMemberThatWasAwayLearnsTheViewFromItsPeers(t *testing.T) {
 		t.Fatal(all[3].err)
 	}
 	newcomer := all[4].founder(t)
-	joint, err := manager.Change(v, []manager.Founder{newcomer}, nil)
+	joint, err := membership.Change(v, []membership.Founder{newcomer}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestAMemberThatWasAwayLearnsTheViewFromItsPeers(t *testing.T) {
 		t.Errorf("status: %v", got)
 	}
 	all.settle(t, joint)
-	next, err := manager.Finish(joint)
+	next, err := membership.Finish(joint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestAMemberThatLeftIsToldByItsPeers(t *testing.T) {
 	all := newCast(t, "ABD", storage.Sync, 4)
 	joint := all.begin(t, all.found(t, 1, 2, 3), []view.MemberID{4}, []view.MemberID{3})
 	all.settle(t, joint)
-	next, err := manager.Finish(joint)
+	next, err := membership.Finish(joint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,14 +368,14 @@ func TestReplacementInAnIdleCluster(t *testing.T) {
 				if <-all[lost].ended; all[lost].err != nil {
 					t.Fatal(all[lost].err)
 				}
-				joint, err := manager.Change(v, []manager.Founder{all[newcomer].founder(t)}, []view.MemberID{lost})
+				joint, err := membership.Change(v, []membership.Founder{all[newcomer].founder(t)}, []view.MemberID{lost})
 				if err != nil {
 					t.Fatal(err)
 				}
 				all.tell(t, joint, members(joint.After())...)
 				await(t, "the newcomer is ready", func() bool { code, _ := all[newcomer].probe("/readyz"); return code == 200 })
 				all.settle(t, joint)
-				if v, err = manager.Finish(joint); err != nil {
+				if v, err = membership.Finish(joint); err != nil {
 					t.Fatal(err)
 				}
 				all.tell(t, v, members(v)...)

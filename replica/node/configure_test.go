@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
 )
 
@@ -41,8 +41,8 @@ func waitFor(t testing.TB, durability storage.Durability, ids ...view.MemberID) 
 	return all
 }
 
-func (r *running) founder(t testing.TB) manager.Founder {
-	return manager.Founder{ID: r.config.Self, Site: r.config.Site, Address: r.config.Listen.Peer, Disk: r.status(t).Disk}
+func (r *running) founder(t testing.TB) membership.Founder {
+	return membership.Founder{ID: r.config.Self, Site: r.config.Site, Address: r.config.Listen.Peer, Disk: r.status(t).Disk}
 }
 
 func (r *running) configure(t testing.TB, v view.View) error {
@@ -56,11 +56,11 @@ func (r *running) configure(t testing.TB, v view.View) error {
 // founded founds a cluster of members that wait.
 func founded(t testing.TB, all []*running) view.View {
 	t.Helper()
-	var founders []manager.Founder
+	var founders []membership.Founder
 	for _, r := range all {
 		founders = append(founders, r.founder(t))
 	}
-	v, err := manager.Found("c", founders)
+	v, err := membership.Found("c", founders)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestPeersAreFoundByName(t *testing.T) {
 	}}
 	name := func(r *running) string { return fmt.Sprintf("c-%d-0.c-peers:7000", r.config.Self) }
 	var all []*running
-	var founders []manager.Founder
+	var founders []membership.Founder
 	for id := range view.MemberID(3) {
 		r := runWith(t, waiting(t, id+1, storage.Sync), options)
 		leads.Store(name(r), r.config.Listen.Peer)
@@ -255,7 +255,7 @@ func TestPeersAreFoundByName(t *testing.T) {
 		founder.Address = name(r)
 		all, founders = append(all, r), append(founders, founder)
 	}
-	v, err := manager.Found("c", founders)
+	v, err := membership.Found("c", founders)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 // and the listeners have waited for them before.
 const drainFor = 250 * time.Millisecond
 
-// membership is what the member is at one time. It is never changed, only replaced.
-type membership struct {
+// memberState is what the member is at one time. It is never changed, only replaced.
+type memberState struct {
 	view    view.View        // epoch 0: none yet
 	replica *runtime.Replica // nil: it serves nobody, as role and why say
 	role    adminv1.Role     // without a replica
@@ -37,7 +37,7 @@ type membership struct {
 type updates struct{ fast, slow uint64 }
 
 // site is where a member or a witness is, as far as the view tells.
-func (m *membership) site(id view.MemberID) string { return site(m.view, id) }
+func (m *memberState) site(id view.MemberID) string { return site(m.view, id) }
 
 func site(v view.View, id view.MemberID) string {
 	if i := v.Index(id); i >= 0 {
@@ -48,7 +48,7 @@ func site(v view.View, id view.MemberID) string {
 }
 
 // counted adds up what the replica of the moment and those before it counted.
-func (m *membership) counted() (all []updates) {
+func (m *memberState) counted() (all []updates) {
 	all = make([]updates, len(m.before))
 	copy(all, m.before)
 	if m.replica == nil {
@@ -84,7 +84,7 @@ func (n *node) Submit(op register.Operation, timeout time.Duration, done func(re
 }
 
 // refusal tells a client why nobody serves it here.
-func (m *membership) refusal() string { return m.why + "; ask another one" }
+func (m *memberState) refusal() string { return m.why + "; ask another one" }
 
 // openDisk opens the disk, and notes the view to start with.
 func (n *node) openDisk() error {
@@ -127,11 +127,11 @@ func (n *node) begin(ctx context.Context, continued bool, from heard, carried []
 	v := n.store.View()
 	switch {
 	case v.Epoch == 0:
-		n.now.Store(&membership{role: adminv1.Role_WAITING, why: "this member waits to be given its first view"})
+		n.now.Store(&memberState{role: adminv1.Role_WAITING, why: "this member waits to be given its first view"})
 		n.log.Info("Member waits to be given a view", zap.String("disk", n.store.Disk()))
 		return nil
 	case removed(v, n.config.Self):
-		n.now.Store(&membership{view: v, role: adminv1.Role_REMOVED,
+		n.now.Store(&memberState{view: v, role: adminv1.Role_REMOVED,
 			why: fmt.Sprintf("this member was removed by epoch %d, and never serves again", v.Epoch)})
 		n.log.Warn("Member was removed from the cluster", zap.Uint64("epoch", v.Epoch))
 		return nil
@@ -163,7 +163,7 @@ func (n *node) begin(ctx context.Context, continued bool, from heard, carried []
 	if last := n.now.Load(); last != nil {
 		before = last.before
 	}
-	n.now.Store(&membership{view: v, replica: replica, before: before})
+	n.now.Store(&memberState{view: v, replica: replica, before: before})
 	n.log.Info("Member acts in a view", zap.Uint64("epoch", v.Epoch), zap.String("digest", v.Digest()), zap.Int("members", v.Size()),
 		zap.Bool("joint", v.Joint()), zap.Int("partitions", len(v.Partitions)))
 	return nil
@@ -172,7 +172,7 @@ func (n *node) begin(ctx context.Context, continued bool, from heard, carried []
 // end stops the replica, if there is one, for good.
 func (n *node) end() error {
 	now := n.now.Load()
-	n.now.Store(&membership{view: n.store.View(), role: now.role, why: "this member is stopping"})
+	n.now.Store(&memberState{view: n.store.View(), role: now.role, why: "this member is stopping"})
 	if now.replica == nil {
 		return nil
 	}
@@ -245,11 +245,11 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 	}
 	before := n.now.Load()
 	held := &holding{}
-	n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, held: held,
+	n.now.Store(&memberState{view: v, role: adminv1.Role_LEARNER, held: held,
 		why: fmt.Sprintf("this member takes on the view of epoch %d", v.Epoch)})
 	carried, err := n.replace(ctx, before)
 	if err != nil {
-		n.now.Store(&membership{view: v, role: adminv1.Role_LEARNER, why: "this member failed"})
+		n.now.Store(&memberState{view: v, role: adminv1.Role_LEARNER, why: "this member failed"})
 	}
 	now := n.now.Load()
 	late := held.release()
@@ -265,7 +265,7 @@ func (n *node) accept(ctx context.Context, v view.View) (refused, err error) {
 
 // replace ends the replica, if there is one, and begins what the view on the disk says. The operations that were under
 // way go on there; whoever finds no replica then has to end them.
-func (n *node) replace(ctx context.Context, last *membership) (carried []*runtime.Carried, err error) {
+func (n *node) replace(ctx context.Context, last *memberState) (carried []*runtime.Carried, err error) {
 	var heard heard
 	if replica := last.replica; replica != nil {
 		heard.away, heard.distances = replica.Away(), replica.Distances()

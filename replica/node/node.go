@@ -55,7 +55,7 @@ type node struct {
 	services  []service
 	proofs    *proof.Keys // nil: the protocol has no sessions
 
-	now        atomic.Pointer[membership]
+	now        atomic.Pointer[memberState]
 	offers     chan offer
 	learned    chan view.View // capacity 1: a newer view that a peer told
 	mistrusted string         // why the latest of them was refused

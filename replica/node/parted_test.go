@@ -11,10 +11,10 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 func TestPartitionsServe(t *testing.T) {
@@ -243,10 +243,10 @@ func TestPartedMembersChangeUnderLoad(t *testing.T) {
 	l.at(p.members[5], 2)
 	l.atLeaving(p.members[1], 1)
 	l.progress(200)
-	newcomer := manager.PairedIDs(p.view.LastIssued(), 1)[0]
+	newcomer := membership.PairedIDs(p.view.LastIssued(), 1)[0]
 	founder, beside := p.waits(newcomer, 3)
 	p.order, p.named = append(p.order, newcomer), []view.Witness{beside}
-	joint, err := manager.Change(p.view, []manager.Founder{founder}, []view.MemberID{1})
+	joint, err := membership.Change(p.view, []membership.Founder{founder}, []view.MemberID{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestViewsWithoutTheirPartitionsAreRefused(t *testing.T) {
 	c := waiting(t, 1, storage.Sync)
 	c.Protocol, c.Shards, c.Distances = "CURP", 3, nil
 	r := run(t, c)
-	v, err := manager.Found("c", []manager.Founder{r.founder(t)})
+	v, err := membership.Found("c", []membership.Founder{r.founder(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

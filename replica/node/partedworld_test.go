@@ -12,12 +12,12 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness"
 	"github.com/georegister/georegister/witness/manage"
 	"github.com/georegister/georegister/witness/server"
@@ -30,7 +30,7 @@ type parted struct {
 	witnesses map[view.MemberID]*witnessed
 	order     []view.MemberID // of members
 	view      view.View
-	placement manager.Placement
+	placement membership.Placement
 	named     []view.Witness                 // beside newcomers
 	heard     map[[2]view.MemberID]time.Time // when one member said last that it hears another, or was asked first
 }
@@ -95,19 +95,19 @@ func (w *witnessed) end() {
 func newParted(t testing.TB, size int) *parted {
 	t.Helper()
 	p := &parted{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}
-	p.order = manager.PairedIDs(0, size)
+	p.order = membership.PairedIDs(0, size)
 	var named []view.Witness
-	var founders []manager.Founder
+	var founders []membership.Founder
 	for _, id := range p.order {
 		f, w := p.waits(id, size)
 		founders, named = append(founders, f), append(named, w)
 	}
-	v, err := manager.Found("c", founders)
+	v, err := membership.Found("c", founders)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.placement = manager.Placement{Partitions: size, Faults: (size - 1) / 2}
-	if p.view, err = manager.Place(v, named, p.placement); err != nil {
+	p.placement = membership.Placement{Partitions: size, Faults: (size - 1) / 2}
+	if p.view, err = membership.Place(v, named, p.placement); err != nil {
 		t.Fatal(err)
 	}
 	p.tell()
@@ -116,12 +116,12 @@ func newParted(t testing.TB, size int) *parted {
 }
 
 // waits starts a member and the witness beside it on empty disks, which they name.
-func (p *parted) waits(id view.MemberID, shards int) (manager.Founder, view.Witness) {
+func (p *parted) waits(id view.MemberID, shards int) (membership.Founder, view.Witness) {
 	p.t.Helper()
 	c := waiting(p.t, id, storage.Sync)
 	c.Protocol, c.Shards, c.Distances = "CURP", shards, nil
 	p.members[id] = run(p.t, c)
-	other := manager.WitnessOf(id)
+	other := membership.WitnessOf(id)
 	started := p.witness(witness.Config{
 		Cluster: "c", Self: uint32(other), Directory: filepath.Join(p.t.TempDir(), fmt.Sprint(other)), Durability: witness.Sync,
 		Listen: witness.Listen{Peer: free(p.t)},
@@ -158,22 +158,22 @@ func (r *running) up() bool {
 }
 
 // snapshot asks everybody.
-func (p *parted) snapshot() manager.Snapshot {
+func (p *parted) snapshot() membership.Snapshot {
 	p.t.Helper()
-	s := manager.Snapshot{View: p.view, Placement: p.placement, Named: p.named}
+	s := membership.Snapshot{View: p.view, Placement: p.placement, Named: p.named}
 	for _, id := range p.order {
 		if !p.members[id].up() {
 			continue
 		}
 		got := p.members[id].status(p.t)
-		report := manager.MemberReport{Member: id, Disk: got.Disk, Digest: got.Digest}
+		report := membership.MemberReport{Member: id, Disk: got.Disk, Digest: got.Digest}
 		for _, peer := range append(got.Peers, got.Witnesses...) {
 			if p.hears(id, peer) {
 				report.Hears = append(report.Hears, view.MemberID(peer.Member))
 			}
 		}
 		for _, part := range got.Partitions {
-			told := manager.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered, Restarted: part.Restarted, Copying: part.Copying,
+			told := membership.Part{Term: part.Term, Lost: part.Lost, Recovered: part.Recovered, Restarted: part.Restarted, Copying: part.Copying,
 				WholeTerm: part.WholeTerm, NotedTerm: part.NotedTerm, Length: part.Length}
 			for _, learner := range part.CaughtUp {
 				told.CaughtUp = append(told.CaughtUp, view.MemberID(learner))
@@ -199,7 +199,7 @@ func (p *parted) snapshot() manager.Snapshot {
 func (p *parted) manage() (busy bool) {
 	p.t.Helper()
 	s := p.snapshot()
-	begin, end := manager.Lives(s)
+	begin, end := membership.Lives(s)
 	for _, l := range begin {
 		if p.witnesses[l.Witness].over() {
 			continue
@@ -217,7 +217,7 @@ func (p *parted) manage() (busy bool) {
 			p.t.Fatal(err)
 		}
 	}
-	decision := manager.Decide(s)
+	decision := membership.Decide(s)
 	if decision.Changed() {
 		p.t.Logf("epoch %d: %s", decision.Next.Epoch, strings.Join(decision.Changes, "; "))
 		p.view = decision.Next

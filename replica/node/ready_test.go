@@ -6,21 +6,21 @@ import (
 	"testing"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // A newcomer is in no Service, which would send it clients that it refuses, and counts in no disruption budget,
 // which would let the disk go that it learns from.
 func TestANewcomerIsReadyOnceItVotes(t *testing.T) {
 	all := waitFor(t, storage.Memory, 1, 2, 3) // on a disk the first would wait for what the second knows of it
-	var founders []manager.Founder
+	var founders []membership.Founder
 	for _, r := range all {
 		founders = append(founders, r.founder(t))
 	}
 	founders[2].Disk = "another" // so that the third has lost the disk that it was founded on
-	v, err := manager.Found("c", founders)
+	v, err := membership.Found("c", founders)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const watchEvery = time.Second
 func (n *node) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	var of *membership
+	var of *memberState
 	var seen condition
 	for {
 		if now := n.now.Load(); now != of {
@@ -74,7 +74,7 @@ type peerCondition struct {
 
 // changed logs what differs from what was logged last, and returns what is logged now. A peer that does not
 // answer yet at the first look is no news, but a refusal, a role and a missing quorum are.
-func (n *node) changed(of *membership, last condition, status runtime.Status) condition {
+func (n *node) changed(of *memberState, last condition, status runtime.Status) condition {
 	now := condition{known: true, voter: true, quorum: status.Quorum}
 	for _, s := range status.Shards {
 		now.voter = now.voter && s.Voter
@@ -108,7 +108,7 @@ func (n *node) changed(of *membership, last condition, status runtime.Status) co
 }
 
 // changedPeers logs what differs about peers, or witnesses: what says which.
-func (n *node) changedPeers(of *membership, what string, last []peerCondition, peers []transport.Peer) (now []peerCondition) {
+func (n *node) changedPeers(of *memberState, what string, last []peerCondition, peers []transport.Peer) (now []peerCondition) {
 	for i, p := range peers {
 		now = append(now, peerCondition{p.Reachable, p.Refused})
 		var before peerCondition

@@ -16,7 +16,7 @@ import (
 func TestChangesAreLoggedOnce(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	n := &node{log: zap.New(core)}
-	of := &membership{view: view.View{Members: []view.Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}}}}
+	of := &memberState{view: view.View{Members: []view.Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}}}}
 	status := func(voter, quorum, reachable bool, refused string) runtime.Status {
 		return runtime.Status{
 			Quorum: quorum, Shards: []runtime.ShardStatus{{Voter: true}, {Voter: voter}},
@@ -66,7 +66,7 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 func TestPartsAreLoggedWhenTheyChange(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	n := &node{log: zap.New(core)}
-	of := &membership{view: view.View{Witnesses: []view.Witness{{ID: 2, Site: "ca"}}}}
+	of := &memberState{view: view.View{Witnesses: []view.Witness{{ID: 2, Site: "ca"}}}}
 	var seen condition
 	for _, step := range []struct {
 		what  string

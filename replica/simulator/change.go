@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // change is a change of members in progress.
@@ -68,7 +68,7 @@ func (m *manager) step() {
 		digests[member.ID] = m.standings[member.ID].Digest
 	}
 	switch {
-	case !decide.Committed(v.View, digests):
+	case !membership.Committed(v.View, digests):
 	case c == nil && len(m.wanted) > 0 && !w.settled:
 		f := m.wanted[0]
 		m.wanted = m.wanted[1:]
@@ -175,16 +175,16 @@ func (m *manager) reuse(v view.View, nd *node) {
 // propose records the joint view once the newcomers have named their disks, and enough members would be left on
 // either side.
 func (m *manager) propose(c *change, v view.View) {
-	var founders []decide.Founder
+	var founders []membership.Founder
 	for _, nd := range c.newcomers {
 		disk := m.disks[nd.config.Self]
 		if disk == "" {
 			return
 		}
 		site := m.world.env.network.Sites[nd.site]
-		founders = append(founders, decide.Founder{ID: nd.config.Self, Site: site, Address: site, Disk: disk})
+		founders = append(founders, membership.Founder{ID: nd.config.Self, Site: site, Address: site, Disk: disk})
 	}
-	joint, err := decide.Change(v, founders, c.leaving)
+	joint, err := membership.Change(v, founders, c.leaving)
 	if err != nil {
 		m.world.fail("%w", err)
 		return
@@ -211,7 +211,7 @@ func (m *manager) propose(c *change, v view.View) {
 func (m *manager) conclude(c *change, joint view.View) {
 	w := m.world
 	c.rounds++
-	safe, rest := decide.Finishable(joint, m.fragments(), m.standings)
+	safe, rest := membership.Finishable(joint, m.fragments(), m.standings)
 	if m.wrong.uncovered {
 		safe = joint.Quorum(func(id view.MemberID) bool { return m.standings[id].Digest == m.views[m.record].digest })
 	}
@@ -236,7 +236,7 @@ func (m *manager) fragments() view.Fragments {
 }
 
 func (m *manager) finish(c *change, joint view.View) {
-	next, err := decide.Finish(joint)
+	next, err := membership.Finish(joint)
 	if err != nil {
 		m.world.fail("%w", err)
 		return
@@ -254,7 +254,7 @@ func (m *manager) finish(c *change, joint view.View) {
 }
 
 func (m *manager) abandon(c *change, joint view.View) {
-	next, err := decide.Abandon(joint)
+	next, err := membership.Abandon(joint)
 	if err != nil {
 		m.world.fail("%w", err)
 		return

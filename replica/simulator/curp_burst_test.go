@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // drawTakenBack makes it one in which the former master comes back while another one recovers its term, who crashes
@@ -59,7 +59,7 @@ func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 		options: curp.Options{
 			Mistakes: wrong, SyncAfter: 50, SyncDelay: draw.between(trip, 20*trip), Lease: draw.between(trip, 10*trip),
 		},
-		placement: decide.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.chance(300)},
+		placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.chance(300)},
 		slots:     64, suspect: draw.between(0, trip), calls: Fault{Kind: Change, For: trip / 8, Size: trip / 8},
 	}
 	if draw.chance(500) { // witnesses are replaced that live on, and one member hears of it late

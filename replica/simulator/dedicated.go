@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // dedicatedPaths are what happens to witnesses that have pods of their own.
@@ -81,7 +81,7 @@ func (x *witness) returns() {
 
 // succeed has another witness come for a dedicated one that is away, once a quorum of members say that they don't hear it,
 // and reports whether it did.
-func (m *manager) succeed(s *decide.Snapshot) bool {
+func (m *manager) succeed(s *membership.Snapshot) bool {
 	w := m.world
 	v := &m.views[m.record]
 	if !w.env.parted.placement.Dedicated || !v.held || v.Joint() || m.change != nil {

@@ -7,9 +7,9 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // governorMistakes put known bugs of a manager of partitions back.
@@ -27,8 +27,8 @@ type governorMistakes struct {
 
 // partedReport is what a member or a witness answered, and when.
 type partedReport struct {
-	member  *decide.MemberReport
-	witness *decide.WitnessReport
+	member  *membership.MemberReport
+	witness *membership.WitnessReport
 	at      time.Duration
 }
 
@@ -72,7 +72,7 @@ func (m *manager) govern() {
 	if m.moveMembers(&s) || m.replaceWitness() || m.succeed(&s) {
 		return
 	}
-	d := decide.Partitions(s)
+	d := membership.Partitions(s)
 	if d.Rebuild && m.losses > 0 && !w.env.parted.wrong.tellsFirst {
 		w.took("change.record-behind")
 		w.trace.remark("the record is not what members hold")
@@ -81,11 +81,11 @@ func (m *manager) govern() {
 	}
 	m.waits = append(m.waits, d.Waits...)
 	if w.env.parted.wrong.alone {
-		d = decide.Partitions(m.presume(s))
+		d = membership.Partitions(m.presume(s))
 	}
 	if w.env.parted.wrong.splits {
 		if next := m.splitAtOnce(&s); next.Epoch > 0 {
-			d = decide.Decision{Next: next}
+			d = membership.Decision{Next: next}
 		}
 	}
 	if d.Changed() {
@@ -97,9 +97,9 @@ func (m *manager) govern() {
 }
 
 // snapshot is what the manager decides from.
-func (m *manager) snapshot() decide.Snapshot {
+func (m *manager) snapshot() membership.Snapshot {
 	w := m.world
-	s := decide.Snapshot{View: m.views[m.record].View}
+	s := membership.Snapshot{View: m.views[m.record].View}
 	s.Placement, s.Retiring = m.placement(s.View), m.retiring(s.View)
 	s.Placement.Domains = w.env.parted.domains(s.View, w.env.network.Sites)
 	s.Placement.Homes, s.Placement.Partitions = slices.Clone(m.homes), m.partitions()
@@ -109,7 +109,7 @@ func (m *manager) snapshot() decide.Snapshot {
 		switch {
 		case nd.witness != nil && nd.born:
 			// That a disk is gone is known at once, as by a volume that is: what else is said may be old.
-			report := decide.WitnessReport{Witness: nd.config.Self, Disk: nd.disk()}
+			report := membership.WitnessReport{Witness: nd.config.Self, Disk: nd.disk()}
 			if r.witness != nil && r.witness.Disk == report.Disk {
 				report.Lives = r.witness.Lives
 				s.Witnesses = append(s.Witnesses, report)
@@ -124,7 +124,7 @@ func (m *manager) snapshot() decide.Snapshot {
 }
 
 // noteDecision records a view, and counts what it does.
-func (m *manager) noteDecision(s *decide.Snapshot, next view.View) {
+func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
 	w := m.world
 	wrong := &w.env.parted.wrong
 	next.Partitions = slices.Clone(next.Partitions)
@@ -183,11 +183,11 @@ func (m *manager) tellFirst(next view.View) {
 }
 
 // noteMaster counts why a partition gets another master, and sees to it that there is a reason.
-func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Partition) {
+func (m *manager) noteMaster(s *membership.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
 	wrong := &w.env.parted.wrong
 	entry := s.View.Members[s.View.Index(before.Master)]
-	lost := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
+	lost := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool {
 		return r.Member == before.Master && (i < len(r.Partitions) && r.Partitions[i].Lost || r.Disk != entry.Disk)
 	})
 	if !s.Suspected(before.Master) && !lost {
@@ -218,7 +218,7 @@ func (m *manager) noteMaster(s *decide.Snapshot, i int, before, after *view.Part
 }
 
 // noteTaken counts why a partition is taken from a master that a quorum hears, and sees to it that there is a reason.
-func (m *manager) noteTaken(s *decide.Snapshot, i int, before, after *view.Partition) {
+func (m *manager) noteTaken(s *membership.Snapshot, i int, before, after *view.Partition) {
 	w := m.world
 	heir := slices.Contains(before.Backups, after.Master)
 	switch {
@@ -244,9 +244,9 @@ func (m *manager) noteTaken(s *decide.Snapshot, i int, before, after *view.Parti
 }
 
 // cutOff reports whether a master is linked to fewer members than it has backups, and than its successor is.
-func cutOff(s *decide.Snapshot, before *view.Partition, successor view.MemberID) bool {
+func cutOff(s *membership.Snapshot, before *view.Partition, successor view.MemberID) bool {
 	deaf := func(id, other view.MemberID) bool { // it says that it does not hear the other
-		return slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == id && !slices.Contains(r.Hears, other) })
+		return slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == id && !slices.Contains(r.Hears, other) })
 	}
 	linked := func(id, other view.MemberID) bool { return id == other || !deaf(id, other) || !deaf(other, id) }
 	links := map[view.MemberID]int{}
@@ -261,7 +261,7 @@ func cutOff(s *decide.Snapshot, before *view.Partition, successor view.MemberID)
 }
 
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
-func (m *manager) presume(s decide.Snapshot) decide.Snapshot {
+func (m *manager) presume(s membership.Snapshot) membership.Snapshot {
 	silent := func(id view.MemberID) bool { return m.world.now-m.told[id-1].at > 2*m.pace.For }
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
@@ -295,7 +295,7 @@ func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
 	}
 	w.employ(spare, site, beside)
 	spare.witness.follows = follows
-	next, err := decide.ChangeWitnesses(m.views[m.record].View, []view.Witness{spare.witness.entry()}, nil)
+	next, err := membership.ChangeWitnesses(m.views[m.record].View, []view.Witness{spare.witness.entry()}, nil)
 	if err != nil {
 		w.fail("%w", err)
 		return true
@@ -326,9 +326,9 @@ func (m *manager) restoreWitness() bool {
 }
 
 // direct has witnesses begin and end lives. Orders are lost, late or doubled as calls are.
-func (m *manager) direct(s decide.Snapshot) {
+func (m *manager) direct(s membership.Snapshot) {
 	w := m.world
-	start, end := decide.Lives(s)
+	start, end := membership.Lives(s)
 	if w.env.parted.wrong.endsEarly {
 		for _, r := range s.Witnesses {
 			for _, life := range r.Lives {
@@ -349,7 +349,7 @@ func (m *manager) direct(s decide.Snapshot) {
 	}
 }
 
-func (m *manager) order(life decide.Life, q *witnessv1.Message) {
+func (m *manager) order(life membership.Life, q *witnessv1.Message) {
 	q.Partition, q.Term = uint32(life.Partition), life.Term
 	nd := m.world.nodes[life.Witness-1]
 	send := func(after time.Duration) {

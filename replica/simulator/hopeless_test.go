@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // A record that is lost together with a majority of the view that it would have to be rebuilt as can't be told apart from that of a
@@ -107,16 +107,16 @@ func TestWhichRecordsAreUnknowable(t *testing.T) {
 			s, _ := triangle(1)
 			w := newWorld(1, s.env, Member(abd.Factory), nil, false, 2)
 			m := w.manager
-			var founders []decide.Founder
+			var founders []membership.Founder
 			for _, nd := range w.nodes[3:] {
 				nd.born = true
-				founders = append(founders, decide.Founder{ID: nd.config.Self, Disk: nd.disk()})
+				founders = append(founders, membership.Founder{ID: nd.config.Self, Disk: nd.disk()})
 			}
-			joint, err := decide.Change(m.views[0].View, founders, nil)
+			joint, err := membership.Change(m.views[0].View, founders, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, err := decide.Abandon(joint)
+			before, err := membership.Abandon(joint)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // manager changes the members, one change at a time, as the operator of a cluster does: it starts newcomers, records
@@ -26,13 +26,13 @@ type manager struct {
 	losses         int // how often the record was lost
 
 	// What does not.
-	standings map[view.MemberID]decide.Standing // as members told; never ranged over
-	disks     map[view.MemberID]string          // of newcomers, as they named them; never ranged over
-	away      time.Duration                     // until when it is down
-	lost      bool                              // there is no record
-	reports   map[view.MemberID]report          // since it was lost; never ranged over
-	known     uint64                            // the epoch that had taken hold then
-	quiet     time.Duration                     // from when on no call of before the loss is on its way any more
+	standings map[view.MemberID]membership.Standing // as members told; never ranged over
+	disks     map[view.MemberID]string              // of newcomers, as they named them; never ranged over
+	away      time.Duration                         // until when it is down
+	lost      bool                                  // there is no record
+	reports   map[view.MemberID]report              // since it was lost; never ranged over
+	known     uint64                                // the epoch that had taken hold then
+	quiet     time.Duration                         // from when on no call of before the loss is on its way any more
 
 	begun bool     // its rounds
 	pace  *fault   // how often and how badly it calls
@@ -65,7 +65,7 @@ type made struct {
 // report is what a node answers to the manager.
 type report struct {
 	held     int
-	standing decide.Standing
+	standing membership.Standing
 	disk     string
 	voter    bool
 	at       time.Duration
@@ -111,7 +111,7 @@ func newManager(w *world, first view.View, nodes int) *manager {
 
 func (m *manager) forgetAnswers() {
 	m.told = make([]partedReport, len(m.world.nodes))
-	m.standings, m.disks = map[view.MemberID]decide.Standing{}, map[view.MemberID]string{}
+	m.standings, m.disks = map[view.MemberID]membership.Standing{}, map[view.MemberID]string{}
 }
 
 // add notes a view that was made, and returns its position. Of an epoch there is one, unless the record was lost
@@ -322,10 +322,10 @@ func (m *manager) rebuild() {
 	}
 	v := &m.views[highest]
 	// Whoever holds it is a witness, also one that is not in it.
-	reports := []decide.Report{{View: v.View}}
+	reports := []membership.Report{{View: v.View}}
 	for _, nd := range w.nodes { // of another view of this epoch, which may have taken hold
 		if r, ok := m.reports[nd.config.Self]; ok && r.voter && v.Index(nd.config.Self) < 0 && r.held != none {
-			reports = append(reports, decide.Report{Member: nd.config.Self, View: m.views[r.held].View})
+			reports = append(reports, membership.Report{Member: nd.config.Self, View: m.views[r.held].View})
 		}
 	}
 	for _, member := range v.Members {
@@ -335,12 +335,12 @@ func (m *manager) rebuild() {
 			return // it may hold the view after the change, or the one before it again: only all of them know that nobody does
 		case !ok:
 		case r.voter:
-			reports = append(reports, decide.Report{Member: member.ID, View: m.views[r.held].View})
+			reports = append(reports, membership.Report{Member: member.ID, View: m.views[r.held].View})
 		case r.held == none && r.disk == member.Disk:
-			reports = append(reports, decide.Report{Member: member.ID, View: v.View})
+			reports = append(reports, membership.Report{Member: member.ID, View: v.View})
 		}
 	}
-	found, known, err := decide.Rebuild(reports)
+	found, known, err := membership.Rebuild(reports)
 	if err != nil && m.wrong == (managerMistakes{}) && w.env.parted == nil {
 		w.fail("rebuild the record: %w", err)
 	}

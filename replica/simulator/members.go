@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // Forget is a fault of worlds with masters: the record of views is lost when few have been told of the newest, and is
@@ -63,9 +63,9 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 }
 
 // placement is how partitions are to be kept with the members of a view.
-func (m *manager) placement(v view.View) decide.Placement {
+func (m *manager) placement(v view.View) membership.Placement {
 	placement := m.world.env.parted.placement
-	placement.Faults = min(placement.Faults, decide.Faults(v, m.change != nil && m.change.abandoned))
+	placement.Faults = min(placement.Faults, membership.Faults(v, m.change != nil && m.change.abandoned))
 	return placement
 }
 
@@ -102,7 +102,7 @@ func (m *manager) accompany(c *change) {
 
 // moveMembers goes on with a change of members, or begins one: what a fault asks for, or the replacement of a member that is
 // lost. It reports whether it recorded a view.
-func (m *manager) moveMembers(s *decide.Snapshot) bool {
+func (m *manager) moveMembers(s *membership.Snapshot) bool {
 	w, v := m.world, &m.views[m.record]
 	c := m.change
 	before := m.record
@@ -128,7 +128,7 @@ func (m *manager) moveMembers(s *decide.Snapshot) bool {
 	if m.waits = nil; !v.Joint() && len(s.Named)+len(s.Retiring) == 0 && !slices.ContainsFunc(v.Witnesses, lost) {
 		return false
 	}
-	d := decide.Members(*s)
+	d := membership.Members(*s)
 	m.waits = d.Waits
 	if d.Changed() {
 		ends := v.Joint() && !d.Next.Joint()
@@ -142,12 +142,12 @@ func (m *manager) moveMembers(s *decide.Snapshot) bool {
 }
 
 // beginMove begins the next change, if there is one to make.
-func (m *manager) beginMove(s *decide.Snapshot, v view.View) {
+func (m *manager) beginMove(s *membership.Snapshot, v view.View) {
 	w := m.world
 	room := (len(w.nodes) - m.spare) / 2
 	for _, member := range v.Members {
 		nd := w.nodes[member.ID-1]
-		told := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
+		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
 		if (told || nd.gone) && room > 0 {
 			w.took("curp.member-lost")
 			m.begin(&fault{Fault: Fault{Kind: Change, Node: nd.site, Join: 1, Leave: 1, Alive: true}}, v)
@@ -167,7 +167,7 @@ func (m *manager) beginMove(s *decide.Snapshot, v view.View) {
 }
 
 // watch tells the decisions of a joint view what the manager knows beside: witnesses that wait, and its patience.
-func (m *manager) watch(c *change, s *decide.Snapshot) {
+func (m *manager) watch(c *change, s *membership.Snapshot) {
 	w := m.world
 	c.rounds++
 	if !w.settled && c.patience > 0 && c.rounds > c.patience || w.settled && time.Duration(c.rounds)*m.pace.For > 40*w.env.retry {
@@ -177,7 +177,7 @@ func (m *manager) watch(c *change, s *decide.Snapshot) {
 }
 
 // name tells the decisions which witnesses of newcomers wait. Their IDs are in the order of the members', so all come at once.
-func (m *manager) name(c *change, s *decide.Snapshot) {
+func (m *manager) name(c *change, s *membership.Snapshot) {
 	for _, x := range c.witnesses {
 		if r := m.told[x.index].witness; r == nil || r.Disk != x.disk() {
 			s.Named = nil

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // transferKey is where member.Member keeps how far a transfer is.
@@ -204,11 +204,11 @@ func (nd *node) wake() {
 }
 
 // standing is what the node says of itself in a change.
-func (nd *node) standing() decide.Standing {
+func (nd *node) standing() membership.Standing {
 	if nd.held == none {
-		return decide.Standing{}
+		return membership.Standing{}
 	}
-	s := decide.Standing{Digest: nd.world.manager.views[nd.held].digest, Settled: true, Fetched: true}
+	s := membership.Standing{Digest: nd.world.manager.views[nd.held].digest, Settled: true, Fetched: true}
 	for _, shard := range nd.shards {
 		if m, ok := shard.protocol.(protocol.Joiner); ok {
 			c := m.Change()

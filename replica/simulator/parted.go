@@ -5,16 +5,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // parted is what a world has whose shards are partitions with masters, beside the rest.
 type parted struct {
 	options   curp.Options
-	placement decide.Placement
+	placement membership.Placement
 	zones     []int         // of the sites, where dedicated witnesses are kept apart by them; nil: each site is one
 	slots     int           // of a witness's life
 	spares    int           // nodes that may become members or witnesses
@@ -51,7 +51,7 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	p.options.Lease = draw.between(retry, 4*retry)
 	s.env.shards = max(s.env.shards, 1+draw.below(3))
 	s.drawSites(seed, n, options)
-	p.placement = decide.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300) || options.dedicated}
+	p.placement = membership.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300) || options.dedicated}
 	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
 	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
 	if keep := newStream(seed, forPartitions, 8); keep.chance(700) { // else nobody is ever too far behind for the log
@@ -101,7 +101,7 @@ func (s *Schedule) drawForParts(draw stream, n int, options Options) {
 // parted is what the world of an experiment has.
 func (c *CURP) parted(env *environment, faults bool) *parted {
 	p := &parted{options: c.Options, slots: 4096, suspect: env.retry, calls: Fault{Kind: Change, For: env.retry / 2}}
-	p.placement = decide.Placement{Partitions: env.shards, Faults: c.Backups, Homes: c.Homes}
+	p.placement = membership.Placement{Partitions: env.shards, Faults: c.Backups, Homes: c.Homes}
 	if c.Backups == 0 {
 		p.placement.Faults = (len(env.network.Sites) - 1) / 2
 	}
@@ -136,7 +136,7 @@ func (w *world) addWitnesses(v view.View) view.View {
 	}
 	placement := p.placement
 	placement.Domains = p.domains(view.View{Members: v.Members, Witnesses: founded}, w.env.network.Sites)
-	v, err := decide.Place(v, founded, placement)
+	v, err := membership.Place(v, founded, placement)
 	if err != nil {
 		w.fail("%w", err)
 	}
@@ -169,14 +169,14 @@ func (nd *node) startPart(
 }
 
 // parts is what the node says of its part in each partition.
-func (nd *node) parts() (all []decide.Part) {
+func (nd *node) parts() (all []membership.Part) {
 	for _, s := range nd.running() {
 		p, ok := s.protocol.(*curp.Protocol)
 		if !ok {
 			return nil
 		}
 		st := p.PartitionStatus()
-		all = append(all, decide.Part{
+		all = append(all, membership.Part{
 			Term: st.Term, Lost: st.Lost, Recovered: st.Recovered == st.Term && st.Serving, Restarted: st.Restarted,
 			CaughtUp: st.CaughtUp, Copying: st.Copying, WholeTerm: st.WholeTerm, NotedTerm: st.NotedTerm, Length: st.Last,
 		})
@@ -300,7 +300,7 @@ func (nd *node) report() partedReport {
 		r := nd.witness.report()
 		return partedReport{witness: &r, at: w.now}
 	}
-	r := partedReport{at: w.now, member: &decide.MemberReport{
+	r := partedReport{at: w.now, member: &membership.MemberReport{
 		Member: nd.config.Self, Disk: nd.disk(), Hears: nd.hears(), Partitions: nd.parts(),
 	}}
 	if nd.held != none {

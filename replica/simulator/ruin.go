@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // Ruin is a fault of worlds with masters: so many members are lost for good, with the witnesses beside them, that no quorum is
@@ -83,21 +83,21 @@ func (w *world) ahead() bool {
 
 // rescue is what an administrator does about a lost quorum, once all members that are left and the witnesses that are have said how
 // they are.
-func (m *manager) rescue(s decide.Snapshot) {
+func (m *manager) rescue(s membership.Snapshot) {
 	w := m.world
 	v := &m.views[m.record]
 	m.waits = nil
 	for _, member := range v.Members {
 		nd := w.nodes[member.ID-1]
-		told := slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool { return r.Member == member.ID && r.Digest == v.digest })
+		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Digest == v.digest })
 		if !nd.gone && !told {
 			m.waits = append(m.waits, nd.name()+" is to say how it is")
 		}
 	}
-	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r decide.WitnessReport) bool { return w.nodes[r.Witness-1].gone })
+	s.Witnesses = slices.DeleteFunc(s.Witnesses, func(r membership.WitnessReport) bool { return w.nodes[r.Witness-1].gone })
 	for _, x := range v.Witnesses {
 		nd := w.nodes[x.ID-1]
-		told := slices.ContainsFunc(s.Witnesses, func(r decide.WitnessReport) bool { return r.Witness == x.ID })
+		told := slices.ContainsFunc(s.Witnesses, func(r membership.WitnessReport) bool { return r.Witness == x.ID })
 		if !nd.gone && !told {
 			m.waits = append(m.waits, nd.name()+" is to say how it is")
 		}
@@ -105,10 +105,10 @@ func (m *manager) rescue(s decide.Snapshot) {
 	if len(m.waits) > 0 {
 		return
 	}
-	s.Members = slices.DeleteFunc(s.Members, func(r decide.MemberReport) bool { return w.nodes[r.Member-1].gone })
-	d, err := decide.RecoverPartitions(s, nil)
+	s.Members = slices.DeleteFunc(s.Members, func(r membership.MemberReport) bool { return w.nodes[r.Member-1].gone })
+	d, err := membership.RecoverPartitions(s, nil)
 	if err == nil && len(d.Lost) > 0 {
-		d, err = decide.RecoverPartitions(s, d.Lost)
+		d, err = membership.RecoverPartitions(s, d.Lost)
 	}
 	if err != nil {
 		w.fail("%w", err)
@@ -130,7 +130,7 @@ func (m *manager) rescue(s decide.Snapshot) {
 // account counts what is lost, and sees to it that it is no more than it must be: a partition is whole if its master
 // is left, or one of its backups and a witness of each term that is not recovered, and it is not empty if somebody is
 // left with a whole copy.
-func (m *manager) account(s decide.Snapshot, d *decide.Rescue) {
+func (m *manager) account(s membership.Snapshot, d *membership.Rescue) {
 	w := m.world
 	v := &m.views[m.record]
 	m.whole = v.View
@@ -164,8 +164,8 @@ func (m *manager) account(s decide.Snapshot, d *decide.Rescue) {
 
 // copies reports whether a member says that it has all of a partition as it was at some moment, and not as it was
 // before there was anything.
-func copies(s decide.Snapshot, id view.MemberID, partition int) bool {
-	return slices.ContainsFunc(s.Members, func(r decide.MemberReport) bool {
+func copies(s membership.Snapshot, id view.MemberID, partition int) bool {
+	return slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool {
 		if r.Member != id || partition >= len(r.Partitions) {
 			return false
 		}

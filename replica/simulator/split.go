@@ -4,11 +4,11 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 )
 
 // Split is a change of worlds with masters: there is to be one partition more, to which another one gives half of its keys.
@@ -78,7 +78,7 @@ func (m *manager) noteSplit() {
 }
 
 // splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no view.
-func (m *manager) splitAtOnce(s *decide.Snapshot) (next view.View) {
+func (m *manager) splitAtOnce(s *membership.Snapshot) (next view.View) {
 	parent, child := s.View.NextSplit()
 	p := s.View.Partitions[parent]
 	if s.Placement.Partitions <= child || s.View.Joint() || len(p.Formers) > 0 || len(p.Witnesses) == 0 || !m.views[m.record].held {

@@ -6,8 +6,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	decide "github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/witness/core"
 )
 
@@ -167,10 +167,10 @@ func (x *witness) serves(partition int, term uint64) bool {
 }
 
 // report is what the witness says of itself.
-func (x *witness) report() decide.WitnessReport {
-	r := decide.WitnessReport{Witness: x.node.config.Self, Disk: x.node.disk()}
+func (x *witness) report() membership.WitnessReport {
+	r := membership.WitnessReport{Witness: x.node.config.Self, Disk: x.node.disk()}
 	for _, l := range x.core.Lives() {
-		r.Lives = append(r.Lives, decide.Life{Witness: r.Witness, Partition: int(l.Partition), Term: l.Term})
+		r.Lives = append(r.Lives, membership.Life{Witness: r.Witness, Partition: int(l.Partition), Term: l.Term})
 	}
 	return r
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // masters asks for a protocol with masters: one for each site.
@@ -65,7 +65,7 @@ func TestAMasterIsReplaced(t *testing.T) {
 	// Who is backup of what depends on the order in which members started: a shard that the lost one has no part in is looked up.
 	lost := w.master(c, 1)
 	whole := slices.IndexFunc(w.record(c).Partitions, func(p view.Partition) bool {
-		return p.Master != lost.ID && !slices.Contains(p.Backups, lost.ID) && !slices.Contains(p.Witnesses, manager.WitnessOf(lost.ID))
+		return p.Master != lost.ID && !slices.Contains(p.Backups, lost.ID) && !slices.Contains(p.Witnesses, membership.WitnessOf(lost.ID))
 	})
 	if whole < 0 {
 		t.Fatalf("member %d has a part in every partition: %+v", lost.ID, w.record(c).Partitions)

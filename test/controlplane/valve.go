@@ -14,8 +14,8 @@ import (
 	"sync"
 
 	"github.com/georegister/georegister/controllers/members"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // valve is what the writes of an operator pass through.
@@ -94,7 +94,7 @@ type toldLives struct {
 }
 
 // Live implements members.Witnesses.
-func (t toldLives) Live(ctx context.Context, cluster string, targets []members.WitnessTarget, v view.View, start, end []manager.Life) error {
+func (t toldLives) Live(ctx context.Context, cluster string, targets []members.WitnessTarget, v view.View, start, end []membership.Life) error {
 	return t.valve.write("no write to the apiserver", fmt.Sprintf("lives: begin %v, end %v", start, end), func() error {
 		return t.Witnesses.Live(context.WithoutCancel(ctx), cluster, targets, v, start, end)
 	})

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/replica/view/wire"
 )
 
@@ -186,11 +186,11 @@ func (m *member) configure(t *testing.T, v view.View) error {
 // found makes a cluster of members that wait.
 func found(t *testing.T, members ...*member) view.View {
 	t.Helper()
-	var founders []manager.Founder
+	var founders []membership.Founder
 	for _, m := range members {
 		founders = append(founders, m.founder(t))
 	}
-	v, err := manager.Found(identity, founders)
+	v, err := membership.Found(identity, founders)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,9 +206,9 @@ func found(t *testing.T, members ...*member) view.View {
 }
 
 // founder is the member as one that joins.
-func (m *member) founder(t *testing.T) manager.Founder {
+func (m *member) founder(t *testing.T) membership.Founder {
 	t.Helper()
-	return manager.Founder{ID: m.id, Site: m.site, Address: m.ports.Peer, Disk: m.await(t, "waits", waits).Disk}
+	return membership.Founder{ID: m.id, Site: m.site, Address: m.ports.Peer, Disk: m.await(t, "waits", waits).Disk}
 }
 
 // committed reports whether a view took hold, as the members say.
@@ -219,7 +219,7 @@ func committed(t *testing.T, v view.View, members ...*member) bool {
 			holders[m.id] = status.Digest
 		}
 	}
-	return manager.Committed(v, holders)
+	return membership.Committed(v, holders)
 }
 
 // finish waits until the change of a joint view may be finished, and makes the view after it.
@@ -227,15 +227,15 @@ func finish(t *testing.T, joint view.View, members ...*member) view.View {
 	t.Helper()
 	var rest []view.MemberID
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
-		standings := map[view.MemberID]manager.Standing{}
+		standings := map[view.MemberID]membership.Standing{}
 		for _, m := range members {
 			if s := m.status(t); s != nil {
-				standings[m.id] = manager.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+				standings[m.id] = membership.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
 			}
 		}
 		var safe bool
-		if safe, rest = manager.Finishable(joint, view.Fragments{}, standings); safe && len(rest) == 0 {
-			v, err := manager.Finish(joint)
+		if safe, rest = membership.Finishable(joint, view.Fragments{}, standings); safe && len(rest) == 0 {
+			v, err := membership.Finish(joint)
 			if err != nil {
 				t.Fatal(err)
 			}

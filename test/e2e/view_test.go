@@ -13,9 +13,9 @@ import (
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -39,7 +39,7 @@ func TestViewsUnderLoad(t *testing.T) {
 	// The third member leaves without knowing: it is suspended, with a read and an increment on their way to it.
 	late := third.suspend(t)
 	fourth := newMember(t, 4)
-	joint, err := manager.Change(v, []manager.Founder{fourth.founder(t)}, []view.MemberID{third.id})
+	joint, err := membership.Change(v, []membership.Founder{fourth.founder(t)}, []view.MemberID{third.id})
 	if err != nil {
 		t.Fatal(err)
 	}

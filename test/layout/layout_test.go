@@ -34,18 +34,19 @@ var rooms = []struct {
 	{"replica/proof", []string{"replica/register"}},
 	{"replica/view/wire", []string{"api/admin", "replica/view"}},
 	{"replica/view", []string{"replica/register"}},
+	{"replica/membership", []string{"replica/view"}},
 	{"replica/capability", []string{"replica/register", "replica/view"}},
 	{"replica/profile", nil},
 	{"replica/protocol/curpraft", []string{"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "witness/cache"}},
-	{"replica/protocol/script", []string{"api/peer", "replica/register", "replica/view", "replica/protocol", "replica/history"}},
+	{"replica/protocol/script", []string{"api/peer", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history"}},
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/capability"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/durable", nil},
 	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol", "replica/durable"}},
 	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
 	{"replica/simulator", []string{
-		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/capability", "replica/protocol",
-		"replica/profile", "replica/history", "witness", "workload",
+		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership", "replica/capability",
+		"replica/protocol", "replica/profile", "replica/history", "witness", "workload",
 	}},
 	{"replica/runtime", []string{
 		"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "replica/history",
@@ -62,17 +63,19 @@ var rooms = []struct {
 		"api", "client", "config/chaos", "controllers/build", "replica/register", "replica/history", "replica/view", "workload",
 	}},
 	{"config/chaos", nil},
-	{"controllers/world", []string{"api", "replica/view"}},
-	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/capability"}},
+	{"controllers/world", []string{"api", "replica/view", "replica/membership"}},
+	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/membership", "replica/capability"}},
 	{"controllers/wan", []string{"api", "controllers/world", "controllers/build"}},
-	{"controllers/decide", []string{"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/capability"}},
-	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "witness/manage"}},
+	{"controllers/decide", []string{
+		"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/membership", "replica/capability",
+	}},
+	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "replica/membership", "witness/manage"}},
 	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan", "controllers/build", "controllers/world"}}, // what is whose is the builders'
-	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/capability"}},
+	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/membership", "replica/capability"}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
 	{"witness/disk", []string{"replica/durable"}},
-	{"witness/manage", []string{"api/witness", "replica/view", "replica/transport/codec"}},
+	{"witness/manage", []string{"api/witness", "replica/view", "replica/membership", "replica/transport/codec"}},
 	{"witness", []string{"api/witness", "replica/register", "replica/transport/codec"}},
 }
 
@@ -101,7 +104,7 @@ func allowed(s source, target string) bool {
 }
 
 // pure lists the rooms that hold deterministic state machines and their vocabulary.
-var pure = []string{"replica/register", "replica/view", "replica/capability", "replica/protocol",
+var pure = []string{"replica/register", "replica/view", "replica/membership", "replica/capability", "replica/protocol",
 	"controllers/world", "controllers/build", "controllers/wan", "controllers/decide",
 	"witness/cache", "witness/core",
 }

@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/transport/codec"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // asker is the manager, as a witness knows it.
@@ -74,17 +74,17 @@ func (c *Conn) Close() error {
 var errClosed = errors.New("the connection was closed")
 
 // Report asks for the witness's disk and the lives that it keeps.
-func (c *Conn) Report(ctx context.Context) (manager.WitnessReport, error) {
+func (c *Conn) Report(ctx context.Context) (membership.WitnessReport, error) {
 	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_LIVES})
 	if err == nil && !answer.Accepted {
 		err = fmt.Errorf("it does not tell its lives: %s", answer.Refused)
 	}
 	if err != nil {
-		return manager.WitnessReport{}, c.fail("ask for its lives", err)
+		return membership.WitnessReport{}, c.fail("ask for its lives", err)
 	}
-	r := manager.WitnessReport{Witness: c.id, Disk: answer.Disk}
+	r := membership.WitnessReport{Witness: c.id, Disk: answer.Disk}
 	for _, l := range answer.Lives {
-		r.Lives = append(r.Lives, manager.Life{Witness: c.id, Partition: int(l.Partition), Term: l.Term})
+		r.Lives = append(r.Lives, membership.Life{Witness: c.id, Partition: int(l.Partition), Term: l.Term})
 	}
 	return r, nil
 }
@@ -117,7 +117,7 @@ func (c *Conn) End(ctx context.Context, partition int, term uint64) error {
 
 // Live begins and ends those of some lives that are this witness's, one after the other, up to the first that fails. Disk is
 // as for Start.
-func (c *Conn) Live(ctx context.Context, disk string, start, end []manager.Life) error {
+func (c *Conn) Live(ctx context.Context, disk string, start, end []membership.Life) error {
 	for _, l := range start {
 		if l.Witness != c.id {
 			continue

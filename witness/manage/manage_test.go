@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
-	"github.com/georegister/georegister/replica/view/manager"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/witness"
 	"github.com/georegister/georegister/witness/server"
 )
@@ -71,7 +71,7 @@ func dial(t *testing.T, address string, options ...grpc.DialOption) *Conn {
 	return c
 }
 
-func wantLives(t *testing.T, c *Conn, want ...manager.Life) string {
+func wantLives(t *testing.T, c *Conn, want ...membership.Life) string {
 	t.Helper()
 	r, err := c.Report(patient(t))
 	if err != nil {
@@ -110,13 +110,13 @@ func TestLivesBeginAndEnd(t *testing.T) {
 	if err := c.Start(patient(t), 4, 6, disk); err != nil {
 		t.Fatal(err)
 	}
-	wantLives(t, c, manager.Life{Witness: 7, Partition: 3, Term: 5}, manager.Life{Witness: 7, Partition: 4, Term: 6})
+	wantLives(t, c, membership.Life{Witness: 7, Partition: 3, Term: 5}, membership.Life{Witness: 7, Partition: 4, Term: 6})
 	for range 2 {
 		if err := c.End(patient(t), 3, 5); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantLives(t, c, manager.Life{Witness: 7, Partition: 4, Term: 6})
+	wantLives(t, c, membership.Life{Witness: 7, Partition: 4, Term: 6})
 	wantError(t, c.Start(patient(t), 3, 5, disk), "witness 7 at "+address, "begin the life for term 5 of partition 3", "is not above 5")
 	wantError(t, c.Start(patient(t), 3, 9, "another"), "disk: this witness's is")
 	wantError(t, c.End(patient(t), 1<<17, 1), "end the life for term 1", "partition: give one")
@@ -143,7 +143,7 @@ func TestARestartIsHardlyNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if wantLives(t, c, manager.Life{Witness: 7, Partition: 3, Term: 5}) != disk {
+	if wantLives(t, c, membership.Life{Witness: 7, Partition: 3, Term: 5}) != disk {
 		t.Error("the disk has another name")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
 	"github.com/georegister/georegister/replica/protocol/disktest"
@@ -16,7 +17,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // The simulator looks for what a change of the view breaks with everything else that can go wrong. These tests are
@@ -203,30 +203,30 @@ func (s *storm) submit() {
 // manage does the manager's next step, if it may.
 func (s *storm) manage() {
 	holders := map[view.MemberID]string{}
-	standings := map[view.MemberID]manager.Standing{}
+	standings := map[view.MemberID]membership.Standing{}
 	for _, n := range s.nodes {
 		if n.member != nil {
 			holders[n.id] = n.view.Digest()
 			c := n.member.Change()
-			standings[n.id] = manager.Standing{Digest: n.view.Digest(), Settled: c.Settled, Fetched: c.Fetched}
+			standings[n.id] = membership.Standing{Digest: n.view.Digest(), Settled: c.Settled, Fetched: c.Fetched}
 		}
 	}
 	next, err := s.view, error(nil)
 	switch {
 	case s.view.Joint():
-		if safe, _ := manager.Finishable(s.view, view.Fragments{}, standings); safe {
-			next, err = manager.Finish(s.view)
+		if safe, _ := membership.Finishable(s.view, view.Fragments{}, standings); safe {
+			next, err = membership.Finish(s.view)
 		} else if s.IntN(40) == 0 {
-			next, err = manager.Abandon(s.view)
+			next, err = membership.Abandon(s.view)
 		}
-	case manager.Committed(s.view, holders) && s.IntN(2) == 0:
-		var joins []manager.Founder
+	case membership.Committed(s.view, holders) && s.IntN(2) == 0:
+		var joins []membership.Founder
 		var leaves []view.MemberID
 		size := s.view.Size()
 		for range s.IntN(3) {
 			if size < 5 {
 				n := s.newcomer()
-				joins = append(joins, manager.Founder{ID: n.id, Disk: fmt.Sprint("disk-", n.id)})
+				joins = append(joins, membership.Founder{ID: n.id, Disk: fmt.Sprint("disk-", n.id)})
 				size++
 			}
 		}
@@ -236,7 +236,7 @@ func (s *storm) manage() {
 		if len(joins)+len(leaves) == 0 {
 			return
 		}
-		if next, err = manager.Change(s.view, joins, leaves); err != nil {
+		if next, err = membership.Change(s.view, joins, leaves); err != nil {
 			next, err = s.view, nil // nobody would be left
 		}
 	}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/notation"
 	"github.com/georegister/georegister/replica/view"
-	"github.com/georegister/georegister/replica/view/manager"
 )
 
 // change makes the next view. Nobody is told.
@@ -17,13 +17,13 @@ func (w *world) change(d *datadriven.TestData) (err error) {
 	next := w.view
 	switch d.Cmd {
 	case "change":
-		var newcomers []manager.Founder
+		var newcomers []membership.Founder
 		var leaving []view.MemberID
 		join := 0
 		d.MaybeScanArgs(w.t, "join", &join)
 		for i := range join {
 			id := w.view.LastIssued() + view.MemberID(i+1)
-			newcomers = append(newcomers, manager.Founder{ID: id, Site: notation.Member(id), Disk: "disk-" + notation.Member(id)})
+			newcomers = append(newcomers, membership.Founder{ID: id, Site: notation.Member(id), Disk: "disk-" + notation.Member(id)})
 		}
 		for _, a := range d.CmdArgs {
 			if a.Key == "leave" {
@@ -32,14 +32,14 @@ func (w *world) change(d *datadriven.TestData) (err error) {
 				}
 			}
 		}
-		next, err = manager.Change(w.view, newcomers, leaving)
+		next, err = membership.Change(w.view, newcomers, leaving)
 		for _, n := range newcomers {
 			w.add(n.ID)
 		}
 	case "finish":
-		next, err = manager.Finish(w.view)
+		next, err = membership.Finish(w.view)
 	case "abandon":
-		next, err = manager.Abandon(w.view)
+		next, err = membership.Abandon(w.view)
 	}
 	if err != nil {
 		return err

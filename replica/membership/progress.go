@@ -1,4 +1,4 @@
-package manager
+package membership
 
 import "github.com/georegister/georegister/replica/view"
 

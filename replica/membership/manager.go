@@ -1,4 +1,4 @@
-// Package manager decides on views: the first one, the joint and the plain one of each change of members, whether a
+// Package membership decides on views: the first one, the joint and the plain one of each change of members, whether a
 // view took hold, what the view is when its record is lost, and the one that a lost quorum is given up with. It only
 // decides: who calls it writes the record and tells the members, in that order.
 //
@@ -8,7 +8,7 @@
 //
 // If the protocol has masters, it also decides who is master, backup and witness of each partition (Place, Partitions),
 // and which witnesses begin and end (Lives).
-package manager
+package membership
 
 import (
 	"fmt"
