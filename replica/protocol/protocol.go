@@ -94,7 +94,7 @@ type Request struct {
 	// Deadline is when the protocol gives up and completes with Unavailable or Unknown. Zero: never.
 	Deadline Instant
 	// Resume is what an earlier view's protocol of this member had done for the operation, as it said when it
-	// ended (Unfinished). The zero value: nothing that anyone may know of.
+	// ended (Unfinished). Nil: nothing that anyone may know of.
 	Resume Resume
 }
 
@@ -103,12 +103,8 @@ type Request struct {
 // The protocol of the earlier view ends first: what it put into the journal becomes durable, and what it had completed by
 // then is handed over. What it lists after that (Unfinished) has had no answer. It is submitted to the next view's
 // protocol of this member, over the same journal, in the order of the list and before any other operation, with its
-// handle and deadline. Instead, its submitter may be told that the outcome is unknown, or unavailable if Resume is zero.
-type Resume struct {
-	// Carstamp is what a write was issued under: it goes on with this one, and never gets another.
-	Carstamp register.Carstamp
-	// Instance counts this member's instances of the key to the one that carries the operation, and Command is its place
-	// there, from 0. Zero: no instance carries it.
-	Instance uint64
-	Command  int
-}
+// handle and deadline. Instead, its submitter may be told that the outcome is unknown, or unavailable if Resume is nil.
+//
+// What a Resume holds is known to the protocol that made it, and to nobody else: others hand it over and compare it with nil. It
+// stays in the process, so it has no encoding. A protocol takes one that is of another type than its own for nil.
+type Resume any

@@ -49,7 +49,7 @@ func (c *Carried) End(why string) {
 }
 
 func unserved(done protocol.Resume, why string) register.Result {
-	if done == (protocol.Resume{}) {
+	if done == nil {
 		return register.Result{Status: register.Unavailable, Message: why}
 	}
 	return register.Result{Status: register.Unknown, Message: why}

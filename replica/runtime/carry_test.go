@@ -169,7 +169,7 @@ func TestWhatIsNotCarriedOverEndsAsUnknown(t *testing.T) {
 
 func TestCarriedOperationsEndOnce(t *testing.T) {
 	c := newCluster(t, 1, quick())
-	issued := protocol.Resume{Instance: 1}
+	issued := "something"
 	read := register.Operation{Kind: register.Read, Key: "k"}
 	for name, test := range map[string]struct {
 		operation register.Operation
@@ -179,12 +179,12 @@ func TestCarriedOperationsEndOnce(t *testing.T) {
 		want      register.Status
 		says      string
 	}{
-		"late":               {read, protocol.Resume{}, time.Millisecond, nil, register.Unavailable, "time was up"},
+		"late":               {read, nil, time.Millisecond, nil, register.Unavailable, "time was up"},
 		"late, and issued":   {read, issued, time.Millisecond, nil, register.Unknown, "time was up"},
-		"nobody goes on":     {read, protocol.Resume{}, 0, func(c *Carried) { c.End("removed") }, register.Unavailable, "removed"},
+		"nobody goes on":     {read, nil, 0, func(c *Carried) { c.End("removed") }, register.Unavailable, "removed"},
 		"nobody, and issued": {read, issued, patience, func(c *Carried) { c.End("removed") }, register.Unknown, "removed"},
-		"in time":            {read, protocol.Resume{}, patience, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) }, register.OK, ""},
-		"invalid": {register.Operation{Kind: register.Read}, protocol.Resume{}, 0, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) },
+		"in time":            {read, nil, patience, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) }, register.OK, ""},
+		"invalid": {register.Operation{Kind: register.Read}, nil, 0, func(o *Carried) { c.replicas[0].Resume([]*Carried{o}) },
 			register.Invalid, "key is empty"},
 	} {
 		answers := make(chan register.Result, 3)

@@ -137,7 +137,7 @@ func (nd *node) handOver(position int) {
 					continue // the whole is answered
 				}
 				result := register.Result{Status: register.Unavailable, Message: "this member was removed"}
-				if r.Resume != (protocol.Resume{}) { // others may know of it
+				if r.Resume != nil { // others may know of it
 					result.Status = register.Unknown
 				}
 				w.respond(nd, left[r.Handle], result)

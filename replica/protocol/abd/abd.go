@@ -85,8 +85,8 @@ func (p *Protocol) Submit(r protocol.Request) {
 	case register.Read, register.Write:
 		p.running[o.number] = o
 		p.order = append(p.order, o)
-		if o.writes() && !r.Resume.Carstamp.IsZero() && !p.mistakes.ResumeWithNewTag {
-			p.resume(o)
+		if tag, resumed := r.Resume.(register.Carstamp); resumed && o.writes() && !p.mistakes.ResumeWithNewTag {
+			p.resume(o, tag)
 		} else {
 			p.collect(o)
 		}

@@ -8,7 +8,7 @@ import (
 // Unsettled implements member.Inner: registers have nothing that is voted on.
 func (p *Protocol) Unsettled() int { return 0 }
 
-// Unfinished implements member.Inner. Reads begin again, and so do writes that have no tag yet. One with a tag goes on
+// Unfinished implements protocol.Machine. The Resume of a write is its tag, a register.Carstamp. Reads begin again, and so do writes that have no tag yet. One with a tag goes on
 // with it: members may hold the value under that tag, and a value that is written under two can be read as x, y, x.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
@@ -17,9 +17,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			continue
 		}
 		r := o.request
-		r.Resume = protocol.Resume{}
+		r.Resume = nil
 		if o.writes() && o.second {
-			r.Resume.Carstamp = o.chosen.Carstamp
+			r.Resume = o.chosen.Carstamp
 		}
 		unfinished = append(unfinished, r)
 	}
@@ -30,9 +30,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 
 // resume goes on with a write that an earlier view's protocol had given its tag. Nothing that was acknowledged there
 // counts here.
-func (p *Protocol) resume(o *operation) {
+func (p *Protocol) resume(o *operation, tag register.Carstamp) {
 	p.config.Took(pathWriteResumed)
 	o.second = true
-	o.chosen = register.Versioned{Carstamp: o.request.Resume.Carstamp, Value: o.request.Operation.Value}
+	o.chosen = register.Versioned{Carstamp: tag, Value: o.request.Operation.Value}
 	p.spread(o)
 }

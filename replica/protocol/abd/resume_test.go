@@ -27,7 +27,8 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 		t.Fatalf("unfinished are %+v, want three", left)
 	}
 	for i, timestamp := range []uint64{0, 0, 31} {
-		if r := left[i]; r.Handle != uint64(i+1) || r.Resume.Carstamp.Timestamp != timestamp || r.Deadline == 0 {
+		tag, _ := left[i].Resume.(register.Carstamp)
+		if r := left[i]; r.Handle != uint64(i+1) || tag.Timestamp != timestamp || r.Deadline == 0 {
 			t.Errorf("unfinished is %+v, want operation %d with timestamp %d", r, i+1, timestamp)
 		}
 	}
@@ -55,14 +56,14 @@ func TestAResumedWriteKeepsItsTag(t *testing.T) {
 	}
 	p.Adopt([]byte("rk"), record)
 	p.Submit(protocol.Request{
-		Handle: 1, Deadline: 5, Resume: protocol.Resume{Carstamp: tag},
+		Handle: 1, Deadline: 5, Resume: tag,
 		Operation: register.Operation{Kind: register.Write, Key: "k", Value: register.Value("v")},
 	})
 	e := p.Ready()
 	if len(e.Send) != 1 || e.Send[0].Message.Kind != peerv1.Kind_WRITE2 || e.Send[0].Message.Timestamp != 7 || string(e.Send[0].Message.Value) != "v" {
 		t.Errorf("sends %+v, want the value under its tag", e.Send)
 	}
-	if left := slices.Clone(p.Unfinished()); len(left) != 1 || left[0].Resume.Carstamp != tag {
+	if left := slices.Clone(p.Unfinished()); len(left) != 1 || left[0].Resume != tag {
 		t.Errorf("unfinished is %+v, want the same tag", left)
 	} else {
 		p.Submit(left[0])

@@ -84,7 +84,7 @@ func (p *Protocol) begin(o *operation) {
 
 // identify gives an update its id, under which it is executed once, however often and in however many terms it is tried.
 func (p *Protocol) identify(o *operation) {
-	op, done := o.request.Operation, o.request.Resume.Carstamp
+	op := o.request.Operation
 	c := &peerv1.Command{
 		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
 		Function: op.Call.Function, Args: op.Call.Args, MaxValueBytes: uint64(op.Call.MaxValueBytes),
@@ -96,17 +96,16 @@ func (p *Protocol) identify(o *operation) {
 	cl := &p.client
 	if c.Session == 0 {
 		o.minted = true
-		switch resumed := uint64(done.Writer); {
-		case resumed != 0:
+		if done, resumed := o.request.Resume.(resume); resumed {
 			p.config.Took("update.resumed")
 			if cl.session == 0 {
-				cl.session = resumed
+				cl.session = done.session
 			}
-			if cl.session == resumed {
-				cl.next = max(cl.next, done.RMWs)
+			if cl.session == done.session {
+				cl.next = max(cl.next, done.next)
 			}
-			c.Session, c.Number = resumed, done.Timestamp
-		default:
+			c.Session, c.Number = done.session, done.number
+		} else {
 			p.mint(c)
 		}
 		c.FirstIncomplete = p.firstIncomplete(c)
@@ -324,9 +323,13 @@ func (p *Protocol) giveUp(o *operation) {
 		Message: "the master of the key did not answer in time; the update may take effect yet, read the key to find out"})
 }
 
-// Unfinished lists the operations in progress, for the protocol of the next view (protocol.Resume). An update keeps its id:
-// the Carstamp of Resume is (number, session), and the count of rmws the next number of that session. This protocol does
-// nothing any more.
+// resume is a protocol.Resume: it holds an update's id, which the update keeps.
+type resume struct {
+	session, number uint64
+	next            uint64 // the next number of the session that this member mints ids of
+}
+
+// Unfinished implements protocol.Machine.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	for _, o := range p.client.inFlight {
@@ -334,10 +337,10 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			continue
 		}
 		r := o.request
-		r.Resume = protocol.Resume{}
+		r.Resume = nil
 		if o.update != nil {
 			c := o.update.Command
-			r.Resume.Carstamp = register.Carstamp{Timestamp: c.Number, Writer: register.Writer(c.Session), RMWs: p.client.next}
+			r.Resume = resume{session: c.Session, number: c.Number, next: p.client.next}
 		}
 		unfinished = append(unfinished, r)
 	}

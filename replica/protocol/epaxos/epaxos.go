@@ -59,7 +59,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 	switch r.Operation.Kind {
 	case register.Read, register.Write:
 	case register.RMW:
-		if err := p.config.Functions.Check(r.Operation.Call); err != nil && r.Resume.Instance == 0 {
+		if err := p.config.Functions.Check(r.Operation.Call); err != nil && r.Resume == nil {
 			p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
 			return
 		}

@@ -109,7 +109,7 @@ func TestAnRMWCarriesBeforeItHasAnInstance(t *testing.T) {
 		t.Fatalf("%v is sent", kinds)
 	}
 	unfinished := p.Unfinished()
-	if len(unfinished) != 1 || unfinished[0].Resume != (protocol.Resume{}) || len(unfinished[0].Operation.After) != 1 || unfinished[0].Deadline != 70 {
+	if len(unfinished) != 1 || unfinished[0].Resume != nil || len(unfinished[0].Operation.After) != 1 || unfinished[0].Deadline != 70 {
 		t.Fatalf("unfinished are %+v", unfinished)
 	}
 
@@ -127,7 +127,7 @@ func TestAnRMWCarriesBeforeItHasAnInstance(t *testing.T) {
 		t.Errorf("the round trips of %d rmws are noted", len(p.waited))
 	}
 	unfinished = p.Unfinished()
-	if len(unfinished) != 1 || unfinished[0].Resume.Instance == 0 {
+	if len(unfinished) != 1 || unfinished[0].Resume == nil {
 		t.Fatalf("unfinished are %+v", unfinished)
 	}
 

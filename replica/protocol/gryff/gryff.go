@@ -107,11 +107,11 @@ func (p *Protocol) Submit(r protocol.Request) {
 	case register.Write:
 		p.write(r)
 	case register.RMW:
-		if err := p.config.Functions.Check(r.Operation.Call); err != nil && r.Resume.Instance == 0 {
+		if err := p.config.Functions.Check(r.Operation.Call); err != nil && r.Resume == nil {
 			p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
 			return
 		}
-		if len(r.Operation.After) == 0 || r.Resume.Instance != 0 { // an instance has it at a quorum
+		if len(r.Operation.After) == 0 || r.Resume != nil { // an instance has it at a quorum
 			p.rmws.Submit(r)
 			return
 		}

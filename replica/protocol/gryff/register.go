@@ -98,8 +98,8 @@ func (p *Protocol) read(r protocol.Request) {
 // write is algorithm 1, lines 11 to 17.
 func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
-	switch c := r.Resume.Carstamp; {
-	case !c.IsZero() && !p.mistakes.ResumeWithNewTag: // a quorum has what it carries
+	switch c, resumed := r.Resume.(register.Carstamp); {
+	case resumed && !p.mistakes.ResumeWithNewTag: // a quorum has what it carries
 		p.config.Took("write.resumed")
 		p.update(o, c)
 	case o.dependsOnOthers() && !p.mistakes.WriteBesideDependencies:

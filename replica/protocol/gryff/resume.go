@@ -8,8 +8,8 @@ import (
 // Unsettled implements member.Inner: registers have nothing to settle.
 func (p *Protocol) Unsettled() int { return p.rmws.Unsettled() }
 
-// Unfinished implements member.Inner. Reads begin again, and so do writes that have no carstamp yet. A write goes on with
-// its carstamp, and an rmw with its instance: members may hold what they did. Requests that wait are as they came.
+// Unfinished implements protocol.Machine. Reads begin again, and so do writes that have no carstamp yet. The Resume of a write is
+// its carstamp, a register.Carstamp, and that of an rmw is an instance.Resume: members may hold what they did. Requests that wait are as they came.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	list := func(r protocol.Request, done protocol.Resume) {
@@ -20,9 +20,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		switch {
 		case o.ended, o.answered:
 		case o.second && o.request.Operation.Kind == register.Write:
-			list(o.request, protocol.Resume{Carstamp: o.chosen.Carstamp})
+			list(o.request, o.chosen.Carstamp)
 		default:
-			list(o.request, protocol.Resume{})
+			list(o.request, nil)
 		}
 	}
 	p.operations, p.inFlight = map[uint64]*operation{}, nil

@@ -9,6 +9,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/instance"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -71,7 +72,9 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 	p.Tick(6) // two of the rmws are over
 	var got []string
 	for _, r := range p.Unfinished() {
-		got = append(got, fmt.Sprintf("%d until %d: %d, %d/%d", r.Handle, r.Deadline, r.Resume.Carstamp.Timestamp, r.Resume.Instance, r.Resume.Command))
+		carstamp, _ := r.Resume.(register.Carstamp)
+		rmw, _ := r.Resume.(instance.Resume)
+		got = append(got, fmt.Sprintf("%d until %d: %d, %d/%d", r.Handle, r.Deadline, carstamp.Timestamp, rmw.Instance, rmw.Command))
 	}
 	want := []string{"1 until 70: 0, 0/0", "2 until 0: 0, 0/0", "3 until 90: 7, 0/0", "7 until 7: 0, 0/0", "8 until 8: 0, 0/0"}
 	if !slices.Equal(got, want) {
@@ -93,7 +96,7 @@ func TestAResumedWriteThatIsLateIsUnknown(t *testing.T) {
 	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
 	p.Submit(protocol.Request{
 		Handle: 7, Deadline: 5, Operation: register.Operation{Kind: register.Write, Key: "w", Value: register.Value("v")},
-		Resume: protocol.Resume{Carstamp: register.Carstamp{Timestamp: 3, Writer: 1}},
+		Resume: register.Carstamp{Timestamp: 3, Writer: 1},
 	})
 	p.Tick(5)
 	if got := told(p.Ready()); !slices.Equal(got, []string{`7 unknown ""`}) {

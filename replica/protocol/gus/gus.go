@@ -163,10 +163,10 @@ func (p *Protocol) Submit(r protocol.Request) {
 		p.read(o)
 	case register.Write:
 		o := p.begin(r)
-		if r.Resume.Carstamp.IsZero() || p.mistakes.ResumeWithNewTag {
-			p.write(o)
+		if done, resumed := r.Resume.(resume); resumed && !p.mistakes.ResumeWithNewTag {
+			p.resume(o, done)
 		} else {
-			p.resume(o)
+			p.write(o)
 		}
 	default:
 		p.config.Took(pathUnsupported)

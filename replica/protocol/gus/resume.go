@@ -11,8 +11,22 @@ func (p *Protocol) Settle(protocol.Instant) bool { return true }
 // Unsettled implements member.Inner: what members have said of undecided writes goes with their records.
 func (p *Protocol) Unsettled() int { return 0 }
 
-// Unfinished implements member.Inner. Reads begin again. A write goes on as the one that it is: it names the tag that it
-// has, in Instance the timestamp that it began with, and in Command whether it began with relaxed quorums.
+// resume is a protocol.Resume: it says which write goes on.
+type resume struct {
+	tag    register.Carstamp
+	origin uint64 // the timestamp that the write began with
+	unsure bool   // it began with relaxed quorums
+}
+
+// Tag is what the write's value goes by.
+func (r resume) Tag() register.Carstamp { return r.tag }
+
+// ResumeWritten implements layered.Inner: the writer asks a quorum for its votes, and finds that the write was decided.
+func (p *Protocol) ResumeWritten(tag register.Carstamp) protocol.Resume {
+	return resume{tag: tag, origin: tag.Timestamp}
+}
+
+// Unfinished implements protocol.Machine. Reads begin again. A write goes on as the one that it is.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	for _, o := range p.order {
@@ -20,12 +34,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			continue
 		}
 		for _, r := range o.requests {
-			r.Resume = protocol.Resume{}
+			r.Resume = nil
 			if o.writes() {
-				r.Resume = protocol.Resume{Carstamp: o.tag(), Instance: o.origin.Timestamp}
-				if o.unsure {
-					r.Resume.Command = 1
-				}
+				r.Resume = resume{o.tag(), o.origin.Timestamp, o.unsure}
 			}
 			unfinished = append(unfinished, r)
 		}
@@ -39,10 +50,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 
 // resume goes on with a write of an earlier view. There, somebody may have read it under its first tag without the
 // writer's knowing (with three), or have had it decided. So the writer asks a quorum for its votes.
-func (p *Protocol) resume(o *operation) {
+func (p *Protocol) resume(o *operation, done resume) {
 	p.config.Took(pathWriteResumed)
-	resume := o.requests[0].Resume
-	o.timestamp, o.value, o.unsure = resume.Carstamp.Timestamp, o.requests[0].Operation.Value, resume.Command != 0
-	o.origin = register.Carstamp{Timestamp: resume.Instance, Writer: resume.Carstamp.Writer}
+	o.timestamp, o.value, o.unsure = done.tag.Timestamp, o.requests[0].Operation.Value, done.unsure
+	o.origin = register.Carstamp{Timestamp: done.origin, Writer: done.tag.Writer}
 	p.propose(o)
 }

@@ -94,8 +94,8 @@ func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum
 
 // Submit starts an operation, as a command. Its kind and its function are known.
 func (p *Core) Submit(r protocol.Request) {
-	if r.Resume.Instance != 0 && !p.mistakes.ResumeAsNew {
-		p.resume(r)
+	if done, resumed := r.Resume.(Resume); resumed && !p.mistakes.ResumeAsNew {
+		p.resume(r, done)
 		return
 	}
 	o := p.object([]byte(r.Operation.Key))

@@ -37,6 +37,12 @@ func (p *Core) takeUp() {
 	}
 }
 
+// Resume is a protocol.Resume: it names the instance that carries an operation.
+type Resume struct {
+	Instance uint64 // the number of this member's instance of the key, over all its lanes; from 1
+	Command  int    // the operation's place in that instance's commands, from 0
+}
+
 // Unfinished lists the operations in progress. Each stays with its instance: members may hold what it did. Reads begin again,
 // and requests that wait are as they came. The core does nothing any more.
 func (p *Core) Unfinished() []protocol.Request {
@@ -57,14 +63,14 @@ func (p *Core) Unfinished() []protocol.Request {
 				switch {
 				case r.answered:
 				case r.reads():
-					list(r.Request, protocol.Resume{})
+					list(r.Request, nil)
 				default:
-					list(r.Request, protocol.Resume{Instance: p.placeOf(d.id), Command: k})
+					list(r.Request, Resume{Instance: p.placeOf(d.id), Command: k})
 				}
 			}
 		}
 		for _, r := range o.queue {
-			list(r.Request, protocol.Resume{})
+			list(r.Request, nil)
 		}
 	}
 	p.objects = map[string]*object{}
@@ -85,10 +91,10 @@ func (p *Core) instanceAt(place uint64) instanceID {
 // resume attaches a command to this member's instance that carries it since an earlier view. The instance is recovered, or
 // asked about if it is executed here: only its end tells whether the command may be proposed again. The next Tick does that,
 // when all requests of a batch are back.
-func (p *Core) resume(r protocol.Request) {
+func (p *Core) resume(r protocol.Request, done Resume) {
 	o := p.object([]byte(r.Operation.Key))
 	defer p.release(o)
-	id := p.instanceAt(r.Resume.Instance)
+	id := p.instanceAt(done.Instance)
 	d := o.inLane(id.writer)
 	if d == nil {
 		d = p.driveAgain(o, id)
@@ -99,10 +105,10 @@ func (p *Core) resume(r protocol.Request) {
 		return
 	}
 	p.took("resumed")
-	for len(d.requests) <= r.Resume.Command { // answers are told apart by their places
+	for len(d.requests) <= done.Command { // answers are told apart by their places
 		d.requests = append(d.requests, &request{answered: true})
 	}
-	d.requests[r.Resume.Command] = &request{Request: r}
+	d.requests[done.Command] = &request{Request: r}
 }
 
 // driveAgain makes an instance of this member the key's one in progress. It returns nil if its end was forgotten.

@@ -78,7 +78,7 @@ func batch(t *testing.T, journal *protocol.Journal, more func(*Core, *drive)) []
 		t.Fatalf("told %q, want the one whose time is up", got)
 	}
 	left := p.Unfinished()
-	if len(left) != 2 || left[0].Resume.Command != 0 || left[1].Resume.Command != 2 || left[1].Resume.Instance != 1 {
+	if len(left) != 2 || left[0].Resume != (Resume{1, 0}) || left[1].Resume != (Resume{1, 2}) {
 		t.Fatalf("unfinished are %+v", left)
 	}
 	return left
@@ -123,7 +123,7 @@ func TestABatchKeepsItsPlaces(t *testing.T) {
 func TestWhatIsForgottenIsUnknown(t *testing.T) {
 	p := of(3, 1, protocol.NewJournal(disktest.Disk{}))
 	r := appends(7, 0)
-	r.Resume.Instance = 9
+	r.Resume = Resume{Instance: 9}
 	p.Submit(r)
 	if got := told(p.Ready()); !slices.Equal(got, []string{`7 unknown ""`}) {
 		t.Errorf("told %q", got)

@@ -31,6 +31,8 @@ type Inner interface {
 	// Registers visits the registers of this member behind a key (nil: all), in the order of their keys, until visit returns false,
 	// and says of each whether its value is final. Keys and values are valid only during the visit.
 	Registers(after []byte, visit func(key []byte, value register.Value, final bool) bool)
+	// ResumeWritten is the Resume of a write that ended with this tag: submitted with it in a later view, the write keeps its tag.
+	ResumeWritten(tag register.Carstamp) protocol.Resume
 }
 
 // Factory makes an Inner over a journal.
@@ -130,7 +132,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 	case r.Operation.Kind != register.Write:
 		p.inner.Submit(r)
 		return
-	case !r.Resume.Carstamp.IsZero(): // the value is as it was handed to the inner protocol of an earlier view
+	case r.Resume != nil: // the value is as it was handed to the inner protocol of an earlier view
 		if ref, ok := reference(r.Operation.Value); ok {
 			o.resumed, o.resuming = ref.name, true
 		}
@@ -269,7 +271,7 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		case w.result != nil: // the inner protocol finds that it was written
 			r := w.request
 			r.Operation.Value = w.reference()
-			r.Resume = protocol.Resume{Carstamp: w.result.Carstamp, Instance: w.result.Carstamp.Timestamp}
+			r.Resume = p.inner.ResumeWritten(w.result.Carstamp)
 			unfinished = append(unfinished, r)
 		}
 	}

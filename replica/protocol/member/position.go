@@ -85,7 +85,7 @@ func (m *Member) tickDoubt() {
 
 // unserved ends an operation that this member has not begun; an earlier view's may have.
 func unserved(r protocol.Request) register.Result {
-	if r.Resume != (protocol.Resume{}) {
+	if r.Resume != nil {
 		return register.Result{Status: register.Unknown, Message: "this member started, and too few others answered in time"}
 	}
 	return register.Result{Status: register.Unavailable, Message: "this member has just started, and too few others have told it that its disk is whole"}

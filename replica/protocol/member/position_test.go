@@ -261,7 +261,7 @@ func TestOperationsWaitForAMemberThatAsks(t *testing.T) {
 	w.start(1)
 	m := w.nodes[1].member
 	m.Submit(protocol.Request{Handle: 1, Deadline: w.now.Add(3 * tick)})
-	m.Submit(protocol.Request{Handle: 2, Deadline: w.now.Add(3 * tick), Resume: protocol.Resume{Instance: 1}})
+	m.Submit(protocol.Request{Handle: 2, Deadline: w.now.Add(3 * tick), Resume: "something"})
 	m.Submit(protocol.Request{Handle: 3})
 	w.now = w.now.Add(5 * tick)
 	m.Tick(w.now)

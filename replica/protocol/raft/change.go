@@ -14,7 +14,13 @@ func (p *Protocol) Unsettled() int {
 	return 0
 }
 
-// Unfinished implements member.Inner. Reads begin again. A write or rmw that was handed over keeps its number, by which it is
+// resume is a protocol.Resume: it names a command in the log.
+type resume struct {
+	author register.Writer
+	number uint64 // of the author's commands
+}
+
+// Unfinished implements protocol.Machine. Reads begin again. A write or rmw that was handed over keeps its number, by which it is
 // recognised if it is, or comes to be, in the log.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
@@ -23,9 +29,9 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			continue
 		}
 		r := o.request
-		r.Resume = protocol.Resume{}
+		r.Resume = nil
 		if o.told && !o.reads() {
-			r.Resume.Carstamp = register.Carstamp{Timestamp: o.number, Writer: p.author}
+			r.Resume = resume{p.author, o.number}
 		}
 		unfinished = append(unfinished, r)
 	}

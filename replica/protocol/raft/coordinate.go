@@ -34,13 +34,13 @@ func (o *operation) reads() bool { return o.command == nil }
 // begin takes up an operation.
 func (p *Protocol) begin(r protocol.Request) {
 	o := &operation{request: r}
-	if done := r.Resume.Carstamp; r.Operation.Kind != register.Read && !done.IsZero() && !p.mistakes.ResumeAsNew {
-		if done.Writer != p.author {
+	if done, resumed := r.Resume.(resume); resumed && r.Operation.Kind != register.Read && !p.mistakes.ResumeAsNew {
+		if done.author != p.author {
 			p.Complete(r.Handle, register.Result{Status: register.Unknown, Message: "the disk that knew of the operation is lost; it may have taken effect"})
 			return
 		}
 		p.config.Took(pathResumed)
-		o.number, o.told = done.Timestamp, true
+		o.number, o.told = done.number, true
 	} else {
 		p.lastNumber++
 		o.number = p.lastNumber

@@ -8,7 +8,13 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Unfinished implements member.Inner. Reads begin again, and so do batches that have not left this member. One that has
+// resume is a protocol.Resume: it names the batch that carries an update.
+type resume struct {
+	batch   uint64 // its number
+	command int    // the update's place in the batch, from 0
+}
+
+// Unfinished implements protocol.Machine. Reads begin again, and so do batches that have not left this member. One that has
 // goes on under its number: it may be in the state already, or come into it by a proposal of somebody else.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
@@ -29,20 +35,20 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		if b := o.mine; b != nil {
 			for k, r := range b.requests {
 				if b.left && r != nil && r.Operation.Kind != register.Read {
-					list(r, protocol.Resume{Instance: b.number, Command: k})
+					list(r, resume{b.number, k})
 				} else {
-					list(r, protocol.Resume{})
+					list(r, nil)
 				}
 			}
 		}
 		for _, r := range o.queue {
-			list(r, protocol.Resume{})
+			list(r, nil)
 		}
 	}
 	for _, r := range p.reads {
 		if !r.ended {
 			for _, q := range r.requests {
-				list(q, protocol.Resume{})
+				list(q, nil)
 			}
 		}
 	}
@@ -53,23 +59,23 @@ func (p *Protocol) Unfinished() []protocol.Request {
 
 // resume puts an update into the batch that carried it in an earlier view. The batch begins with the next Tick, when all
 // its requests are back. The numbers of this process are higher, so it comes before all others.
-func (p *Protocol) resume(o *object, r protocol.Request) {
+func (p *Protocol) resume(o *object, r protocol.Request, done resume) {
 	b := o.mine
 	if b == nil {
 		p.config.Took(pathResumed)
-		b = &batch{author: p.author, number: r.Resume.Instance, left: true, resuming: true}
+		b = &batch{author: p.author, number: done.batch, left: true, resuming: true}
 		o.mine = b
 	}
-	if b.number != r.Resume.Instance {
+	if b.number != done.batch {
 		p.complete(r.Handle, register.Result{
 			Status: register.Unknown, Message: "the view changed, and what came of the " + r.Operation.Kind.String() + " was forgotten meanwhile; it may have taken effect",
 		})
 		return
 	}
-	for len(b.commands) <= r.Resume.Command { // answers are told apart by their places
+	for len(b.commands) <= done.command { // answers are told apart by their places
 		b.commands = append(b.commands, &peerv1.Command{Function: noCommand})
 		b.requests = append(b.requests, nil)
 	}
-	b.commands[r.Resume.Command] = command(r.Operation)
-	b.requests[r.Resume.Command] = &request{Request: r}
+	b.commands[done.command] = command(r.Operation)
+	b.requests[done.command] = &request{Request: r}
 }

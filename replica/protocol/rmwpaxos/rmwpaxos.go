@@ -144,8 +144,8 @@ func (p *Protocol) Submit(r protocol.Request) {
 			return
 		}
 		o := p.object([]byte(op.Key))
-		if r.Resume.Instance != 0 && !p.mistakes.ResumeAsNew && !p.options.AtLeastOnce {
-			p.resume(o, r)
+		if done, resumed := r.Resume.(resume); resumed && !p.mistakes.ResumeAsNew && !p.options.AtLeastOnce {
+			p.resume(o, r, done)
 		} else {
 			o.queue = append(o.queue, &request{Request: r})
 		}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/instance"
 	"github.com/georegister/georegister/replica/protocol/notation"
+	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -76,14 +78,22 @@ func (w *world) configure(n *node) error {
 	return nil
 }
 
+// tagged is a Resume of a write that has more than a tag.
+type tagged interface{ Tag() register.Carstamp }
+
 func describeResume(n *node, r protocol.Resume) string {
-	switch {
-	case !r.Carstamp.IsZero():
-		return ", at " + notation.Tag(r.Carstamp.Timestamp, uint64(r.Carstamp.Writer), r.Carstamp.RMWs)
-	case r.Instance != 0:
+	at := func(c register.Carstamp) string { return ", at " + notation.Tag(c.Timestamp, uint64(c.Writer), c.RMWs) }
+	switch r := r.(type) {
+	case nil:
+		return " from its beginning"
+	case register.Carstamp:
+		return at(r)
+	case tagged:
+		return at(r.Tag())
+	case instance.Resume:
 		return fmt.Sprintf(", command %d of %s#%d", r.Command, n.name, r.Instance)
 	}
-	return " from its beginning"
+	return " where it was"
 }
 
 // describeView lists the members, joining ones with a plus and leaving ones with a minus.
