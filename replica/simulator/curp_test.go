@@ -96,7 +96,7 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"SkipReplay", mistakes{SkipReplay: true}, drawBurst, 0, 200, ""},
 		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, nil, 80, 500, ""},
 		{"IgnoreLeases", mistakes{IgnoreLeases: true}, drawBurst, 200, 500, ""},
-		{"ForgetPromise", mistakes{ForgetPromise: true}, drawBurst, 200, 1000, ""},
+		{"ForgetPromise", mistakes{ForgetPromise: true}, drawLeases, 0, 100, ""},
 		{"ReadWithoutLease", mistakes{ReadWithoutLease: true}, drawBurst, 0, 200, ""},
 		{"LocalWithoutLease", mistakes{LocalWithoutLease: true}, drawBurst, 610, 1000, ""},
 		{"AnyProcess", mistakes{AnyProcess: true}, drawBurst, 2360, 100, Stale},

@@ -1,0 +1,77 @@
+package simulator
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// Leases that outlast several views: who is cut off with one goes on reading, while masters follow each other.
+func TestCURPSurvivesLeasesOverViews(t *testing.T) {
+	t.Parallel()
+	mustNotFind(t, func(seed uint64) Schedule { return drawLeases(seed, curp.Mistakes{}) }, nil, seedsFor(t)/8)
+}
+
+// drawLeases makes a schedule in which the master or a backup is cut off while it reads under a lease of many round trips, and those
+// who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
+func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
+	s := drawBurst(seed, wrong)
+	draw := newStream(seed, forSchedule, 9)
+	n, trip := len(s.env.network.Sites), s.env.retry
+	p := s.env.parted
+	p.options.Lease, p.options.SyncDelay = draw.between(6*trip, 20*trip), draw.between(trip/4, trip)
+	p.suspect, p.calls.Rate, p.slander = draw.between(0, trip/2), 0, 0
+	cut := draw.between(24*trip, 32*trip) // no process has started within a lease
+	away := draw.below(2)                 // the master, or a backup
+	side := uint64(1 << away)
+	p.calls.Side = side   // it hears of views from others alone
+	if draw.chance(800) { // with the witness beside it
+		side |= 1 << (n + away)
+	}
+	if n == 5 && draw.chance(300) {
+		side |= 1 << (2 + draw.below(3))
+	}
+	s.Faults = []Fault{{Kind: Partition, Node: -1, At: cut, For: draw.between(6*trip, 24*trip), Side: side}}
+	for range 1 + draw.below(4) {
+		s.Faults = append(s.Faults, Fault{
+			Kind: []FaultKind{Crash, Crash, Pause}[draw.below(3)], Node: 1 + draw.below(n-1), At: cut + draw.between(0, 12*trip),
+			For: draw.between(trip/2, 6*trip), Rate: 500,
+		})
+	}
+	if draw.chance(600) {
+		for node := range n {
+			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Rate: []int{-curp.DriftBound, 0, curp.DriftBound}[draw.below(3)]})
+		}
+	}
+	if draw.chance(300) {
+		s.Faults = append(s.Faults, Fault{Kind: Split, Node: -1, At: cut + draw.between(-6*trip, 6*trip)})
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+	s.Settle = cut + 40*trip
+	script := newScript(draw, 0)
+	script.keys = 4
+	s.Clients = nil
+	plan := func(home int, from, apart time.Duration, reads int) {
+		c := Plan{Home: home}
+		for at := from; at < s.Settle; at += draw.between(apart/4, apart) {
+			op := script.operation()
+			if draw.chance(reads) {
+				op = register.Operation{Kind: register.Read, Key: op.Key}
+			}
+			c.Operations = append(c.Operations, Planned{at, op})
+		}
+		s.Clients = append(s.Clients, c)
+	}
+	for home := range n {
+		if home != away { // what is written where nobody syncs it is not read there, either
+			plan(home, cut-4*trip, 2*trip, 300)
+		}
+	}
+	for range 3 {
+		plan(away, cut-4*trip, trip/2, 1000)
+	}
+	return s
+}
