@@ -13,12 +13,12 @@ import (
 	"time"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
+	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/server/servertest"
 )
 
 func TestOperations(t *testing.T) {
-	c := dial(t, serve(t, &servertest.Memory{}))
+	c := dial(t, serve(t, &listenertest.Memory{}))
 	ctx := within(t, bound)
 	check := func(what string, got any, err error, want any) {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestOperations(t *testing.T) {
 
 // A read says itself whether it may be stale. Any other may be regular, where the protocol is, since its session carries what it finds.
 func TestStaleReads(t *testing.T) {
-	store := &servertest.Memory{}
+	store := &listenertest.Memory{}
 	c := dial(t, serve(t, store))
 	ctx := within(t, bound)
 	for _, options := range [][]ReadOption{nil, {Stale()}} {
@@ -77,8 +77,8 @@ func TestStaleReads(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	abd := &servertest.Memory{NoRMW: true}
-	c, noRMW := dial(t, serve(t, &servertest.Memory{})), dial(t, serve(t, abd))
+	abd := &listenertest.Memory{NoRMW: true}
+	c, noRMW := dial(t, serve(t, &listenertest.Memory{})), dial(t, serve(t, abd))
 	ctx := within(t, bound)
 	if err := c.Set(ctx, "k", []byte("text")); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestFailOver(t *testing.T) {
 		for _, kind := range []register.Kind{register.Read, register.Write, register.RMW} {
 			t.Run(fault.name+"/"+kind.String(), func(t *testing.T) {
 				t.Parallel()
-				memory := &servertest.Memory{}
+				memory := &listenertest.Memory{}
 				faulty, well := &script{inner: memory, answer: fault.answer}, &script{inner: memory}
 				nearest := serve(t, faulty)
 				c := dialWith(t, Options{InOrder: true, AttemptTimeout: time.Second,
@@ -189,7 +189,7 @@ func TestFailOver(t *testing.T) {
 
 // A write that took effect and whose answer was lost must not take effect again when somebody else has written meanwhile.
 func TestAWriteIsSetOnce(t *testing.T) {
-	memory := &servertest.Memory{}
+	memory := &listenertest.Memory{}
 	faulty, well := &script{inner: memory, answer: always(register.Unknown, true)}, &script{inner: memory}
 	well.answer = func(op register.Operation) (register.Status, bool) {
 		if op.Kind == register.RMW { // the retry
@@ -206,7 +206,7 @@ func TestAWriteIsSetOnce(t *testing.T) {
 	if got := memory.Value("k"); string(got) != "theirs" {
 		t.Errorf("the register has %q: the repetition took back what was written meanwhile", got)
 	}
-	without := dial(t, serve(t, &servertest.Memory{NoRMW: true}))
+	without := dial(t, serve(t, &listenertest.Memory{NoRMW: true}))
 	if err := without.SetOnce(within(t, bound), "k", nil); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("without rmws: %v", err)
 	}
@@ -215,7 +215,7 @@ func TestAWriteIsSetOnce(t *testing.T) {
 // TestNothingWasSent lets the nearest replica die before the operation: it can't have seen it, so that
 // writes are repeated too.
 func TestNothingWasSent(t *testing.T) {
-	memory := &servertest.Memory{}
+	memory := &listenertest.Memory{}
 	nearest := serve(t, memory)
 	c := dial(t, nearest, serve(t, memory))
 	nearest.kill()
@@ -234,7 +234,7 @@ func TestNothingWasSent(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	var mu sync.Mutex
 	status := register.Unavailable
-	memory := &servertest.Memory{}
+	memory := &listenertest.Memory{}
 	nearest := serve(t, &script{inner: memory, answer: func(register.Operation) (register.Status, bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -306,7 +306,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	// A cluster with one replica down is served by the other, and Dial does not wait for the first.
 	c, err := Dial(within(t, bound), Options{InOrder: true, Endpoints: []Endpoint{{Address: address},
-		{Address: serve(t, &servertest.Memory{}).address}}})
+		{Address: serve(t, &listenertest.Memory{}).address}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestClose(t *testing.T) {
 // TestManyGoroutines shares one client, over replicas that answer late, out of order and now and then not at
 // all; sums must be exact all the same.
 func TestManyGoroutines(t *testing.T) {
-	memory := &servertest.Memory{Delay: time.Millisecond, Shuffle: true}
+	memory := &listenertest.Memory{Delay: time.Millisecond, Shuffle: true}
 	var mu sync.Mutex
 	turn := 0
 	flaky := &script{inner: memory, answer: func(op register.Operation) (register.Status, bool) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	grpclistener "github.com/georegister/georegister/replica/listener/grpc"
+	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/server"
 )
 
 const bound = 20 * time.Second // on everything that a test waits for
@@ -16,7 +17,7 @@ const bound = 20 * time.Second // on everything that a test waits for
 // replica is a gRPC listener on loopback that a test may kill.
 type replica struct {
 	address string
-	server  *server.GRPC
+	server  *grpclistener.Server
 	stop    sync.Once
 }
 
@@ -30,9 +31,9 @@ func (r *replica) kill() {
 	})
 }
 
-func serve(t testing.TB, store server.Store) *replica {
+func serve(t testing.TB, store operation.Store) *replica {
 	t.Helper()
-	s, err := server.NewGRPC(server.Options{Store: store, Identity: server.Identity{Member: 1, Protocol: "Gryff"}})
+	s, err := grpclistener.New(operation.Options{Store: store, Identity: operation.Identity{Member: 1, Protocol: "Gryff"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func waitUntil(t testing.TB, what string, condition func() bool) {
 
 // script is a store that notes what it gets, and answers as a test says.
 type script struct {
-	inner server.Store
+	inner operation.Store
 	// answer decides what becomes of an operation: the status to answer instead of the truth, 0 for the
 	// truth, and silent for no answer at all; and whether it takes effect.
 	answer func(op register.Operation) (status register.Status, effect bool)

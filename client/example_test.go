@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/client"
+	grpclistener "github.com/georegister/georegister/replica/listener/grpc"
+	"github.com/georegister/georegister/replica/listener/listenertest"
+	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/server"
-	"github.com/georegister/georegister/replica/server/servertest"
 )
 
 // startReplica serves an in-memory store in the place of a cluster.
 func startReplica() (address string, stop func()) {
-	s, err := server.NewGRPC(server.Options{Store: &servertest.Memory{}})
+	s, err := grpclistener.New(operation.Options{Store: &listenertest.Memory{}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/replica/server"
-	"github.com/georegister/georegister/replica/server/servertest"
-	"github.com/georegister/georegister/replica/server/servertest/loopback"
+	"github.com/georegister/georegister/replica/listener/listenertest"
+	"github.com/georegister/georegister/replica/listener/listenertest/loopback"
+	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -272,7 +272,7 @@ func TestOperator(t *testing.T) {
 }
 
 func TestVerify(t *testing.T) {
-	store := &servertest.Memory{Delay: time.Millisecond}
+	store := &listenertest.Memory{Delay: time.Millisecond}
 	k := connect(t, nil, healthy(), member(0), member(1), member(2))
 	k.Forward = serve(t, store)
 	var out bytes.Buffer
@@ -299,7 +299,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyFindsLostWrites(t *testing.T) {
-	store := &servertest.Memory{Delay: time.Millisecond, Intercept: servertest.LoseWrites}
+	store := &listenertest.Memory{Delay: time.Millisecond, Intercept: listenertest.LoseWrites}
 	k := connect(t, nil, healthy(), member(0), member(1), member(2))
 	k.Forward = serve(t, store)
 	err := k.Verify(t.Context(), &bytes.Buffer{}, "first", VerifyOptions{Duration: time.Second, Clients: 1})
@@ -310,7 +310,7 @@ func TestVerifyFindsLostWrites(t *testing.T) {
 
 func TestVerifyNeedsEverySite(t *testing.T) {
 	k := connect(t, nil, healthy(), member(0), member(2))
-	k.Forward = serve(t, &servertest.Memory{})
+	k.Forward = serve(t, &listenertest.Memory{})
 	err := k.Verify(t.Context(), &bytes.Buffer{}, "first", VerifyOptions{Duration: time.Second, Clients: 1})
 	if err == nil || !strings.Contains(err.Error(), "site b of cluster first has no ready pod") {
 		t.Errorf("got %v", err)
@@ -318,6 +318,6 @@ func TestVerifyNeedsEverySite(t *testing.T) {
 }
 
 // serve forwards to a gRPC listener over the store.
-func serve(t *testing.T, store server.Store) Forwarder {
+func serve(t *testing.T, store operation.Store) Forwarder {
 	return func(context.Context, string, int) (string, func(), error) { return loopback.Serve(t, store) }
 }

@@ -11,10 +11,11 @@ import (
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/client/compose"
+	grpclistener "github.com/georegister/georegister/replica/listener/grpc"
+	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
-	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/view"
@@ -96,7 +97,7 @@ func listen(t *testing.T) net.Listener {
 // serve returns a client of a member's listener.
 func serve(t *testing.T, r *runtime.Replica, m view.Member, proofs *proof.Keys) *client.Client {
 	t.Helper()
-	s, err := server.NewGRPC(server.Options{Store: store{r}, Proofs: proofs, Identity: server.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
+	s, err := grpclistener.New(operation.Options{Store: store{r}, Proofs: proofs, Identity: operation.Identity{Member: m.ID, Site: m.Site, Protocol: "GryffRSC"}})
 	if err != nil {
 		t.Fatal(err)
 	}

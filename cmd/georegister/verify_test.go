@@ -12,9 +12,9 @@ import (
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/cmd/program"
+	"github.com/georegister/georegister/replica/listener/listenertest"
+	"github.com/georegister/georegister/replica/listener/listenertest/loopback"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/server/servertest"
-	"github.com/georegister/georegister/replica/server/servertest/loopback"
 	"github.com/georegister/georegister/workload/checked"
 )
 
@@ -53,7 +53,7 @@ func TestVerifyCommandTellsMistakes(t *testing.T) {
 }
 
 func TestVerifyCommand(t *testing.T) {
-	address, stop, err := loopback.Serve(t, &servertest.Memory{})
+	address, stop, err := loopback.Serve(t, &listenertest.Memory{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +77,13 @@ func TestVerifyCommandNamesServices(t *testing.T) {
 func TestVerifyCommandTellsTheVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		store   *servertest.Memory
+		store   *listenertest.Memory
 		verdict string
 		status  int
 	}{
-		{"sound", &servertest.Memory{}, checked.Proved, 0},
-		{"loses writes", &servertest.Memory{Delay: time.Millisecond, Intercept: servertest.LoseWrites}, checked.Violated, 1},
-		{"refuses reads", &servertest.Memory{Intercept: func(op register.Operation) (register.Result, bool, bool) {
+		{"sound", &listenertest.Memory{}, checked.Proved, 0},
+		{"loses writes", &listenertest.Memory{Delay: time.Millisecond, Intercept: listenertest.LoseWrites}, checked.Violated, 1},
+		{"refuses reads", &listenertest.Memory{Intercept: func(op register.Operation) (register.Result, bool, bool) {
 			return register.Result{Status: register.Invalid, Message: "no reads"}, false, op.Kind == register.Read
 		}}, checked.NotDecided, 2},
 	} {

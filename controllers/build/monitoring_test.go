@@ -17,7 +17,7 @@ func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	literal := regexp.MustCompile(`"(georegister_[a-z_]+)"`)
-	for _, path := range []string{"../../replica/runtime/metrics.go", "../../replica/server/metrics.go"} {
+	for _, path := range []string{"../../replica/runtime/metrics.go", "../../replica/listener/operation/metrics.go"} {
 		code, err := os.ReadFile(filepath.FromSlash(path))
 		if err != nil {
 			t.Fatal(err)

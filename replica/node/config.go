@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
-	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -375,7 +375,7 @@ func (c Config) clientMemory(byDefault int64) int64 {
 	if c.Limits.ClientMemory != 0 {
 		return int64(c.Limits.ClientMemory)
 	}
-	return max(cmp.Or(byDefault, server.DefaultMemory), c.limits().LeastClientMemory())
+	return max(cmp.Or(byDefault, operation.DefaultMemory), c.limits().LeastClientMemory())
 }
 
 func (c Config) limits() register.Limits {

@@ -20,10 +20,13 @@ import (
 	"google.golang.org/grpc"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	grpclistener "github.com/georegister/georegister/replica/listener/grpc"
+	httplistener "github.com/georegister/georegister/replica/listener/http"
+	"github.com/georegister/georegister/replica/listener/operation"
+	redislistener "github.com/georegister/georegister/replica/listener/redis"
 	"github.com/georegister/georegister/replica/meter"
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/server"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
 	"github.com/georegister/georegister/replica/transport/codec"
@@ -38,7 +41,7 @@ type Options struct {
 	Version string         // of the binary
 	Log     *zap.Logger    // nil: none
 	Dial    transport.Dial // to peers; nil: over TCP
-	// ClientMemory is what clients may make the member hold if its configuration does not say, in bytes. 0: server.DefaultMemory.
+	// ClientMemory is what clients may make the member hold if its configuration does not say, in bytes. 0: operation.DefaultMemory.
 	ClientMemory int64
 }
 
@@ -165,23 +168,23 @@ func (l listeners) close() error {
 // open prepares the services whose listeners are configured.
 func (n *node) open() error {
 	c := n.config
-	metrics := server.NewMetrics(n.registry)
-	options := server.Options{
+	metrics := operation.NewMetrics(n.registry)
+	options := operation.Options{
 		Store: n.meter, Limits: c.limits(), Log: n.log, Metrics: metrics, Proofs: n.proofs,
-		Memory: server.NewMemory(c.clientMemory(n.options.ClientMemory), metrics, n.log),
-		Identity: server.Identity{
+		Memory: operation.NewMemory(c.clientMemory(n.options.ClientMemory), metrics, n.log),
+		Identity: operation.Identity{
 			Cluster: c.Cluster, Member: c.Self, Site: n.site(), Protocol: c.Protocol, Durability: c.Durability.String(),
 		},
 	}
 	if l := n.listeners.grpc; l != nil {
-		g, err := server.NewGRPC(options)
+		g, err := grpclistener.New(options)
 		if err != nil {
 			return err
 		}
 		n.services = append(n.services, service{func() error { return g.Serve(l) }, g.Shutdown})
 	}
 	if l := n.listeners.redis; l != nil {
-		r, err := server.NewRedis(server.RedisOptions{Options: options})
+		r, err := redislistener.New(redislistener.Options{Options: options})
 		if err != nil {
 			return err
 		}
@@ -194,7 +197,7 @@ func (n *node) open() error {
 	}
 	if l := n.listeners.http; l != nil {
 		s := &http.Server{
-			Handler:           server.NewHTTP(n, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})),
+			Handler:           httplistener.New(n, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})),
 			ReadHeaderTimeout: 10 * time.Second,
 		}
 		n.services = append(n.services, service{func() error { return ignoreClosed(s.Serve(l)) }, s.Shutdown})
@@ -259,7 +262,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Ready implements server.Health. A newcomer that catches up is not ready: it can answer no client, or needs the
+// Ready implements httplistener.Health. A newcomer that catches up is not ready: it can answer no client, or needs the
 // members before the change for each answer, and as long as it is missing, a disruption budget must not let another
 // member go.
 func (n *node) Ready() error {
@@ -283,7 +286,7 @@ func (n *node) Ready() error {
 	return nil
 }
 
-// Quorum implements server.Health.
+// Quorum implements httplistener.Health.
 func (n *node) Quorum() error {
 	now := n.now.Load()
 	if now.replica == nil {

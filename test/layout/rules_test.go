@@ -27,7 +27,9 @@ func TestAllowed(t *testing.T) {
 		{"replica/protocol/abd", "api/register/v1", false},
 		{"replica/simulator", "replica/transport", false},
 		{"controllers", "replica/protocol/gryff", false},
-		{"replica/server", "cmd/georegister", false},
+		{"replica/listener/redis", "replica/listener/operation", true},
+		{"replica/listener/operation", "replica/listener/redis", false},
+		{"replica/listener/redis", "replica/listener/grpc", false},
 		{"cmd/georegister", "replica/simulator", true},
 	}
 	for _, tt := range tests {

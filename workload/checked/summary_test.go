@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/listener/listenertest"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/server/servertest"
 )
 
 func TestCountersTellWhoIsSilent(t *testing.T) {
@@ -74,7 +74,7 @@ func TestReadBackIsPatient(t *testing.T) {
 
 // A verdict on a part of the load would be taken for one on all of it.
 func TestVerificationThatEndsEarly(t *testing.T) {
-	v := verification(t, &servertest.Memory{Delay: time.Millisecond})
+	v := verification(t, &listenertest.Memory{Delay: time.Millisecond})
 	v.Duration, v.Report = time.Hour, filepath.Join(t.TempDir(), "report")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := &trigger{on: " operations", do: func() { cancel(errors.New("told to stop")) }}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/georegister/georegister/client"
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/listener/listenertest"
+	"github.com/georegister/georegister/replica/listener/listenertest/loopback"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/server/servertest"
-	"github.com/georegister/georegister/replica/server/servertest/loopback"
 	"github.com/georegister/georegister/workload"
 )
 
 // verification is a short one of a store with a listener at each of three sites.
-func verification(t *testing.T, store *servertest.Memory) Verification {
+func verification(t *testing.T, store *listenertest.Memory) Verification {
 	t.Helper()
 	v := Verification{Protocol: "Gryff", Duration: 300 * time.Millisecond, Clients: 2, Every: 5 * time.Millisecond, Progress: 50 * time.Millisecond}
 	for _, site := range []string{"ca", "va", "ir"} {
@@ -34,7 +34,7 @@ func verification(t *testing.T, store *servertest.Memory) Verification {
 }
 
 func TestVerification(t *testing.T) {
-	store := &servertest.Memory{Delay: time.Millisecond}
+	store := &listenertest.Memory{Delay: time.Millisecond}
 	v := verification(t, store)
 	v.History = filepath.Join(t.TempDir(), "history.jsonl")
 	var out bytes.Buffer
@@ -80,7 +80,7 @@ func TestVerification(t *testing.T) {
 }
 
 func TestVerificationFindsLostWrites(t *testing.T) {
-	v := verification(t, &servertest.Memory{Delay: time.Millisecond, Intercept: servertest.LoseWrites})
+	v := verification(t, &listenertest.Memory{Delay: time.Millisecond, Intercept: listenertest.LoseWrites})
 	var out bytes.Buffer
 	err := v.Run(t.Context(), &out)
 	if err == nil || !strings.Contains(err.Error(), "verdict violation") || !strings.Contains(out.String(), "verdict: violation") {
@@ -90,7 +90,7 @@ func TestVerificationFindsLostWrites(t *testing.T) {
 
 // What could not be read back may be lost: the history is linearizable, and the verification fails.
 func TestVerificationNeedsEveryKeyReadBack(t *testing.T) {
-	store := &servertest.Memory{Delay: time.Millisecond, Intercept: func(op register.Operation) (register.Result, bool, bool) {
+	store := &listenertest.Memory{Delay: time.Millisecond, Intercept: func(op register.Operation) (register.Result, bool, bool) {
 		return register.Result{Status: register.Invalid, Message: "no reads"}, false, op.Kind == register.Read
 	}}
 	err := verification(t, store).Run(t.Context(), &bytes.Buffer{})
@@ -100,7 +100,7 @@ func TestVerificationNeedsEveryKeyReadBack(t *testing.T) {
 }
 
 func TestVerificationThatCanNotBegin(t *testing.T) {
-	v := verification(t, &servertest.Memory{})
+	v := verification(t, &listenertest.Memory{})
 	v.Protocol = "Paxos"
 	if err := v.Run(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "Paxos") {
 		t.Errorf("a protocol that is not known: %v", err)

@@ -1,0 +1,37 @@
+// Package loopback serves a Store to clients on this machine, for tests of what connects to one.
+package loopback
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/georegister/georegister/replica/listener/grpc"
+	"github.com/georegister/georegister/replica/listener/operation"
+)
+
+// Serve opens a gRPC listener over a store that speaks for a member of a Gryff cluster, and returns its address. The listener
+// is open until stop is called, which must be once, before the test ends.
+func Serve(t testing.TB, store operation.Store) (address string, stop func(), err error) {
+	return ServeOptions(t, operation.Options{Store: store, Identity: operation.Identity{Protocol: "Gryff"}})
+}
+
+// ServeOptions is as Serve, with options of the caller's.
+func ServeOptions(t testing.TB, options operation.Options) (address string, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s, err := grpc.New(options)
+	if err != nil {
+		return "", nil, errors.Join(err, listener.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	return listener.Addr().String(), func() {
+		if err := errors.Join(s.Shutdown(context.WithoutCancel(t.Context())), <-served); err != nil {
+			t.Error(err)
+		}
+	}, nil
+}

@@ -1,0 +1,226 @@
+package redis
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/georegister/georegister/replica/listener/redis/resp"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// get is a read as the connection wants it.
+func (c *connection) get(key []byte) register.Operation {
+	return register.Operation{Kind: register.Read, Key: string(key), Stale: c.client.readOnly}
+}
+
+func write(key, value []byte) register.Operation {
+	return register.Operation{Kind: register.Write, Key: string(key), Value: bytes.Clone(value)}
+}
+
+func (c *connection) rmw(key []byte, function string, args ...[]byte) register.Operation {
+	owned := make([][]byte, len(args))
+	for i, arg := range args {
+		owned[i] = bytes.Clone(arg)
+	}
+	return register.Operation{Kind: register.RMW, Key: string(key),
+		Call: register.Call{Function: function, Args: owned, MaxValueBytes: c.server.options.Limits.ValueBytes}}
+}
+
+func runGet(c *connection, k *call, args [][]byte) {
+	k.single(c.get(args[1]), renderValue)
+}
+
+func runStrLen(c *connection, k *call, args [][]byte) {
+	k.single(c.get(args[1]), renderLength)
+}
+
+func runType(c *connection, k *call, args [][]byte) {
+	k.single(c.get(args[1]), renderType)
+}
+
+// runSet is a blind write, which takes fewer round trips than an rmw, unless an option asks for the old value
+// or depends on it.
+func runSet(c *connection, k *call, args [][]byte) {
+	var nx, xx, get bool
+	for _, arg := range args[3:] {
+		switch option := strings.ToUpper(string(arg[:min(len(arg), 16)])); option {
+		case "NX":
+			nx = true
+		case "XX":
+			xx = true
+		case "GET":
+			get = true
+		case "EX", "PX", "EXAT", "PXAT", "KEEPTTL":
+			k.fail(fmt.Sprintf("ERR SET option %s is not supported: this store has no expiry yet", option))
+			return
+		default:
+			k.fail("ERR syntax error")
+			return
+		}
+	}
+	key, value := args[1], args[2]
+	switch {
+	case nx && xx:
+		k.fail("ERR syntax error")
+	case nx && get:
+		k.single(c.rmw(key, register.GetAndSetIfAbsent, value), renderValue)
+	case xx && get:
+		k.single(c.rmw(key, register.GetAndSetPresent, value), renderValue)
+	case get:
+		k.single(c.rmw(key, register.GetAndSet, value), renderValue)
+	case nx:
+		k.single(c.rmw(key, register.SetIfAbsent, value), renderOKOrNull)
+	case xx:
+		k.single(c.rmw(key, register.SetIfPresent, value), renderOKOrNull)
+	default:
+		k.single(write(key, value), renderOK)
+	}
+}
+
+func runSetNX(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.SetIfAbsent, args[2]), renderInt)
+}
+
+func runGetSet(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.GetAndSet, args[2]), renderValue)
+}
+
+func runGetDel(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.GetAndDelete), renderValue)
+}
+
+func runAppend(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.Append, args[2]), renderInt)
+}
+
+func runCAS(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.CompareAndSwap, args[2], args[3]), renderInt)
+}
+
+func runIncr(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.Add, []byte("1")), renderInt)
+}
+
+func runDecr(c *connection, k *call, args [][]byte) {
+	k.single(c.rmw(args[1], register.Add, []byte("-1")), renderInt)
+}
+
+func runIncrBy(c *connection, k *call, args [][]byte) {
+	if _, ok := integer(args[2]); !ok {
+		k.fail("ERR " + register.RefusedNotInteger)
+		return
+	}
+	k.single(c.rmw(args[1], register.Add, args[2]), renderInt)
+}
+
+func runDecrBy(c *connection, k *call, args [][]byte) {
+	n, ok := integer(args[2])
+	if !ok {
+		k.fail("ERR " + register.RefusedNotInteger)
+		return
+	}
+	if n == -n && n != 0 {
+		k.fail("ERR decrement would overflow")
+		return
+	}
+	k.single(c.rmw(args[1], register.Add, strconv.AppendInt(nil, -n, 10)), renderInt)
+}
+
+func runIncrByFloat(c *connection, k *call, args [][]byte) {
+	if _, err := strconv.ParseFloat(string(args[2]), 64); err != nil {
+		k.fail("ERR " + register.RefusedNotFloat)
+		return
+	}
+	k.single(c.rmw(args[1], register.AddFloat, args[2]), renderValue)
+}
+
+func runSetRange(c *connection, k *call, args [][]byte) {
+	offset, ok := integer(args[2])
+	if !ok {
+		k.fail("ERR " + register.RefusedNotInteger)
+		return
+	}
+	if offset < 0 {
+		k.fail("ERR " + register.RefusedOffset)
+		return
+	}
+	k.single(c.rmw(args[1], register.SetRange, args[2], args[3]), renderInt)
+}
+
+func runGetRange(c *connection, k *call, args [][]byte) {
+	start, okStart := integer(args[2])
+	end, okEnd := integer(args[3])
+	if !okStart || !okEnd {
+		k.fail("ERR " + register.RefusedNotInteger)
+		return
+	}
+	k.start, k.end = start, end
+	k.single(c.get(args[1]), renderRange)
+}
+
+func runMGet(c *connection, k *call, args [][]byte) {
+	steps := k.prepare(len(args) - 1)
+	for i := range steps {
+		steps[i].Op = c.get(args[i+1])
+	}
+	k.render = renderValues
+}
+
+func runMSet(c *connection, k *call, args [][]byte) {
+	if len(args)%2 == 0 {
+		k.wrongArity("mset")
+		return
+	}
+	steps := k.prepare(len(args) / 2)
+	for i := range steps {
+		steps[i].Op = write(args[2*i+1], args[2*i+2])
+	}
+	k.render = renderOK
+}
+
+func runExists(c *connection, k *call, args [][]byte) {
+	steps := k.prepare(len(args) - 1)
+	for i := range steps {
+		steps[i].Op = c.get(args[i+1])
+	}
+	k.render = func(b []byte, k *call) []byte {
+		count := int64(0)
+		for i := range k.steps {
+			if k.steps[i].result.Value.Present() {
+				count++
+			}
+		}
+		return resp.AppendInt(b, count)
+	}
+}
+
+// runDel counts exactly with delete.v1. A protocol without rmws reads first and then writes nil: when two
+// clients delete a key at once, both may count it.
+func runDel(c *connection, k *call, args [][]byte) {
+	steps := k.prepare(len(args) - 1)
+	for i := range steps {
+		steps[i].Op = c.rmw(args[i+1], register.Delete)
+		steps[i].then = deleteWithoutRMW
+	}
+	k.render = renderDeleted
+}
+
+func deleteWithoutRMW(s *step, r register.Result) bool {
+	switch {
+	case s.Op.Kind == register.RMW && r.Status == register.Unsupported:
+		s.Op = register.Operation{Kind: register.Read, Key: s.Op.Key}
+		return true
+	case s.Op.Kind == register.Read && r.Status == register.OK && r.Value.Present():
+		s.Op = register.Operation{Kind: register.Write, Key: s.Op.Key}
+		return true
+	}
+	return false
+}
+
+// integer parses as Redis does: no sign but a minus, no leading zeros, no spaces.
+func integer(arg []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(arg), 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == string(arg)
+}
