@@ -66,7 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.GeoRegisterC
 	if err := r.place(ctx, &s); err != nil {
 		return s, err
 	}
-	if s.WAN, err = r.wan(ctx, cluster); err != nil {
+	if s.Emulation, err = r.observeEmulation(ctx, cluster); err != nil {
 		return s, err
 	}
 	r.warn(ctx, &s)

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/georegister/georegister/controllers/apply"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -41,7 +41,7 @@ var optionalKinds = []struct {
 	which predicate.Predicate
 }{
 	{podMonitor, meant()}, {prometheusRule, meant()},
-	{wan.Kind, predicate.ResourceVersionChangedPredicate{}}, // what it says of itself decides
+	{chaosmesh.Kind, predicate.ResourceVersionChangedPredicate{}}, // what it says of itself decides
 }
 
 // optional knows which of the optional kinds the apiserver has, and watches those. They may come and go while the

@@ -72,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 	done := r.carryOut(ctx, snapshot, plan)
 	sayFailure(&plan.Status, cluster.Generation, done)
-	emulated := r.emulate(ctx, cluster, &plan)
+	emulated := r.applyEmulation(ctx, cluster, &plan)
 	told := r.applier.Status(ctx, cluster, plan.Status, snapshot.Now)
 	r.eventOf(cluster, "CarryOut", done)
 	r.eventOf(cluster, "EmulateNetwork", emulated)

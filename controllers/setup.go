@@ -26,7 +26,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 )
 
 // New returns an operator, ready to be started: its Start returns when the context ends. It asks the apiserver which kinds there
@@ -135,8 +135,8 @@ func cacheOptions(namespaces []string) cache.Options {
 
 // strip keeps of an object what is read.
 func strip(object any) (any, error) {
-	if wan.IsObject(object) {
-		wan.Strip(object.(*unstructured.Unstructured))
+	if chaosmesh.IsObject(object) {
+		chaosmesh.Strip(object.(*unstructured.Unstructured))
 		return object, nil
 	}
 	return cache.TransformStripManagedFields()(object)

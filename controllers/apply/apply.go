@@ -21,7 +21,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -263,8 +263,8 @@ func Cached(kind schema.GroupVersionKind) client.Object {
 	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
 		return &appsv1.StatefulSet{}
 	}
-	if kind == wan.Kind {
-		return wan.Empty()
+	if kind == chaosmesh.Kind {
+		return chaosmesh.Empty()
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(kind)

@@ -299,12 +299,12 @@ func TestTheNetworkOfDedicatedWitnesses(t *testing.T) {
 	s.Cluster.Spec.WAN = &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh, Links: []v1alpha1.Link{
 		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"c", "a"}, RTT: "20ms"}, {Between: []string{"b", "c"}, RTT: "30ms"},
 	}}
-	s.WAN = world.WAN{Kind: true, Known: true}
+	s.Emulation = world.Emulation{Kind: true, Known: true}
 	for _, m := range slices.Concat(s.Members, s.Witnesses) {
 		m.Pod.UID, m.Pod.Status.PodIP = types.UID(m.Pod.Name), fmt.Sprintf("10.0.0.%d", m.ID)
 	}
 	names := func() (all []string) {
-		for _, o := range Next(*s).WAN.Make {
+		for _, o := range Next(*s).Emulation.Make {
 			all = append(all, o.GetName())
 		}
 		return all

@@ -86,7 +86,7 @@ func (s *situation) plan(o *outcome) Plan {
 		p.Step, p.Events = o.step, o.events
 	}
 	p.Events = append(p.Events, s.damageEvents()...)
-	s.network = s.emulate()
+	s.emulation = s.compareEmulation()
 	p.Status = s.status(o)
 	if was := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionViewKnown); s.Record.Taken != "" && (was == nil || was.Reason != NameTaken) {
 		p.Events = append(p.Events, Warning(NameTaken, "Block", SayTaken(s.Cluster, s.takenRecord())))
@@ -101,10 +101,10 @@ func (s *situation) plan(o *outcome) Plan {
 		}
 	}
 	p.Links = s.links()
-	if in := s.network.again; in > 0 {
+	if in := s.emulation.again; in > 0 {
 		p.Again = min(p.Again, in)
 	}
-	p.WAN = s.wan(p.Status)
+	p.Emulation = s.emulationChanges(p.Status)
 	if s.Cluster.Spec.Paused || s.unclear() {
 		return p
 	}

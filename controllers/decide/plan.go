@@ -24,8 +24,8 @@ type Plan struct {
 	// Status is the whole new status; times of unchanged conditions are kept by the writer.
 	Status v1alpha1.GeoRegisterClusterStatus
 	Events []Event
-	// WAN is what to do about the network between the sites. It stops no member, so it waits for no step and is none.
-	WAN WAN
+	// Emulation is what to do about the emulated network between the sites. It stops no member, so it waits for no step and is none.
+	Emulation EmulationChanges
 	// Lives are what witnesses are to be told of the recorded view. It may be repeated, so it is no step.
 	Lives Lives
 	// Links are the pairs of sites whose network is emulated, as they are now.
@@ -101,10 +101,10 @@ func (Tell) step()          {}
 func (DeletePod) step()     {}
 func (Discard) step()       {}
 
-// WAN is what to do about the emulated network between the sites, in this order: remove objects, and annotate such as are
+// EmulationChanges are what to do about the emulated network between the sites, in this order: remove objects, and annotate such as are
 // being removed so that Chaos Mesh lets go of them, each only if it has the UID that was observed; make others, and tell
 // the events.
-type WAN struct {
+type EmulationChanges struct {
 	Remove, Release, Make []client.Object
 	Events                []Event
 }

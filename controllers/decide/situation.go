@@ -32,8 +32,8 @@ type situation struct {
 	coming []view.Witness
 	// founding says that nothing but the volumes' owner is in the way of the founding.
 	founding bool
-	// network is the emulated network between the sites.
-	network *network
+	// emulation is the emulated network between the sites.
+	emulation *emulation
 	// asManaged is what decisions on who keeps the shards are made from (managed), and decision the one (keeping),
 	// once they were asked for.
 	asManaged *membership.Snapshot

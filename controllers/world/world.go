@@ -44,8 +44,8 @@ type Snapshot struct {
 	EmptyPools []string
 	// Monitoring says which kinds of the Prometheus operator the apiserver has.
 	Monitoring MonitoringKinds
-	// WAN is what emulates the network between the sites.
-	WAN WAN
+	// Emulation is what emulates the network between the sites.
+	Emulation Emulation
 	// Settings are the operator's own.
 	Settings Settings
 }

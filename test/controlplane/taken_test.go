@@ -24,7 +24,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/test/apiserver"
 )
@@ -174,7 +174,7 @@ func (in *wide) leavesOthersAlone(t *testing.T) {
 	objects := w.injections(mesh, 6)[:2]
 	first.Stop()
 	for i, owners := range [][]metav1.OwnerReference{nil, {ownerOf(v1alpha1.GroupVersion.String(), v1alpha1.Kind, other, true)}} {
-		theirs := wan.Empty()
+		theirs := chaosmesh.Empty()
 		theirs.SetName(objects[i].GetName())
 		theirs.SetNamespace(w.namespace)
 		theirs.SetOwnerReferences(owners)

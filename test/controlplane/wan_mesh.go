@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 )
 
 // ChaosMesh stands in, in one namespace, for the controller of Chaos Mesh: it delays nothing, and does to objects what the
@@ -91,7 +91,7 @@ func (m *ChaosMesh) run(ctx context.Context) {
 
 // All are the objects that there are.
 func (m *ChaosMesh) All(ctx context.Context) ([]unstructured.Unstructured, error) {
-	list := wan.EmptyList()
+	list := chaosmesh.EmptyList()
 	err := m.api.List(ctx, list, client.InNamespace(m.namespace))
 	return list.Items, err
 }
@@ -105,7 +105,7 @@ func (m *ChaosMesh) look(ctx context.Context) error {
 	var errs []error
 	for i := range all {
 		u := &all[i]
-		if u.GetLabels()[wan.FromLabel] == "" { // of somebody who injects something else
+		if u.GetLabels()[chaosmesh.FromLabel] == "" { // of somebody who injects something else
 			continue
 		}
 		d := directionOf(u)
@@ -126,7 +126,7 @@ func (m *ChaosMesh) look(ctx context.Context) error {
 }
 
 func directionOf(u *unstructured.Unstructured) string {
-	return u.GetLabels()[wan.FromLabel] + " to " + u.GetLabels()[wan.ToLabel]
+	return u.GetLabels()[chaosmesh.FromLabel] + " to " + u.GetLabels()[chaosmesh.ToLabel]
 }
 
 // advance takes an object one step further: its finalizer, its pods, then each of them in two steps.
@@ -145,7 +145,7 @@ func (m *ChaosMesh) advance(ctx context.Context, u *unstructured.Unstructured) e
 		if stuck {
 			return nil
 		}
-		if u.GetAnnotations()[wan.ForceAnnotation] == wan.Forced {
+		if u.GetAnnotations()[chaosmesh.ForceAnnotation] == chaosmesh.Forced {
 			u.SetFinalizers(nil)
 			return nil
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers"
 	"github.com/georegister/georegister/controllers/apply"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/test/apiserver"
 )
 
@@ -352,7 +352,7 @@ func (in *wide) isMadeAgain(t *testing.T) {
 		t.Errorf("the pods are the same, and its name is another: %s", made[1].GetName())
 	}
 	for _, u := range w.injections(mesh, 6) {
-		if far := u.GetLabels()[wan.FromLabel] != "ca" && u.GetLabels()[wan.ToLabel] != "ca"; far == slices.Contains(before, u.GetUID()) {
+		if far := u.GetLabels()[chaosmesh.FromLabel] != "ca" && u.GetLabels()[chaosmesh.ToLabel] != "ca"; far == slices.Contains(before, u.GetUID()) {
 			t.Errorf("%s was made again: %v", u.GetName(), !slices.Contains(before, u.GetUID()))
 		}
 	}

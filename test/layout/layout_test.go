@@ -70,12 +70,12 @@ var rooms = []struct {
 	{"config/chaos", nil},
 	{"controllers/world", []string{"api", "replica/view", "replica/membership"}},
 	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/membership", "replica/capability"}},
-	{"controllers/wan", []string{"api", "controllers/world", "controllers/build"}},
+	{"controllers/chaosmesh", []string{"api", "controllers/world", "controllers/build"}},
 	{"controllers/decide", []string{
-		"api", "controllers/world", "controllers/build", "controllers/wan", "replica/view", "replica/membership", "replica/capability",
+		"api", "controllers/world", "controllers/build", "controllers/chaosmesh", "replica/view", "replica/membership", "replica/capability",
 	}},
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "replica/membership", "witness/manage"}},
-	{"controllers/apply", []string{"api/v1alpha1", "controllers/wan", "controllers/build", "controllers/world"}}, // what is whose is the builders'
+	{"controllers/apply", []string{"api/v1alpha1", "controllers/chaosmesh", "controllers/build", "controllers/world"}}, // what is whose is the builders'
 	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/membership", "replica/capability"}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
@@ -110,7 +110,7 @@ func allowed(s source, target string) bool {
 
 // pure lists the rooms that hold deterministic state machines and their vocabulary.
 var pure = []string{"replica/register", "replica/view", "replica/membership", "replica/capability", "replica/protocol",
-	"controllers/world", "controllers/build", "controllers/wan", "controllers/decide",
+	"controllers/world", "controllers/build", "controllers/chaosmesh", "controllers/decide",
 	"witness/cache", "witness/core",
 }
 

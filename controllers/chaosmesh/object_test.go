@@ -1,4 +1,4 @@
-package wan
+package chaosmesh
 
 import (
 	"bytes"
@@ -85,7 +85,7 @@ func TestObjectsAreAsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(text.Bytes(), want) {
-			t.Errorf("%s differs; look at the difference after go test ./controllers/wan -update", file)
+			t.Errorf("%s differs; look at the difference after go test ./controllers/chaosmesh -update", file)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package wan makes the Chaos Mesh objects of a wide-area network between sites, and reads what they say. Everything
+// Package chaosmesh makes the Chaos Mesh objects of a wide-area network between sites, and reads what they say. Everything
 // that the project knows of Chaos Mesh's types is here, since they change.
-package wan
+package chaosmesh
 
 import (
 	"crypto/sha256"
@@ -70,7 +70,7 @@ func Object(cluster *v1alpha1.GeoRegisterCluster, from, to Site) *unstructured.U
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		panic(fmt.Sprintf("wan: an object of Chaos Mesh's own type can't be converted: %v", err))
+		panic(fmt.Sprintf("chaosmesh: an object of Chaos Mesh's own type can't be converted: %v", err))
 	}
 	delete(content, "status") // there is no subresource: whoever applies a status owns it
 	delete(content["metadata"].(map[string]any), "creationTimestamp")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -36,17 +36,17 @@ func wide() *world.Snapshot {
 	measures(s, "a", "b", 10*ms+100*time.Microsecond)
 	measures(s, "a", "c", 20*ms+100*time.Microsecond)
 	measures(s, "b", "c", 200*time.Microsecond)
-	s.WAN = world.WAN{Kind: true, Known: true}
+	s.Emulation = world.Emulation{Kind: true, Known: true}
 	for _, d := range []direction{{"a", "b"}, {"a", "c"}, {"b", "a"}, {"c", "a"}} {
-		s.WAN.Links = append(s.WAN.Links, settledIn(s, d))
+		s.Emulation.Links = append(s.Emulation.Links, settledIn(s, d))
 	}
 	return s
 }
 
 // settledIn is a direction's object as it should be.
 func settledIn(s *world.Snapshot, d direction) world.Injection {
-	of := func(name string) wan.Site {
-		site := wan.Site{Name: name}
+	of := func(name string) chaosmesh.Site {
+		site := chaosmesh.Site{Name: name}
 		for _, m := range s.Members {
 			if m.Site == name {
 				site.Pods = append(site.Pods, m.Pod)
@@ -55,7 +55,7 @@ func settledIn(s *world.Snapshot, d direction) world.Injection {
 		return site
 	}
 	from, to := of(d.from), of(d.to)
-	i := world.Injection{Name: wan.Object(s.Cluster, from, to).GetName(), UID: types.UID(d.String()), From: d.from, To: d.to,
+	i := world.Injection{Name: chaosmesh.Object(s.Cluster, from, to).GetName(), UID: types.UID(d.String()), From: d.from, To: d.to,
 		Created: epoch, Looked: true, AllInjected: true, Since: epoch}
 	for _, pod := range slices.Concat(from.Pods, to.Pods) {
 		i.Chosen = append(i.Chosen, pod.Name)
@@ -67,16 +67,16 @@ func settledIn(s *world.Snapshot, d direction) world.Injection {
 
 // injection is the object of a direction.
 func injection(s *world.Snapshot, d direction) *world.Injection {
-	for n := range s.WAN.Links {
-		if s.WAN.Links[n].From == d.from && s.WAN.Links[n].To == d.to {
-			return &s.WAN.Links[n]
+	for n := range s.Emulation.Links {
+		if s.Emulation.Links[n].From == d.from && s.Emulation.Links[n].To == d.to {
+			return &s.Emulation.Links[n]
 		}
 	}
 	panic("no " + d.String()) // of a test's own
 }
 
 func drop(s *world.Snapshot, d direction) {
-	s.WAN.Links = slices.DeleteFunc(s.WAN.Links, func(i world.Injection) bool { return i.From == d.from && i.To == d.to })
+	s.Emulation.Links = slices.DeleteFunc(s.Emulation.Links, func(i world.Injection) bool { return i.From == d.from && i.To == d.to })
 }
 
 // measures has the members of two sites report a round trip.
@@ -126,13 +126,13 @@ func undone(s *world.Snapshot, d direction) *world.Injection {
 func directions(s *world.Snapshot, objects []client.Object) string {
 	var all []string
 	for _, o := range objects {
-		for _, i := range s.WAN.Links {
+		for _, i := range s.Emulation.Links {
 			if i.UID == o.GetUID() {
 				all = append(all, i.From+i.To)
 			}
 		}
 		if o.GetUID() == "" {
-			all = append(all, o.GetLabels()[wan.FromLabel]+o.GetLabels()[wan.ToLabel])
+			all = append(all, o.GetLabels()[chaosmesh.FromLabel]+o.GetLabels()[chaosmesh.ToLabel])
 		}
 	}
 	slices.Sort(all)
@@ -149,10 +149,10 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		tolerance      string // reason
 	}{
 		{"at rest", func(*world.Snapshot) {}, "", "", "Injected", "All 4 directions", "WithinTolerance"},
-		{"no provider", func(s *world.Snapshot) { s.Cluster.Spec.WAN.Provider, s.WAN.Links = "", nil }, "", "", "", "", ""},
-		{"nothing was made yet", func(s *world.Snapshot) { s.WAN.Links = nil }, "", "ab ac ba ca", "Injecting", "0 of 4 directions are in place; a to b", "WaitingForInjection"},
-		{"Chaos Mesh is not there", func(s *world.Snapshot) { s.WAN = world.WAN{} }, "", "", "ChaosMeshMissing", "install Chaos Mesh", "WaitingForInjection"},
-		{"what is there is not known", func(s *world.Snapshot) { s.WAN = world.WAN{Kind: true} }, "", "", "ChaosMeshNotReadable", "Role", "WaitingForInjection"},
+		{"no provider", func(s *world.Snapshot) { s.Cluster.Spec.WAN.Provider, s.Emulation.Links = "", nil }, "", "", "", "", ""},
+		{"nothing was made yet", func(s *world.Snapshot) { s.Emulation.Links = nil }, "", "ab ac ba ca", "Injecting", "0 of 4 directions are in place; a to b", "WaitingForInjection"},
+		{"Chaos Mesh is not there", func(s *world.Snapshot) { s.Emulation = world.Emulation{} }, "", "", "ChaosMeshMissing", "install Chaos Mesh", "WaitingForInjection"},
+		{"what is there is not known", func(s *world.Snapshot) { s.Emulation = world.Emulation{Kind: true} }, "", "", "ChaosMeshNotReadable", "Role", "WaitingForInjection"},
 		{"one is not there", func(s *world.Snapshot) { drop(s, ba) }, "", "ba", "Injecting", "3 of 4 directions are in place; b to a", "WaitingForInjection"},
 
 		{"a pod was restarted", func(s *world.Snapshot) { restarted(s, 2) }, "ab ba", "", "Injecting", "a to b: it is made again, since pods", "WaitingForInjection"},
@@ -177,7 +177,7 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			drop(s, ba)
 		}, "", "ab ba", "Injecting", "", "WaitingForInjection"},
 		{"the same one is about to go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-time.Second) }, "", "", "Injecting", "is being removed", "WaitingForInjection"},
-		{"it can't go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-stuckAfter) }, "", "", "RemovalStuck", wan.ForceAnnotation + "=forced", "WaitingForInjection"},
+		{"it can't go", func(s *world.Snapshot) { injection(s, ab).Deleting = s.Now.Add(-stuckAfter) }, "", "", "RemovalStuck", chaosmesh.ForceAnnotation + "=forced", "WaitingForInjection"},
 		{"Chaos Mesh waits for a pod that is gone", func(s *world.Snapshot) {
 			restarted(s, 2)
 			undone(s, ab)
@@ -186,7 +186,7 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		{"two of a direction", func(s *world.Snapshot) {
 			other := *injection(s, ab)
 			other.Name, other.UID = "other", "other"
-			s.WAN.Links = append(s.WAN.Links, other)
+			s.Emulation.Links = append(s.Emulation.Links, other)
 		}, "ab", "", "Injecting", "a to b", "WaitingForInjection"},
 
 		{"a pod is about to start", func(s *world.Snapshot) {
@@ -270,10 +270,10 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 		s := wide()
 		tt.change(s)
 		p := Next(*s)
-		if got := directions(s, p.WAN.Remove); got != tt.removes {
+		if got := directions(s, p.Emulation.Remove); got != tt.removes {
 			t.Errorf("%s: removes %q, want %q", tt.name, got, tt.removes)
 		}
-		if got := directions(s, p.WAN.Make); got != tt.makes {
+		if got := directions(s, p.Emulation.Make); got != tt.makes {
 			t.Errorf("%s: makes %q, want %q", tt.name, got, tt.makes)
 		}
 		var injected, tolerance metav1.Condition
@@ -287,7 +287,7 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", tt.name, injected, tolerance)
 		}
 		for _, object := range slices.Concat(p.Apply, p.Prune) {
-			if object.GetObjectKind().GroupVersionKind() == wan.Kind {
+			if object.GetObjectKind().GroupVersionKind() == chaosmesh.Kind {
 				t.Errorf("%s: %s is applied beside the others", tt.name, object.GetName())
 			}
 		}
@@ -304,7 +304,7 @@ func TestTheNetworkIsLookedAtInTime(t *testing.T) {
 		"just in place":     {func(s *world.Snapshot) { fresh(s, ab, 4*time.Second) }, rttWindow - 4*time.Second},
 		"throttled":         {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, 25*time.Second) }, 5 * time.Second},
 		"about to be due":   {func(s *world.Snapshot) { restarted(s, 2); fresh(s, ab, remakeAfter-ms) }, time.Second},
-		"a watch has begun": {func(s *world.Snapshot) { s.WAN = world.WAN{Kind: true} }, soon},
+		"a watch has begun": {func(s *world.Snapshot) { s.Emulation = world.Emulation{Kind: true} }, soon},
 		"Chaos Mesh is at it": {func(s *world.Snapshot) {
 			i := injection(s, ab)
 			i.AllInjected, i.Injected = false, nil
@@ -354,7 +354,7 @@ func TestWhatWaitsInVainIsReleased(t *testing.T) {
 	} {
 		s := wide()
 		tt.change(s, undone(s, ab))
-		if got := directions(s, Next(*s).WAN.Release); got != tt.releases {
+		if got := directions(s, Next(*s).Emulation.Release); got != tt.releases {
 			t.Errorf("%s: releases %q, want %q", name, got, tt.releases)
 		}
 	}

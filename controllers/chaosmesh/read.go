@@ -1,4 +1,4 @@
-package wan
+package chaosmesh
 
 import (
 	"fmt"

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/controllers/wan"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -62,8 +62,8 @@ type direction struct{ from, to string }
 
 func (d direction) String() string { return d.from + " to " + d.to }
 
-// network is how the emulation of all directions is, and what is to be done about it.
-type network struct {
+// emulation is how far the emulated network of all directions is, and what is to be done about it.
+type emulation struct {
 	directions int // that are to be emulated
 	// placed are the objects that are in place between the pods that there are now.
 	placed map[direction]world.Injection
@@ -84,84 +84,84 @@ type network struct {
 
 // site is a site as far as it can be emulated.
 type site struct {
-	wan.Site
+	chaosmesh.Site
 	waits string // for which pod, or empty
 }
 
-// emulate compares the emulation that there is with that of spec.wan.
-func (s *situation) emulate() *network {
-	n := &network{placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
+// compareEmulation compares the emulation that there is with that of spec.wan.
+func (s *situation) compareEmulation() *emulation {
+	e := &emulation{placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
 	if s.unclear() {
-		n.note(waitsForPods, s.doubt.message)
-		return n
+		e.note(waitsForPods, s.doubt.message)
+		return e
 	}
-	if s.WAN.Kind && !s.WAN.Known { // a watch has begun
-		n.wake(soon)
+	if s.Emulation.Kind && !s.Emulation.Known { // a watch has begun
+		e.lookAgain(soon)
 	}
 	there := map[direction][]world.Injection{}
-	for _, i := range s.WAN.Links {
+	for _, i := range s.Emulation.Links {
 		d := direction{i.From, i.To}
 		there[d] = append(there[d], i)
 	}
-	if s.emulated() {
-		sites := s.wideSites(n)
+	if s.asksEmulation() {
+		sites := s.emulatedSites(e)
 		for _, from := range sites {
 			for _, to := range sites {
 				d := direction{from.Name, to.Name}
 				if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
 					continue
 				}
-				n.directions++
-				if s.WAN.Known {
-					s.keepDirection(n, from, to, there[d])
+				e.directions++
+				if s.Emulation.Known {
+					s.keepDirection(e, from, to, there[d])
 				}
 				delete(there, d)
 			}
 		}
-		s.findLost(n)
+		s.findLost(e)
 	}
-	for _, i := range s.WAN.Links {
+	for _, i := range s.Emulation.Links {
 		if d := (direction{i.From, i.To}); there[d] != nil {
-			s.removeUnwanted(n, d, i)
+			s.removeUnwanted(e, d, i)
 		}
 	}
-	return n
+	return e
 }
 
-// emulated reports whether Chaos Mesh is asked to emulate the network.
-func (s *situation) emulated() bool {
+// asksEmulation reports whether Chaos Mesh is asked to emulate the network.
+func (s *situation) asksEmulation() bool {
 	w := s.Cluster.Spec.WAN
 	return w != nil && w.Provider == v1alpha1.ChaosMesh
 }
 
-// wan is what to do about the network. Nothing is done while the cluster is paused.
-func (s *situation) wan(status v1alpha1.GeoRegisterClusterStatus) WAN {
-	n, out := s.network, WAN{}
+// emulationChanges are what to do about the emulated network. Nothing is done while the cluster is paused.
+func (s *situation) emulationChanges(status v1alpha1.GeoRegisterClusterStatus) EmulationChanges {
+	e, out := s.emulation, EmulationChanges{}
 	if !s.Cluster.Spec.Paused {
-		out.Make = n.make
-		for _, i := range n.remove {
-			out.Remove = append(out.Remove, wan.Reference(s.Cluster.Namespace, i))
+		out.Make = e.make
+		for _, i := range e.remove {
+			out.Remove = append(out.Remove, chaosmesh.Reference(s.Cluster.Namespace, i))
 		}
-		for _, i := range n.release {
-			out.Release = append(out.Release, wan.Release(s.Cluster.Namespace, i))
+		for _, i := range e.release {
+			out.Release = append(out.Release, chaosmesh.Release(s.Cluster.Namespace, i))
 		}
-		if len(n.remade) > 0 {
-			out.Events = append(out.Events, Normal("WANRemade", "Remake", "Removed parts of the emulated network to make them again: "+list(n.remade)))
+		if len(e.remade) > 0 {
+			out.Events = append(out.Events, Normal("WANRemade", "Remake", "Removed parts of the emulated network to make them again: "+list(e.remade)))
 		}
-		if n.unwanted > 0 {
+		if e.unwanted > 0 {
 			out.Events = append(out.Events, Normal("WANRemoved", "Remove",
-				fmt.Sprintf("Removed the emulated network of %d directions, which is not asked for any more", n.unwanted)))
+				fmt.Sprintf("Removed the emulated network of %d directions, which is not asked for any more", e.unwanted)))
 		}
 	}
 	out.Events = append(out.Events, wanEvents(s.Cluster.Status.Conditions, status.Conditions)...)
 	return out
 }
 
-// wideSites are the sites that are asked for, and those where pods of members are that are about to leave.
-func (s *situation) wideSites(n *network) (all []site) {
+// emulatedSites are the sites that are asked for, and those where pods of members are that are about to leave.
+func (s *situation) emulatedSites(e *emulation) (all []site) {
 	add := func(name string) {
 		if !slices.ContainsFunc(all, func(o site) bool { return o.Name == name }) {
-			all = append(all, s.wideSite(n, name))
+			all = append(all, s.emulatedSite(e, name))
 		}
 	}
 	for _, asked := range s.Cluster.Spec.Sites {
@@ -175,10 +175,10 @@ func (s *situation) wideSites(n *network) (all []site) {
 	return all
 }
 
-// wideSite is a site with its pods that run. It waits for those that are about to, so that it is not made for half of
+// emulatedSite is a site with its pods that run. It waits for those that are about to, so that it is not made for half of
 // them first. A pod that has not run for long is left out: its network is made when it runs.
-func (s *situation) wideSite(n *network, called string) site {
-	of := site{Site: wan.Site{Name: called}}
+func (s *situation) emulatedSite(e *emulation, called string) site {
+	of := site{Site: chaosmesh.Site{Name: called}}
 	waits := func(format string, args ...any) { of.waits = cmp.Or(of.waits, fmt.Sprintf(format, args...)) }
 	for _, m := range s.members() {
 		if seen := s.Member(m.ID); m.Site == called && (seen == nil || seen.Pod == nil) {
@@ -208,7 +208,7 @@ func (s *situation) wideSite(n *network, called string) site {
 			continue
 		}
 		if left := podPatience - s.Now.Sub(since); left > 0 {
-			n.wake(left)
+			e.lookAgain(left)
 			waits("pod %s %s", m.Pod.Name, why)
 		}
 	}
@@ -219,64 +219,64 @@ func (s *situation) wideSite(n *network, called string) site {
 }
 
 // keepDirection compares what there is of a direction with what should be: one object, of the pods that run now.
-func (s *situation) keepDirection(n *network, from, to site, there []world.Injection) {
+func (s *situation) keepDirection(e *emulation, from, to site, there []world.Injection) {
 	d := direction{from.Name, to.Name}
 	if why := cmp.Or(from.waits, to.waits); why != "" {
-		n.note(waitsForPods, fmt.Sprintf("%s: %s", d, why))
+		e.note(waitsForPods, fmt.Sprintf("%s: %s", d, why))
 		for _, i := range there {
 			if !i.Deleting.IsZero() {
-				s.awaitRemoval(n, injecting, d, i)
+				s.awaitRemoval(e, injecting, d, i)
 			}
 		}
 		return
 	}
-	want := wan.Object(s.Cluster, from.Site, to.Site)
+	want := chaosmesh.Object(s.Cluster, from.Site, to.Site)
 	if len(there) == 0 { // they would not add up: chance decides which of two objects counts
-		n.make = append(n.make, want)
-		n.note(injecting, fmt.Sprintf("%s: Chaos Mesh is asked for it", d))
+		e.make = append(e.make, want)
+		e.note(injecting, fmt.Sprintf("%s: Chaos Mesh is asked for it", d))
 	}
 	for _, i := range there {
 		switch age := s.Now.Sub(i.Created); {
 		case !i.Deleting.IsZero():
-			s.awaitRemoval(n, injecting, d, i)
+			s.awaitRemoval(e, injecting, d, i)
 		case i.Name == want.GetName():
-			s.judge(n, d, i, slices.Concat(from.Pods, to.Pods), len(there) == 1)
+			s.checkInjection(e, d, i, slices.Concat(from.Pods, to.Pods), len(there) == 1)
 		case age < remakeAfter:
-			n.wake(remakeAfter - age)
-			n.note(throttled, fmt.Sprintf("%s: pods or spec.wan changed, and it is not made again sooner than %v after the last time", d, remakeAfter))
+			e.lookAgain(remakeAfter - age)
+			e.note(throttled, fmt.Sprintf("%s: pods or spec.wan changed, and it is not made again sooner than %v after the last time", d, remakeAfter))
 		default:
-			n.remake(d, i, "pods or spec.wan changed")
+			e.remake(d, i, "pods or spec.wan changed")
 		}
 	}
 }
 
-// judge says how far an object is that should be.
-func (s *situation) judge(n *network, d direction, i world.Injection, pods []*corev1.Pod, alone bool) {
+// checkInjection says how far an object is that should be.
+func (s *situation) checkInjection(e *emulation, d direction, i world.Injection, pods []*corev1.Pod, alone bool) {
 	age := s.Now.Sub(i.Created)
 	bad := func(after time.Duration, format string, args ...any) {
 		stage := injecting
 		if age >= after {
 			stage = failed
 		} else {
-			n.wake(after - age)
+			e.lookAgain(after - age)
 		}
-		n.note(stage, fmt.Sprintf("%s: ", d)+fmt.Sprintf(format, args...))
+		e.note(stage, fmt.Sprintf("%s: ", d)+fmt.Sprintf(format, args...))
 	}
 	unchosen, uninjected := missing(pods, i.Chosen), missing(pods, i.Injected)
 	switch patience := s.patience(v1alpha1.ConditionWANInjected, remakeAfter); {
 	case i.AllInjected && uninjected == "" && alone:
-		n.placed[d] = i
+		e.placed[d] = i
 	case i.Looked && unchosen != "" && age >= patience:
-		n.remake(d, i, "Chaos Mesh did not choose pod "+unchosen)
+		e.remake(d, i, "Chaos Mesh did not choose pod "+unchosen)
 	case i.Looked && unchosen != "":
-		n.wake(patience - age)
+		e.lookAgain(patience - age)
 		bad(troubleAfter, "Chaos Mesh did not choose pod %s for NetworkChaos %s; if it selects pods in annotated namespaces alone, annotate this one", unchosen, i.Name)
 	case i.Problem != "":
 		bad(troubleAfter, "NetworkChaos %s: %s", i.Name, i.Problem)
 	case !i.Looked:
 		bad(remakeAfter, "Chaos Mesh has not begun with NetworkChaos %s: does its controller run?", i.Name)
 	default:
-		n.note(injecting, fmt.Sprintf("%s: Chaos Mesh injects NetworkChaos %s", d, i.Name))
+		e.note(injecting, fmt.Sprintf("%s: Chaos Mesh injects NetworkChaos %s", d, i.Name))
 	}
 }
 
@@ -292,23 +292,23 @@ func missing(pods []*corev1.Pod, from []string) string {
 
 // findLost has those pairs made again that are in place and whose round trips are clearly shorter than declared: a pod
 // whose sandbox was made again keeps its name and its address, and loses its rules.
-func (s *situation) findLost(n *network) {
+func (s *situation) findLost(e *emulation) {
 	for i, a := range s.Cluster.Spec.Sites {
 		for _, b := range s.Cluster.Spec.Sites[i+1:] {
 			declared, measured := s.Cluster.Spec.RTT(a.Name, b.Name), s.measured(a.Name, b.Name)
-			since, placed := s.placedSince(n, a.Name, b.Name)
+			since, placed := s.placedSince(e, a.Name, b.Name)
 			if !placed || measured == 0 || measured >= declared-declared/10 {
 				continue
 			}
 			after := s.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
 			if left := max(after-s.Now.Sub(since), lostAfter-s.outFor(linkName(a.Name, b.Name))); left > 0 {
-				n.wake(left)
+				e.lookAgain(left)
 				continue
 			}
 			for _, d := range []direction{{a.Name, b.Name}, {b.Name, a.Name}} {
-				if i, there := n.placed[d]; there && s.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
-					delete(n.placed, d)
-					n.remake(d, i, "it was without effect")
+				if i, there := e.placed[d]; there && s.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
+					delete(e.placed, d)
+					e.remake(d, i, "it was without effect")
 				}
 			}
 		}
@@ -337,33 +337,33 @@ func (s *situation) patience(kind string, least time.Duration) time.Duration {
 }
 
 // removeUnwanted removes an object that nobody asks for.
-func (s *situation) removeUnwanted(n *network, d direction, i world.Injection) {
-	n.leaving[d] = true
+func (s *situation) removeUnwanted(e *emulation, d direction, i world.Injection) {
+	e.leaving[d] = true
 	if !i.Deleting.IsZero() {
-		s.awaitRemoval(n, removing, d, i)
+		s.awaitRemoval(e, removing, d, i)
 		return
 	}
-	n.remove = append(n.remove, i)
-	n.unwanted++
-	n.note(removing, fmt.Sprintf("%s: NetworkChaos %s is not asked for any more", d, i.Name))
+	e.remove = append(e.remove, i)
+	e.unwanted++
+	e.note(removing, fmt.Sprintf("%s: NetworkChaos %s is not asked for any more", d, i.Name))
 }
 
 // awaitRemoval says that an object is on its way out, or that it can't get out.
-func (s *situation) awaitRemoval(n *network, at stage, d direction, i world.Injection) {
+func (s *situation) awaitRemoval(e *emulation, at stage, d direction, i world.Injection) {
 	if s.waitsInVain(i) {
 		if left := releaseAfter - s.Now.Sub(i.Deleting); left > 0 {
-			n.wake(left)
+			e.lookAgain(left)
 		} else if !i.Forced {
-			n.release = append(n.release, i)
+			e.release = append(e.release, i)
 		}
 	}
 	if left := stuckAfter - s.Now.Sub(i.Deleting); left > 0 {
-		n.wake(left)
-		n.note(at, fmt.Sprintf("%s: NetworkChaos %s is being removed", d, i.Name))
+		e.lookAgain(left)
+		e.note(at, fmt.Sprintf("%s: NetworkChaos %s is being removed", d, i.Name))
 		return
 	}
-	n.note(stuck, fmt.Sprintf("%s: NetworkChaos %s is being removed, and Chaos Mesh does not let go of it: does chaos-daemon run where its pods "+
-		"are? If their rules do not matter, annotate it with %s=forced", d, i.Name, wan.ForceAnnotation))
+	e.note(stuck, fmt.Sprintf("%s: NetworkChaos %s is being removed, and Chaos Mesh does not let go of it: does chaos-daemon run where its pods "+
+		"are? If their rules do not matter, annotate it with %s=forced", d, i.Name, chaosmesh.ForceAnnotation))
 }
 
 // waitsInVain reports whether Chaos Mesh has taken back all rules of an object, and waits to hear so of pods that are gone.
@@ -381,23 +381,23 @@ func (s *situation) waitsInVain(i world.Injection) bool {
 }
 
 // remake removes an object so that it is made again once it is gone.
-func (n *network) remake(d direction, i world.Injection, why string) {
-	n.remove = append(n.remove, i)
-	n.remade = append(n.remade, fmt.Sprintf("%s, since %s", d, why))
-	n.note(injecting, fmt.Sprintf("%s: it is made again, since %s", d, why))
+func (e *emulation) remake(d direction, i world.Injection, why string) {
+	e.remove = append(e.remove, i)
+	e.remade = append(e.remade, fmt.Sprintf("%s, since %s", d, why))
+	e.note(injecting, fmt.Sprintf("%s: it is made again, since %s", d, why))
 }
 
 // note says how far a direction is that is not in place. The worst one is told, and of equals the first.
-func (n *network) note(at stage, message string) {
-	if at > n.worst {
-		n.worst, n.message = at, message
+func (e *emulation) note(at stage, message string) {
+	if at > e.worst {
+		e.worst, e.message = at, message
 	}
 }
 
-// wake has the cluster looked at again after a time.
-func (n *network) wake(in time.Duration) {
+// lookAgain has the cluster looked at again after a time.
+func (e *emulation) lookAgain(in time.Duration) {
 	in = max(in, time.Second)
-	if n.again == 0 || in < n.again {
-		n.again = in
+	if e.again == 0 || in < e.again {
+		e.again = in
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/decide"
-	"github.com/georegister/georegister/controllers/wan"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -30,9 +30,9 @@ type injectionReader interface {
 type injections struct{ cache cache.Cache }
 
 func (i injections) list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, bool, error) {
-	informer, err := i.cache.GetInformer(ctx, wan.Empty(), cache.BlockUntilSynced(false))
+	informer, err := i.cache.GetInformer(ctx, chaosmesh.Empty(), cache.BlockUntilSynced(false))
 	if err != nil {
-		return nil, false, fmt.Errorf("watch %s: %w", wan.Kind.Kind, err)
+		return nil, false, fmt.Errorf("watch %s: %w", chaosmesh.Kind.Kind, err)
 	}
 	if !informer.HasSynced() { // what is not in place must not keep the cluster from being looked after
 		return nil, false, nil
@@ -42,43 +42,43 @@ func (i injections) list(ctx context.Context, cluster *v1alpha1.GeoRegisterClust
 }
 
 func listInjections(ctx context.Context, reader client.Reader, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, error) {
-	list := wan.EmptyList()
+	list := chaosmesh.EmptyList()
 	err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name},
-		client.HasLabels{wan.FromLabel, wan.ToLabel})
+		client.HasLabels{chaosmesh.FromLabel, chaosmesh.ToLabel})
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", wan.Kind.Kind, err)
+		return nil, fmt.Errorf("list %s: %w", chaosmesh.Kind.Kind, err)
 	}
 	var all []world.Injection
 	for n := range list.Items {
 		if metav1.IsControlledBy(&list.Items[n], cluster) { // labels alone anybody can give
-			all = append(all, wan.Read(&list.Items[n]))
+			all = append(all, chaosmesh.Read(&list.Items[n]))
 		}
 	}
 	slices.SortFunc(all, func(a, b world.Injection) int { return cmp.Compare(a.Name, b.Name) }) // a cache has no order
 	return all, nil
 }
 
-// wan is what emulates the network of a cluster.
-func (r *Reconciler) wan(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (world.WAN, error) {
-	if !r.optional.has(wan.Kind) {
-		return world.WAN{}, nil
+// observeEmulation reads what emulates the network of a cluster.
+func (r *Reconciler) observeEmulation(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (world.Emulation, error) {
+	if !r.optional.has(chaosmesh.Kind) {
+		return world.Emulation{}, nil
 	}
 	all, known, err := r.injections.list(ctx, cluster)
-	return world.WAN{Kind: true, Known: known, Links: all}, err
+	return world.Emulation{Kind: true, Known: known, Links: all}, err
 }
 
-// emulate carries out what a plan says of the network, and has its status say what failed. Nothing else waits for it.
-func (r *Reconciler) emulate(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
-	gone := errors.Join(r.applier.Remove(ctx, plan.WAN.Remove...), r.applier.Annotate(ctx, plan.WAN.Release...))
-	taken, failure := r.applier.Make(ctx, plan.WAN.Make...)
+// applyEmulation carries out what a plan says of the network, and has its status say what failed. Nothing else waits for it.
+func (r *Reconciler) applyEmulation(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
+	gone := errors.Join(r.applier.Remove(ctx, plan.Emulation.Remove...), r.applier.Annotate(ctx, plan.Emulation.Release...))
+	taken, failure := r.applier.Make(ctx, plan.Emulation.Make...)
 	if len(taken) > 0 {
 		r.tellEvents(cluster, decide.NetworkTaken(cluster, &plan.Status, taken)...)
 	}
 	if failure = errors.Join(gone, failure); failure == nil && len(taken) == 0 {
-		if n, m, k := len(plan.WAN.Remove), len(plan.WAN.Make), len(plan.WAN.Release); n+m+k > 0 {
+		if n, m, k := len(plan.Emulation.Remove), len(plan.Emulation.Make), len(plan.Emulation.Release); n+m+k > 0 {
 			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m, "released", k)
 		}
-		r.tellEvents(cluster, plan.WAN.Events...)
+		r.tellEvents(cluster, plan.Emulation.Events...)
 		return nil
 	}
 	if failed := apply.Failure(failure); failed != nil && len(taken) == 0 {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WAN is what emulates the network between the sites, as far as the apiserver tells.
-type WAN struct {
+// Emulation is what emulates the network between the sites, as far as the apiserver tells.
+type Emulation struct {
 	// Kind is whether the apiserver has the kind of Chaos Mesh that does it, NetworkChaos.
 	Kind bool
 	// Known is whether all of them were read; without it Links says nothing.

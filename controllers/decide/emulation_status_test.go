@@ -96,8 +96,8 @@ func TestRoundTripsAreJudged(t *testing.T) {
 		if is.Reason != tt.reason || !strings.Contains(is.Message, tt.says) {
 			t.Errorf("%s: %s: %s; want %s: %s", tt.name, is.Reason, is.Message, tt.reason, tt.says)
 		}
-		if got := directions(s, p.WAN.Remove); got != tt.removes || len(p.WAN.Make) > 0 {
-			t.Errorf("%s: removes %q and makes %d, want %q", tt.name, got, len(p.WAN.Make), tt.removes)
+		if got := directions(s, p.Emulation.Remove); got != tt.removes || len(p.Emulation.Make) > 0 {
+			t.Errorf("%s: removes %q and makes %d, want %q", tt.name, got, len(p.Emulation.Make), tt.removes)
 		}
 		if got := string(p.Status.Links[0].Measured); got != tt.measured {
 			t.Errorf("%s: the status has %s, want %s", tt.name, got, tt.measured)
@@ -121,7 +121,7 @@ func TestWhatIsWithoutEffectIsLeftAlone(t *testing.T) {
 	var at []string
 	for s.Now.Sub(began) < time.Hour {
 		p := Next(*s)
-		if len(p.WAN.Remove) > 0 {
+		if len(p.Emulation.Remove) > 0 {
 			at = append(at, s.Now.Sub(began).String())
 			for _, d := range []direction{ab, ba} { // Chaos Mesh is quick
 				fresh(s, d, 0)
@@ -214,19 +214,19 @@ func TestPairsOfSitesHaveNamesOfTheirOwn(t *testing.T) {
 // Events come once, when something changes.
 func TestTheNetworkTellsWhatBecomesOfIt(t *testing.T) {
 	s := wide()
-	all := s.WAN.Links
-	s.WAN.Links = nil
+	all := s.Emulation.Links
+	s.Emulation.Links = nil
 	for _, step := range []struct {
 		what   string
 		change func()
 		want   string // reasons, in order
 	}{
 		{"it is made", func() {}, ""},
-		{"it is in place", func() { s.WAN.Links = all }, "WANInjected WANWithinTolerance"},
+		{"it is in place", func() { s.Emulation.Links = all }, "WANInjected WANWithinTolerance"},
 		{"nothing new", func() {}, ""},
 		{"a pod was restarted", func() { restarted(s, 2) }, "WANRemade"},
 		{"it is made again", func() { drop(s, ab); drop(s, ba) }, ""},
-		{"it is in place again", func() { s.WAN.Links = append(s.WAN.Links, settledIn(s, ab), settledIn(s, ba)) }, "WANInjected WANWithinTolerance"},
+		{"it is in place again", func() { s.Emulation.Links = append(s.Emulation.Links, settledIn(s, ab), settledIn(s, ba)) }, "WANInjected WANWithinTolerance"},
 		{"too long", func() { measures(s, "a", "b", 20*ms) }, "WANOutOfTolerance"},
 		{"longer still", func() { measures(s, "a", "b", 21*ms) }, ""},
 		{"Chaos Mesh fails", func() {
@@ -234,12 +234,12 @@ func TestTheNetworkTellsWhatBecomesOfIt(t *testing.T) {
 			i.AllInjected, i.Injected, i.Problem = false, nil, "pod x: no sch_netem"
 		}, "WANFailed"},
 		{"it is not asked for", func() { s.Cluster.Spec.WAN = nil }, "WANRemoved"},
-		{"it is gone", func() { s.WAN.Links = nil }, ""},
+		{"it is gone", func() { s.Emulation.Links = nil }, ""},
 	} {
 		step.change()
 		p := Next(*s)
 		var got []string
-		for _, e := range p.WAN.Events {
+		for _, e := range p.Emulation.Events {
 			got = append(got, e.Reason)
 			if e.Message == "" || e.Action == "" || (e.Type == "Warning") != slices.Contains([]string{"WANOutOfTolerance", "WANFailed"}, e.Reason) {
 				t.Errorf("%s: the event %+v", step.what, e)

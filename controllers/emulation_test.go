@@ -22,8 +22,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/decide"
-	"github.com/georegister/georegister/controllers/wan"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -38,7 +38,7 @@ func wide() *v1alpha1.GeoRegisterCluster {
 
 // direction is an object of the network, under a name of the test's.
 func direction(name, from, to string) *unstructured.Unstructured {
-	u := wan.Object(wide(), wan.Site{Name: from}, wan.Site{Name: to})
+	u := chaosmesh.Object(wide(), chaosmesh.Site{Name: from}, chaosmesh.Site{Name: to})
 	u.SetName(name)
 	u.SetUID(types.UID("uid of " + name))
 	return u
@@ -46,15 +46,15 @@ func direction(name, from, to string) *unstructured.Unstructured {
 
 func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 	other, foreign, elsewhere := direction("other", "a", "b"), direction("foreign", "a", "b"), direction("elsewhere", "a", "b")
-	other.SetLabels(map[string]string{build.ClusterLabel: "second", wan.FromLabel: "a", wan.ToLabel: "b"})
+	other.SetLabels(map[string]string{build.ClusterLabel: "second", chaosmesh.FromLabel: "a", chaosmesh.ToLabel: "b"})
 	foreign.SetLabels(map[string]string{build.ClusterLabel: "first"}) // of somebody who injects something else
 	elsewhere.SetNamespace("another")
 	r := operator(t, &diary{}, direction("y", "b", "a"), direction("x", "a", "b"), other, foreign, elsewhere)
-	if got, err := r.wan(t.Context(), wide()); err != nil || !reflect.DeepEqual(got, world.WAN{}) {
+	if got, err := r.observeEmulation(t.Context(), wide()); err != nil || !reflect.DeepEqual(got, world.Emulation{}) {
 		t.Errorf("without the kind there is %+v, %v", got, err)
 	}
-	r.optional.note(wan.Kind, true)
-	got, err := r.wan(t.Context(), wide())
+	r.optional.note(chaosmesh.Kind, true)
+	got, err := r.observeEmulation(t.Context(), wide())
 	if err != nil || !got.Kind || !got.Known || len(got.Links) != 2 || got.Links[0].Name != "x" || got.Links[1].Name != "y" || got.Links[1].From != "b" {
 		t.Errorf("there is %+v, %v", got, err)
 	}
@@ -63,13 +63,13 @@ func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 func TestTheNetworkIsChangedByItsPlan(t *testing.T) {
 	d := &diary{}
 	r := operator(t, d, direction("old", "a", "b"))
-	plan := decide.Plan{WAN: decide.WAN{
+	plan := decide.Plan{Emulation: decide.EmulationChanges{
 		Remove: []client.Object{direction("old", "a", "b")}, Make: []client.Object{direction("", "b", "a")},
 		Events: []decide.Event{decide.Normal("WANRemade", "Remake", "100% of it")},
 	}}
-	plan.WAN.Make[0].SetName("new")
-	plan.WAN.Make[0].SetUID("")
-	if err := r.emulate(t.Context(), wide(), &plan); err != nil {
+	plan.Emulation.Make[0].SetName("new")
+	plan.Emulation.Make[0].SetUID("")
+	if err := r.applyEmulation(t.Context(), wide(), &plan); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"delete old", "apply NetworkChaos new", "event Normal WANRemade Remake: 100% of it"}; !slices.Equal(d.lines, want) {
@@ -96,7 +96,7 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 				Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}})
 	}
 	r := operator(t, d, objects...)
-	r.optional.note(wan.Kind, true)
+	r.optional.note(chaosmesh.Kind, true)
 	d.refuse = func(line string) error {
 		if strings.HasPrefix(line, "apply NetworkChaos") {
 			return apierrors.NewInternalError(errors.New("failed calling webhook"))
@@ -123,9 +123,9 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 		t.Errorf("nothing else was done:\n%s", strings.Join(d.lines, "\n"))
 	}
 	// A lost race is nothing to tell.
-	stale := decide.Plan{WAN: decide.WAN{Make: []client.Object{direction("new", "a", "b")}}}
+	stale := decide.Plan{Emulation: decide.EmulationChanges{Make: []client.Object{direction("new", "a", "b")}}}
 	d.refuse = func(string) error { return apierrors.NewConflict(schema.GroupResource{}, "new", errors.New("changed")) }
-	if err := r.emulate(t.Context(), wide(), &stale); err == nil || len(stale.Status.Conditions) > 0 {
+	if err := r.applyEmulation(t.Context(), wide(), &stale); err == nil || len(stale.Status.Conditions) > 0 {
 		t.Errorf("a lost race: %v, %+v", err, stale.Status.Conditions)
 	}
 }

@@ -19,16 +19,16 @@ type pair struct {
 
 // pairs are all pairs of sites that are asked for, in the order of the sites.
 func (s *situation) pairs() (all []pair) {
-	if !s.emulated() {
+	if !s.asksEmulation() {
 		return nil
 	}
 	for i, a := range s.Cluster.Spec.Sites {
 		for _, b := range s.Cluster.Spec.Sites[i+1:] {
 			p := pair{name: linkName(a.Name, b.Name), declared: s.Cluster.Spec.RTT(a.Name, b.Name), measured: s.measured(a.Name, b.Name)}
-			since, placed := s.placedSince(s.network, a.Name, b.Name)
+			since, placed := s.placedSince(s.emulation, a.Name, b.Name)
 			left := rttWindow - s.Now.Sub(since)
 			if placed && left > 0 {
-				s.network.wake(left)
+				s.emulation.lookAgain(left)
 			}
 			switch {
 			case !placed || left > 0:
@@ -82,19 +82,19 @@ func (s *situation) measured(a, b string) (least time.Duration) {
 // placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is. It counts
 // from the last time that anything changed at either site: Chaos Mesh takes all rules out of a pod, and puts the new ones in,
 // and for that moment nothing is delayed.
-func (s *situation) placedSince(n *network, a, b string) (since time.Time, placed bool) {
+func (s *situation) placedSince(e *emulation, a, b string) (since time.Time, placed bool) {
 	for _, d := range []direction{{a, b}, {b, a}} {
-		if n.leaving[d] {
+		if e.leaving[d] {
 			return time.Time{}, false
 		}
 		if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
 			continue
 		}
-		if _, there := n.placed[d]; !there {
+		if _, there := e.placed[d]; !there {
 			return time.Time{}, false
 		}
 	}
-	for _, i := range s.WAN.Links {
+	for _, i := range s.Emulation.Links {
 		if i.From != a && i.To != a && i.From != b && i.To != b {
 			continue
 		}
@@ -153,35 +153,35 @@ func duration(d time.Duration) v1alpha1.Duration { return v1alpha1.Duration(d.St
 
 // wanConditions are there while the network is emulated; the first also until the last of it is removed.
 func (s *situation) wanConditions() (all []metav1.Condition) {
-	if s.emulated() || s.network.worst != inPlace {
+	if s.asksEmulation() || s.emulation.worst != inPlace {
 		all = append(all, s.wanInjected())
 	}
-	if s.emulated() {
+	if s.asksEmulation() {
 		all = append(all, s.wanWithinTolerance())
 	}
 	return all
 }
 
 func (s *situation) wanInjected() metav1.Condition {
-	n := s.network
+	e := s.emulation
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionWANInjected, metav1.ConditionFalse, reason, format, args...)
 	}
 	switch {
-	case s.emulated() && !s.WAN.Kind:
+	case s.asksEmulation() && !s.Emulation.Kind:
 		return no("ChaosMeshMissing", "The apiserver has no NetworkChaos; install Chaos Mesh, which is looked for every few minutes, or set "+
 			"spec.wan.provider to None")
-	case s.emulated() && !s.WAN.Known:
+	case s.asksEmulation() && !s.Emulation.Known:
 		return no("ChaosMeshNotReadable", "The operator can't list NetworkChaos yet; does its Role allow that?")
-	case s.Cluster.Spec.Paused && len(n.make)+len(n.remove) > 0:
-		return no("Paused", "%s. Nothing is changed while spec.paused is set", n.message)
-	case n.worst != inPlace && n.directions == 0:
-		return no(n.worst.reason(), "%s", n.message)
-	case n.worst != inPlace:
-		return no(n.worst.reason(), "%d of %d directions are in place; %s", len(n.placed), n.directions, n.message)
+	case s.Cluster.Spec.Paused && len(e.make)+len(e.remove) > 0:
+		return no("Paused", "%s. Nothing is changed while spec.paused is set", e.message)
+	case e.worst != inPlace && e.directions == 0:
+		return no(e.worst.reason(), "%s", e.message)
+	case e.worst != inPlace:
+		return no(e.worst.reason(), "%d of %d directions are in place; %s", len(e.placed), e.directions, e.message)
 	}
 	return condition(v1alpha1.ConditionWANInjected, metav1.ConditionTrue, inPlace.reason(),
-		"All %d directions are in place between the pods that run", n.directions)
+		"All %d directions are in place between the pods that run", e.directions)
 }
 
 // wanWithinTolerance is never Unknown, so that its time tells since when not all has been well.
