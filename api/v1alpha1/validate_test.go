@@ -70,7 +70,9 @@ func TestMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mistakes []mistake
-		if err := yaml.UnmarshalStrict(data, &mistakes); err != nil {
+		names := capability.Names()
+		text := strings.NewReplacer("$PROTOCOLS", strings.Join(names, ", "), "$QUOTED_PROTOCOLS", `"`+strings.Join(names, `", "`)+`"`).Replace(string(data))
+		if err := yaml.UnmarshalStrict([]byte(text), &mistakes); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 		for _, m := range mistakes {

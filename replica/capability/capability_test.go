@@ -11,14 +11,15 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	for _, name := range []string{"ABD", "abd", "CURP", "curp", "CURPRaft", "curpraft", "EPaxos", "epaxos", "Gryff", "gryff", "GryffRSC", "gryffrsc", "Gus", "gus", "RMWPaxos", "rmwpaxos", "RMWPaxosAtLeastOnce", "rmwpaxosatleastonce", "Raft", "raft"} {
-		p, err := Find(name)
-		if err != nil || !strings.EqualFold(p.Name, name) {
-			t.Errorf("Find(%q) = %q, %v", name, p.Name, err)
+	for _, name := range Names() {
+		for _, spelt := range []string{name, strings.ToLower(name)} {
+			if p, err := Find(spelt); err != nil || p.Name != name {
+				t.Errorf("Find(%q) = %q, %v", spelt, p.Name, err)
+			}
 		}
 	}
 	_, err := Find("Paxos")
-	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), "ABD, CURP, CURPRaft, EPaxos, Gryff, GryffRSC, Gus, RMWPaxos, RMWPaxosAtLeastOnce, Raft") {
+	if err == nil || !strings.Contains(err.Error(), `"Paxos"`) || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
 		t.Errorf("Find(Paxos) must name what was asked for and what there is, got: %v", err)
 	}
 }

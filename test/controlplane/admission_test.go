@@ -3,6 +3,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/replica/capability"
 )
 
 const (
@@ -36,7 +38,8 @@ func readYAML(t *testing.T, path string, into any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.Unmarshal(data, into); err != nil {
+	protocols := `"` + strings.Join(capability.Names(), `", "`) + `"`
+	if err := yaml.Unmarshal(bytes.ReplaceAll(data, []byte("$QUOTED_PROTOCOLS"), []byte(protocols)), into); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
 }
