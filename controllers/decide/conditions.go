@@ -45,7 +45,7 @@ func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condi
 	if s.Cluster.Spec.Monitoring.Enabled {
 		all = append(all, s.monitoringReady())
 	}
-	return append(all, s.wanConditions()...)
+	return append(all, s.emulation.conditions()...)
 }
 
 // inForce is the situation in the view that members serve clients in: while the recorded one has not taken hold, that is

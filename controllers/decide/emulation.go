@@ -62,8 +62,12 @@ type direction struct{ from, to string }
 
 func (d direction) String() string { return d.from + " to " + d.to }
 
-// emulation is how far the emulated network of all directions is, and what is to be done about it.
+// emulation is how far the emulated network of all directions is, and what is to be done about it. It is decided from the
+// snapshot and the pods that are to be there, and from nothing else that is known of the cluster.
 type emulation struct {
+	world.Snapshot
+	expected []expectedPod
+
 	directions int // that are to be emulated
 	// placed are the objects that are in place between the pods that there are now.
 	placed map[direction]world.Injection
@@ -88,62 +92,80 @@ type site struct {
 	waits string // for which pod, or empty
 }
 
-// compareEmulation compares the emulation that there is with that of spec.wan.
-func (s *situation) compareEmulation() *emulation {
-	e := &emulation{placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
+// expectedPod is a pod that a site is to have, and whether it is there.
+type expectedPod struct {
+	who, site string
+	there     bool
+}
+
+// emulatedNetwork compares the emulation that there is with that of spec.wan, unless it is not clear whose the pods are.
+func (s *situation) emulatedNetwork() *emulation {
+	e := &emulation{Snapshot: s.Snapshot, placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
 	if s.unclear() {
 		e.note(waitsForPods, s.doubt.message)
 		return e
 	}
-	if s.Emulation.Kind && !s.Emulation.Known { // a watch has begun
+	for _, m := range s.members() {
+		e.expected = append(e.expected, expectedPod{name(m), m.Site, s.pod(m.ID) != nil})
+	}
+	for _, w := range s.alone() {
+		seen := s.seenWitness(w.ID)
+		e.expected = append(e.expected, expectedPod{witnessName(w), w.Site, seen != nil && seen.Pod != nil})
+	}
+	e.compare()
+	return e
+}
+
+// compare notes for each direction how far it is, and what is to be done about it.
+func (e *emulation) compare() {
+	if e.Emulation.Kind && !e.Emulation.Known { // a watch has begun
 		e.lookAgain(soon)
 	}
 	there := map[direction][]world.Injection{}
-	for _, i := range s.Emulation.Links {
+	for _, i := range e.Emulation.Links {
 		d := direction{i.From, i.To}
 		there[d] = append(there[d], i)
 	}
-	if s.asksEmulation() {
-		sites := s.emulatedSites(e)
+	if e.asked() {
+		sites := e.sites()
 		for _, from := range sites {
 			for _, to := range sites {
 				d := direction{from.Name, to.Name}
-				if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
+				if e.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
 					continue
 				}
 				e.directions++
-				if s.Emulation.Known {
-					s.keepDirection(e, from, to, there[d])
+				if e.Emulation.Known {
+					e.keepDirection(from, to, there[d])
 				}
 				delete(there, d)
 			}
 		}
-		s.findLost(e)
+		e.findLost()
 	}
-	for _, i := range s.Emulation.Links {
+	for _, i := range e.Emulation.Links {
 		if d := (direction{i.From, i.To}); there[d] != nil {
-			s.removeUnwanted(e, d, i)
+			e.removeUnwanted(d, i)
 		}
 	}
-	return e
 }
 
-// asksEmulation reports whether Chaos Mesh is asked to emulate the network.
-func (s *situation) asksEmulation() bool {
-	w := s.Cluster.Spec.WAN
+// asked reports whether Chaos Mesh is asked to emulate the network.
+func (e *emulation) asked() bool {
+	w := e.Cluster.Spec.WAN
 	return w != nil && w.Provider == v1alpha1.ChaosMesh
 }
 
-// emulationChanges are what to do about the emulated network. Nothing is done while the cluster is paused.
-func (s *situation) emulationChanges(status v1alpha1.GeoRegisterClusterStatus) EmulationChanges {
-	e, out := s.emulation, EmulationChanges{}
-	if !s.Cluster.Spec.Paused {
+// changes are what to do about the emulated network. Nothing is done while the cluster is paused.
+func (e *emulation) changes(status v1alpha1.GeoRegisterClusterStatus) EmulationChanges {
+	var out EmulationChanges
+	if !e.Cluster.Spec.Paused {
 		out.Make = e.make
 		for _, i := range e.remove {
-			out.Remove = append(out.Remove, chaosmesh.Reference(s.Cluster.Namespace, i))
+			out.Remove = append(out.Remove, chaosmesh.Reference(e.Cluster.Namespace, i))
 		}
 		for _, i := range e.release {
-			out.Release = append(out.Release, chaosmesh.Release(s.Cluster.Namespace, i))
+			out.Release = append(out.Release, chaosmesh.Release(e.Cluster.Namespace, i))
 		}
 		if len(e.remade) > 0 {
 			out.Events = append(out.Events, Normal("WANRemade", "Remake", "Removed parts of the emulated network to make them again: "+list(e.remade)))
@@ -153,21 +175,21 @@ func (s *situation) emulationChanges(status v1alpha1.GeoRegisterClusterStatus) E
 				fmt.Sprintf("Removed the emulated network of %d directions, which is not asked for any more", e.unwanted)))
 		}
 	}
-	out.Events = append(out.Events, wanEvents(s.Cluster.Status.Conditions, status.Conditions)...)
+	out.Events = append(out.Events, wanEvents(e.Cluster.Status.Conditions, status.Conditions)...)
 	return out
 }
 
-// emulatedSites are the sites that are asked for, and those where pods of members are that are about to leave.
-func (s *situation) emulatedSites(e *emulation) (all []site) {
+// sites are the sites that are asked for, and those where pods of members are that are about to leave.
+func (e *emulation) sites() (all []site) {
 	add := func(name string) {
 		if !slices.ContainsFunc(all, func(o site) bool { return o.Name == name }) {
-			all = append(all, s.emulatedSite(e, name))
+			all = append(all, e.site(name))
 		}
 	}
-	for _, asked := range s.Cluster.Spec.Sites {
+	for _, asked := range e.Cluster.Spec.Sites {
 		add(asked.Name)
 	}
-	for _, m := range s.everybody() {
+	for _, m := range slices.Concat(e.Members, e.Witnesses) {
 		if m.Pod != nil {
 			add(m.Site)
 		}
@@ -175,22 +197,17 @@ func (s *situation) emulatedSites(e *emulation) (all []site) {
 	return all
 }
 
-// emulatedSite is a site with its pods that run. It waits for those that are about to, so that it is not made for half of
+// site is a site with its pods that run. It waits for those that are about to, so that it is not made for half of
 // them first. A pod that has not run for long is left out: its network is made when it runs.
-func (s *situation) emulatedSite(e *emulation, called string) site {
+func (e *emulation) site(called string) site {
 	of := site{Site: chaosmesh.Site{Name: called}}
 	waits := func(format string, args ...any) { of.waits = cmp.Or(of.waits, fmt.Sprintf(format, args...)) }
-	for _, m := range s.members() {
-		if seen := s.Member(m.ID); m.Site == called && (seen == nil || seen.Pod == nil) {
-			waits("%s has no pod", name(m))
+	for _, pod := range e.expected {
+		if pod.site == called && !pod.there {
+			waits("%s has no pod", pod.who)
 		}
 	}
-	for _, w := range s.alone() {
-		if seen := s.seenWitness(w.ID); w.Site == called && (seen == nil || seen.Pod == nil) {
-			waits("%s has no pod", witnessName(w))
-		}
-	}
-	for _, m := range s.everybody() {
+	for _, m := range slices.Concat(e.Members, e.Witnesses) {
 		if m.Site != called || m.Pod == nil {
 			continue
 		}
@@ -207,7 +224,7 @@ func (s *situation) emulatedSite(e *emulation, called string) site {
 			of.Pods = append(of.Pods, m.Pod)
 			continue
 		}
-		if left := podPatience - s.Now.Sub(since); left > 0 {
+		if left := podPatience - e.Now.Sub(since); left > 0 {
 			e.lookAgain(left)
 			waits("pod %s %s", m.Pod.Name, why)
 		}
@@ -219,28 +236,28 @@ func (s *situation) emulatedSite(e *emulation, called string) site {
 }
 
 // keepDirection compares what there is of a direction with what should be: one object, of the pods that run now.
-func (s *situation) keepDirection(e *emulation, from, to site, there []world.Injection) {
+func (e *emulation) keepDirection(from, to site, there []world.Injection) {
 	d := direction{from.Name, to.Name}
 	if why := cmp.Or(from.waits, to.waits); why != "" {
 		e.note(waitsForPods, fmt.Sprintf("%s: %s", d, why))
 		for _, i := range there {
 			if !i.Deleting.IsZero() {
-				s.awaitRemoval(e, injecting, d, i)
+				e.awaitRemoval(injecting, d, i)
 			}
 		}
 		return
 	}
-	want := chaosmesh.Object(s.Cluster, from.Site, to.Site)
+	want := chaosmesh.Object(e.Cluster, from.Site, to.Site)
 	if len(there) == 0 { // they would not add up: chance decides which of two objects counts
 		e.make = append(e.make, want)
 		e.note(injecting, fmt.Sprintf("%s: Chaos Mesh is asked for it", d))
 	}
 	for _, i := range there {
-		switch age := s.Now.Sub(i.Created); {
+		switch age := e.Now.Sub(i.Created); {
 		case !i.Deleting.IsZero():
-			s.awaitRemoval(e, injecting, d, i)
+			e.awaitRemoval(injecting, d, i)
 		case i.Name == want.GetName():
-			s.checkInjection(e, d, i, slices.Concat(from.Pods, to.Pods), len(there) == 1)
+			e.checkInjection(d, i, slices.Concat(from.Pods, to.Pods), len(there) == 1)
 		case age < remakeAfter:
 			e.lookAgain(remakeAfter - age)
 			e.note(throttled, fmt.Sprintf("%s: pods or spec.wan changed, and it is not made again sooner than %v after the last time", d, remakeAfter))
@@ -251,8 +268,8 @@ func (s *situation) keepDirection(e *emulation, from, to site, there []world.Inj
 }
 
 // checkInjection says how far an object is that should be.
-func (s *situation) checkInjection(e *emulation, d direction, i world.Injection, pods []*corev1.Pod, alone bool) {
-	age := s.Now.Sub(i.Created)
+func (e *emulation) checkInjection(d direction, i world.Injection, pods []*corev1.Pod, alone bool) {
+	age := e.Now.Sub(i.Created)
 	bad := func(after time.Duration, format string, args ...any) {
 		stage := injecting
 		if age >= after {
@@ -263,7 +280,7 @@ func (s *situation) checkInjection(e *emulation, d direction, i world.Injection,
 		e.note(stage, fmt.Sprintf("%s: ", d)+fmt.Sprintf(format, args...))
 	}
 	unchosen, uninjected := missing(pods, i.Chosen), missing(pods, i.Injected)
-	switch patience := s.patience(v1alpha1.ConditionWANInjected, remakeAfter); {
+	switch patience := e.patience(v1alpha1.ConditionWANInjected, remakeAfter); {
 	case i.AllInjected && uninjected == "" && alone:
 		e.placed[d] = i
 	case i.Looked && unchosen != "" && age >= patience:
@@ -292,21 +309,21 @@ func missing(pods []*corev1.Pod, from []string) string {
 
 // findLost has those pairs made again that are in place and whose round trips are clearly shorter than declared: a pod
 // whose sandbox was made again keeps its name and its address, and loses its rules.
-func (s *situation) findLost(e *emulation) {
-	for i, a := range s.Cluster.Spec.Sites {
-		for _, b := range s.Cluster.Spec.Sites[i+1:] {
-			declared, measured := s.Cluster.Spec.RTT(a.Name, b.Name), s.measured(a.Name, b.Name)
-			since, placed := s.placedSince(e, a.Name, b.Name)
+func (e *emulation) findLost() {
+	for i, a := range e.Cluster.Spec.Sites {
+		for _, b := range e.Cluster.Spec.Sites[i+1:] {
+			declared, measured := e.Cluster.Spec.RTT(a.Name, b.Name), e.measured(a.Name, b.Name)
+			since, placed := e.placedSince(a.Name, b.Name)
 			if !placed || measured == 0 || measured >= declared-declared/10 {
 				continue
 			}
-			after := s.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
-			if left := max(after-s.Now.Sub(since), lostAfter-s.outFor(linkName(a.Name, b.Name))); left > 0 {
+			after := e.patience(v1alpha1.ConditionWANWithinTolerance, remakeAfter+rttWindow)
+			if left := max(after-e.Now.Sub(since), lostAfter-e.outFor(linkName(a.Name, b.Name))); left > 0 {
 				e.lookAgain(left)
 				continue
 			}
 			for _, d := range []direction{{a.Name, b.Name}, {b.Name, a.Name}} {
-				if i, there := e.placed[d]; there && s.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
+				if i, there := e.placed[d]; there && e.Cluster.Spec.Way(d.from, d.to).Delay > 0 {
 					delete(e.placed, d)
 					e.remake(d, i, "it was without effect")
 				}
@@ -316,10 +333,10 @@ func (s *situation) findLost(e *emulation) {
 }
 
 // outFor is for how long the status has had a pair of sites out of tolerance.
-func (s *situation) outFor(link string) time.Duration {
-	for _, l := range s.Cluster.Status.Links {
+func (e *emulation) outFor(link string) time.Duration {
+	for _, l := range e.Cluster.Status.Links {
 		if l.Between == link && !l.WithinTolerance {
-			return s.Now.Sub(l.LastTransitionTime.Time)
+			return e.Now.Sub(l.LastTransitionTime.Time)
 		}
 	}
 	return 0
@@ -328,19 +345,19 @@ func (s *situation) outFor(link string) time.Duration {
 // patience is how old an object gets before it is made again though it is as it should be. That is at least so much, and
 // half of the time for which the condition has not been true: what keeps being of no use is made again half as often
 // each time. Without the former status it starts again.
-func (s *situation) patience(kind string, least time.Duration) time.Duration {
-	is := meta.FindStatusCondition(s.Cluster.Status.Conditions, kind)
+func (e *emulation) patience(kind string, least time.Duration) time.Duration {
+	is := meta.FindStatusCondition(e.Cluster.Status.Conditions, kind)
 	if is == nil || is.Status == metav1.ConditionTrue {
 		return least
 	}
-	return max(least, min(s.Now.Sub(is.LastTransitionTime.Time)/2, remakeAtMost))
+	return max(least, min(e.Now.Sub(is.LastTransitionTime.Time)/2, remakeAtMost))
 }
 
 // removeUnwanted removes an object that nobody asks for.
-func (s *situation) removeUnwanted(e *emulation, d direction, i world.Injection) {
+func (e *emulation) removeUnwanted(d direction, i world.Injection) {
 	e.leaving[d] = true
 	if !i.Deleting.IsZero() {
-		s.awaitRemoval(e, removing, d, i)
+		e.awaitRemoval(removing, d, i)
 		return
 	}
 	e.remove = append(e.remove, i)
@@ -349,15 +366,15 @@ func (s *situation) removeUnwanted(e *emulation, d direction, i world.Injection)
 }
 
 // awaitRemoval says that an object is on its way out, or that it can't get out.
-func (s *situation) awaitRemoval(e *emulation, at stage, d direction, i world.Injection) {
-	if s.waitsInVain(i) {
-		if left := releaseAfter - s.Now.Sub(i.Deleting); left > 0 {
+func (e *emulation) awaitRemoval(at stage, d direction, i world.Injection) {
+	if e.waitsInVain(i) {
+		if left := releaseAfter - e.Now.Sub(i.Deleting); left > 0 {
 			e.lookAgain(left)
 		} else if !i.Forced {
 			e.release = append(e.release, i)
 		}
 	}
-	if left := stuckAfter - s.Now.Sub(i.Deleting); left > 0 {
+	if left := stuckAfter - e.Now.Sub(i.Deleting); left > 0 {
 		e.lookAgain(left)
 		e.note(at, fmt.Sprintf("%s: NetworkChaos %s is being removed", d, i.Name))
 		return
@@ -369,9 +386,9 @@ func (s *situation) awaitRemoval(e *emulation, at stage, d direction, i world.In
 // waitsInVain reports whether Chaos Mesh has taken back all rules of an object, and waits to hear so of pods that are gone.
 // It counts the versions of its own record of a pod, by the pod's name, and that count begins again with the pod that comes
 // after it, under the same name in a StatefulSet.
-func (s *situation) waitsInVain(i world.Injection) bool {
+func (e *emulation) waitsInVain(i world.Injection) bool {
 	for _, u := range i.Unconfirmed {
-		if !slices.ContainsFunc(s.Members, func(m world.Member) bool {
+		if !slices.ContainsFunc(e.Members, func(m world.Member) bool {
 			return m.Pod != nil && m.Pod.Name == u.Pod && !m.Pod.CreationTimestamp.Time.Before(u.Applied)
 		}) {
 			return false

@@ -18,17 +18,17 @@ type pair struct {
 }
 
 // pairs are all pairs of sites that are asked for, in the order of the sites.
-func (s *situation) pairs() (all []pair) {
-	if !s.asksEmulation() {
+func (e *emulation) pairs() (all []pair) {
+	if !e.asked() {
 		return nil
 	}
-	for i, a := range s.Cluster.Spec.Sites {
-		for _, b := range s.Cluster.Spec.Sites[i+1:] {
-			p := pair{name: linkName(a.Name, b.Name), declared: s.Cluster.Spec.RTT(a.Name, b.Name), measured: s.measured(a.Name, b.Name)}
-			since, placed := s.placedSince(s.emulation, a.Name, b.Name)
-			left := rttWindow - s.Now.Sub(since)
+	for i, a := range e.Cluster.Spec.Sites {
+		for _, b := range e.Cluster.Spec.Sites[i+1:] {
+			p := pair{name: linkName(a.Name, b.Name), declared: e.Cluster.Spec.RTT(a.Name, b.Name), measured: e.measured(a.Name, b.Name)}
+			since, placed := e.placedSince(a.Name, b.Name)
+			left := rttWindow - e.Now.Sub(since)
 			if placed && left > 0 {
-				s.emulation.lookAgain(left)
+				e.lookAgain(left)
 			}
 			switch {
 			case !placed || left > 0:
@@ -36,7 +36,7 @@ func (s *situation) pairs() (all []pair) {
 			case p.measured == 0:
 				p.verdict = "NotMeasured"
 			default:
-				p.verdict = s.judgeRTT(p.declared, p.measured)
+				p.verdict = e.judgeRTT(p.declared, p.measured)
 			}
 			all = append(all, p)
 		}
@@ -44,9 +44,9 @@ func (s *situation) pairs() (all []pair) {
 	return all
 }
 
-func (s *situation) judgeRTT(declared, measured time.Duration) string {
+func (e *emulation) judgeRTT(declared, measured time.Duration) string {
 	switch {
-	case s.Cluster.Spec.WAN.Tolerates(declared, measured):
+	case e.Cluster.Spec.WAN.Tolerates(declared, measured):
 		return "WithinTolerance"
 	case measured < declared:
 		return "TooShort"
@@ -63,13 +63,13 @@ func linkName(a, b string) string {
 }
 
 // measured is the shortest round trip that members of two sites measured of each other lately; zero if none did.
-func (s *situation) measured(a, b string) (least time.Duration) {
-	for _, m := range s.Members {
+func (e *emulation) measured(a, b string) (least time.Duration) {
+	for _, m := range e.Members {
 		if m.Report == nil || m.Site != a && m.Site != b {
 			continue
 		}
 		for _, p := range m.Report.Peers {
-			peer := s.Member(p.ID)
+			peer := e.Member(p.ID)
 			across := peer != nil && peer.Site != m.Site && (peer.Site == a || peer.Site == b)
 			if across && p.MinRTT > 0 && (least == 0 || p.MinRTT < least) {
 				least = p.MinRTT
@@ -82,19 +82,19 @@ func (s *situation) measured(a, b string) (least time.Duration) {
 // placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is. It counts
 // from the last time that anything changed at either site: Chaos Mesh takes all rules out of a pod, and puts the new ones in,
 // and for that moment nothing is delayed.
-func (s *situation) placedSince(e *emulation, a, b string) (since time.Time, placed bool) {
+func (e *emulation) placedSince(a, b string) (since time.Time, placed bool) {
 	for _, d := range []direction{{a, b}, {b, a}} {
 		if e.leaving[d] {
 			return time.Time{}, false
 		}
-		if s.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
+		if e.Cluster.Spec.Way(d.from, d.to) == (v1alpha1.Way{}) {
 			continue
 		}
 		if _, there := e.placed[d]; !there {
 			return time.Time{}, false
 		}
 	}
-	for _, i := range s.Emulation.Links {
+	for _, i := range e.Emulation.Links {
 		if i.From != a && i.To != a && i.From != b && i.To != b {
 			continue
 		}
@@ -108,26 +108,26 @@ func (s *situation) placedSince(e *emulation, a, b string) (since time.Time, pla
 }
 
 // links are the pairs as they are now, for those who follow them.
-func (s *situation) links() (all []Link) {
-	for _, p := range s.pairs() {
+func (e *emulation) links() (all []Link) {
+	for _, p := range e.pairs() {
 		all = append(all, Link{Between: p.name, Declared: p.declared, Measured: p.measured})
 	}
 	return all
 }
 
-// projectLinks are the pairs as they were when their verdict became what it is: a status is not written for every
+// linkStatuses are the pairs as they were when their verdict became what it is: a status is not written for every
 // round trip.
-func (s *situation) projectLinks() (all []v1alpha1.LinkStatus) {
-	for _, p := range s.pairs() {
+func (e *emulation) linkStatuses() (all []v1alpha1.LinkStatus) {
+	for _, p := range e.pairs() {
 		link := v1alpha1.LinkStatus{Between: p.name, Declared: duration(p.declared), WithinTolerance: p.verdict == "WithinTolerance"}
 		if p.verdict != "WaitingForInjection" && p.measured > 0 {
 			link.Measured = duration(p.measured)
-			if was, known := s.wasMeasured(p); known {
+			if was, known := e.wasMeasured(p); known {
 				link.Measured = duration(was)
 			}
 		}
-		link.LastTransitionTime = metav1.NewTime(s.Now)
-		for _, was := range s.Cluster.Status.Links {
+		link.LastTransitionTime = metav1.NewTime(e.Now)
+		for _, was := range e.Cluster.Status.Links {
 			if was.Between == link.Between && was.WithinTolerance == link.WithinTolerance && !was.LastTransitionTime.IsZero() {
 				link.LastTransitionTime = was.LastTransitionTime
 			}
@@ -138,42 +138,41 @@ func (s *situation) projectLinks() (all []v1alpha1.LinkStatus) {
 }
 
 // wasMeasured is the round trip in the former status, if it stands for the same verdict.
-func (s *situation) wasMeasured(p pair) (time.Duration, bool) {
-	for _, l := range s.Cluster.Status.Links {
+func (e *emulation) wasMeasured(p pair) (time.Duration, bool) {
+	for _, l := range e.Cluster.Status.Links {
 		if l.Between != p.name || l.Declared != duration(p.declared) || l.Measured == "" {
 			continue
 		}
 		was, err := time.ParseDuration(string(l.Measured))
-		return was, err == nil && s.judgeRTT(p.declared, was) == p.verdict
+		return was, err == nil && e.judgeRTT(p.declared, was) == p.verdict
 	}
 	return 0, false
 }
 
 func duration(d time.Duration) v1alpha1.Duration { return v1alpha1.Duration(d.String()) }
 
-// wanConditions are there while the network is emulated; the first also until the last of it is removed.
-func (s *situation) wanConditions() (all []metav1.Condition) {
-	if s.asksEmulation() || s.emulation.worst != inPlace {
-		all = append(all, s.wanInjected())
+// conditions are there while the network is emulated; the first also until the last of it is removed.
+func (e *emulation) conditions() (all []metav1.Condition) {
+	if e.asked() || e.worst != inPlace {
+		all = append(all, e.injected())
 	}
-	if s.asksEmulation() {
-		all = append(all, s.wanWithinTolerance())
+	if e.asked() {
+		all = append(all, e.withinTolerance())
 	}
 	return all
 }
 
-func (s *situation) wanInjected() metav1.Condition {
-	e := s.emulation
+func (e *emulation) injected() metav1.Condition {
 	no := func(reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionWANInjected, metav1.ConditionFalse, reason, format, args...)
 	}
 	switch {
-	case s.asksEmulation() && !s.Emulation.Kind:
+	case e.asked() && !e.Emulation.Kind:
 		return no("ChaosMeshMissing", "The apiserver has no NetworkChaos; install Chaos Mesh, which is looked for every few minutes, or set "+
 			"spec.wan.provider to None")
-	case s.asksEmulation() && !s.Emulation.Known:
+	case e.asked() && !e.Emulation.Known:
 		return no("ChaosMeshNotReadable", "The operator can't list NetworkChaos yet; does its Role allow that?")
-	case s.Cluster.Spec.Paused && len(e.make)+len(e.remove) > 0:
+	case e.Cluster.Spec.Paused && len(e.make)+len(e.remove) > 0:
 		return no("Paused", "%s. Nothing is changed while spec.paused is set", e.message)
 	case e.worst != inPlace && e.directions == 0:
 		return no(e.worst.reason(), "%s", e.message)
@@ -184,12 +183,12 @@ func (s *situation) wanInjected() metav1.Condition {
 		"All %d directions are in place between the pods that run", e.directions)
 }
 
-// wanWithinTolerance is never Unknown, so that its time tells since when not all has been well.
-func (s *situation) wanWithinTolerance() metav1.Condition {
+// withinTolerance is never Unknown, so that its time tells since when not all has been well.
+func (e *emulation) withinTolerance() metav1.Condition {
 	say := func(status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 		return condition(v1alpha1.ConditionWANWithinTolerance, status, reason, format, args...)
 	}
-	all := s.pairs()
+	all := e.pairs()
 	var worst *pair
 	var most float64
 	for i := range all {
@@ -197,7 +196,7 @@ func (s *situation) wanWithinTolerance() metav1.Condition {
 		if p.verdict != "TooShort" && p.verdict != "TooLong" {
 			continue
 		}
-		if was, known := s.wasMeasured(*p); known {
+		if was, known := e.wasMeasured(*p); known {
 			p.measured = was
 		}
 		if off := float64((p.measured - p.declared).Abs()) / float64(max(p.declared, time.Millisecond)); worst == nil || off > most {

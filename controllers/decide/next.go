@@ -86,7 +86,7 @@ func (s *situation) plan(o *outcome) Plan {
 		p.Step, p.Events = o.step, o.events
 	}
 	p.Events = append(p.Events, s.damageEvents()...)
-	s.emulation = s.compareEmulation()
+	s.emulation = s.emulatedNetwork()
 	p.Status = s.status(o)
 	if was := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionViewKnown); s.Record.Taken != "" && (was == nil || was.Reason != NameTaken) {
 		p.Events = append(p.Events, Warning(NameTaken, "Block", SayTaken(s.Cluster, s.takenRecord())))
@@ -100,11 +100,11 @@ func (s *situation) plan(o *outcome) Plan {
 			p.Again = partitionedLate
 		}
 	}
-	p.Links = s.links()
+	p.Links = s.emulation.links()
 	if in := s.emulation.again; in > 0 {
 		p.Again = min(p.Again, in)
 	}
-	p.Emulation = s.emulationChanges(p.Status)
+	p.Emulation = s.emulation.changes(p.Status)
 	if s.Cluster.Spec.Paused || s.unclear() {
 		return p
 	}

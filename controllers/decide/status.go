@@ -24,7 +24,7 @@ func (s *situation) status(o *outcome) v1alpha1.GeoRegisterClusterStatus {
 	s.projectChange(&out, o)
 	s.projectPartitions(&out)
 	s.projectRecovery(&out, o)
-	out.Links = s.projectLinks()
+	out.Links = s.emulation.linkStatuses()
 	for _, c := range s.conditions(o, members) {
 		c.ObservedGeneration = s.Cluster.Generation
 		out.Conditions = append(out.Conditions, c)
