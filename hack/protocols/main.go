@@ -1,5 +1,6 @@
 // Command protocols generates what follows from the definitions of the protocols (replica/protocol/catalog): the table of
-// replica/capability, the names that the CRD allows, and the tables of README.md and docs/protocols.md.
+// replica/capability, the names that the CRD allows, and the tables of README.md, docs/protocols.md and
+// docs/redis.md.
 //
 //	go run ./hack/protocols [-out DIRECTORY]
 package main
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/listener/redis"
 	"github.com/georegister/georegister/replica/protocol/catalog"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -54,6 +56,7 @@ func generate(out string) error {
 	}{
 		{"api/v1alpha1/types.go", `(// \+kubebuilder:validation:Enum=)ABD;[^\n]*(\n)`, strings.Join(names, ";")},
 		{"README.md", `(?s)(\n\| protocol \| good at \| its price \|\n\|---\|---\|---\|\n).*?(\n\n)`, strings.TrimSpace(choices())},
+		{"docs/redis.md", `(?s)(<!-- commands by protocol -->\n\n).*?(\n<!-- end -->)`, commands(rows())},
 		{"docs/protocols.md", `(?s)(<!-- what georegister protocols prints -->\n\n).*?(\n<!-- end -->)`, capability.Render(rows())},
 	} {
 		old, err := os.ReadFile(part.file)
@@ -101,6 +104,32 @@ func choices() string {
 	return b.String()
 }
 
+// commands are the lines of docs/redis.md: which commands of Redis a protocol serves.
+func commands(rows []capability.Protocol) string {
+	const served, refused, notAtomic = "yes", "refused", "not atomic"
+	quoted := func(kind register.Kind) string {
+		names := slices.DeleteFunc(redis.Commands(kind), func(name string) bool { return name == "DEL" || name == "UNLINK" })
+		return "`" + strings.Join(names, "` `") + "`"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| protocol | reads: %s | plain writes: %s | read-modify-writes: %s, and `SET` with options | `DEL` `UNLINK` |\n",
+		quoted(register.Read), quoted(register.Write), quoted(register.RMW))
+	b.WriteString("|---|---|---|---|---|\n")
+	for _, row := range rows {
+		write, rmw, deletes := served, served, served
+		if row.Operation(register.Write).Refusal != "" {
+			write, deletes = refused, refused
+		} else if row.Operation(register.RMW).Refusal != "" {
+			deletes = notAtomic
+		}
+		if op := row.Operation(register.RMW); op.Refusal != "" || op.Idempotent { // no command's function is idempotent
+			rmw = refused
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", row.Name, served, write, rmw, deletes)
+	}
+	return b.String()
+}
+
 // quorums and kinds are the constants' names in Go.
 var (
 	quorums = map[capability.Quorum]string{
@@ -142,6 +171,9 @@ func Table() []Protocol {
 			}
 			if op.UpTo > 0 {
 				fmt.Fprintf(&b, ", UpTo: %d", op.UpTo)
+			}
+			if op.Idempotent {
+				b.WriteString(", Idempotent: true")
 			}
 			b.WriteString("},\n")
 		}

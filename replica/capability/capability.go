@@ -72,6 +72,8 @@ type Operation struct {
 	BestOnly []int
 	// UpTo is the most bytes of a value for which BestOnly says so. 0: any value.
 	UpTo int
+	// Idempotent says that of rmws there are only those of idempotent functions (register.Function).
+	Idempotent bool
 	// Refusal says, for people, why the protocol has no such operation and what to use instead. It is
 	// empty if it has.
 	Refusal string

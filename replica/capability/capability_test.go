@@ -156,31 +156,6 @@ func TestDocumentQuotesTheTable(t *testing.T) {
 	}
 }
 
-// What clients of Redis are told about commands that are refused is what the table has.
-func TestRedisDocumentNamesWhatIsRefused(t *testing.T) {
-	const document = "../../docs/redis.md"
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rmws, writes []string
-	for _, p := range Table() {
-		if p.Operation(register.Write).Refusal != "" {
-			writes = append(writes, p.Name)
-		} else if p.Operation(register.RMW).Refusal != "" {
-			rmws = append(rmws, p.Name)
-		}
-	}
-	for _, want := range []string{
-		"**Protocols " + strings.Join(rmws, " and ") + "** have no read-modify-writes",
-		"**" + strings.Join(writes, " and ") + "** has\n  no plain writes",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%s does not say %q", document, want)
-		}
-	}
-}
-
 // Fewer losses than any minority are for a protocol that counts other quorums then, and where there are such quorums.
 func TestCheckFaults(t *testing.T) {
 	for _, c := range []struct {

@@ -87,7 +87,7 @@ func Table() []Protocol {
 			Operations: []Operation{
 				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{8, Majority}},
 				{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than once, and a write that is applied again takes back what was written after it; call set-newest.v1, which writes with a version, or use protocol RMWPaxos"},
-				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}},
+				{Kind: register.RMW, Best: Path{1, Majority}, Worst: Path{9, Majority}, Idempotent: true},
 			},
 		},
 		{

@@ -2,10 +2,12 @@ package redis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/georegister/georegister/replica/listener/operation"
 	"github.com/georegister/georegister/replica/listener/redis/resp"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // command is what the listener knows of one Redis command. Arity and key positions are as in COMMAND INFO.
@@ -15,8 +17,8 @@ type command struct {
 	firstKey int // position of the first key; 0: none
 	lastKey  int // of the last one; negative counts from the end
 	keyStep  int
-	writes   bool
-	noAuth   bool // allowed before AUTH
+	kind     register.Kind // of the operation on each key, without options
+	noAuth   bool          // allowed before AUTH
 	group    string
 	summary  string
 	run      func(c *connection, k *call, args [][]byte) // gives the call its reply or its operations
@@ -32,39 +34,39 @@ const (
 
 // table is every command that is served.
 func table() []command {
-	one := func(name string, arity int, writes bool, summary string, run func(*connection, *call, [][]byte)) command {
-		return command{name: name, arity: arity, firstKey: 1, lastKey: 1, keyStep: 1, writes: writes,
+	one := func(name string, arity int, kind register.Kind, summary string, run func(*connection, *call, [][]byte)) command {
+		return command{name: name, arity: arity, firstKey: 1, lastKey: 1, keyStep: 1, kind: kind,
 			group: groupString, summary: summary, run: run}
 	}
-	many := func(name string, step int, writes bool, group, summary string, run func(*connection, *call, [][]byte)) command {
-		return command{name: name, arity: -1 - step, firstKey: 1, lastKey: -1, keyStep: step, writes: writes,
+	many := func(name string, step int, kind register.Kind, group, summary string, run func(*connection, *call, [][]byte)) command {
+		return command{name: name, arity: -1 - step, firstKey: 1, lastKey: -1, keyStep: step, kind: kind,
 			group: group, summary: summary, run: run}
 	}
 	plain := func(name string, arity int, noAuth bool, group, summary string, run func(*connection, *call, [][]byte)) command {
 		return command{name: name, arity: arity, noAuth: noAuth, group: group, summary: summary, run: run}
 	}
 	return []command{
-		one("get", 2, false, "Returns the value of a key.", runGet),
-		one("set", -3, true, "Sets the value of a key, with NX or XX only if it is absent or present.", runSet),
-		one("setnx", 3, true, "Sets the value of a key if it is absent.", runSetNX),
-		one("getset", 3, true, "Sets the value of a key and returns the old one.", runGetSet),
-		one("getdel", 2, true, "Deletes a key and returns its value.", runGetDel),
-		one("strlen", 2, false, "Returns the length of a value.", runStrLen),
-		one("append", 3, true, "Appends to a value and returns its new length.", runAppend),
-		one("incr", 2, true, "Adds one to an integer.", runIncr),
-		one("incrby", 3, true, "Adds to an integer.", runIncrBy),
-		one("decr", 2, true, "Subtracts one from an integer.", runDecr),
-		one("decrby", 3, true, "Subtracts from an integer.", runDecrBy),
-		one("incrbyfloat", 3, true, "Adds to a floating-point number.", runIncrByFloat),
-		one("setrange", 4, true, "Overwrites a part of a value.", runSetRange),
-		one("getrange", 4, false, "Returns a part of a value.", runGetRange),
-		one("cas", 4, true, "Sets a key to a new value if it has the expected one; returns 1 if so, else 0.", runCAS),
-		one("type", 2, false, "Returns string, or none for an absent key.", runType),
-		many("mget", 1, false, groupString, "Returns the values of keys, each read for itself.", runMGet),
-		many("mset", 2, true, groupString, "Sets several keys, each for itself: not atomically.", runMSet),
-		many("del", 1, true, groupGeneric, "Deletes keys, each for itself, and returns how many there were.", runDel),
-		many("unlink", 1, true, groupGeneric, "As DEL.", runDel),
-		many("exists", 1, false, groupGeneric, "Returns how many of the keys are present.", runExists),
+		one("get", 2, register.Read, "Returns the value of a key.", runGet),
+		one("set", -3, register.Write, "Sets the value of a key, with NX or XX only if it is absent or present.", runSet),
+		one("setnx", 3, register.RMW, "Sets the value of a key if it is absent.", runSetNX),
+		one("getset", 3, register.RMW, "Sets the value of a key and returns the old one.", runGetSet),
+		one("getdel", 2, register.RMW, "Deletes a key and returns its value.", runGetDel),
+		one("strlen", 2, register.Read, "Returns the length of a value.", runStrLen),
+		one("append", 3, register.RMW, "Appends to a value and returns its new length.", runAppend),
+		one("incr", 2, register.RMW, "Adds one to an integer.", runIncr),
+		one("incrby", 3, register.RMW, "Adds to an integer.", runIncrBy),
+		one("decr", 2, register.RMW, "Subtracts one from an integer.", runDecr),
+		one("decrby", 3, register.RMW, "Subtracts from an integer.", runDecrBy),
+		one("incrbyfloat", 3, register.RMW, "Adds to a floating-point number.", runIncrByFloat),
+		one("setrange", 4, register.RMW, "Overwrites a part of a value.", runSetRange),
+		one("getrange", 4, register.Read, "Returns a part of a value.", runGetRange),
+		one("cas", 4, register.RMW, "Sets a key to a new value if it has the expected one; returns 1 if so, else 0.", runCAS),
+		one("type", 2, register.Read, "Returns string, or none for an absent key.", runType),
+		many("mget", 1, register.Read, groupString, "Returns the values of keys, each read for itself.", runMGet),
+		many("mset", 2, register.Write, groupString, "Sets several keys, each for itself: not atomically.", runMSet),
+		many("del", 1, register.RMW, groupGeneric, "Deletes keys, each for itself, and returns how many there were.", runDel),
+		many("unlink", 1, register.RMW, groupGeneric, "As DEL.", runDel),
+		many("exists", 1, register.Read, groupGeneric, "Returns how many of the keys are present.", runExists),
 
 		plain("auth", -2, true, groupConnection, "Authenticates the connection.", runAuth),
 		plain("hello", -1, true, groupConnection, "Chooses the protocol's version, 2 or 3.", runHello),
@@ -82,6 +84,17 @@ func table() []command {
 		plain("info", -1, false, groupServer, "Describes the server.", runInfo),
 		plain("config", -2, false, groupServer, "GET: returns parameters that clients ask for.", runConfig),
 	}
+}
+
+// Commands lists the names of the commands that make an operation of this kind of each of their keys, sorted.
+func Commands(kind register.Kind) (names []string) {
+	for _, c := range table() {
+		if c.kind == kind {
+			names = append(names, strings.ToUpper(c.name))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // refusedReason says why a Redis command that people try is not served. It is looked up on the error path only.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/listener/redis/resp"
+	"github.com/georegister/georegister/replica/register"
 )
 
 // redisVersion is the version of Redis whose commands and messages are followed; clients switch on it.
@@ -70,10 +71,10 @@ func (s *Server) appendInfos(b []byte, v resp.Version, names []string) []byte {
 		}
 		flags := []string{"fast"}
 		switch {
-		case k.writes:
-			flags = []string{"write"}
-		case k.firstKey > 0:
+		case k.firstKey > 0 && k.kind == register.Read:
 			flags = []string{"readonly"}
+		case k.firstKey > 0:
+			flags = []string{"write"}
 		case k.noAuth:
 			flags = []string{"fast", "no_auth"}
 		}

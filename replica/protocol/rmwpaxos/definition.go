@@ -41,7 +41,7 @@ var DefinitionAtLeastOnce = definition.Protocol{
 			{Kind: register.Write, Refusal: "protocol RMWPaxosAtLeastOnce has no plain writes: it may apply an update more than " +
 				"once, and a write that is applied again takes back what was written after it; call set-newest.v1, which " +
 				"writes with a version, or use protocol RMWPaxos"},
-			{Kind: register.RMW, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(9, capability.Majority)},
+			{Kind: register.RMW, Best: capability.Trips(1, capability.Majority), Worst: capability.Trips(9, capability.Majority), Idempotent: true},
 		},
 	},
 	Factory: AtLeastOnce,
