@@ -46,7 +46,7 @@ func next() (world.Snapshot, decide.Plan) {
 	}}
 	return s, decide.Plan{
 		Apply: []client.Object{config("one"), config("two")}, Prune: []client.Object{config("old")},
-		Step:   decide.Tell{View: founded(), Members: []view.MemberID{1, 2, 3, 9}},
+		Step:   decide.SendView{View: founded(), Members: []view.MemberID{1, 2, 3, 9}},
 		Events: []decide.Event{decide.Normal("Founded", "Found", "100% of them")},
 	}
 }

@@ -32,12 +32,12 @@ func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Ste
 	case decide.RebuildRecord:
 		done, what = "Rebuilt the record of the view", []any{"epoch", step.View.Epoch}
 		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case decide.KeepRecord:
+	case decide.KeepRecordMetadata:
 		done, what = "Wrote the record of the view again with its labels and its owner", []any{"epoch", step.View.Epoch}
 		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case decide.Tell:
+	case decide.SendView:
 		done, what = "Told members their view", []any{"epoch", step.View.Epoch, "members", step.Members}
-		err = r.tell(ctx, s, step)
+		err = r.sendView(ctx, s, step)
 	case decide.DeletePod:
 		done, what = "Deleted a pod", []any{"pod", step.Name, "reason", step.Reason}
 		err = r.deletePod(ctx, s, step)
@@ -70,8 +70,8 @@ func (r *Reconciler) writeRecord(ctx context.Context, s world.Snapshot, v view.V
 	return r.applier.Record(ctx, record, uid, resourceVersion)
 }
 
-// tell gives members a view. One that holds a later view refuses it; what it holds is seen the next time.
-func (r *Reconciler) tell(ctx context.Context, s world.Snapshot, step decide.Tell) error {
+// sendView gives members a view. One that holds a later view refuses it; what it holds is seen the next time.
+func (r *Reconciler) sendView(ctx context.Context, s world.Snapshot, step decide.SendView) error {
 	var targets []members.Target
 	for _, id := range step.Members {
 		m := s.Member(id)

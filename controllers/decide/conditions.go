@@ -219,7 +219,7 @@ func (s *situation) progressing(o *outcome, members []view.Member) metav1.Condit
 		return yes(describe(o.step))
 	}
 	for _, m := range s.view.Members {
-		if why := s.growing(m); why != "" {
+		if why := volumeGrowth(s.Member(m.ID)); why != "" {
 			return yes("VolumeGrows", sentence(name(m))+" "+why)
 		}
 	}
@@ -238,9 +238,9 @@ func describe(step Step) (reason, message string) {
 		return "Founding", fmt.Sprintf("Founds the cluster with %d members", step.View.Size())
 	case RebuildRecord:
 		return "RebuildingRecord", fmt.Sprintf("Rebuilds the record of view %d from what the members hold", step.View.Epoch)
-	case KeepRecord:
+	case KeepRecordMetadata:
 		return "KeepingRecord", "Gives the record of the view the labels and the owner that it should have"
-	case Tell:
+	case SendView:
 		var ids []string
 		for _, id := range step.Members {
 			ids = append(ids, fmt.Sprint(id))

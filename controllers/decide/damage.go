@@ -7,7 +7,6 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/world"
-	"github.com/georegister/georegister/replica/view"
 )
 
 // foundDamaged begins what is told of a member that lost its disk to damage.
@@ -39,12 +38,8 @@ func (s *situation) damageEvents() (events []Event) {
 			told = told || before.Incarnation == 0 || before.Incarnation >= int64(r.Incarnation)
 		}
 		if !told {
-			events = append(events, s.damageEvent(m, r.Loss))
+			events = append(events, Warning("DiskDamaged", "JoinAgain", sentence(name(m))+" "+damage(r.Loss)))
 		}
 	}
 	return events
-}
-
-func (s *situation) damageEvent(m view.Member, l *world.Loss) Event {
-	return Warning("DiskDamaged", "JoinAgain", sentence(name(m))+" "+damage(l))
 }

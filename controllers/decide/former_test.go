@@ -60,7 +60,7 @@ func TestVolumesOfDifferentClusters(t *testing.T) {
 func TestRecordIsKept(t *testing.T) {
 	s := healthy(3)
 	s.Record.Astray = true
-	step, ok := Next(*s).Step.(KeepRecord)
+	step, ok := Next(*s).Step.(KeepRecordMetadata)
 	if !ok || step.View.Digest() != s.Record.View.Digest() || step.UID != "record" || step.ResourceVersion != "1" {
 		t.Errorf("step %+v", step)
 	}
@@ -73,7 +73,7 @@ func TestRecordIsKept(t *testing.T) {
 	s = healthy(3)
 	s.Record.Astray = true
 	silent(s, 1)
-	if _, ok := Next(*s).Step.(KeepRecord); !ok {
+	if _, ok := Next(*s).Step.(KeepRecordMetadata); !ok {
 		t.Error("a member that is down is in the way")
 	}
 }

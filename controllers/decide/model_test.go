@@ -347,7 +347,7 @@ func (w *model) take(step Step, stale bool) {
 			w.fail("the record goes back to %d; view %d is committed", step.View.Epoch, w.committed)
 		}
 		w.write(step.View)
-	case Tell:
+	case SendView:
 		for _, id := range step.Members {
 			w.configure(w.machine(id), step.View)
 		}

@@ -26,7 +26,7 @@ func line(step Step) string {
 		return fmt.Sprintf("%s %d with %s", step.Kind, step.View.Epoch, who(step.View))
 	case RebuildRecord:
 		return fmt.Sprintf("rebuild %d over %q", step.View.Epoch, step.ResourceVersion)
-	case Tell:
+	case SendView:
 		return fmt.Sprintf("tell %d to %v", step.View.Epoch, step.Members)
 	case DeletePod:
 		if step.Evict {

@@ -112,7 +112,7 @@ func (m *partsModel) carryOut(p Plan) {
 		}
 		m.keepsBackups(step.View)
 		s.Record.View = step.View
-	case Tell:
+	case SendView:
 		for _, id := range step.Members {
 			m.held[id] = step.View
 		}

@@ -37,7 +37,7 @@ type Plan struct {
 // Step is the one thing that must not happen together with another.
 type Step interface{ step() }
 
-// FoundCluster creates the record of the first view; it must not exist. Then members are told by Tell.
+// FoundCluster creates the record of the first view; it must not exist. Then members are told by SendView.
 type FoundCluster struct{ View view.View }
 
 // ChangeView replaces the record by a next view, if it is still the one that was observed. It is written
@@ -57,15 +57,15 @@ type RebuildRecord struct {
 	ResourceVersion string
 }
 
-// KeepRecord writes the record as it is once more, with the labels and the owner that it should have.
-type KeepRecord struct {
+// KeepRecordMetadata writes the record as it is once more, with the labels and the owner that it should have.
+type KeepRecordMetadata struct {
 	View            view.View
 	UID             types.UID
 	ResourceVersion string
 }
 
-// Tell gives members the recorded view.
-type Tell struct {
+// SendView gives members the recorded view.
+type SendView struct {
 	View    view.View
 	Members []view.MemberID
 }
@@ -93,13 +93,13 @@ type Discard struct {
 	Objects []client.Object // with UID and resourceVersion as preconditions
 }
 
-func (FoundCluster) step()  {}
-func (ChangeView) step()    {}
-func (RebuildRecord) step() {}
-func (KeepRecord) step()    {}
-func (Tell) step()          {}
-func (DeletePod) step()     {}
-func (Discard) step()       {}
+func (FoundCluster) step()       {}
+func (ChangeView) step()         {}
+func (RebuildRecord) step()      {}
+func (KeepRecordMetadata) step() {}
+func (SendView) step()           {}
+func (DeletePod) step()          {}
+func (Discard) step()            {}
 
 // EmulationChanges are what to do about the emulated network between the sites, in this order: remove objects, and annotate such as are
 // being removed so that Chaos Mesh lets go of them, each only if it has the UID that was observed; make others, and tell

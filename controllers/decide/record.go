@@ -176,7 +176,7 @@ func keepRecordMetadata(s *situation) *outcome {
 	if !s.Record.Astray {
 		return nil
 	}
-	return act(KeepRecord{View: s.Record.View, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion})
+	return act(KeepRecordMetadata{View: s.Record.View, UID: s.Record.UID, ResourceVersion: s.Record.ResourceVersion})
 }
 
 // requireTrustedRecord ends the rules while the recorded view is in doubt: each rule after it acts on that view.

@@ -149,7 +149,7 @@ func (s *situation) problems(members []view.Member) (all []cause) {
 		} else if pod := s.pod(m.ID); s.view.Epoch > 0 && !ready(pod) && !s.fetches(m) {
 			add("MemberNotReady", "votes, but its pod is not ready")
 		}
-		if why := s.stunted(m); why != "" {
+		if why := volumeObstacle(s.Member(m.ID)); why != "" {
 			add("VolumeCannotGrow", why)
 		}
 		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil && seen.Volume.DeletionTimestamp != nil && runs(seen.Pod) {

@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/controllers/world"
 )
 
-// growing says what a volume that grows waits for, to be read after the member's name, or is empty. Growth is
+// volumeGrowth says what the volume of a member waits for while it grows, to be read after the member's name, or is empty. Growth is
 // asked for by applying the volume with its new size.
-func (s *situation) growing(m view.Member) string {
-	seen := s.Member(m.ID)
+func volumeGrowth(seen *world.Member) string {
 	if seen == nil || seen.Volume == nil {
 		return ""
 	}
@@ -33,9 +33,8 @@ func (s *situation) growing(m view.Member) string {
 	return ""
 }
 
-// stunted says why a volume can't grow, or is empty.
-func (s *situation) stunted(m view.Member) string {
-	seen := s.Member(m.ID)
+// volumeObstacle says why the volume of a member can't grow, or is empty.
+func volumeObstacle(seen *world.Member) string {
 	if seen == nil || seen.Volume == nil {
 		return ""
 	}
@@ -75,7 +74,7 @@ func (s *situation) remake() *outcome {
 		if set := seen.StatefulSet; set != nil && set.DeletionTimestamp == nil {
 			objects = append(objects, set) // its pod holds the volume
 		}
-		why := s.misfit(seen.Volume)
+		why := volumeMisfit(seen.Volume, s.Cluster.Spec.Storage)
 		if seen.Volume.DeletionTimestamp != nil {
 			why = "is being deleted"
 		} else {
@@ -90,9 +89,8 @@ func (s *situation) remake() *outcome {
 	return nil
 }
 
-// misfit says how a volume differs from what is asked for in what no volume can change, or is empty.
-func (s *situation) misfit(volume *corev1.PersistentVolumeClaim) string {
-	asked := s.Cluster.Spec.Storage
+// volumeMisfit says how a volume differs from what is asked for in what no volume can change, or is empty.
+func volumeMisfit(volume *corev1.PersistentVolumeClaim, asked v1alpha1.Storage) string {
 	if class := volume.Spec.StorageClassName; asked.Class != "" && class != nil && *class != asked.Class {
 		return fmt.Sprintf("is of class %s, not %s", *class, asked.Class)
 	}

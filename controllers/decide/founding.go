@@ -128,7 +128,7 @@ func sendView(s *situation) *outcome {
 		}
 	}
 	if len(old) > 0 {
-		return act(Tell{View: s.view, Members: old})
+		return act(SendView{View: s.view, Members: old})
 	}
 	if s.settled() || s.view.Joint() {
 		return nil
