@@ -90,7 +90,7 @@ type GeoRegisterClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.wan) || !has(self.wan.links) || self.sites.all(a, self.sites.all(b, a.name == b.name || self.wan.links.exists_one(l, a.name in l.between && b.name in l.between)))",message="every pair of sites must have one link: add {between: [a, b], rtt: ...} for each pair that has none, and remove what is there twice",fieldPath=".wan.links"
 type GeoRegisterClusterSpec struct {
 	// Protocol is the replication protocol. It can't be changed later.
-	// +kubebuilder:validation:Enum=ABD;CURP;CURPRaft;EPaxos;Gryff;GryffRSC;Gus;RMWPaxos;RMWPaxosAtLeastOnce;Raft
+	// +kubebuilder:validation:Enum=ABD;CASPaxos;CURP;CURPRaft;EPaxos;Gryff;GryffRSC;Gus;RMWPaxos;RMWPaxosAtLeastOnce;Raft
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 

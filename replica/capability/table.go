@@ -18,6 +18,15 @@ func Table() []Protocol {
 			},
 		},
 		{
+			Name: "CASPaxos", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
+			Note: "1 is for a read of a register at rest, and 2 is for a change that meets no other one of its key; the worst is a bound that 20 clients keep to of which a quarter use one key, and more of them can make it more, without a bound",
+			Operations: []Operation{
+				{Kind: register.Read, Best: Path{1, Majority}, Worst: Path{30, Majority}},
+				{Kind: register.Write, Best: Path{2, Majority}, Worst: Path{30, Majority}},
+				{Kind: register.RMW, Best: Path{2, Majority}, Worst: Path{30, Majority}},
+			},
+		},
+		{
 			Name: "CURP", Consistency: "linearizable", Members: []int{3, 5, 7}, Relaxed: false, Fragments: false,
 			Note: "1 is for an update that commutes with what is not synced; 0 is for a read at the site of the master, or of a backup with a witness of the partition, and elsewhere it is 1",
 			Operations: []Operation{

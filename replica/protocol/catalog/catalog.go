@@ -8,6 +8,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/abd"
+	"github.com/georegister/georegister/replica/protocol/caspaxos"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/curpraft"
 	"github.com/georegister/georegister/replica/protocol/definition"
@@ -24,6 +25,7 @@ import (
 // protocols are all that there are, sorted by name. A protocol is added here, by one line (docs/add-a-protocol.md).
 var protocols = []Entry{
 	{abd.Definition},
+	{caspaxos.Definition},
 	{curp.Definition},
 	{curpraft.Definition},
 	{epaxos.Definition},

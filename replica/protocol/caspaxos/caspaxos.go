@@ -1,0 +1,215 @@
+// Package caspaxos is CASPaxos (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018): each key is a register of Paxos that is
+// decided again and again in place, without a log and without a leader. It is the plain baseline for the registers with rmws.
+//
+// A coordinator changes a key in two round trips, each to a majority, of which it is one:
+//
+//	PREPARE  acceptors promise a ballot, and tell the state that they have accepted last
+//	VOTE     acceptors accept the next state, which is a function of the one with the highest ballot
+//
+// Who meets a higher ballot begins again with one above it, after a random time. A read asks for states first (READ) and promises
+// nothing: it is over if a majority has accepted the same state. Otherwise it has the state accepted once more, unchanged.
+//
+// Acceptors are in acceptor.go, coordinators in operation.go; change.go computes the next state, which knows the last change of each member: so
+// a change that somebody else has completed is not applied again by its own coordinator. docs/protocols.md, section CASPaxos, says what
+// differs from the paper, and why.
+package caspaxos
+
+import (
+	"slices"
+	"time"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/outbox"
+	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Protocol is one member's part of CASPaxos, for one shard. It implements member.Inner.
+type Protocol struct {
+	*outbox.Outbox
+	config       protocol.Config
+	journal      *protocol.Journal
+	incarnations *quorum.Incarnations
+	mistakes     Mistakes
+	me           register.Writer // names ballots: no two processes have the same
+	author       register.Writer // names changes: their numbers go on over restarts
+	lastChange   uint64          // number of the author's last change
+	draws        uint64
+	now          protocol.Instant
+
+	asking   map[uint64]*operation   // by the number of the question that waits for answers
+	order    []*operation            // as submitted, ended ones among them until the next Tick
+	queues   map[string][]*operation // by key: those that propose; the first one is at work
+	begin    []*operation            // whose turn it is: Ready has them begin
+	running  int
+	possible quorum.Tally
+	scratch  []byte
+}
+
+var _ member.Inner = (*Protocol)(nil)
+
+// Factory makes the protocol for a member.
+func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, incarnations, Mistakes{})
+}
+
+// FactoryWith is Factory with mistakes put back, for tests.
+func FactoryWith(m Mistakes) member.Factory {
+	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, incarnations, m)
+	}
+}
+
+func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, m Mistakes) *Protocol {
+	incarnation := uint32(incarnations.Of(config.Self))
+	return &Protocol{
+		Outbox: outbox.New("caspaxos", quorum.FirstOp(&config, incarnations), journal),
+		config: config, journal: journal, incarnations: incarnations, mistakes: m,
+		me:         register.NewWriter(uint32(config.Self), incarnation, config.Boot),
+		author:     register.NewWriter(uint32(config.Self), incarnation, 0),
+		lastChange: uint64(config.Boot) << 32,
+		draws:      config.Seed,
+		asking:     map[uint64]*operation{},
+		queues:     map[string][]*operation{},
+	}
+}
+
+// Submit implements protocol.Machine.
+func (p *Protocol) Submit(r protocol.Request) {
+	o := &operation{Request: r, key: []byte(r.Operation.Key)}
+	switch r.Operation.Kind {
+	case register.Read:
+	case register.Write, register.RMW:
+		if r.Operation.Kind == register.RMW {
+			if err := p.config.Functions.Check(r.Operation.Call); err != nil {
+				p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+				return
+			}
+		}
+		if earlier, ok := r.Resume.(resume); ok && !p.mistakes.ResumeAsNew {
+			p.config.Took(pathResumed)
+			o.number, o.left = earlier.number, true
+		} else {
+			p.lastChange++
+			o.number = p.lastChange
+		}
+	default:
+		p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+		return
+	}
+	p.running++
+	p.order = append(p.order, o)
+	if o.reads() {
+		p.read(o)
+	} else {
+		p.enqueue(o)
+	}
+}
+
+// Receive implements protocol.Machine.
+func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
+	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.config.Self || p.config.View.Index(from) < 0 {
+		return
+	}
+	switch m.RmwPaxos.Kind {
+	case peerv1.RMWPaxosKind_PAXOS_READ:
+		p.onRead(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
+		p.onPrepare(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_VOTE:
+		p.onVote(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_STATE, peerv1.RMWPaxosKind_PAXOS_ACK:
+		p.onState(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_VOTED:
+		p.onVoted(from, m)
+	case peerv1.RMWPaxosKind_PAXOS_NACK:
+		p.onRefused(from, m)
+	}
+}
+
+// Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline, and goes on with what has backed off.
+func (p *Protocol) Tick(now protocol.Instant) {
+	p.now = now
+	p.order = slices.DeleteFunc(p.order, func(o *operation) bool { return o.ended })
+	for _, o := range slices.Clone(p.order) {
+		if o.Deadline != 0 && now >= o.Deadline {
+			p.expire(o)
+		} else {
+			p.again(o)
+		}
+	}
+}
+
+// Ready implements protocol.Machine.
+func (p *Protocol) Ready() protocol.Effects {
+	for len(p.begin) > 0 && p.Err() == nil {
+		o := p.begin[0]
+		p.begin = p.begin[1:]
+		if !o.ended {
+			p.prepare(o)
+		}
+	}
+	if err := p.Err(); err != nil {
+		return protocol.Effects{Fault: err}
+	}
+	return p.Outbox.Ready()
+}
+
+// Pace implements protocol.Machine.
+func (p *Protocol) Pace(retry, suspect time.Duration) {
+	p.config.Retry, p.config.Suspect = retry, suspect
+}
+
+// Pending implements protocol.Machine.
+func (p *Protocol) Pending() int { return p.running }
+
+// Settle implements member.Inner. Nothing is left that only some disks may vote on: what a lost disk promised or accepted with a quorum, an
+// adopter did too, and its record was adopted.
+func (p *Protocol) Settle(protocol.Instant) bool { return true }
+
+// Unsettled implements member.Inner. What was accepted before a change does not count as accepted after it; it is found by the promises that
+// follow, and accepted again.
+func (p *Protocol) Unsettled() int { return 0 }
+
+// resume is a protocol.Resume: it has the number of a change that others may have accepted.
+type resume struct{ number uint64 }
+
+// Unfinished implements protocol.Machine. Reads begin again, and so do changes that have not left this member. One that has goes on under its
+// number: it may be in the state already, or come into it by another coordinator.
+func (p *Protocol) Unfinished() []protocol.Request {
+	var unfinished []protocol.Request
+	for _, o := range p.order {
+		if o.ended {
+			continue
+		}
+		r := o.Request
+		r.Resume = nil
+		if o.left {
+			r.Resume = resume{o.number}
+		}
+		unfinished = append(unfinished, r)
+	}
+	clear(p.asking)
+	clear(p.queues)
+	p.order, p.begin, p.running = nil, nil, 0
+	return unfinished
+}
+
+// message begins one, which never changes once it is sent.
+func (p *Protocol) message(kind peerv1.RMWPaxosKind, op uint64, key []byte) *peerv1.Message {
+	m := p.Message(peerv1.Kind_RMW_PAXOS, op, key)
+	m.RmwPaxos = &peerv1.RMWPaxos{Kind: kind}
+	return m
+}
+
+// draw is a number below n, from the seed that the world lent (splitmix64).
+func (p *Protocol) draw(n uint64) uint64 {
+	p.draws += 0x9e3779b97f4a7c15
+	z := p.draws
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return (z ^ (z >> 31)) % max(n, 1)
+}

@@ -1,0 +1,137 @@
+package caspaxos_test
+
+import (
+	"slices"
+	"testing"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/caspaxos"
+	"github.com/georegister/georegister/replica/protocol/disktest"
+	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/script"
+	"github.com/georegister/georegister/replica/simulator"
+	"github.com/georegister/georegister/replica/view"
+)
+
+func TestScripts(t *testing.T) { script.Run(t, "testdata/correct", caspaxos.Factory) }
+
+// TestForgottenChange shows what the table of a state is for, step by step.
+func TestForgottenChange(t *testing.T) {
+	script.Run(t, "testdata/mistakes/ForgetChanges.txt", caspaxos.FactoryWith(caspaxos.Mistakes{ForgetChanges: true}))
+}
+
+// What is copied from another disk was not accepted by this one; what was promised there is promised here, and what is newer here stays.
+func TestAdopt(t *testing.T) {
+	round := func(n uint64) *peerv1.RMWPaxosRound { return &peerv1.RMWPaxosRound{N: n, Proposer: 1 << 48} }
+	c := protocol.Config{Self: 1, Boot: 1, View: view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}}
+	j := protocol.NewJournal(disktest.Disk{})
+	p := caspaxos.Factory(c, j, quorum.FirstDisks(c.View))
+	for i, step := range []struct{ theirs, want *peerv1.RMWPaxosRecord }{
+		{&peerv1.RMWPaxosRecord{Ack: round(3), Voted: round(2), VotedIn: 4, Timestamp: 1},
+			&peerv1.RMWPaxosRecord{Ack: round(3), Voted: round(2), Timestamp: 1}},
+		{&peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(1), VotedIn: 4, Timestamp: 9},
+			&peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(2), Timestamp: 1}},
+		{&peerv1.RMWPaxosRecord{Ack: round(4), Voted: round(4), VotedIn: 3, Timestamp: 2},
+			&peerv1.RMWPaxosRecord{Ack: round(5), Voted: round(4), Timestamp: 2}},
+	} {
+		raw, err := step.theirs.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Adopt([]byte("pk"), raw); err != nil {
+			t.Fatal(err)
+		}
+		want, err := step.want.MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := j.Get([]byte("pk")); !slices.Equal(got, want) {
+			r := &peerv1.RMWPaxosRecord{}
+			t.Errorf("step %d: the record is %v, %v; want %v", i+1, r, r.UnmarshalVT(got), step.want)
+		}
+	}
+}
+
+// seeds is how many schedules each search below tries.
+func seeds(t *testing.T) int {
+	if testing.Short() {
+		return 20
+	}
+	return 300
+}
+
+// without are the kinds of faults but some.
+func without(some ...simulator.FaultKind) []simulator.FaultKind {
+	return slices.DeleteFunc(simulator.FaultKinds(), func(k simulator.FaultKind) bool { return slices.Contains(some, k) })
+}
+
+// search must find nothing, and take every path.
+func search(t *testing.T, paths []string, options ...simulator.Options) {
+	t.Helper()
+	all := simulator.Report{Paths: map[string]uint64{}}
+	for _, o := range options {
+		o.RMWs = simulator.ManyRMWs
+		r := simulator.Search{Start: simulator.Member(caspaxos.Factory), Options: o, First: 1, Seeds: seeds(t)}.Run(t.Context())
+		for _, f := range r.Failures {
+			t.Errorf("%v\n%s", f, simulator.Explain(simulator.Shrink(t.Context(), f)))
+		}
+		for path, n := range r.Paths {
+			all.Paths[path] += n
+		}
+		t.Logf("members %v: %d schedules, %d operations, %d faults that hit work in flight", o.Members, r.Schedules, r.Operations, r.Hits)
+	}
+	if missing := all.Missing(paths); missing != nil && !testing.Short() {
+		t.Errorf("paths never taken: %v", missing)
+	}
+}
+
+func TestSurvives(t *testing.T) {
+	t.Parallel()
+	same := without(simulator.Change)
+	search(t, caspaxos.Paths(), simulator.Options{Faults: same, Members: []int{3}}, simulator.Options{Faults: same, Members: []int{5}},
+		simulator.Options{Faults: same, Members: []int{7}})
+}
+
+func TestSurvivesChanges(t *testing.T) {
+	t.Parallel()
+	search(t, caspaxos.ChangePaths(), simulator.Options{Faults: simulator.FaultKinds()})
+}
+
+func TestMistakesAreFound(t *testing.T) {
+	t.Parallel()
+	all := simulator.Options{Faults: without(simulator.Change, simulator.OldCopy, simulator.Rot), Members: []int{3, 5}}
+	crashes := simulator.Options{Faults: []simulator.FaultKind{simulator.Crash, simulator.Torn, simulator.Partition, simulator.Loss}, Members: []int{3}}
+	crash := simulator.Options{Faults: []simulator.FaultKind{simulator.Crash}, Members: []int{3}}
+	wipes := simulator.Options{Faults: []simulator.FaultKind{simulator.Wipe, simulator.Wipe, simulator.Loss, simulator.Crash}, Members: []int{3, 5}}
+	changes := simulator.Options{Faults: []simulator.FaultKind{simulator.Change, simulator.Partition}, Members: []int{3, 5}}
+	for _, c := range []struct {
+		name     string
+		mistakes caspaxos.Mistakes
+		member   member.Mistakes
+		options  simulator.Options
+	}{
+		{"AckBeforePersist", caspaxos.Mistakes{AckBeforePersist: true}, member.Mistakes{}, crashes},
+		{"CompleteBeforePersist", caspaxos.Mistakes{CompleteBeforePersist: true}, member.Mistakes{}, crash},
+		{"IgnoreAccepted", caspaxos.Mistakes{IgnoreAccepted: true}, member.Mistakes{}, all},
+		{"ForgetChanges", caspaxos.Mistakes{ForgetChanges: true}, member.Mistakes{}, all},
+		{"ForgetSessions", caspaxos.Mistakes{ForgetSessions: true}, member.Mistakes{}, all},
+		{"ResumeAsNew", caspaxos.Mistakes{ResumeAsNew: true}, member.Mistakes{}, changes},
+		{"AdoptBlindly", caspaxos.Mistakes{AdoptBlindly: true}, member.Mistakes{}, changes},
+		{"VoteAtOnce", caspaxos.Mistakes{}, member.Mistakes{VoteAtOnce: true}, wipes},
+		{"CountOneSide", caspaxos.Mistakes{}, member.Mistakes{CountOneSide: true}, changes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.options.RMWs = simulator.ManyRMWs
+			start := simulator.MemberWith(caspaxos.FactoryWith(c.mistakes), c.member)
+			for seed := uint64(1); seed <= 2000; seed++ {
+				if f := simulator.Draw(seed, c.options).Run(start, nil).Failure; f != nil && f.Class == simulator.Violation {
+					t.Logf("seed %d: %.200v", seed, f)
+					return
+				}
+			}
+			t.Error("not found in 2000 seeds")
+		})
+	}
+}
