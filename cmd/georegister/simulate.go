@@ -398,7 +398,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 	if f.lose > 0 {
 		fmt.Fprintf(out, "sets of disks that were lost for good, each in a run of its own: %d\n", report.Losses)
 	}
-	if s.curp {
+	if s.partitioned != nil {
 		fmt.Fprintf(out, "masters replaced: %d (%d before the faults were over), in a recovery: %d, handed over: %d; recoveries: %d; witnesses that lost their disks: %d\n",
 			report.Paths["curp.failover"], report.Paths["curp.failover.meanwhile"], report.Paths["curp.recovering-failover"],
 			report.Paths["curp.handover"], report.Paths["curp.recovered"], report.Paths["curp.witness-lost"])
@@ -416,7 +416,7 @@ func (f simulateFlags) soakRun(c *cobra.Command, s simulated, kinds []simulator.
 			fmt.Fprintf(out, " %s %d (%d)", c.Kind, c.All, c.Meanwhile)
 		}
 		fmt.Fprintln(out)
-		if !s.curp {
+		if s.partitioned == nil {
 			fmt.Fprintf(out, "records of the view that were lost: %d; schedules in which so many members were lost with it that it can't be rebuilt: %d\n",
 				report.Paths["change.record-lost"], report.Paths["hopeless"])
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/capability"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
@@ -18,10 +18,10 @@ import (
 
 // simulated is a protocol that the simulator runs.
 type simulated struct {
-	name  string          // of the protocol or its variant, as it was given
-	start simulator.Start // nil for CURP, whose world with masters and witnesses the simulator makes itself
-	curp  bool
-	row   capability.Protocol
+	name        string          // of the protocol or its variant, as it was given
+	start       simulator.Start // nil with masters, whose world with masters and witnesses the simulator makes itself
+	partitioned *definition.Partitioned
+	row         capability.Protocol
 	// tolerance is how many members may be lost at once; 0: any minority.
 	tolerance int
 	// fragments is how many restore a value; 0: values are stored whole.
@@ -51,14 +51,14 @@ func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 		fragments = variant.DataFragments
 	}
 	row := entry.Row
-	s := simulated{name: name, curp: entry.Parted, row: row, tolerance: tolerance, fragments: fragments}
+	s := simulated{name: name, partitioned: entry.Partitioned, row: row, tolerance: tolerance, fragments: fragments}
 	if fragments > 0 {
 		if err := row.CheckErasureCoding(); err != nil {
 			return simulated{}, fmt.Errorf("--data-fragments: %w; leave it out, or use --protocol gus", err)
 		}
 		s.tolerance = max(tolerance, 1) // with any minority lost, one fragment would be all of the value
 	}
-	if !entry.Parted {
+	if entry.Partitioned == nil {
 		s.start = simulator.Member(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) member.Inner {
 			c.Faults = s.tolerance
 			if s.fragments > 0 {
@@ -78,8 +78,8 @@ func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
 		o.RMWs = simulator.FewRMWs
 	}
 	o.Idempotent = s.row.CheckOperation(register.Write) != nil
-	if s.curp {
-		o.CURP, o.Stale = &curp.Options{}, simulator.SomeStale
+	if s.partitioned != nil {
+		o.Partitioned, o.Stale = s.partitioned, simulator.SomeStale
 	}
 	if s.fragments > 0 {
 		o.Large, o.Data, o.Keep = largeValue, s.fragments, true
@@ -91,8 +91,8 @@ func (s simulated) options(kinds []simulator.FaultKind) simulator.Options {
 func (s simulated) runs(x *simulator.Experiment) {
 	x.Start, x.Regular = s.start, s.regular()
 	x.Losses, x.Data, x.Keep = s.losses(), s.fragments, s.fragments > 0
-	if s.curp {
-		x.CURP = &simulator.CURP{Backups: s.tolerance}
+	if s.partitioned != nil {
+		x.Partitions = &simulator.Partitions{Protocol: s.partitioned, Backups: s.tolerance}
 	}
 }
 
@@ -115,7 +115,7 @@ func (s simulated) checkSites(n int) error {
 	switch most := s.row.Faults(n); {
 	case s.tolerance == 0:
 		return nil
-	case !s.curp:
+	case s.partitioned == nil:
 		if err := s.row.CheckFaults(n, s.tolerance); err != nil {
 			return fmt.Errorf("--fault-tolerance: %w", err)
 		}
@@ -153,7 +153,7 @@ func (s simulated) sizes(kinds []simulator.FaultKind) (sizes []int, err error) {
 		return s.fragmentSizes(slices.Contains(kinds, simulator.Change))
 	case s.tolerance == 0:
 		return nil, nil
-	case s.curp:
+	case s.partitioned != nil:
 		return nil, errors.New("--fault-tolerance: schedules of --soak draw it with protocol CURP; leave it out")
 	}
 	for n := 3; n <= widest; n += 2 {
@@ -189,7 +189,7 @@ func (s simulated) fragmentSizes(change bool) (sizes []int, err error) {
 // parseFaults reads the kinds of faults that the protocol's world has: in the schedules of a soak, or in an experiment.
 func (s simulated) parseFaults(list string, soak bool) ([]simulator.FaultKind, error) {
 	switch {
-	case !s.curp:
+	case s.partitioned == nil:
 		return simulator.ParseFaults(list)
 	case soak:
 		return simulator.ParseCURPFaults(list)

@@ -17,7 +17,6 @@ import (
 	"github.com/georegister/georegister/replica/proof"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/runtime"
 	"github.com/georegister/georegister/replica/storage"
@@ -162,7 +161,7 @@ type Listen struct {
 	HTTP  string `json:"http,omitempty"` // health and metrics
 }
 
-// CURP says when a master syncs. What is not set is as the protocol has it (curp.Options).
+// CURP says when a master syncs. What is not set is as protocol.Sync has it.
 type CURP struct {
 	SyncAfter int      `json:"syncAfter,omitempty"` // operations
 	SyncDelay Duration `json:"syncDelay,omitempty"`
@@ -172,11 +171,9 @@ type CURP struct {
 	Asynchronous bool `json:"asynchronous,omitempty"`
 }
 
-// options are the protocol's; continued is its Continued.
-func (c CURP) options(continued bool) curp.Options {
-	return curp.Options{
-		Continued: continued, SyncAfter: c.SyncAfter, SyncDelay: time.Duration(c.SyncDelay), Lease: time.Duration(c.Lease),
-		Asynchronous: c.Asynchronous,
+func (c CURP) sync() protocol.Sync {
+	return protocol.Sync{
+		After: c.SyncAfter, Delay: time.Duration(c.SyncDelay), Lease: time.Duration(c.Lease), Asynchronous: c.Asynchronous,
 	}
 }
 
@@ -307,7 +304,7 @@ func (c Config) validateParted() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("protocol: %w", err)
-	case !entry.Parted:
+	case entry.Partitioned == nil:
 	case c.Durability != storage.Sync:
 		return fmt.Errorf("durability: protocol %s needs Sync, not %s: with another one a member that crashes has lost its disk, and a master or "+
 			"backup whose disk is lost has to be replaced", c.Protocol, c.Durability)

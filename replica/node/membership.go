@@ -122,8 +122,8 @@ type heard struct {
 }
 
 // begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; carried is what was
-// under way in it, which goes on before the replica takes anything else, if there is one. Continued says that another replica of this process had the disk before.
-func (n *node) begin(ctx context.Context, continued bool, from heard, carried []*runtime.Carried) error {
+// under way in it, which goes on before the replica takes anything else, if there is one.
+func (n *node) begin(ctx context.Context, from heard, carried []*runtime.Carried) error {
 	v := n.store.View()
 	switch {
 	case v.Epoch == 0:
@@ -138,7 +138,7 @@ func (n *node) begin(ctx context.Context, continued bool, from heard, carried []
 	}
 	c := &n.config
 	replica, err := runtime.Start(ctx, runtime.Options{
-		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, CURP: c.CURP.options(continued), Continued: from.vouched,
+		View: v, Self: c.Self, Protocol: strings.ToLower(c.Protocol), Shards: c.Shards, Store: n.store, Sync: c.CURP.sync(), Continued: from.vouched,
 		Promised: from.promised,
 		Listener: n.peers.open(), Dial: n.options.Dial, Newer: n.learn, Away: from.away, Distances: from.distances, TransferRate: int(c.transferRate()),
 		OneWayDelay: func(from view.MemberID) time.Duration { return time.Duration(c.distance(site(v, from)).Delay) },
@@ -280,7 +280,7 @@ func (n *node) replace(ctx context.Context, last *memberState) (carried []*runti
 		next.before = last.counted()
 		n.now.Store(&next)
 	}
-	return carried, n.begin(context.WithoutCancel(ctx), last.replica != nil, heard, carried)
+	return carried, n.begin(context.WithoutCancel(ctx), heard, carried)
 }
 
 // configure offers a view, and waits until the member acts in it.

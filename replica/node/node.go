@@ -117,7 +117,7 @@ func (n *node) run(ctx context.Context) error {
 	n.peers = &peerPort{listener: n.listeners.peer, log: n.log}
 	go n.peers.run() // until its listener is closed
 	// A stop that comes now is one in order, once everything is there.
-	if err := n.begin(context.WithoutCancel(ctx), false, heard{}, nil); err != nil {
+	if err := n.begin(context.WithoutCancel(ctx), heard{}, nil); err != nil {
 		return errors.Join(err, n.store.Close(), n.listeners.close())
 	}
 	if err := n.open(); err != nil {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/georegister/georegister/replica/register"
@@ -12,6 +13,9 @@ import (
 type Config struct {
 	Self view.MemberID
 	View view.View
+	// Shard is the number of the shard, from 0. With roles per shard it is the index of its partition in View.Partitions, which has
+	// the roles.
+	Shard int
 	// Boot counts the starts of this process on its disk; the world makes it durable before the start.
 	Boot uint32
 	// Nearest lists the other members by distance, nearest first; thrifty sending asks the nearest quorum.
@@ -37,11 +41,13 @@ type Config struct {
 	Faults int
 	// Fragments is how large values are stored, by protocols that know of it; every member must be told the same.
 	Fragments Fragments
+	// Sync is how masters sync their backups, by protocols that have those; every member must be told the same.
+	Sync Sync
 	// Bootstrap says that the cluster is being created: an empty disk votes. Without it a member with an
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool
 	// Continued says that an earlier protocol of this process had the journal, and did not doubt its disk any more
-	// (member.Member.Doubted). Otherwise the disk may be an older copy of what it was, also where it is empty, and the others are
+	// (Protocol.Doubted), so that nothing that was put there is lost. Otherwise the disk may be an older copy of what it was, also where it is empty, and the others are
 	// asked before it votes.
 	Continued bool
 	// Promised is until when promises to others may hold that earlier protocols of this process made, such as leases, by
@@ -53,6 +59,42 @@ type Config struct {
 	// Count is told each time a path of the protocol is taken, by name. It may be nil.
 	Count func(path string)
 }
+
+// Sync says how a master has its backups hold what it executes, and what it lends meanwhile. The zero value has the defaults.
+type Sync struct {
+	// After is how many operations a master executes until it syncs. Zero: 50.
+	After int
+	// Delay is how long an operation waits for a sync that nothing else begins. Zero: 20 ms.
+	Delay time.Duration
+	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits; reads that may be
+	// stale are not older. Zero: 2 s.
+	Lease time.Duration
+	// Kept is how many entries of the log a master keeps for a learner that is behind, which has to copy the state if
+	// it needs an earlier one. Zero: 65536.
+	Kept int
+	// Asynchronous has the client of an update that no witness saves answer before the backups have it: what the master's
+	// machine loses then is lost, and nobody knows. It is what papers compare with ("Async").
+	Asynchronous bool
+}
+
+// Defaults of Sync.
+const (
+	defaultAfter = 50 // CURP, section 4.4
+	defaultDelay = 20 * time.Millisecond
+	defaultLease = 2 * time.Second
+	defaultKept  = 1 << 16
+)
+
+// WithDefaults has the default for what is zero.
+func (s Sync) WithDefaults() Sync {
+	s.After, s.Delay = cmp.Or(s.After, defaultAfter), cmp.Or(s.Delay, defaultDelay)
+	s.Lease, s.Kept = cmp.Or(s.Lease, defaultLease), cmp.Or(s.Kept, defaultKept)
+	return s
+}
+
+// DriftBound is how far clocks may be from the true rate, in millionths: what leases rest on, and the age of reads that may be
+// stale, and nothing else does. Both are counted shorter by whoever relies on them, by what two clocks can differ within the bound.
+const DriftBound = 1000
 
 // Fragments says which values are stored as fragments of an erasure code, one with each member, and how many restore one. The zero
 // value: none are.

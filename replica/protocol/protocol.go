@@ -87,6 +87,16 @@ type Partitioned interface {
 	Promised() Instant
 }
 
+// Disks are those of one member, of all partitions of a view, while no protocol runs on them.
+type Disks struct {
+	// Journal is a new journal of a partition's disk.
+	Journal func(partition int) *Journal
+	// Persist makes durable what was put into a partition's journal, before it returns.
+	Persist func(partition int, j *Journal) error
+	// Hash is where keys live (view.Shard).
+	Hash func(key []byte) uint64
+}
+
 // Request is an operation and how its submitter knows it.
 type Request struct {
 	Handle    uint64 // unique within this process of the member

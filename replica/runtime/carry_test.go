@@ -117,10 +117,10 @@ func TestPromisesAreKnownToTheNextReplica(t *testing.T) {
 	told := map[int]protocol.Instant{} // by shard: what the last protocol was told
 	options := quick()
 	options.Protocol = "toy"
-	options.start = func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) {
-		told[shard] = c.Promised
+	options.start = func(c protocol.Config, j *protocol.Journal) (protocol.Protocol, error) {
+		told[c.Shard] = c.Promised
 		return promising{newToy(c, j), func() protocol.Instant {
-			if shard == 0 {
+			if c.Shard == 0 {
 				return replica.clock().Add(time.Hour)
 			}
 			return c.Promised

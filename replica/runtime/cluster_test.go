@@ -79,7 +79,7 @@ func (c *cluster) options(i int, listener net.Listener, bootstrap bool) Options 
 	o.Seed = 1
 	if o.Protocol == "" {
 		o.Protocol = "toy"
-		o.start = func(config protocol.Config, _ int, journal *protocol.Journal) (protocol.Protocol, error) {
+		o.start = func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
 			return newToy(config, journal), nil
 		}
 	}

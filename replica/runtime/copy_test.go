@@ -20,7 +20,7 @@ import (
 func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 	for _, e := range catalog.All() {
 		name := e.Name()
-		if e.Parted || e.Row.CheckOperation(register.Write) != nil {
+		if e.Partitioned != nil || e.Row.CheckOperation(register.Write) != nil {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

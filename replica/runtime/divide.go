@@ -7,21 +7,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
 )
 
-// divide gives partitions that were split off what is theirs on this disk (curp.Divide). Nobody is served meanwhile.
+// divide gives partitions that were split off what is theirs on this disk. Nobody is served meanwhile.
 func (r *Replica) divide() error {
 	o := &r.options
-	if !o.parted || len(o.View.Divided()) == 0 {
+	if o.partitioned == nil || len(o.View.Divided()) == 0 {
 		return nil
 	}
 	r.store.Grow(o.shardCount())
-	given, err := curp.Divide(o.View, curp.Disks{
+	given, err := o.partitioned.Divide(o.View, protocol.Disks{
 		Journal: func(partition int) *protocol.Journal { return protocol.NewJournal(r.store.Shard(partition)) },
 		Persist: r.persist,
 		Hash:    xxhash.Sum64,
-	}, curp.SplitMistakes{})
+	})
 	if given > 0 {
 		o.Logger.Info("Registers were given to a new partition", zap.Int("registers", given), zap.Int("partitions", o.shardCount()),
 			zap.Duration("took", time.Since(r.start)))

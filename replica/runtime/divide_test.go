@@ -45,10 +45,10 @@ func BenchmarkSplit(b *testing.B) {
 	v.Partitions = []view.Partition{{Term: 4, Master: 1}, {Term: 4, Master: 1, Split: 4}}
 	store.Grow(2)
 	b.ResetTimer()
-	given, err := curp.Divide(v, curp.Disks{
+	given, err := curp.Divide(v, protocol.Disks{
 		Journal: func(partition int) *protocol.Journal { return protocol.NewJournal(store.Shard(partition)) },
 		Persist: r.persist, Hash: xxhash.Sum64,
-	}, curp.SplitMistakes{})
+	})
 	b.StopTimer()
 	if err != nil || b.N > 100 && (given < b.N/3 || given > b.N*2/3) {
 		b.Fatalf("%d of %d registers were given: %v", given, b.N, err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/transport"
@@ -41,9 +41,8 @@ type Options struct {
 	Continued bool
 	// Promised is what the replica of the view before told when it had stopped (Replica.Promised). Nil: nothing is known.
 	Promised []time.Time
-	// CURP is what its members agree about. Its Continued says that another replica of this process had the store before
-	// (storage.Store.Reboot), so that nothing that was put there is lost.
-	CURP curp.Options
+	// Sync is protocol.Config's, which counts for protocols with masters. Zero values: the defaults.
+	Sync protocol.Sync
 	// Directory is the member's own. With storage.Memory it holds only the identity, so that a restart is
 	// known as a lost disk; it may be empty then, if the caller says Bootstrap at no restart.
 	Directory  string
@@ -88,14 +87,14 @@ type Options struct {
 	Logger  *zap.Logger           // nil: none
 
 	// measured says that nothing is known of the distances but what the transport measures.
-	measured bool
-	paced    bool // and nothing is said of how long to wait for answers
-	parted   bool // the protocol has masters (definition.Protocol.Parted)
-	regular  bool // reads may be answered before a quorum holds what they read (definition.Protocol.Regular)
+	measured    bool
+	partitioned *definition.Partitioned // of the protocol; nil: views give its members no roles per shard
+	paced       bool                    // and nothing is said of how long to wait for answers
+	regular     bool                    // reads may be answered before a quorum holds what they read (definition.Protocol.Regular)
 
 	// Tests replace these.
-	elapsed    func() time.Duration                                                               // the clock
-	start      func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
+	elapsed    func() time.Duration                                                // the clock
+	start      func(protocol.Config, *protocol.Journal) (protocol.Protocol, error) // makes a shard's protocol
 	fileSystem vfs.FS
 }
 
@@ -123,12 +122,9 @@ func (o *Options) complete() error {
 		if err != nil {
 			return err
 		}
-		o.parted, o.regular = entry.Parted, entry.Regular()
+		o.start, o.partitioned, o.regular = entry.Start, entry.Partitioned, entry.Regular()
 		if err := CheckPartitions(o.View, o.Protocol, o.Shards); err != nil {
 			return err
-		}
-		o.start = func(c protocol.Config, shard int, j *protocol.Journal) (protocol.Protocol, error) {
-			return entry.Start(c, shard, j, o.CURP)
 		}
 	}
 	if o.elapsed == nil {
@@ -163,12 +159,12 @@ func CheckPartitions(v view.View, protocol string, shards int) error {
 	switch n := len(v.Partitions); {
 	case err != nil:
 		return err
-	case entry.Parted && v.FoundedPartitions() != shards:
+	case entry.Partitioned != nil && v.FoundedPartitions() != shards:
 		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d shards need one each, beside %d that were split off: place as many partitions as there are shards",
 			v.Epoch, n, shards, n-v.FoundedPartitions())
 	case n > MaxShards:
 		return fmt.Errorf("partitions: the view of epoch %d has %d, and there are %d at most", v.Epoch, n, MaxShards)
-	case !entry.Parted && n+len(v.Witnesses) > 0:
+	case entry.Partitioned == nil && n+len(v.Witnesses) > 0:
 		return fmt.Errorf("partitions: the view of epoch %d has %d, and %d witnesses; protocol %s has none", v.Epoch, n, len(v.Witnesses), protocol)
 	}
 	return nil
@@ -205,15 +201,12 @@ func (o *Options) completeDistances() error {
 	return nil
 }
 
-// syncTick is how often a protocol with masters is told the time if nothing is said of its syncs: an operation that waits for
-// one waits for a tick, too.
-const syncTick = 10 * time.Millisecond
-
-// tickEvery is how often a shard's protocol is told the time, at least.
+// tickEvery is how often a shard's protocol is told the time, at least: an operation that waits for a sync of its master waits for
+// a tick, too.
 func (o *Options) tickEvery() time.Duration {
 	every := o.Retry / 4
-	if o.parted {
-		every = min(every, max(cmp.Or(o.CURP.SyncDelay/2, syncTick), time.Millisecond))
+	if o.partitioned != nil {
+		every = min(every, max(o.Sync.WithDefaults().Delay/2, time.Millisecond))
 	}
 	return every
 }
@@ -242,7 +235,7 @@ func (o *Options) jitter(id view.MemberID) time.Duration {
 
 // shardCount is how many shards the member has in this view.
 func (o *Options) shardCount() int {
-	if o.parted {
+	if o.partitioned != nil {
 		return len(o.View.Partitions)
 	}
 	return o.Shards

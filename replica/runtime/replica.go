@@ -159,8 +159,8 @@ func (o *Options) spoken() string {
 func (r *Replica) config(shard int) protocol.Config {
 	o := &r.options
 	return protocol.Config{
-		Self: o.Self, View: o.View, Boot: r.store.Boot(), Nearest: o.first(),
-		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Fragments: o.Fragments, Retry: o.Retry, Suspect: o.Suspect,
+		Self: o.Self, View: o.View, Shard: shard, Boot: r.store.Boot(), Nearest: o.first(),
+		Functions: o.Functions, Limits: o.Limits, Faults: o.Faults, Fragments: o.Fragments, Sync: o.Sync, Retry: o.Retry, Suspect: o.Suspect,
 		Seed:      o.Seed + uint64(o.Self)<<32 + uint64(shard),
 		Nonce:     rand.Uint64(),
 		Bootstrap: r.founded(),
@@ -229,7 +229,7 @@ func hash(key string) uint64 { return xxhash.Sum64String(key) }
 
 // place is the shard where a key lives here.
 func (r *Replica) place(key string) int {
-	if r.options.parted {
+	if r.options.partitioned != nil {
 		return r.options.View.Shard(hash(key))
 	}
 	return Shard(key, len(r.shards))

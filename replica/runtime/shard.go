@@ -125,7 +125,7 @@ func newShard(r *Replica, number int) (*shard, error) {
 	}
 	s.near, s.retry = r.options.first(), r.options.Retry
 	s.journal = protocol.NewJournal(r.store.Shard(number))
-	p, err := r.options.start(r.config(number), number, s.journal)
+	p, err := r.options.start(r.config(number), s.journal)
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +327,7 @@ func (s *shard) step(in inputs) bool {
 	s.release(s.persisted.Load())
 	now := s.replica.clock()
 	// Leases are judged by the last tick, so it may not be older than a question.
-	if since := now.Sub(s.ticked); s.replica.options.parted || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
+	if since := now.Sub(s.ticked); s.partitioned != nil || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
 		s.ticked = now
 		s.protocol.Tick(now)
 	}

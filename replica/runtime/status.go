@@ -102,7 +102,7 @@ func (r *Replica) Unserved() int {
 // Change is this member's part in a change of members, or in joining with another disk. With partitions there is nothing
 // to settle or to fetch: who leaves hands its parts over first, and who joins gets some as a learner.
 func (r *Replica) Change() protocol.Change {
-	if r.options.parted {
+	if r.options.partitioned != nil {
 		return protocol.Change{Joint: r.options.View.Joint(), Settled: true, Fetched: true}
 	}
 	var all protocol.Change

@@ -10,7 +10,7 @@ import (
 // copied are the protocols whose members ask others about their disks.
 func copied() (all []catalog.Entry) {
 	for _, e := range catalog.All() {
-		if !e.Parted {
+		if e.Partitioned == nil {
 			all = append(all, e)
 		}
 	}

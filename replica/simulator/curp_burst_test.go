@@ -7,6 +7,7 @@ import (
 
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/profile"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -25,7 +26,7 @@ func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 	for range 1 + draw.below(3) {
 		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.below(n-1), At: first.At + draw.between(0, 8*trip), For: draw.between(trip, 12*trip), Rate: 500})
 	}
-	s.env.parted.options.Kept = 4 << draw.below(8)
+	s.env.parted.sync.Kept = 4 << draw.below(8)
 	if draw.chance(700) {
 		s.Faults = append(s.Faults, Fault{Kind: Loss, Node: -1, At: first.At, For: 8 * trip, Rate: 100 + draw.below(500)})
 	}
@@ -56,9 +57,8 @@ func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	trip := 40*ms + 4*env.slowest()
 	env.retry, env.suspect, env.patience = trip, 3*trip, 6*trip
 	env.parted = &parted{
-		options: curp.Options{
-			Mistakes: wrong, SyncAfter: 50, SyncDelay: draw.between(trip, 20*trip), Lease: draw.between(trip, 10*trip),
-		},
+		protocol: curpWith(wrong, curp.SplitMistakes{}), believing: wrong.TrustOldWitness,
+		sync:      protocol.Sync{After: 50, Delay: draw.between(trip, 20*trip), Lease: draw.between(trip, 10*trip)},
 		placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.chance(300)},
 		slots:     64, suspect: draw.between(0, trip), calls: Fault{Kind: Change, For: trip / 8, Size: trip / 8},
 	}

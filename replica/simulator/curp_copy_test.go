@@ -99,7 +99,7 @@ func drawCopyBurst(wrong curp.Mistakes, kind FaultKind) func(seed uint64) Schedu
 		s.env.parted.slander = 0 // the other witness has to stay
 		s.env.parted.placement.Dedicated = s.env.parted.placement.Dedicated && kind == witnessCopy
 		crash, retry := s.Faults[0].At, s.env.retry
-		s.env.parted.options.SyncDelay = 20 * retry
+		s.env.parted.sync.Delay = 20 * retry
 		for c := range s.Clients {
 			plan := &s.Clients[c]
 			plan.Operations = slices.DeleteFunc(plan.Operations, func(p Planned) bool {

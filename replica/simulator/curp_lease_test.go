@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -22,7 +23,7 @@ func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	draw := newStream(seed, forSchedule, 9)
 	n, trip := len(s.env.network.Sites), s.env.retry
 	p := s.env.parted
-	p.options.Lease, p.options.SyncDelay = draw.between(6*trip, 20*trip), draw.between(trip/4, trip)
+	p.sync.Lease, p.sync.Delay = draw.between(6*trip, 20*trip), draw.between(trip/4, trip)
 	p.suspect, p.calls.Rate, p.slander = draw.between(0, trip/2), 0, 0
 	cut := draw.between(24*trip, 32*trip) // no process has started within a lease
 	away := draw.below(2)                 // the master, or a backup
@@ -43,7 +44,7 @@ func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	}
 	if draw.chance(600) {
 		for node := range n {
-			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Rate: []int{-curp.DriftBound, 0, curp.DriftBound}[draw.below(3)]})
+			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Rate: []int{-protocol.DriftBound, 0, protocol.DriftBound}[draw.below(3)]})
 		}
 	}
 	if draw.chance(300) {

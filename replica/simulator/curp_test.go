@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/definition"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // curpOptions are schedules of CURP.
@@ -13,7 +16,17 @@ func curpOptions(wrong curp.Mistakes, kinds ...FaultKind) Options {
 	if kinds == nil {
 		kinds = CURPFaultKinds()
 	}
-	return Options{Faults: kinds, RMWs: ManyRMWs, CURP: &curp.Options{Mistakes: wrong}}
+	return Options{Faults: kinds, RMWs: ManyRMWs, Partitioned: curpWith(wrong, curp.SplitMistakes{})}
+}
+
+// curpWith is CURP with mistakes.
+func curpWith(wrong curp.Mistakes, split curp.SplitMistakes) *definition.Partitioned {
+	return &definition.Partitioned{
+		Start: func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
+			return curp.StartWith(config, journal, wrong)
+		},
+		Divide: func(v view.View, disks protocol.Disks) (int, error) { return curp.DivideWith(v, disks, split) },
+	}
 }
 
 // curpPaths are those that as many schedules lead to as seedsFor says. What becomes of each partition when a quorum

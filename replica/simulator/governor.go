@@ -8,7 +8,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/membership"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -22,7 +21,6 @@ type governorMistakes struct {
 	noReplay   bool // a lost quorum is given up without what witnesses saved
 	eager      bool // a recovery is taken for done before the master says so
 	splits     bool // a partition is split although witnesses have what its backups lack
-	division   curp.SplitMistakes
 }
 
 // partedReport is what a member or a witness answered, and when.

@@ -11,27 +11,28 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/profile"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
 )
 
 // Experiment is a closed loop of clients in virtual time, as the evaluations of papers have it.
 type Experiment struct {
-	Start    Start
-	Network  profile.Profile // a member at each site
-	Shards   int             // per member; the default is 1
-	Clients  int             // at each site
-	Workload workload.Spec
-	Think    time.Duration // how long a client rests between two operations
-	Duration time.Duration // virtual; the first and the last twelfth are left out of the figures
-	Seed     uint64
-	Faults   []FaultKind // injected all the time, except in the end; none for figures
-	Losses   int         // how many members may have lost their disks at once; 0: any minority
-	Data     int         // how many fragments restore a value; 0: values are stored whole
-	Keep     bool        // members that change are never fewer than before
-	CURP     *CURP       // nil: the protocol is what Start says
-	Regular  bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
+	Start      Start
+	Network    profile.Profile // a member at each site
+	Shards     int             // per member; the default is 1
+	Clients    int             // at each site
+	Workload   workload.Spec
+	Think      time.Duration // how long a client rests between two operations
+	Duration   time.Duration // virtual; the first and the last twelfth are left out of the figures
+	Seed       uint64
+	Faults     []FaultKind // injected all the time, except in the end; none for figures
+	Losses     int         // how many members may have lost their disks at once; 0: any minority
+	Data       int         // how many fragments restore a value; 0: values are stored whole
+	Keep       bool        // members that change are never fewer than before
+	Partitions *Partitions // nil: the protocol is what Start says
+	Regular    bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
 
 	// Progress, which may be nil, is told now and then how far virtual time is, and how many operations there were.
 	Progress func(now time.Duration, operations int)
@@ -39,13 +40,14 @@ type Experiment struct {
 	judgeFor time.Duration // how long the history may take to be judged, of real time; 0 stands for measureCheck
 }
 
-// CURP has an experiment be one of masters and witnesses.
-type CURP struct {
-	Options curp.Options
-	Backups int             // f: of a partition; the default is as many as a majority can lose
-	Homes   []string        // sites of masters, by partition; by default they go round
-	Moves   []Moved         // of masters
-	Splits  []time.Duration // when there is to be one partition more
+// Partitions has an experiment be one of masters and witnesses.
+type Partitions struct {
+	Protocol *definition.Partitioned
+	Sync     protocol.Sync
+	Backups  int             // f: of a partition; the default is as many as a majority can lose
+	Homes    []string        // sites of masters, by partition; by default they go round
+	Moves    []Moved         // of masters
+	Splits   []time.Duration // when there is to be one partition more
 }
 
 // Measured is what came of an experiment.
@@ -109,8 +111,8 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 			}
 		}
 	}
-	if x.CURP != nil {
-		faults = append(append(faults, x.CURP.moves(x.Network.Sites)...), x.CURP.splits()...)
+	if x.Partitions != nil {
+		faults = append(append(faults, x.Partitions.moves(x.Network.Sites)...), x.Partitions.splits()...)
 	}
 	w.inject(faults)
 	class, reason := w.live(x.Duration)
@@ -135,7 +137,7 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 
 func (x Experiment) validate() error {
 	switch {
-	case x.Start == nil && x.CURP == nil:
+	case x.Start == nil && x.Partitions == nil:
 		return errors.New("experiment: no protocol")
 	case len(x.Network.Sites) == 0:
 		return errors.New("experiment: no sites")
@@ -160,8 +162,8 @@ func (x Experiment) environment() environment {
 		data:      x.Data,
 	}
 	env.suspect = 3 * env.retry
-	if x.CURP != nil {
-		env.parted = x.CURP.parted(&env, len(x.Faults) > 0)
+	if x.Partitions != nil {
+		env.parted = x.Partitions.parted(&env, len(x.Faults) > 0)
 	}
 	env.doubtful = slices.Contains(x.Faults, OldCopy)
 	if len(x.Faults) > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/history"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/workload"
@@ -15,7 +16,7 @@ import (
 func curpExperiment(t *testing.T, mix string, sites ...string) Experiment {
 	t.Helper()
 	x := experiment(t, nil, mix, sites...)
-	x.CURP = &CURP{Homes: sites[:1]}
+	x.Partitions = &Partitions{Protocol: curp.Definition.Partitioned, Homes: sites[:1]}
 	x.Clients, x.Duration = 1, 30*time.Second
 	x.Workload.Keys, x.Workload.KeyCount = workload.Uniform, 1_000_000
 	return x
@@ -64,7 +65,7 @@ func TestCURPUnderSkew(t *testing.T) {
 			x := curpExperiment(t, mix, "CA", "VA", "IR")
 			x.Clients, x.Duration = 8, 20*time.Second
 			x.Workload.Keys, x.Workload.Theta, x.Workload.KeyCount = workload.Zipf, 0.99, 1_000_000
-			x.CURP.Options = curp.Options{SyncAfter: batch, SyncDelay: time.Second}
+			x.Partitions.Sync = protocol.Sync{After: batch, Delay: time.Second}
 			figures := measure(t, x).Report.Figures()
 			write := figures[register.Write].Overall
 			t.Logf("%s, %d at once: %.1f%% of %d writes in one round trip, p50 %.1f ms, p99 %.1f ms",
@@ -80,7 +81,7 @@ func TestCURPReplaysWithFaults(t *testing.T) {
 	t.Parallel()
 	x := curpExperiment(t, "gryff-a", "CA", "VA", "IR")
 	x.Clients, x.Duration, x.Shards, x.Faults = 4, 20*time.Second, 3, CURPFaultKinds()
-	x.CURP.Homes, x.Workload.Keys = nil, workload.Conflict
+	x.Partitions.Homes, x.Workload.Keys = nil, workload.Conflict
 	first, second := measure(t, x), measure(t, x)
 	if first.Faults == 0 || first.Events != second.Events || string(bytesOf(t, first.History)) != string(bytesOf(t, second.History)) {
 		t.Errorf("two runs with %d faults differ: %d and %d events", first.Faults, first.Events, second.Events)
@@ -93,7 +94,7 @@ func TestCURPMoveStopsBriefly(t *testing.T) {
 	t.Parallel()
 	const at = 10 * time.Second
 	x := curpExperiment(t, "1:9:0", "CA", "VA", "IR")
-	x.CURP.Moves = []Moved{{At: at, Partition: 0, To: "VA"}}
+	x.Partitions.Moves = []Moved{{At: at, Partition: 0, To: "VA"}}
 	longest := measureFrom(t, x, at)
 	for i, site := range x.Network.Sites {
 		if longest[site] < x.Network.RTT[i][1] {
@@ -107,7 +108,7 @@ func TestCURPSplitStopsBriefly(t *testing.T) {
 	t.Parallel()
 	const at = 10 * time.Second
 	x := curpExperiment(t, "1:9:0", "CA", "VA", "IR")
-	x.CURP.Homes, x.CURP.Splits = nil, []time.Duration{at}
+	x.Partitions.Homes, x.Partitions.Splits = nil, []time.Duration{at}
 	measureFrom(t, x, at)
 }
 

@@ -23,8 +23,8 @@ func ofTheTable(t *testing.T, row capability.Protocol, members int, conflict flo
 	sites := []string{"CA", "VA", "IR", "OR", "JP"}[:members]
 	x := experiment(t, nil, "40:40:20", sites...)
 	x.Clients, x.Duration, x.Shards, x.Regular, x.Workload.Conflict = 4, 6*time.Second, 4, row.Regular(), conflict
-	if entry.Parted {
-		x.CURP, x.Shards = &CURP{Homes: sites[:1]}, 1 // more partitions would move to their homes meanwhile
+	if entry.Partitioned != nil {
+		x.Partitions, x.Shards = &Partitions{Protocol: entry.Partitioned, Homes: sites[:1]}, 1 // more partitions would move to their homes meanwhile
 	} else {
 		x.Start = Member(entry.Factory)
 	}
@@ -48,7 +48,7 @@ func TestRoundTripsAreThoseOfTheTable(t *testing.T) {
 		for _, members := range []int{3, 5} {
 			t.Run(fmt.Sprint(row.Name, "/", members), func(t *testing.T) {
 				x := ofTheTable(t, row, members, 0)
-				if x.CURP != nil { // a client's next update of its key comes before the last one is synced: that is a conflict
+				if x.Partitions != nil { // a client's next update of its key comes before the last one is synced: that is a conflict
 					x.Workload.Keys, x.Workload.KeyCount = workload.Uniform, 1_000_000
 				}
 				taken := map[register.Kind]map[int]int{}

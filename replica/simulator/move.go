@@ -127,7 +127,7 @@ type Moved struct {
 }
 
 // moves are those of an experiment, as faults.
-func (c *CURP) moves(sites []string) (faults []Fault) {
+func (c *Partitions) moves(sites []string) (faults []Fault) {
 	for _, m := range c.Moves {
 		faults = append(faults, Fault{Kind: Move, Node: slices.Index(sites, m.To), Rate: m.Partition, At: m.At})
 	}

@@ -151,7 +151,7 @@ func (nd *node) begin(continued bool) {
 		var p protocol.Protocol
 		var err error
 		if w.env.parted != nil {
-			p, err = nd.startPart(i, s.journal, continued, promised)
+			p, err = nd.startPart(i, s.journal, promised)
 		} else {
 			p, err = w.start(nd.config, s.journal)
 		}

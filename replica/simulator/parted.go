@@ -7,13 +7,14 @@ import (
 
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // parted is what a world has whose shards are partitions with masters, beside the rest.
 type parted struct {
-	options   curp.Options
+	protocol  *definition.Partitioned
+	sync      protocol.Sync
 	placement membership.Placement
 	zones     []int         // of the sites, where dedicated witnesses are kept apart by them; nil: each site is one
 	slots     int           // of a witness's life
@@ -22,6 +23,7 @@ type parted struct {
 	calls     Fault         // how often the manager calls, and how badly
 	slander   int           // in how many of 1000 rounds somebody is said not to be heard who is
 	wrong     governorMistakes
+	believing bool // a mistake of the protocol is looked for that has a witness on an older copy believed
 }
 
 // Lose is a fault of worlds with witnesses.
@@ -45,17 +47,17 @@ func anywhere(kinds []FaultKind) []FaultKind {
 func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 	draw := newStream(seed, forPartitions, 0)
 	retry := s.env.retry
-	p := &parted{options: *options.CURP, slots: 8 << draw.below(4), slander: []int{0, 20, 60}[draw.below(3)], wrong: options.governor}
-	p.options.SyncAfter = 2 + draw.below(20)
-	p.options.SyncDelay = draw.between(time.Millisecond, retry)
-	p.options.Lease = draw.between(retry, 4*retry)
+	p := &parted{protocol: options.Partitioned, slots: 8 << draw.below(4), slander: []int{0, 20, 60}[draw.below(3)], wrong: options.governor}
+	p.sync.After = 2 + draw.below(20)
+	p.sync.Delay = draw.between(time.Millisecond, retry)
+	p.sync.Lease = draw.between(retry, 4*retry)
 	s.env.shards = max(s.env.shards, 1+draw.below(3))
 	s.drawSites(seed, n, options)
 	p.placement = membership.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300) || options.dedicated}
 	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
 	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
 	if keep := newStream(seed, forPartitions, 8); keep.chance(700) { // else nobody is ever too far behind for the log
-		p.options.Kept = 4 << keep.below(6)
+		p.sync.Kept = 4 << keep.below(6)
 	}
 	s.env.parted = p
 	s.drawMembers(seed, n, options)
@@ -73,7 +75,7 @@ func (s *Schedule) drawForParts(draw stream, n int, options Options) {
 		f := &s.Faults[i]
 		switch f.Kind {
 		case Skew:
-			f.Size, f.Rate = 0, draw.below(2*curp.DriftBound+1)-curp.DriftBound
+			f.Size, f.Rate = 0, draw.below(2*protocol.DriftBound+1)-protocol.DriftBound
 		case Partition: // a witness is on the side of the member at its site, more often than not
 			for w := range n {
 				if f.Side&(1<<w) != 0 != draw.chance(200) {
@@ -99,8 +101,8 @@ func (s *Schedule) drawForParts(draw stream, n int, options Options) {
 }
 
 // parted is what the world of an experiment has.
-func (c *CURP) parted(env *environment, faults bool) *parted {
-	p := &parted{options: c.Options, slots: 4096, suspect: env.retry, calls: Fault{Kind: Change, For: env.retry / 2}}
+func (c *Partitions) parted(env *environment, faults bool) *parted {
+	p := &parted{protocol: c.Protocol, sync: c.Sync, slots: 4096, suspect: env.retry, calls: Fault{Kind: Change, For: env.retry / 2}}
 	p.placement = membership.Placement{Partitions: env.shards, Faults: c.Backups, Homes: c.Homes}
 	if c.Backups == 0 {
 		p.placement.Faults = (len(env.network.Sites) - 1) / 2
@@ -146,7 +148,7 @@ func (w *world) addWitnesses(v view.View) view.View {
 // promised is until when what the protocols of this process promised may hold, by partition of the view that they are of.
 func (nd *node) promised(continued bool) (all []protocol.Instant) {
 	for _, s := range nd.shards {
-		p, ok := s.protocol.(*curp.Protocol)
+		p, ok := s.protocol.(protocol.Partitioned)
 		if !ok || !continued {
 			break
 		}
@@ -157,21 +159,20 @@ func (nd *node) promised(continued bool) (all []protocol.Instant) {
 
 // startPart starts a member's part in a partition; promised is of the view before.
 func (nd *node) startPart(
-	partition int, journal *protocol.Journal, continued bool, promised []protocol.Instant,
+	partition int, journal *protocol.Journal, promised []protocol.Instant,
 ) (protocol.Protocol, error) {
-	options := nd.world.env.parted.options
-	options.Continued = continued
 	config := nd.config
+	config.Shard, config.Sync = partition, nd.world.env.parted.sync
 	if partition < len(promised) {
 		config.Promised = promised[partition]
 	}
-	return curp.Start(config, partition, journal, options)
+	return nd.world.env.parted.protocol.Start(config, journal)
 }
 
 // parts is what the node says of its part in each partition.
 func (nd *node) parts() (all []membership.Part) {
 	for _, s := range nd.running() {
-		p, ok := s.protocol.(*curp.Protocol)
+		p, ok := s.protocol.(protocol.Partitioned)
 		if !ok {
 			return nil
 		}
@@ -212,14 +213,14 @@ func (nd *node) hears() (heard []view.MemberID) {
 
 // inspect holds a member against the bounds of its state.
 func (nd *node) inspect(s *shard) {
-	p, ok := s.protocol.(*curp.Protocol)
+	p, ok := s.protocol.(protocol.Partitioned)
 	if !ok {
 		return
 	}
 	w := nd.world
-	if st := p.PartitionStatus(); st.Unsynced > w.env.parted.options.SyncAfter+unsyncedSlack*len(w.clients) {
+	if st := p.PartitionStatus(); st.Unsynced > w.env.parted.sync.After+unsyncedSlack*len(w.clients) {
 		w.fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
-			nd.name(), st.Unsynced, st.Partition, w.env.parted.options.SyncAfter)
+			nd.name(), st.Unsynced, st.Partition, w.env.parted.sync.After)
 	}
 }
 
@@ -258,7 +259,7 @@ func (m *manager) missingParts() string {
 	}
 	for i, p := range record.Partitions {
 		nd := m.world.nodes[p.Master-1]
-		part, ok := nd.shards[i].protocol.(*curp.Protocol)
+		part, ok := nd.shards[i].protocol.(protocol.Partitioned)
 		if !ok {
 			return fmt.Sprintf("the master %d of partition %d does not run", p.Master, i)
 		}

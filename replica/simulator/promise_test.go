@@ -18,7 +18,7 @@ import (
 func promises() map[string]Search {
 	all := map[string]Search{"CURP": {Options: curpOptions(curp.Mistakes{})}}
 	for _, e := range catalog.All() {
-		if !e.Parted {
+		if e.Partitioned == nil {
 			all[e.Row.Name] = Search{Start: Member(e.Factory), Options: optionsFor(e, nil, 3, 5)}
 		}
 	}
@@ -52,7 +52,7 @@ func TestWhatIsAcknowledgedIsOnDisksThatAreLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, faults := range [][]FaultKind{sameMembers(), FaultKinds()} {
-				if s.Options.CURP != nil {
+				if s.Options.Partitioned != nil {
 					faults = append(slices.Clone(faults), Lose, Move, Split)
 				}
 				s.Options.Faults, s.Options.Operations = faults, 40

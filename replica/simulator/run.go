@@ -264,7 +264,7 @@ func (e *environment) staleBound() time.Duration {
 	if e.parted == nil {
 		return 0 // only masters have more than one answer
 	}
-	return e.parted.options.StaleBound()
+	return e.parted.sync.WithDefaults().Lease
 }
 
 // withoutUnseen leaves out the appends to logs whose outcome nobody knows and that no read shows. Had one taken effect

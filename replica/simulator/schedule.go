@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/profile"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -70,8 +70,8 @@ type Options struct {
 	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry what they
 	// depend on, fence, and tell each other things, and histories are checked for that.
 	Regular bool
-	// CURP has the world be one of masters and witnesses, with these options; a search's Start counts for nothing then.
-	CURP *curp.Options
+	// Partitioned has the world be one of masters and witnesses that run this protocol; a search's Start counts for nothing then.
+	Partitioned *definition.Partitioned
 
 	wrong     managerMistakes
 	governor  governorMistakes
@@ -135,7 +135,7 @@ func Draw(seed uint64, options Options) Schedule {
 	}
 	script := newScript(draw, options.RMWs)
 	script.idempotent, script.large = options.Idempotent, options.Large
-	if options.CURP != nil {
+	if options.Partitioned != nil {
 		script.keys = 1 + newStream(seed, forPartitions, 1).below(8)
 	}
 	if options.Regular {
@@ -152,17 +152,17 @@ func Draw(seed uint64, options Options) Schedule {
 		}
 	}
 	kinds := ofParts(without(options.Faults, Change, OldCopy, Rot))
-	if options.CURP != nil {
+	if options.Partitioned != nil {
 		kinds = anywhere(kinds)
 	}
 	if len(kinds) > 0 {
 		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
 	}
-	if slices.Contains(options.Faults, Change) && options.CURP == nil {
+	if slices.Contains(options.Faults, Change) && options.Partitioned == nil {
 		s.stretch(2)
 		s.drawChanges(seed, n, options)
 	}
-	if options.CURP != nil {
+	if options.Partitioned != nil {
 		s.drawParted(seed, n, options)
 	} else {
 		s.env.doubtful = slices.Contains(options.Faults, OldCopy)

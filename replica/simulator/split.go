@@ -6,7 +6,6 @@ import (
 
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -52,7 +51,7 @@ func (s *Schedule) addSplits(draw stream, n int, options Options) {
 }
 
 // splits are those of an experiment, as faults.
-func (c *CURP) splits() (faults []Fault) {
+func (c *Partitions) splits() (faults []Fault) {
 	for _, at := range c.Splits {
 		faults = append(faults, Fault{Kind: Split, Node: -1, At: at})
 	}
@@ -126,7 +125,7 @@ func (nd *node) divide() {
 		left = nd.draw.below(6)
 	}
 	for range 2 { // interrupted, it is done anew by the next process
-		given, err := curp.Divide(nd.config.View, curp.Disks{
+		given, err := w.env.parted.protocol.Divide(nd.config.View, protocol.Disks{
 			Journal: func(i int) *protocol.Journal { return protocol.NewJournal(nd.shards[i].disk) },
 			Persist: func(i int, j *protocol.Journal) error {
 				b := j.Take()
@@ -139,7 +138,7 @@ func (nd *node) divide() {
 				return nil
 			},
 			Hash: register.Hash,
-		}, w.env.parted.wrong.division)
+		})
 		if given > 0 {
 			w.took("curp.split.registers")
 			w.trace.note(nd, "gives %d registers to new partitions", given)

@@ -7,9 +7,9 @@ import (
 )
 
 // drawSplit is a schedule in which partitions are split.
-func drawSplit(seed uint64, wrong governorMistakes) Schedule {
+func drawSplit(seed uint64, wrong governorMistakes, division curp.SplitMistakes) Schedule {
 	options := curpOptions(curp.Mistakes{}, without(CURPFaultKinds(), Split)...)
-	options.governor = wrong
+	options.governor, options.Partitioned = wrong, curpWith(curp.Mistakes{}, division)
 	s := Draw(seed, options)
 	options.Faults = CURPFaultKinds()
 	s.addSplits(newStream(seed, forPartitions, 7), len(s.env.network.Sites), options)
@@ -21,7 +21,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawSplit(seed+1, governorMistakes{})
+		s := drawSplit(seed+1, governorMistakes{}, curp.SplitMistakes{})
 		if f := s.Run(nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
@@ -40,17 +40,18 @@ func TestMistakesOfSplitsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		wrong governorMistakes
+		split division
 		after uint64
 		seeds int
 	}{
-		{"Empty", governorMistakes{division: division{Empty: true}}, 0, 100},
-		{"WithoutSessions", governorMistakes{division: division{WithoutSessions: true}}, 0, 300},
-		{"KeepForgotten", governorMistakes{division: division{KeepForgotten: true}}, 360, 1000},
-		{"DropAtOnce", governorMistakes{division: division{DropAtOnce: true}}, 0, 300},
-		{"what witnesses have is not waited for", governorMistakes{splits: true}, 340, 500},
+		{"Empty", governorMistakes{}, division{Empty: true}, 0, 100},
+		{"WithoutSessions", governorMistakes{}, division{WithoutSessions: true}, 0, 300},
+		{"KeepForgotten", governorMistakes{}, division{KeepForgotten: true}, 360, 1000},
+		{"DropAtOnce", governorMistakes{}, division{DropAtOnce: true}, 0, 300},
+		{"what witnesses have is not waited for", governorMistakes{splits: true}, division{}, 340, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mustFind(t, func(seed uint64) Schedule { return drawSplit(seed, c.wrong) }, nil, c.after, c.seeds, found(""))
+			mustFind(t, func(seed uint64) Schedule { return drawSplit(seed, c.wrong, c.split) }, nil, c.after, c.seeds, found(""))
 		})
 	}
 }

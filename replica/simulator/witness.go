@@ -100,7 +100,7 @@ func (x *witness) flush() {
 // checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that lacks.
 func (x *witness) checkDoubt() {
 	w := x.node.world
-	if x.stale && !w.env.parted.options.Mistakes.TrustOldWitness && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
+	if x.stale && !w.env.parted.believing && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
 		w.fail("%s is believed, and its disk is an older copy", x.node.name())
 	}
 }

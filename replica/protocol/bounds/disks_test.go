@@ -33,7 +33,7 @@ func recordsOf(name string) map[string]proto.Message {
 	for _, r := range entry.Records {
 		switch {
 		case r.Message == nil:
-		case entry.Parted && r.Prefix == "d":
+		case entry.Partitioned != nil && r.Prefix == "d":
 			all["d\x00\x00\x00\x00\x00\x00\x00\x07"] = r.Message
 		default:
 			all[r.Prefix] = r.Message

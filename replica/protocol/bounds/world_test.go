@@ -8,7 +8,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/catalog"
-	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -45,7 +44,7 @@ func found(t testing.TB, name string) *world {
 	}
 	w := &world{t: t, entry: entry, ended: map[uint64]register.Result{}}
 	w.view = view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
-	if entry.Parted {
+	if entry.Partitioned != nil {
 		w.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}}}
 	}
 	for i := range w.members {
@@ -64,7 +63,7 @@ func (w *world) start(i int, bootstrap bool) {
 		Self: view.MemberID(i + 1), View: w.view, Boot: w.boots[i], Functions: register.NewRegistry(), Limits: register.DefaultLimits(),
 		Retry: time.Second, Suspect: 4 * time.Second, Bootstrap: bootstrap, Continued: !bootstrap, Nonce: uint64(w.boots[i])*10 + uint64(i) + 1,
 		Seed: uint64(i + 1), Nearest: []view.MemberID{view.MemberID((i+1)%3 + 1), view.MemberID((i+2)%3 + 1)},
-	}, 0, w.logs[i], curp.Options{})
+	}, w.logs[i])
 	w.members[i], w.faults[i] = p, err
 	if err == nil {
 		p.Tick(w.now)

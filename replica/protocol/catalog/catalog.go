@@ -61,17 +61,12 @@ func Find(name string) (Entry, error) {
 	return Entry{}, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Start begins or resumes a member's part of a shard, from the shard's journal. The options are those of a protocol that is
-// Parted.
-func (e Entry) Start(config protocol.Config, shard int, journal *protocol.Journal, options curp.Options) (protocol.Protocol, error) {
-	if !e.Parted {
-		return member.Start(config, journal, e.Factory)
+// Start begins or resumes a member's part of a shard, from the shard's journal.
+func (e Entry) Start(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
+	if e.Partitioned != nil {
+		return e.Partitioned.Start(config, journal)
 	}
-	p, err := curp.Start(config, shard, journal, options)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return member.Start(config, journal, e.Factory)
 }
 
 // Names lists the protocols in lower case, sorted.

@@ -18,7 +18,7 @@ func TestEveryProtocolRuns(t *testing.T) {
 	}
 	for _, e := range catalog.All() {
 		found, err := catalog.Find(e.Row.Name)
-		if err != nil || found.Name() != e.Name() || (e.Factory == nil) != e.Parted {
+		if err != nil || found.Name() != e.Name() || (e.Factory == nil) != (e.Partitioned != nil) {
 			t.Errorf("Find(%q), as a manifest spells it: %v", e.Row.Name, err)
 		}
 		if e.GoodAt == "" || e.Price == "" || len(e.Records) == 0 {

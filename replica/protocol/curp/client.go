@@ -115,7 +115,7 @@ func (p *Protocol) identify(o *operation) {
 		p.fault("encode a request: %w", err)
 	}
 	switch n := len(p.partition.Witnesses); {
-	case p.options.Asynchronous && n == 0, // it is recorded by nobody
+	case p.config.Sync.Asynchronous && n == 0, // it is recorded by nobody
 		len(raw) <= recordBytes && n > 0 && n >= len(p.partition.Backups):
 		o.raw = raw
 	default:
@@ -233,7 +233,7 @@ func (p *Protocol) onUpdateReply(m *peerv1.Message) {
 // decide completes an update that the master executed, and that can't be lost any more: all witnesses have it.
 func (p *Protocol) decide(o *operation) {
 	need := len(p.partition.Witnesses)
-	if p.options.Mistakes.QuorumOfWitnesses {
+	if p.mistakes.QuorumOfWitnesses {
 		need = need/2 + 1
 		if len(p.partition.Witnesses) == 2 {
 			need = 1
@@ -268,7 +268,7 @@ func (p *Protocol) finish(o *operation, r register.Result) {
 	o.ended = true
 	delete(p.client.operations, o.op)
 	c := protocol.Completion{Handle: o.request.Handle, Result: r}
-	if p.partition.Master != p.config.Self || o.update == nil && p.tellable() || r.Fast && p.speculative() || p.options.Mistakes.AnswerBeforePersist {
+	if p.partition.Master != p.config.Self || o.update == nil && p.tellable() || r.Fast && p.speculative() || p.mistakes.AnswerBeforePersist {
 		p.effects.complete.Add(c)
 	} else {
 		p.effects.completeDurably.Add(c)
@@ -300,7 +300,7 @@ func (p *Protocol) again(o *operation) {
 		return
 	}
 	p.config.Took("update.retry")
-	if p.options.Mistakes.NewID {
+	if p.mistakes.NewID {
 		o.update = o.update.CloneVT()
 		p.mint(o.update.Command)
 		o.accepted = nil

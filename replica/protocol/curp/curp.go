@@ -9,8 +9,8 @@
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
 //   - Tick before Receive, too, as before Submit: a lease is judged by the last reading of the clock, which must not be older
 //     than the question (a process that was stopped for a while goes on with messages that wait).
-//   - A member of a new view is started anew, with Options.Continued if the process went on. Messages of other epochs of
-//     the view are dropped here.
+//   - A member of a new view is started anew, with Config.Continued if the process went on: a master without backups has to recover
+//     from a witness otherwise. Messages of other epochs of the view are dropped here.
 package curp
 
 import (
@@ -29,7 +29,7 @@ import (
 // Protocol is one member's part in one partition. It implements protocol.Protocol.
 type Protocol struct {
 	config    protocol.Config
-	options   Options
+	mistakes  Mistakes
 	partition view.Partition
 	digest    uint64 // of the view
 	index     int
@@ -77,9 +77,19 @@ var (
 	_ protocol.Partitioned = (*Protocol)(nil)
 )
 
-// Start begins or resumes a member's part in a partition, the one of that index in config.View.Partitions, from its
+// Start begins or resumes a member's part in a partition, the one of index config.Shard in config.View.Partitions, from its
 // journal. Every shard of a member has a journal of its own.
-func Start(config protocol.Config, partition int, journal *protocol.Journal, options Options) (*Protocol, error) {
+func Start(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
+	p, err := StartWith(config, journal, Mistakes{})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// StartWith is Start with mistakes, for tests.
+func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mistakes) (*Protocol, error) {
+	partition := config.Shard
 	if err := config.View.Validate(); err != nil {
 		return nil, err
 	}
@@ -90,12 +100,11 @@ func Start(config protocol.Config, partition int, journal *protocol.Journal, opt
 		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d", config.View.Epoch, partition, len(config.View.Partitions))
 	}
 	p := &Protocol{
-		config: config, options: options.withDefaults(), partition: config.View.Partitions[partition], index: partition, journal: journal,
+		config: config, mistakes: mistakes, partition: config.View.Partitions[partition], index: partition, journal: journal,
 		noted:  map[view.MemberID]uint64{},
 		nextOp: mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1),
 	}
-	// A protocol of this process that never came to believe the disk has not looked what the process before may have lost.
-	p.options.Continued = options.Continued && config.Continued
+	p.config.Sync = config.Sync.WithDefaults()
 	p.role = roleOf(p.partition, config.Self)
 	p.digest = digestOf(config.View)
 	known, err := p.loadOwn()
@@ -135,7 +144,7 @@ func (p *Protocol) takePart(known bool) {
 	if !known {
 		empty := p.role == protocol.Learner || p.config.Bootstrap // nothing was ever promised on this disk
 		switch {
-		case !empty && !p.options.Mistakes.ServeAfterLoss:
+		case !empty && !p.mistakes.ServeAfterLoss:
 			p.lose("its disk is empty, and it is a " + p.role.String() + " of term " + fmt.Sprint(p.partition.Term))
 			return
 		case !p.config.Bootstrap:
@@ -143,7 +152,7 @@ func (p *Protocol) takePart(known bool) {
 		}
 	}
 	alone := len(p.own.Backups) == 0 && p.own.Broken < p.own.Recovered
-	if alone && !p.options.Continued && !p.options.Mistakes.RestartWithoutReplay {
+	if alone && !p.config.Continued && !p.mistakes.RestartWithoutReplay {
 		// Its process ended, whatever its part is now: some of what it answered for may not be on its disk (section 5.4).
 		p.own.Broken = p.own.Recovered
 		p.unsaved = true
@@ -205,8 +214,8 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		p.drain()
 		return
 	}
-	stale := m.Epoch != p.config.View.Epoch || m.Curp.GetTerm() != p.partition.Term || m.Curp.GetView() != p.digest && !p.options.Mistakes.AnyView
-	if m.Curp == nil || stale && !(p.options.Mistakes.IgnoreTerm && m.Kind == peerv1.Kind_UPDATE) {
+	stale := m.Epoch != p.config.View.Epoch || m.Curp.GetTerm() != p.partition.Term || m.Curp.GetView() != p.digest && !p.mistakes.AnyView
+	if m.Curp == nil || stale && !(p.mistakes.IgnoreTerm && m.Kind == peerv1.Kind_UPDATE) {
 		return
 	}
 	p.receive(from, m)
@@ -262,8 +271,8 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	if !p.ticked {
 		p.ticked, p.started = true, now
 		if p.promised = p.config.Promised; p.promised == 0 {
-			p.promised = now.Add(p.options.Lease) // what a process before this one granted
-		} else if p.options.Mistakes.ForgetPromise {
+			p.promised = now.Add(p.config.Sync.Lease) // what a process before this one granted
+		} else if p.mistakes.ForgetPromise {
 			p.promised = now
 		}
 		if !p.disks.Asking() {

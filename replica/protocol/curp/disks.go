@@ -34,7 +34,7 @@ func (p *Protocol) startDisks(known bool) (err error) {
 	}
 	p.empty = !known && !p.disks.Used() && !p.config.Bootstrap
 	c := &p.config
-	if !p.empty && !c.Continued && !c.Undoubted && c.View.Size() > 1 && !p.options.Mistakes.TrustOldCopy {
+	if !p.empty && !c.Continued && !c.Undoubted && c.View.Size() > 1 && !p.mistakes.TrustOldCopy {
 		p.disks.Ask()
 	}
 	return nil
@@ -143,7 +143,7 @@ func (p *Protocol) vouch(id view.MemberID, start uint64) {
 		return
 	}
 	promises := p.disks.Promises(id)
-	if p.options.Mistakes.TrustOldWitness {
+	if p.mistakes.TrustOldWitness {
 		promises = 0
 	}
 	p.ask(id, &witnessv1.Message{

@@ -13,16 +13,6 @@ import (
 // divideBytes bounds, roughly, what Divide has persisted at once.
 const divideBytes = 1 << 20
 
-// Disks are a member's, of all partitions of a view, for Divide.
-type Disks struct {
-	// Journal is a new journal of a partition's disk.
-	Journal func(partition int) *protocol.Journal
-	// Persist makes durable what was put into a partition's journal, before it returns.
-	Persist func(partition int, j *protocol.Journal) error
-	// Hash is where keys live (view.Shard).
-	Hash func(key []byte) uint64
-}
-
 // Divide readies a member's disks for the partitions of a view that were split off others (section 3.6). It has to have returned before
 // the first of them is started in that view; interrupted, it is done anew. It returns how many registers were given to new partitions.
 //
@@ -32,7 +22,12 @@ type Disks struct {
 //
 // A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member has taken part in
 // a term of after the split, and what was given for a split that was forgotten is given anew.
-func Divide(v view.View, disks Disks, m SplitMistakes) (given int, err error) {
+func Divide(v view.View, disks protocol.Disks) (given int, err error) {
+	return DivideWith(v, disks, SplitMistakes{})
+}
+
+// DivideWith is Divide with mistakes, for tests.
+func DivideWith(v view.View, disks protocol.Disks, m SplitMistakes) (given int, err error) {
 	for _, d := range v.Divided() {
 		s := &division{Division: d, disks: disks, founded: v.FoundedPartitions(), mistakes: m}
 		s.from, s.to = disks.Journal(d.Parent), disks.Journal(d.Child)
@@ -47,7 +42,7 @@ func Divide(v view.View, disks Disks, m SplitMistakes) (given int, err error) {
 // division is the split of one partition at one member.
 type division struct {
 	view.Division
-	disks    Disks
+	disks    protocol.Disks
 	founded  int
 	from, to *protocol.Journal // of the parent and the child
 	given    int

@@ -58,7 +58,7 @@ var errStopped = errors.New("the machine stops")
 
 // divide is curp.Divide on disks that fail after some batches; fewer than none stands for never.
 func divide(disks []disktest.Disk, after int) (given int, err error) {
-	return curp.Divide(divided(), curp.Disks{
+	return curp.DivideWith(divided(), protocol.Disks{
 		Journal: func(i int) *protocol.Journal { return protocol.NewJournal(disks[i]) },
 		Persist: func(i int, j *protocol.Journal) error {
 			b := j.Take()

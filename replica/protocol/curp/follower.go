@@ -70,7 +70,7 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	}
 	entries := append(f.gathered, c.Entries...)
 	f.gathered = nil
-	if p.options.Mistakes.KeepSuffix {
+	if p.mistakes.KeepSuffix {
 		same = p.log.last()
 	}
 	switch {
@@ -94,26 +94,26 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		}
 	}
 	p.learnCommit(c.Commit)
-	if c.Delegated > 0 && (c.Nonce == p.config.Nonce || p.options.Mistakes.AnyProcess) { // an earlier process asked by another clock
+	if c.Delegated > 0 && (c.Nonce == p.config.Nonce || p.mistakes.AnyProcess) { // an earlier process asked by another clock
 		wanted := protocol.Instant(c.Wanted)
 		if c.Nonce == p.config.Nonce {
 			wanted = min(wanted, p.now) // this process has read no later time
 		}
 		f.lease = max(f.lease, wanted.Add(p.worth(c.Delegated)))
-		f.fresh = max(f.fresh, wanted.Add(shorter(p.options.Lease)-time.Duration(max(c.Behind, 0))))
+		f.fresh = max(f.fresh, wanted.Add(shorter(p.config.Sync.Lease)-time.Duration(max(c.Behind, 0))))
 	}
 	f.attached = p.whole()
 	p.noteWhole(c)
-	p.promised = max(p.promised, p.now.Add(p.options.Lease))
+	p.promised = max(p.promised, p.now.Add(p.config.Sync.Lease))
 	reply := &peerv1.Curp{
 		WholeTerm: p.own.WholeTerm,
-		Last:      p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.options.Lease),
+		Last:      p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.config.Sync.Lease),
 	}
 	if p.wantsLease() {
 		reply.Wanted = int64(p.now)
 	}
 	answer := p.message(peerv1.Kind_SYNC_REPLY, m.Op, reply)
-	if p.options.Mistakes.SyncBeforePersist {
+	if p.mistakes.SyncBeforePersist {
 		p.send(from, answer)
 	} else {
 		p.sendDurably(from, answer)
@@ -144,7 +144,7 @@ func (p *Protocol) gather(same uint64, c *peerv1.Curp) bool {
 // recovers reports whether the log here alone has all that completed in a former term: this member was its master, or
 // had recovered it.
 func (p *Protocol) recovers() bool {
-	return !p.options.Mistakes.FollowAtOnce && slices.ContainsFunc(p.partition.Formers, func(f view.Former) bool {
+	return !p.mistakes.FollowAtOnce && slices.ContainsFunc(p.partition.Formers, func(f view.Former) bool {
 		return p.remembers(f) || p.knows(f)
 	})
 }
@@ -158,7 +158,7 @@ func (p *Protocol) noteWhole(c *peerv1.Curp) {
 
 // whole reports whether state and log together are those of the master, up to the log's end.
 func (p *Protocol) whole() bool {
-	return (!p.own.Copying || p.options.Mistakes.CountLearner) && p.log.last() >= p.own.Through
+	return (!p.own.Copying || p.mistakes.CountLearner) && p.log.last() >= p.own.Through
 }
 
 // learnCommit applies what all backups have.
@@ -202,7 +202,7 @@ func (p *Protocol) unwait(e *peerv1.LogEntry) {
 
 // wantsLease reports whether reads were tried here lately.
 func (p *Protocol) wantsLease() bool {
-	return p.role == protocol.Backup && p.client.local != 0 && p.now < p.client.local.Add(4*p.options.Lease)
+	return p.role == protocol.Backup && p.client.local != 0 && p.now < p.client.local.Add(4*p.config.Sync.Lease)
 }
 
 func (p *Protocol) tickFollower() { p.tickCopy() }

@@ -54,7 +54,7 @@ func (p *Protocol) sendGC(o *outbox) {
 	w := &witnessv1.Message{Kind: witnessv1.Kind_GC, Op: o.op, Term: p.partition.Term}
 	for _, d := range o.flying {
 		w.Drops = append(w.Drops, &witnessv1.Drop{Hash: d.hash, Id: &witnessv1.ID{Session: d.id.session, Number: d.id.number}})
-		if p.options.Mistakes.DropByHash {
+		if p.mistakes.DropByHash {
 			w.Drops = append(w.Drops, p.dropAll(d.hash)...)
 		}
 	}

@@ -24,13 +24,13 @@ type hold struct {
 
 // entered reports whether the member has taken part in the view's term before.
 func (p *Protocol) entered() bool {
-	return p.own.Term == p.partition.Term || p.options.Mistakes.ServeUncommitted
+	return p.own.Term == p.partition.Term || p.mistakes.ServeUncommitted
 }
 
 // tickHold asks until a quorum has answered, and then begins the term.
 func (p *Protocol) tickHold() {
 	quorum := p.config.View.Quorum(func(id view.MemberID) bool { return id == p.config.Self || slices.Contains(p.holders, id) })
-	if quorum && (p.strange() == 0 || p.options.Mistakes.AnyMaster) {
+	if quorum && (p.strange() == 0 || p.mistakes.AnyMaster) {
 		p.hold = nil
 		p.beginMaster()
 		p.tickMaster()

@@ -121,7 +121,7 @@ func (p *Protocol) trim(index uint64) {
 }
 
 // keptEntries is how many entries are kept although nobody is known to need them.
-func (p *Protocol) keptEntries() uint64 { return min(keptEntries, uint64(p.options.Kept)) }
+func (p *Protocol) keptEntries() uint64 { return min(keptEntries, uint64(p.config.Sync.Kept)) }
 
 // loadLog reads the entries that are on disk.
 func (p *Protocol) loadLog() {

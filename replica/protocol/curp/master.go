@@ -57,16 +57,16 @@ type waiter struct {
 // takeMaster begins to be the master of the view's term.
 func (p *Protocol) takeMaster() {
 	for _, f := range p.partition.Formers {
-		if f.Has(p.config.Self) && f.Term < p.own.Born && !p.options.Mistakes.ServeAfterLoss {
+		if f.Has(p.config.Self) && f.Term < p.own.Born && !p.mistakes.ServeAfterLoss {
 			p.lose("it recovers from a term of an earlier disk of this member")
 			return
 		}
 	}
-	if (p.own.Copying || p.own.Through > p.log.last()) && !p.options.Mistakes.CountLearner {
+	if (p.own.Copying || p.own.Through > p.log.last()) && !p.mistakes.CountLearner {
 		p.lose("it has a part of the state only")
 		return
 	}
-	if p.own.Recovered == p.partition.Term || p.options.Mistakes.ServeUncommitted {
+	if p.own.Recovered == p.partition.Term || p.mistakes.ServeUncommitted {
 		p.beginMaster()
 		return
 	}
@@ -79,7 +79,7 @@ func (p *Protocol) beginMaster() {
 	p.dropStale()
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
 	p.asked, p.ahead = map[questionID]bool{}, map[string]unapplied{}
-	if p.options.Mistakes.DropPending && p.own.Term != p.partition.Term {
+	if p.mistakes.DropPending && p.own.Term != p.partition.Term {
 		p.truncate(max(p.own.Applied, p.log.floor, min(p.own.Commit, p.log.last())))
 	}
 	p.commit = min(p.own.Commit, p.log.last())
@@ -180,7 +180,7 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	}
 	reply.Curp.Answer = u.answer
 	switch {
-	case u.blocked && !p.options.Mistakes.UpdateUnsynced:
+	case u.blocked && !p.mistakes.UpdateUnsynced:
 		p.config.Took("update.conflict")
 		p.whenSynced(u.index, from, reply)
 		p.sync()
@@ -209,10 +209,10 @@ func (p *Protocol) answerDuplicate(from view.MemberID, m, reply *peerv1.Message)
 		reply.Curp.Answer = u.answer
 	}
 	switch {
-	case p.options.Mistakes.AnswerDuplicateSynced:
+	case p.mistakes.AnswerDuplicateSynced:
 		reply.Curp.Synced = true
 		p.answer(from, reply)
-	case m.Curp.Sync || u.blocked && !p.options.Mistakes.UpdateUnsynced:
+	case m.Curp.Sync || u.blocked && !p.mistakes.UpdateUnsynced:
 		p.whenSynced(u.index, from, reply)
 		p.sync()
 	default:
@@ -223,7 +223,7 @@ func (p *Protocol) answerDuplicate(from view.MemberID, m, reply *peerv1.Message)
 // answer tells of what was executed once it is on the master's own disk, which takes no longer than the witnesses' disks. So
 // a master that restarts has forgotten nothing that it told of. One without backups is an exception.
 func (p *Protocol) answer(to view.MemberID, m *peerv1.Message) {
-	if p.speculative() || p.options.Mistakes.AnswerBeforePersist {
+	if p.speculative() || p.mistakes.AnswerBeforePersist {
 		p.send(to, m)
 		return
 	}
@@ -268,13 +268,13 @@ func (p *Protocol) considerSync(key string, index uint64) {
 	case known && index-last <= hotWithin:
 		p.config.Took("sync.hot")
 		p.sync()
-	case index-p.commit >= uint64(p.options.SyncAfter):
+	case index-p.commit >= uint64(p.config.Sync.After):
 		p.config.Took("sync.many")
 		p.sync()
 	case p.since == 0:
 		p.since = max(p.now, 1)
 	}
-	if p.options.Mistakes.GCBeforeSync {
+	if p.mistakes.GCBeforeSync {
 		e := p.log.entries[len(p.log.entries)-1]
 		p.drop(e.Key, requestID{e.Session, e.Number})
 	}

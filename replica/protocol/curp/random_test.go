@@ -27,7 +27,7 @@ type schedule struct {
 	lost     map[view.MemberID]uint64 // who lost their disks, in which epochs
 }
 
-func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options curp.Options) *schedule {
+func newSchedule(t *testing.T, seed uint64, members, faults, witnesses int, options setup) *schedule {
 	s := &schedule{asked: map[[2]uint64]history.Invocation{}, running: map[[2]uint64]bool{}, lost: map[view.MemberID]uint64{}}
 	s.world = newWorld(t, seed, members, faults, witnesses, options)
 	w := s.world
@@ -293,13 +293,15 @@ func (s *schedule) play(faults int) history.Verdict {
 	if v := history.Check(s.t.Context(), s.recorder.Operations(), limits); !v.OK() {
 		return v
 	}
-	return history.CheckStale(s.t.Context(), s.recorder.Operations(), s.options.StaleBound(), limits)
+	return history.CheckStale(s.t.Context(), s.recorder.Operations(), s.options.WithDefaults().Lease, limits)
 }
 
 func tail(text string) string { return text[max(0, len(text)-12000):] }
 
-func options(seed uint64, m curp.Mistakes) curp.Options {
-	return curp.Options{Mistakes: m, Lease: time.Duration(100+seed%5*100) * time.Millisecond, SyncAfter: 1 + int(seed%20), SyncDelay: time.Duration(seed%4*50+1) * time.Millisecond}
+func options(seed uint64, m curp.Mistakes) setup {
+	return setup{Mistakes: m, Sync: protocol.Sync{
+		Lease: time.Duration(100+seed%5*100) * time.Millisecond, After: 1 + int(seed%20), Delay: time.Duration(seed%4*50+1) * time.Millisecond,
+	}}
 }
 
 func TestRandomSchedulesAreLinearizable(t *testing.T) {

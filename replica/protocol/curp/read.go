@@ -27,7 +27,7 @@ func (p *Protocol) readSomewhere(o *operation) {
 	}
 	// The witness first (appendix A.1): an update that it does not have any more when it answers was received here before.
 	// If it were asked last, it could have dropped what came after the backup was read.
-	if p.options.Mistakes.BackupFirst {
+	if p.mistakes.BackupFirst {
 		o.early = p.read(o.key, p.own.Applied)
 	}
 	o.checking = true
@@ -40,8 +40,8 @@ func (p *Protocol) readSomewhere(o *operation) {
 // entry for it waits here of which it is not known whether all backups have it. One reader could see such an update here,
 // and the next one miss it at another backup.
 func (p *Protocol) mayAnswer(key []byte) bool {
-	return (p.now < p.follower.lease || p.options.Mistakes.LocalWithoutLease) && p.follower.attached &&
-		(p.follower.waiting[string(key)] == 0 || p.options.Mistakes.NoGuard)
+	return (p.now < p.follower.lease || p.mistakes.LocalWithoutLease) && p.follower.attached &&
+		(p.follower.waiting[string(key)] == 0 || p.mistakes.NoGuard)
 }
 
 // onCheckReply reads the backup, if the witness knows of no update of the key that could be complete.
@@ -59,7 +59,7 @@ func (p *Protocol) onCheckReply(from view.MemberID, w *witnessv1.Message) {
 	}
 	p.config.Took("read.local")
 	answer := p.read(o.key, p.own.Applied)
-	if p.options.Mistakes.NoGuard {
+	if p.mistakes.NoGuard {
 		answer = p.latest(o.key)
 	}
 	if o.early != nil {
@@ -136,7 +136,7 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	}
 	p.readAt = p.now
 	p.wants(from, m.Curp)
-	if p.now < p.leased() || p.options.Mistakes.ReadWithoutLease || m.Curp.Stale && p.options.Mistakes.StaleWithoutLease {
+	if p.now < p.leased() || p.mistakes.ReadWithoutLease || m.Curp.Stale && p.mistakes.StaleWithoutLease {
 		p.answerRead(from, m)
 		return
 	}
@@ -160,13 +160,13 @@ func (p *Protocol) answerRead(from view.MemberID, m *peerv1.Message) {
 	c := &peerv1.Curp{Answer: p.read(m.Key, p.log.last()), Commit: max(p.commit, at)}
 	reply := p.message(peerv1.Kind_MASTER_READ_REPLY, m.Op, c)
 	if at > p.commit && m.Curp.Stale {
-		if before := p.durably(m.Key); p.options.Mistakes.StaleUnsynced {
+		if before := p.durably(m.Key); p.mistakes.StaleUnsynced {
 			at = 0
 		} else if before != nil {
 			c.Answer, c.Commit, at = before, p.commit, 0
 		}
 	}
-	if at > p.commit && !p.options.Mistakes.ReadUnsynced {
+	if at > p.commit && !p.mistakes.ReadUnsynced {
 		p.config.Took("read.unsynced")
 		p.whenSynced(at, from, reply)
 		p.sync()

@@ -45,7 +45,7 @@ func (p *Protocol) startRecovery() {
 	}
 	for _, f := range r.formers {
 		r.lessees = append(r.lessees, f.Master)
-		if !p.options.Mistakes.KeepDelegations {
+		if !p.mistakes.KeepDelegations {
 			r.lessees = append(r.lessees, f.Backups...)
 		}
 	}
@@ -58,7 +58,7 @@ func (p *Protocol) startRecovery() {
 	slices.Sort(r.lessees)
 	r.lessees = slices.Compact(r.lessees)
 	r.formers = slices.DeleteFunc(r.formers, func(f view.Former) bool { return p.remembers(f) || p.knows(f) || p.neverServed(f) })
-	if p.options.Mistakes.SkipReplay {
+	if p.mistakes.SkipReplay {
 		r.formers = nil
 	}
 	if len(p.partition.Formers) > 0 {
@@ -72,7 +72,7 @@ func (p *Protocol) startRecovery() {
 // replayed it, and synced that to it. What witnesses of the term saved beside that has not completed, and must stay out of it: the later
 // term may have told of states without it.
 func (p *Protocol) knows(f view.Former) bool {
-	return f.Term < p.own.WholeTerm && !p.options.Mistakes.ReplayRecovered
+	return f.Term < p.own.WholeTerm && !p.mistakes.ReplayRecovered
 }
 
 // endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term serves: one of
@@ -114,7 +114,7 @@ func (p *Protocol) tickRecovery() {
 			r.due = p.now.Add(p.config.Retry)
 			p.askWitnesses(r)
 		}
-	case !p.heldByAll() && !p.options.Mistakes.ServeBeforeSynced:
+	case !p.heldByAll() && !p.mistakes.ServeBeforeSynced:
 		p.sync()
 		p.tellWhole()
 	case p.mayServe(r):
@@ -150,10 +150,10 @@ func (p *Protocol) heldByAll() bool {
 // before that when all who may have one have said that they are in this view, as in a hand-over: of terms before the
 // former ones none is left, since their recovery waited for them.
 func (p *Protocol) mayServe(r *recovery) bool {
-	m := &p.options.Mistakes
+	m := &p.mistakes
 	over := p.now >= p.promised
 	if r.foreign {
-		over = over && p.now >= p.started.Add(p.options.Lease)
+		over = over && p.now >= p.started.Add(p.config.Sync.Lease)
 	}
 	granted := r.granted && !m.IgnoreLeases && !over && !p.haveLeft(r)
 	delegated := false
@@ -205,7 +205,7 @@ func (p *Protocol) askWitnesses(r *recovery) {
 func (p *Protocol) askSource(r *recovery, s *source) {
 	s.op = p.op()
 	term := r.formers[0].Term
-	if p.options.Mistakes.AnyWitnessLife {
+	if p.mistakes.AnyWitnessLife {
 		term = p.partition.Term
 	}
 	entry, _ := p.config.View.Witness(s.id)
@@ -222,7 +222,7 @@ func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	i := slices.IndexFunc(r.sources, func(s *source) bool { return s.id == from && s.op == w.Op })
-	if i < 0 || !p.options.Mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.formers[0].Term) {
+	if i < 0 || !p.mistakes.AnyWitnessLife && (!w.Accepted || w.Term != r.formers[0].Term) {
 		return
 	}
 	s := r.sources[i]

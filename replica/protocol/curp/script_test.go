@@ -178,7 +178,7 @@ func (s *steps) cluster(t *testing.T, d *datadriven.TestData, m curp.Mistakes) {
 	d.MaybeScanArgs(t, "disk", &disk)
 	d.MaybeScanArgs(t, "hold", &hold)
 	s.doubted, s.copies = d.HasArg("doubt"), map[view.MemberID]disktest.Disk{}
-	s.world = newStepped(t, s, members, faults, witnesses, curp.Options{Mistakes: m, SyncAfter: after})
+	s.world = newStepped(t, s, members, faults, witnesses, setup{Mistakes: m, Sync: protocol.Sync{After: after}})
 	s.recorder = history.NewRecorder(func() time.Duration { return s.now })
 	s.completed = func(n *node, c protocol.Completion) {
 		s.printf("%s: %s", name(n.id), describeCompletion(c))
@@ -235,7 +235,7 @@ func (s *steps) command(d *datadriven.TestData) {
 		text := map[history.Outcome]string{history.Linearizable: "linearizable", history.Violation: "not linearizable"}
 		s.verdict = history.Check(s.t.Context(), saw, limits).Outcome
 		if s.verdict == history.Linearizable {
-			s.verdict = history.CheckStale(s.t.Context(), saw, s.options.StaleBound(), limits).Outcome
+			s.verdict = history.CheckStale(s.t.Context(), saw, s.options.WithDefaults().Lease, limits).Outcome
 			text[history.Violation] = "linearizable, but for reads that are more stale than they may be, or told of what is lost"
 		}
 		s.printf("what clients saw is %s", text[s.verdict])
@@ -396,7 +396,7 @@ func (s *steps) show(d *datadriven.TestData) {
 }
 
 // newStepped is a world in which nothing happens by itself.
-func newStepped(t *testing.T, s *steps, members, faults, witnesses int, o curp.Options) *world {
+func newStepped(t *testing.T, s *steps, members, faults, witnesses int, o setup) *world {
 	return newWorldWith(t, s, 0, members, faults, witnesses, o)
 }
 

@@ -106,7 +106,7 @@ func (p *Protocol) session(id uint64) *session {
 // recall returns the answer that a request already got, or nil if it is new. What may be the duplicate of something
 // forgotten is not executed.
 func (p *Protocol) recall(c *peerv1.Command) *peerv1.Answer {
-	if p.options.Mistakes.ForgetDuplicates {
+	if p.mistakes.ForgetDuplicates {
 		return nil
 	}
 	s := p.sessions.byID[c.Session]
@@ -149,7 +149,7 @@ func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Ans
 		a = forgotten
 	}
 	p.set(e, doneKey(c.Session, c.Number), a)
-	if !replay || p.options.Mistakes.HonourAcks {
+	if !replay || p.mistakes.HonourAcks {
 		s.firstIncomplete = max(s.firstIncomplete, min(c.FirstIncomplete, c.Number))
 		most := memberAnswers
 		if s.seenAt != 0 {
@@ -164,13 +164,13 @@ func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Ans
 		}
 	}
 	record := &peerv1.PartitionSession{FirstIncomplete: s.firstIncomplete, SeenAt: s.seenAt, UsedAt: s.usedAt, UsedIn: s.usedIn}
-	if p.options.Mistakes.ForgetWatermark {
+	if p.mistakes.ForgetWatermark {
 		p.put(sessionKey(c.Session), record)
 	} else {
 		p.set(e, sessionKey(c.Session), record)
 	}
 	p.sessions.latest = max(p.sessions.latest, s.seenAt)
-	if replay && p.options.Mistakes.ExpireInReplay {
+	if replay && p.mistakes.ExpireInReplay {
 		p.expire(e, e.Index)
 	}
 }

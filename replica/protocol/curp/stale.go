@@ -10,18 +10,14 @@ import (
 // Reads that may be stale (appendix A.3) tell what all backups hold: no failure takes it back, and nobody waits for a sync of
 // it. The state on disk is just this, at a backup and at the master.
 //
-// How old it may be is bounded (Options.StaleBound). The master answers under its lease, and as long as the oldest entry that
-// is not synced came within the bound. A backup counts from when it asked the master for leave to answer reads, less for how
+// How old it may be is bounded by the lease: some time within that before the read began, and before its answer, the register had
+// this value. That is counted in true time, which no clock within protocol.DriftBound runs ahead of. The master answers under its
+// lease, and as long as the oldest entry that is not synced came within the bound. A backup counts from when it asked the master for leave to answer reads, less for how
 // long the master had had that entry when it gave it: no update that the backup's state lacks was executed before that. No later
 // master did so either, as this one had its lease; so the backup's own lease would say nothing more here.
 
 // longAgo is before anything that a member remembers.
 const longAgo = protocol.Instant(-1 << 62)
-
-// StaleBound is how much older than the read the answer to one that may be stale can be: some time within it before the read
-// began, and before its answer, the register had this value. It is counted in true time, which no clock within DriftBound
-// runs ahead of.
-func (o Options) StaleBound() time.Duration { return o.withDefaults().Lease }
 
 // startExecuted begins with what the log has: when that was executed, a restart has forgotten.
 func (p *Protocol) startExecuted() {
@@ -39,7 +35,7 @@ func (p *Protocol) extend(e *peerv1.LogEntry) {
 
 // behind is for how long this master has had the oldest entry that not all backups hold; 0: there is none.
 func (p *Protocol) behind() time.Duration {
-	if len(p.executed) == 0 || p.options.Mistakes.StaleSyncs {
+	if len(p.executed) == 0 || p.mistakes.StaleSyncs {
 		return 0
 	}
 	return p.now.Sub(p.executed[0])
@@ -47,7 +43,7 @@ func (p *Protocol) behind() time.Duration {
 
 // durably is what all backups hold of a key that is not synced, if that is not too old: else nil.
 func (p *Protocol) durably(key []byte) *peerv1.Answer {
-	if p.behind() >= shorter(p.options.Lease) {
+	if p.behind() >= shorter(p.config.Sync.Lease) {
 		return nil
 	}
 	p.config.Took("read.stale")
@@ -68,10 +64,10 @@ func (p *Protocol) readStale(o *operation) {
 	p.client.local = p.now
 	f := &p.follower
 	switch {
-	case !f.attached || p.now >= f.fresh && !p.options.Mistakes.StaleWithoutLease, p.own.Applied < p.client.seen:
+	case !f.attached || p.now >= f.fresh && !p.mistakes.StaleWithoutLease, p.own.Applied < p.client.seen:
 		p.config.Took("read.stale-refused")
 		p.readAtMaster(o)
-	case p.options.Mistakes.StaleUnsynced:
+	case p.mistakes.StaleUnsynced:
 		p.finish(o, answered(p.latest(o.key), o.trips, true))
 	default:
 		p.config.Took("read.stale-local")

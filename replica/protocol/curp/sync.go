@@ -148,12 +148,12 @@ func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 
 // shorter is what a lease of that duration is worth to whoever holds it: two clocks may differ by twice the bound.
 func shorter(d time.Duration) time.Duration {
-	return d - d*2*DriftBound/1_000_000
+	return d - d*2*protocol.DriftBound/1_000_000
 }
 
 // worth is what a lease is worth here that is said to last for so many nanoseconds: none lasts longer than leases do.
 func (p *Protocol) worth(nanoseconds int64) time.Duration {
-	return shorter(min(time.Duration(nanoseconds), p.options.Lease))
+	return shorter(min(time.Duration(nanoseconds), p.config.Sync.Lease))
 }
 
 // leased is until when all backups have promised not to serve as later masters.
@@ -190,12 +190,12 @@ func (p *Protocol) advance() {
 	}
 	var held []uint64
 	for _, f := range p.followers {
-		if f.backup || p.options.Mistakes.CountLearner && f.known {
+		if f.backup || p.mistakes.CountLearner && f.known {
 			held = append(held, f.holds())
 			synced = min(synced, f.holds())
 		}
 	}
-	if p.options.Mistakes.QuorumOfBackups && len(held) > 1 {
+	if p.mistakes.QuorumOfBackups && len(held) > 1 {
 		slices.Sort(held)
 		synced = min(held[len(held)/2], p.log.last())
 	}
@@ -258,7 +258,7 @@ func (p *Protocol) settle() {
 
 // settled is up to where no later master lacks the log.
 func (p *Protocol) settled() uint64 {
-	if p.serving || p.options.Mistakes.SettleUnserved {
+	if p.serving || p.mistakes.SettleUnserved {
 		return p.commit
 	}
 	return p.base
@@ -267,18 +267,18 @@ func (p *Protocol) settled() uint64 {
 // tickSync repeats what is not answered, syncs what has waited for long, tells of commits and keeps leases.
 func (p *Protocol) tickSync() {
 	p.advance() // without backups, the disk tells nobody that it is done
-	if p.since != 0 && p.now >= p.since.Add(p.options.SyncDelay) || len(p.waiters) > 0 || !p.serving {
+	if p.since != 0 && p.now >= p.since.Add(p.config.Sync.Delay) || len(p.waiters) > 0 || !p.serving {
 		p.sync()
 	}
-	reading := p.readAt != 0 && p.now < p.readAt.Add(4*p.options.Lease)
+	reading := p.readAt != 0 && p.now < p.readAt.Add(4*p.config.Sync.Lease)
 	for _, f := range p.followers {
-		wants := f.wanted != 0 && p.now < f.wantedAt.Add(p.options.Lease)
+		wants := f.wanted != 0 && p.now < f.wantedAt.Add(p.config.Sync.Lease)
 		switch {
 		case f.flying && p.now < f.due:
 		case f.flying:
 			f.flying, f.next = false, f.held
 			p.sendSync(f)
-		case f.op == 0, f.telling < p.settled(), f.backup && (reading || wants) && p.now >= f.asked.Add(p.options.Lease/4),
+		case f.op == 0, f.telling < p.settled(), f.backup && (reading || wants) && p.now >= f.asked.Add(p.config.Sync.Lease/4),
 			p.now >= f.due && (!f.known || f.told < p.settled() || f.held < p.log.last() && (!f.backup || !p.serving)),
 			p.now >= f.asked.Add(4*p.config.Retry):
 			p.sendSync(f)
@@ -290,7 +290,7 @@ func (p *Protocol) tickSync() {
 func (p *Protocol) needed() uint64 {
 	index := p.commit
 	for _, f := range p.followers {
-		if f.backup || p.log.last()-p.log.floor < uint64(p.options.Kept) && p.log.bytes < tailBytes {
+		if f.backup || p.log.last()-p.log.floor < uint64(p.config.Sync.Kept) && p.log.bytes < tailBytes {
 			index = min(index, f.held)
 		}
 	}

@@ -27,7 +27,7 @@ type world struct {
 	t         *testing.T
 	now       time.Duration
 	draw      *rand.Rand
-	options   curp.Options
+	options   setup
 	view      view.View // the newest
 	nodes     []*node   // member i+1 at i
 	witnesses map[view.MemberID]*witness
@@ -106,13 +106,19 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
+// setup is how all members of a world are started.
+type setup struct {
+	protocol.Sync
+	Mistakes curp.Mistakes
+}
+
 // newWorld has members, of which 1 is the master and the next ones are backups, and as many witnesses, from 101 on, beside the
 // backups.
-func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options curp.Options) *world {
+func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options setup) *world {
 	return newWorldWith(t, nil, seed, members, faults, witnesses, options)
 }
 
-func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesses int, options curp.Options) *world {
+func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesses int, options setup) *world {
 	w := &world{
 		t: t, stepped: s, draw: rand.New(rand.NewPCG(seed, 7)), options: options, witnesses: map[view.MemberID]*witness{}, took: map[string]int{},
 		cut: func(_, _ view.MemberID) bool { return false },
@@ -146,7 +152,7 @@ func newWorldWith(t *testing.T, s *steps, seed uint64, members, faults, witnesse
 	}
 	for _, n := range w.nodes {
 		n.shown = time.Duration(w.draw.IntN(int(time.Hour)))
-		n.ppm = w.draw.Int64N(2*curp.DriftBound) - curp.DriftBound
+		n.ppm = w.draw.Int64N(2*protocol.DriftBound) - protocol.DriftBound
 		if s != nil {
 			n.shown, n.ppm = time.Second, 0
 		}
@@ -198,6 +204,7 @@ func (n *node) start(continued bool) {
 	config := protocol.Config{
 		Self: n.id, View: n.view, Boot: n.boot, Functions: register.NewRegistry(), Limits: register.DefaultLimits(), Retry: retry,
 		Suspect: 5 * retry, Seed: uint64(n.id), Nonce: w.starts, Bootstrap: n.founded, Count: func(path string) { w.took[path]++ },
+		Sync:      w.options.Sync,
 		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
 	config.Undoubted = config.Undoubted || !n.founded // others would take a new disk for an older copy of the one that is lost
@@ -209,9 +216,7 @@ func (n *node) start(continued bool) {
 	if continued && n.p != nil {
 		config.Promised = n.p.Promised()
 	}
-	options := w.options
-	options.Continued = continued
-	p, err := curp.Start(config, 0, n.journal, options)
+	p, err := curp.StartWith(config, n.journal, w.options.Mistakes)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,18 +9,19 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
+	"github.com/georegister/georegister/replica/view"
 )
 
 // Protocol defines a replication protocol.
 type Protocol struct {
 	// Row has the name, what it can do and what that costs. The table of package capability is generated from the rows.
 	Row capability.Protocol
-	// Factory makes what runs inside member.Protocol, which deals with lost disks. It is nil if Parted.
+	// Factory makes what runs inside member.Member, which deals with lost disks. It is nil if Partitioned is not.
 	Factory member.Factory
-	// Parted says that each shard is a partition of the view, with a master, backups and witnesses (view.Partition). Such a
-	// protocol deals with lost disks itself, and is told the time before each message, as package curp says.
-	Parted bool
+	// Partitioned is how a protocol is run that implements protocol.Partitioned. Nil: it is run by Factory.
+	Partitioned *Partitioned
 	// GoodAt and Price are its line in the README, in Markdown.
 	GoodAt, Price string
 	// Samples are the manifests of config/samples that have it.
@@ -31,6 +32,16 @@ type Protocol struct {
 	Messages Messages
 	// Records are those that it keeps on disk. All keys begin with the prefix of one.
 	Records []Record
+}
+
+// Partitioned is how a protocol is run whose shards are partitions of the view, in each of which view.Partition gives members
+// the roles of master, backup and learner, beside witnesses. Such a protocol deals with lost disks itself.
+type Partitioned struct {
+	// Start begins or resumes a member's part in the partition Config.Shard, from the journal of that shard.
+	Start func(protocol.Config, *protocol.Journal) (protocol.Protocol, error)
+	// Divide gives partitions of a view that were split off what is theirs on a member's disks. It has to have returned before
+	// the first of them is started in that view; interrupted, it is done anew. Given is how many registers it gave.
+	Divide func(view.View, protocol.Disks) (given int, err error)
 }
 
 // Name is the name in lower case.
