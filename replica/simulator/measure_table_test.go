@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -43,8 +42,8 @@ func ofTheTable(t *testing.T, row capability.Protocol, members int, conflict flo
 // are left out of the first: they are of keys that others have written, of which some may have missed that (see the notes of the table).
 func TestRoundTripsAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()
-	led := []string{"CURP", "CURPRaft", "Raft"}
-	for _, row := range capability.Table() {
+	for _, e := range catalog.All() {
+		row := e.Row
 		for _, members := range []int{3, 5} {
 			t.Run(fmt.Sprint(row.Name, "/", members), func(t *testing.T) {
 				x := ofTheTable(t, row, members, 0)
@@ -58,7 +57,7 @@ func TestRoundTripsAreThoseOfTheTable(t *testing.T) {
 					case o.Result.Status != register.OK || o.Invoked < x.Duration/12 || o.Invoked >= x.Duration:
 					case got < best:
 						t.Errorf("a %s took %d round trips, the table says %d at best", o.Request.Kind, got, best)
-					case slices.Contains(led, row.Name) && o.Site != x.Network.Sites[0]:
+					case e.Led && o.Site != x.Network.Sites[0]:
 					default:
 						if taken[o.Request.Kind] == nil {
 							taken[o.Request.Kind] = map[int]int{}

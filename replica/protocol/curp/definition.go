@@ -21,6 +21,7 @@ var Definition = definition.Protocol{
 		},
 	},
 	Partitioned: &definition.Partitioned{Start: Start, Divide: Divide},
+	Led:         true,
 	GoodAt:      "updates in one round trip to a master and f witnesses; reads at a backup's site in none",
 	Price:       "masters: a shard stops for seconds when its own is lost",
 	Samples:     []string{"curp-dedicated-witnesses.yaml", "curp-five-regions.yaml", "curp-three-zones.yaml"},

@@ -22,6 +22,7 @@ var Definition = definition.Protocol{
 		},
 	},
 	Factory: Factory,
+	Led:     true,
 	GoodAt:  "one leader for all, with witnesses: updates that commute in one round trip",
 	Price:   "everything goes to the leader",
 	Messages: definition.Messages{

@@ -22,6 +22,8 @@ type Protocol struct {
 	Factory member.Factory
 	// Partitioned is how a protocol is run that implements protocol.Partitioned. Nil: it is run by Factory.
 	Partitioned *Partitioned
+	// Led says that one member leads: the numbers of the row are those of operations at its site.
+	Led bool
 	// GoodAt and Price are its line in the README, in Markdown.
 	GoodAt, Price string
 	// Samples are the manifests of config/samples that have it.

@@ -19,6 +19,7 @@ var Definition = definition.Protocol{
 		},
 	},
 	Factory: Factory,
+	Led:     true,
 	GoodAt:  "one leader for all",
 	Price:   "everything goes to the leader",
 	Records: Records,
