@@ -75,7 +75,7 @@ func Run(ctx context.Context, c Config, o Options) (err error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	lives := len(w.Lives()) // the core is the server's from now on
 	s := server.New(server.Options{Cluster: c.Cluster, Self: c.Self, Log: o.Log, Registerer: registry}, w, d)
-	o.Log.Info("Witness started", zap.Uint32("witness", c.Self), zap.String("disk", d.Name()), zap.Int("lives", lives),
+	o.Log.Info("Witness started", zap.Uint32("witness", c.Self), zap.String("disk", d.Name()), zap.Int("instances", lives),
 		zap.Stringer("peer", peer.Addr()), zap.Any("listen", c.Listen), zap.String("durability", string(c.Durability)), zap.String("version", o.Version))
 	if why := d.Damage(); d.New() && why != "" {
 		o.Log.Error("This witness's disk was damaged, and counts as lost: what is left is in the directory damaged beside the empty one",

@@ -148,9 +148,9 @@ func (n *node) changedParts(last []partCondition, parts []protocol.PartitionStat
 		case p.Role == protocol.Master && p.Serving:
 			log.Info("Member is the master of a partition, and serves")
 		case p.Role == protocol.Master:
-			log.Info("Member is the master of a partition, and does not serve yet", zap.String("waits", p.Why))
+			log.Info("Member is the master of a partition, and does not serve yet", zap.String("reason", p.Why))
 		case p.Role != was.role:
-			log.Info("Member's part in a partition is another one", zap.Stringer("before", was.role))
+			log.Info("Member's part in a partition is another one", zap.Stringer("previous", was.role))
 		}
 	}
 	return now

@@ -23,7 +23,7 @@ func (r *Replica) divide() error {
 	})
 	if given > 0 {
 		o.Logger.Info("Registers were given to a new partition", zap.Int("registers", given), zap.Int("partitions", o.shardCount()),
-			zap.Duration("took", time.Since(r.start)))
+			zap.Duration("duration", time.Since(r.start)))
 	}
 	return err
 }

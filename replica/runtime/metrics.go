@@ -48,14 +48,14 @@ func newMetrics() *metrics {
 			Name: "georegister_operations_total", Help: "Operations that ended, by outcome.",
 		}, []string{"kind", "status"}),
 		roundTrips: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "georegister_operation_quorum_waits", Help: "Round trips to a quorum that an operation waited for.",
+			Name: "georegister_operation_round_trips", Help: "Round trips to a quorum that an operation waited for.",
 			Buckets: prometheus.LinearBuckets(0, 1, 8),
 		}, []string{"kind"}),
 		taken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "georegister_protocol_paths_total", Help: "Paths that the protocol took.",
 		}, []string{"path"}),
 		turn: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "georegister_turn_inputs", Help: "Operations and messages per turn of a shard's loop.", Buckets: sizes,
+			Name: "georegister_shard_iteration_inputs", Help: "Operations and messages per iteration of a shard's loop.", Buckets: sizes,
 		}),
 		group: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "georegister_commit_batches", Help: "Batches of shards per commit.", Buckets: sizes,

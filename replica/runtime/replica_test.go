@@ -313,8 +313,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"georegister_operation_seconds", "georegister_operations_total", "georegister_operation_quorum_waits",
-		"georegister_turn_inputs", "georegister_storage_bytes", "georegister_shard_voter", "georegister_quorum_reachable"} {
+	for _, name := range []string{"georegister_operation_seconds", "georegister_operations_total", "georegister_operation_round_trips",
+		"georegister_shard_iteration_inputs", "georegister_storage_bytes", "georegister_shard_voter", "georegister_quorum_reachable"} {
 		if !seen[name] {
 			t.Errorf("%s shows nothing", name)
 		}

@@ -151,7 +151,7 @@ func (s *Store) lose(damage error, aside string) {
 	s.record.Loss = &Loss{Cause: strings.Join(strings.Fields(damage.Error()), " "), Aside: aside}
 	s.record.Epoch = s.view.Epoch
 	s.options.Logger.Error("This member's disk is damaged, and counts as lost: the member joins again on an empty one",
-		zap.Error(damage), zap.String("aside", aside), zap.String("disk", s.record.Disk))
+		zap.Error(damage), zap.String("movedTo", aside), zap.String("disk", s.record.Disk))
 }
 
 // keep copies aside what says whose disk it was, before that is replaced. What is there already is that of a disk which voted.

@@ -28,7 +28,7 @@ var (
 	descCollections = prometheus.NewDesc("georegister_witness_gc_total", "Rounds of gc.", nil, nil)
 	descSuspects    = prometheus.NewDesc("georegister_witness_suspects_total", "Requests handed back to masters as suspected garbage.", nil, nil)
 	descChecks      = prometheus.NewDesc("georegister_witness_checks_total", "Questions of readers whether a key is free.", nil, nil)
-	descLives       = prometheus.NewDesc("georegister_witness_lives", "Masters' lives, by mode.", []string{"mode"}, nil)
+	descLives       = prometheus.NewDesc("georegister_witness_instances", "Witness instances, one for each master that the witness serves, by mode.", []string{"mode"}, nil)
 	descHeld        = prometheus.NewDesc("georegister_witness_requests", "Requests that are saved.", nil, nil)
 	descTaken       = prometheus.NewDesc("georegister_witness_slots_taken", "Slots that hold a key of a request.", nil, nil)
 	descMemory      = prometheus.NewDesc("georegister_witness_memory_bytes", "Memory for slots and requests, of all lives.", nil, nil)

@@ -299,7 +299,7 @@ func TestMetricsAndProbes(t *testing.T) {
 	_, text := get(probes, "/metrics")
 	for _, want := range []string{
 		`georegister_witness_records_total{outcome="accepted"} 1`, `georegister_witness_records_total{outcome="conflict"} 1`,
-		"georegister_witness_refused_total 1", `georegister_witness_lives{mode="normal"} 1`, `georegister_witness_lives{mode="recovery"} 0`,
+		"georegister_witness_refused_total 1", `georegister_witness_instances{mode="normal"} 1`, `georegister_witness_instances{mode="recovery"} 0`,
 		"georegister_witness_requests 1", "georegister_witness_streams 2", "georegister_witness_commit_seconds_count 2",
 	} {
 		if !strings.Contains(text, want+"\n") {

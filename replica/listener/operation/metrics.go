@@ -4,8 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics are the metrics of all listeners of a replica.
 type Metrics struct {
-	// Foreign counts connections to the Redis listener whose clients speak another protocol.
-	Foreign prometheus.Counter
+	// WrongProtocol counts connections to the Redis listener whose clients speak another protocol.
+	WrongProtocol prometheus.Counter
 
 	connections  *prometheus.GaugeVec
 	accepted     *prometheus.CounterVec
@@ -42,8 +42,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help: "Fences before the next command of a Redis connection that depended on more than an operation carries.",
 		}),
 	}
-	m.Foreign = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "georegister_server_foreign_total",
+	m.WrongProtocol = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "georegister_server_wrong_protocol_total",
 		Help: "Connections to the Redis port that were closed since they spoke another protocol, such as HTTP.",
 	})
 	m.evicted = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -54,7 +54,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Name: "georegister_server_client_memory_bytes", Help: "What the connections of clients hold at all ports, of limits.clientMemory.",
 	})
 	if registerer != nil {
-		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.dependencies, m.fences, m.Foreign, m.evicted, m.memory)
+		registerer.MustRegister(m.connections, m.accepted, m.refused, m.commands, m.dependencies, m.fences, m.WrongProtocol, m.evicted, m.memory)
 	}
 	return m
 }

@@ -45,13 +45,15 @@ type Pending struct {
 	Op      register.Operation
 	session *Session
 	done    func(register.Result)
-	answer  func(register.Result) // onResult, bound once
+	answer  func(register.Result) // what the store calls: done, or onResult if the session learns from results
 }
 
 // Init prepares a Pending for its first use. Done is called with the result of each operation, as Store.Submit's is.
 func (p *Pending) Init(s *Session, done func(register.Result)) {
-	p.session, p.done = s, done
-	p.answer = p.onResult
+	p.session, p.done, p.answer = s, done, done
+	if s.regular {
+		p.answer = p.onResult
+	}
 }
 
 // Submit starts a pending operation, after all that the session has read. It may block as long as Store.Submit does.

@@ -68,24 +68,21 @@ func runReset(c *connection, k *call, _ [][]byte) {
 }
 
 func runAuth(c *connection, k *call, args [][]byte) {
-	switch {
-	case len(args) > 3:
-		k.fail("ERR syntax error")
-		return
-	case c.server.options.Password == "":
-		k.fail("ERR AUTH <password> called without any password configured for the default user. " +
-			"Are you sure your configuration is correct?")
-		return
-	}
 	user := []byte("default")
 	if len(args) == 3 {
 		user = args[1]
 	}
-	if !c.login(user, args[len(args)-1]) {
+	switch {
+	case len(args) > 3:
+		k.fail("ERR syntax error")
+	case c.server.options.Password == "":
+		k.fail("ERR AUTH <password> called without any password configured for the default user. " +
+			"Are you sure your configuration is correct?")
+	case !c.login(user, args[len(args)-1]):
 		k.fail(wrongPassword)
-		return
+	default:
+		k.ok()
 	}
-	k.ok()
 }
 
 // login checks the password in a time that does not depend on where it differs. There is one user, as in
@@ -172,31 +169,23 @@ func plainText(text []byte) bool {
 func runClient(c *connection, k *call, args [][]byte) {
 	sub := strings.ToLower(string(args[1]))
 	arity := map[string]int{"setname": 3, "getname": 2, "id": 2, "setinfo": 4, "info": 2}[sub]
-	if arity == 0 {
+	switch {
+	case arity == 0:
 		k.fail(fmt.Sprintf("ERR unknown subcommand '%s'. Known are SETNAME, GETNAME, ID, SETINFO and INFO.", args[1]))
-		return
-	}
-	if len(args) != arity {
+	case len(args) != arity:
 		k.wrongArity("client|" + sub)
-		return
-	}
-	switch sub {
-	case "setname":
-		if !plainText(args[2]) {
-			k.fail(badName)
-			return
-		}
+	case sub == "setname" && !plainText(args[2]):
+		k.fail(badName)
+	case sub == "setname":
 		c.client.name = string(args[2])
 		k.ok()
-	case "getname":
-		if c.client.name == "" {
-			k.reply(resp.AppendNull(nil, k.version))
-			return
-		}
+	case sub == "getname" && c.client.name == "":
+		k.reply(resp.AppendNull(nil, k.version))
+	case sub == "getname":
 		k.reply(resp.AppendBulk(nil, c.client.name))
-	case "id":
+	case sub == "id":
 		k.reply(resp.AppendInt(nil, c.id))
-	case "setinfo":
+	case sub == "setinfo":
 		c.setInfo(k, args[2], args[3])
 	default:
 		k.reply(resp.AppendText(nil, k.version, fmt.Sprintf(
@@ -208,18 +197,14 @@ func runClient(c *connection, k *call, args [][]byte) {
 
 func (c *connection) setInfo(k *call, attribute, value []byte) {
 	name := strings.ToLower(string(attribute))
-	if name != "lib-name" && name != "lib-ver" {
+	field := map[string]*string{"lib-name": &c.client.library, "lib-ver": &c.client.libraryVer}[name]
+	switch {
+	case field == nil:
 		k.fail(fmt.Sprintf("ERR Unrecognized option '%s'", attribute))
-		return
-	}
-	if !plainText(value) {
+	case !plainText(value):
 		k.fail("ERR " + name + " cannot contain spaces, newlines or special characters, and has at most 1024 bytes.")
-		return
+	default:
+		*field = string(value)
+		k.ok()
 	}
-	if name == "lib-name" {
-		c.client.library = string(value)
-	} else {
-		c.client.libraryVer = string(value)
-	}
-	k.ok()
 }

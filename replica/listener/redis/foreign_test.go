@@ -43,7 +43,7 @@ func TestOtherProtocolsAreNotExecuted(t *testing.T) {
 	w := dialWire(t, address)
 	w.send("EXISTS stolen\r\n")
 	w.expect(":0\r\n")
-	if got := listenertest.Metric(t, registry, "georegister_server_foreign_total", nil); got != float64(len(requests)) {
+	if got := listenertest.Metric(t, registry, "georegister_server_wrong_protocol_total", nil); got != float64(len(requests)) {
 		t.Errorf("%v connections are counted", got)
 	}
 	entries := logged.All()

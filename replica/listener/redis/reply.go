@@ -142,3 +142,13 @@ func renderDeleted(b []byte, k *call) []byte {
 	}
 	return resp.AppendInt(b, count)
 }
+
+func renderPresent(b []byte, k *call) []byte {
+	count := int64(0)
+	for i := range k.steps {
+		if k.steps[i].result.Value.Present() {
+			count++
+		}
+	}
+	return resp.AppendInt(b, count)
+}

@@ -185,7 +185,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // attacked notes that a client speaks another protocol. What it said is not told: it is chosen by whoever attacks.
 func (s *Server) attacked(client net.Addr, what resp.ForeignError) {
-	s.options.Metrics.Foreign.Inc()
+	s.options.Metrics.WrongProtocol.Inc()
 	s.unheard.Add(1)
 	s.attacks.Do(func() {
 		s.options.Log.Warn("Possible attack on the Redis port: connection closed", zap.Stringer("client", client),

@@ -11,11 +11,13 @@ import (
 // The command in this file concerns the session of the connection: what its commands come after.
 
 func runFence(c *connection, k *call, args [][]byte) {
-	if len(args) == 1 {
-		c.fenceUntil(k, renderOK, func(past *register.Past) bool { return past.Len() == 0 })
-		return
+	sub := ""
+	if len(args) > 1 {
+		sub = strings.ToLower(string(args[1]))
 	}
-	switch sub := strings.ToLower(string(args[1])); {
+	switch {
+	case len(args) == 1:
+		c.fenceUntil(k, renderOK, func(past *register.Past) bool { return past.Len() == 0 })
 	case sub == "export" && len(args) == 2:
 		c.export(k)
 	case sub == "import" && len(args) == 3:
@@ -71,30 +73,25 @@ func (c *connection) export(k *call) {
 
 // importPast has the commands from now on come after what another connection has read.
 func (c *connection) importPast(k *call, token []byte) {
-	past, err := register.DecodePast(token, c.server.options.Limits)
+	options := &c.server.options
+	past, err := register.DecodePast(token, options.Limits)
 	switch {
 	case err != nil:
 		k.fail("ERR " + err.Error() + "; give what FENCE EXPORT replied")
-		return
 	case past.Full():
 		k.fail(fmt.Sprintf("ERR the token has %d dependencies, and at most %d are allowed; give what FENCE EXPORT replied",
 			past.Len(), register.MaxDependencies))
-		return
 	case past.Len() == 0:
 		k.ok()
-		return
-	case !c.server.options.Regular():
-		k.fail(fmt.Sprintf("ERR protocol %s is linearizable and takes no token; "+
-			"FENCE where the token is from", c.server.options.Identity.Protocol))
-		return
+	case !options.Regular():
+		k.fail(fmt.Sprintf("ERR protocol %s is linearizable and takes no token; FENCE where the token is from", options.Identity.Protocol))
+	default:
+		if err := past.Check(options.Proofs.Check); err != nil {
+			k.fail("ERR " + err.Error() + "; give what FENCE EXPORT replied, at this cluster")
+		} else if !c.calls.session.Join(&past) {
+			k.fail("ERR the connection depends on too much already; FENCE first")
+		} else {
+			k.ok()
+		}
 	}
-	if err := past.Check(c.server.options.Proofs.Check); err != nil {
-		k.fail("ERR " + err.Error() + "; give what FENCE EXPORT replied, at this cluster")
-		return
-	}
-	if !c.calls.session.Join(&past) {
-		k.fail("ERR the connection depends on too much already; FENCE first")
-		return
-	}
-	k.ok()
 }

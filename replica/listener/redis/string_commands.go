@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/georegister/georegister/replica/listener/redis/resp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -28,16 +27,31 @@ func (c *connection) rmw(key []byte, function string, args ...[]byte) register.O
 		Call: register.Call{Function: function, Args: owned, MaxValueBytes: c.server.options.Limits.ValueBytes}}
 }
 
-func runGet(c *connection, k *call, args [][]byte) {
-	k.single(c.get(args[1]), renderValue)
+// reading serves a command that reads its key.
+func reading(render func([]byte, *call) []byte) func(*connection, *call, [][]byte) {
+	return func(c *connection, k *call, args [][]byte) { k.single(c.get(args[1]), render) }
 }
 
-func runStrLen(c *connection, k *call, args [][]byte) {
-	k.single(c.get(args[1]), renderLength)
+// updating serves a command whose arguments behind the key are those of an rmw function.
+func updating(function string, render func([]byte, *call) []byte) func(*connection, *call, [][]byte) {
+	return func(c *connection, k *call, args [][]byte) { k.single(c.rmw(args[1], function, args[2:]...), render) }
 }
 
-func runType(c *connection, k *call, args [][]byte) {
-	k.single(c.get(args[1]), renderType)
+// adding serves a command that adds a constant to its key.
+func adding(n string) func(*connection, *call, [][]byte) {
+	return func(c *connection, k *call, args [][]byte) {
+		k.single(c.rmw(args[1], register.Add, []byte(n)), renderInt)
+	}
+}
+
+// readingEach serves a command that reads all of its keys.
+func readingEach(render func([]byte, *call) []byte) func(*connection, *call, [][]byte) {
+	return func(c *connection, k *call, args [][]byte) {
+		for i := range k.prepare(len(args) - 1) {
+			k.steps[i].Op = c.get(args[i+1])
+		}
+		k.render = render
+	}
 }
 
 // runSet is a blind write, which takes fewer round trips than an rmw, unless an option asks for the old value
@@ -79,93 +93,53 @@ func runSet(c *connection, k *call, args [][]byte) {
 	}
 }
 
-func runSetNX(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.SetIfAbsent, args[2]), renderInt)
-}
-
-func runGetSet(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.GetAndSet, args[2]), renderValue)
-}
-
-func runGetDel(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.GetAndDelete), renderValue)
-}
-
-func runAppend(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.Append, args[2]), renderInt)
-}
-
-func runCAS(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.CompareAndSwap, args[2], args[3]), renderInt)
-}
-
-func runIncr(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.Add, []byte("1")), renderInt)
-}
-
-func runDecr(c *connection, k *call, args [][]byte) {
-	k.single(c.rmw(args[1], register.Add, []byte("-1")), renderInt)
-}
-
 func runIncrBy(c *connection, k *call, args [][]byte) {
-	if _, ok := integer(args[2]); !ok {
+	if _, ok := integer(args[2]); ok {
+		k.single(c.rmw(args[1], register.Add, args[2]), renderInt)
+	} else {
 		k.fail("ERR " + register.RefusedNotInteger)
-		return
 	}
-	k.single(c.rmw(args[1], register.Add, args[2]), renderInt)
 }
 
 func runDecrBy(c *connection, k *call, args [][]byte) {
-	n, ok := integer(args[2])
-	if !ok {
+	switch n, ok := integer(args[2]); {
+	case !ok:
 		k.fail("ERR " + register.RefusedNotInteger)
-		return
-	}
-	if n == -n && n != 0 {
+	case n == -n && n != 0:
 		k.fail("ERR decrement would overflow")
-		return
+	default:
+		k.single(c.rmw(args[1], register.Add, strconv.AppendInt(nil, -n, 10)), renderInt)
 	}
-	k.single(c.rmw(args[1], register.Add, strconv.AppendInt(nil, -n, 10)), renderInt)
 }
 
 func runIncrByFloat(c *connection, k *call, args [][]byte) {
-	if _, err := strconv.ParseFloat(string(args[2]), 64); err != nil {
+	if _, err := strconv.ParseFloat(string(args[2]), 64); err == nil {
+		k.single(c.rmw(args[1], register.AddFloat, args[2]), renderValue)
+	} else {
 		k.fail("ERR " + register.RefusedNotFloat)
-		return
 	}
-	k.single(c.rmw(args[1], register.AddFloat, args[2]), renderValue)
 }
 
 func runSetRange(c *connection, k *call, args [][]byte) {
-	offset, ok := integer(args[2])
-	if !ok {
+	switch offset, ok := integer(args[2]); {
+	case !ok:
 		k.fail("ERR " + register.RefusedNotInteger)
-		return
-	}
-	if offset < 0 {
+	case offset < 0:
 		k.fail("ERR " + register.RefusedOffset)
-		return
+	default:
+		k.single(c.rmw(args[1], register.SetRange, args[2], args[3]), renderInt)
 	}
-	k.single(c.rmw(args[1], register.SetRange, args[2], args[3]), renderInt)
 }
 
 func runGetRange(c *connection, k *call, args [][]byte) {
-	start, okStart := integer(args[2])
-	end, okEnd := integer(args[3])
-	if !okStart || !okEnd {
+	var okStart, okEnd bool
+	k.start, okStart = integer(args[2])
+	k.end, okEnd = integer(args[3])
+	if okStart && okEnd {
+		k.single(c.get(args[1]), renderRange)
+	} else {
 		k.fail("ERR " + register.RefusedNotInteger)
-		return
 	}
-	k.start, k.end = start, end
-	k.single(c.get(args[1]), renderRange)
-}
-
-func runMGet(c *connection, k *call, args [][]byte) {
-	steps := k.prepare(len(args) - 1)
-	for i := range steps {
-		steps[i].Op = c.get(args[i+1])
-	}
-	k.render = renderValues
 }
 
 func runMSet(c *connection, k *call, args [][]byte) {
@@ -173,36 +147,18 @@ func runMSet(c *connection, k *call, args [][]byte) {
 		k.wrongArity("mset")
 		return
 	}
-	steps := k.prepare(len(args) / 2)
-	for i := range steps {
-		steps[i].Op = write(args[2*i+1], args[2*i+2])
+	for i := range k.prepare(len(args) / 2) {
+		k.steps[i].Op = write(args[2*i+1], args[2*i+2])
 	}
 	k.render = renderOK
-}
-
-func runExists(c *connection, k *call, args [][]byte) {
-	steps := k.prepare(len(args) - 1)
-	for i := range steps {
-		steps[i].Op = c.get(args[i+1])
-	}
-	k.render = func(b []byte, k *call) []byte {
-		count := int64(0)
-		for i := range k.steps {
-			if k.steps[i].result.Value.Present() {
-				count++
-			}
-		}
-		return resp.AppendInt(b, count)
-	}
 }
 
 // runDel counts exactly with delete.v1. A protocol without rmws reads first and then writes nil: when two
 // clients delete a key at once, both may count it.
 func runDel(c *connection, k *call, args [][]byte) {
-	steps := k.prepare(len(args) - 1)
-	for i := range steps {
-		steps[i].Op = c.rmw(args[i+1], register.Delete)
-		steps[i].then = deleteWithoutRMW
+	for i := range k.prepare(len(args) - 1) {
+		k.steps[i].Op = c.rmw(args[i+1], register.Delete)
+		k.steps[i].then = deleteWithoutRMW
 	}
 	k.render = renderDeleted
 }
