@@ -58,7 +58,7 @@ func (p *Pending) Init(s *Session, done func(register.Result)) {
 
 // Submit starts a pending operation, after all that the session has read. It may block as long as Store.Submit does.
 func (s *Session) Submit(p *Pending, deadline time.Time) {
-	if !s.admit(p, deadline) {
+	if s.regular && !s.admit(p, deadline) {
 		return
 	}
 	left := time.Until(deadline)
@@ -82,7 +82,7 @@ func (p *Pending) onResult(r register.Result) {
 // admit attaches the session's past to an operation. It reports false if the past is more than an operation carries: the operation is
 // then submitted once enough of the past is fenced.
 func (s *Session) admit(p *Pending, deadline time.Time) bool {
-	if !s.regular || p.Op.Kind == register.Fence {
+	if p.Op.Kind == register.Fence {
 		return true
 	}
 	s.mu.Lock()
@@ -139,7 +139,7 @@ func (s *Session) onFenced(op *register.Operation, deadline time.Time, r registe
 
 // learn notes what the answer to an operation makes of the past.
 func (s *Session) learn(op *register.Operation, r register.Result) {
-	if !s.regular || !r.Depends && len(op.After) == 0 {
+	if !r.Depends && len(op.After) == 0 {
 		return
 	}
 	s.mu.Lock()

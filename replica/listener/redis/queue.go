@@ -47,14 +47,16 @@ func (q *queue) hold(n int) {
 // newCall returns an empty call.
 func (q *queue) newCall() *call {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	k := q.free
+	if k != nil {
+		q.free, k.next = k.next, nil
+		q.idle--
+		q.memory.Hold(-k.emptyBytes())
+	}
+	q.mu.Unlock()
 	if k == nil {
 		return &call{queue: q}
 	}
-	q.free, k.next = k.next, nil
-	q.idle--
-	q.memory.Hold(-k.emptyBytes())
 	return k
 }
 
