@@ -12,10 +12,7 @@ func (p *Protocol) Unsettled() int { return 0 }
 // with it: members may hold the value under that tag, and a value that is written under two can be read as x, y, x.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
-	for _, o := range p.order {
-		if o.done {
-			continue
-		}
+	for o := range p.operations.InProgress() {
 		r := o.request
 		r.Resume = nil
 		if o.writes() && o.second {
@@ -23,16 +20,15 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		}
 		unfinished = append(unfinished, r)
 	}
-	clear(p.running)
-	p.order = nil
+	p.operations.Clear()
 	return unfinished
 }
 
 // resume goes on with a write that an earlier view's protocol had given its tag. Nothing that was acknowledged there
 // counts here.
 func (p *Protocol) resume(o *operation, tag register.Carstamp) {
-	p.config.Took(pathWriteResumed)
+	p.Took(pathWriteResumed)
 	o.second = true
 	o.chosen = register.Versioned{Carstamp: tag, Value: o.request.Operation.Value}
-	p.spread(o)
+	p.update(o)
 }

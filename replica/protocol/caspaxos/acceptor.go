@@ -1,12 +1,12 @@
 package caspaxos
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -61,7 +61,7 @@ func (p *Protocol) promise(key []byte, b ballot) (acceptor, bool) {
 // accept accepts a state unless a higher ballot is promised, and reports whether this member has accepted it.
 func (p *Protocol) accept(key []byte, b ballot, s state) (acceptor, bool) {
 	a := p.load(key)
-	switch epoch := p.config.View.Epoch; {
+	switch epoch := p.Config.View.Epoch; {
 	case a.accepted == b && a.acceptedIn == epoch:
 	case a.promised.above(b):
 		return a, false
@@ -117,29 +117,24 @@ func (p *Protocol) refuse(to view.MemberID, question *peerv1.Message, a acceptor
 
 // reply leaves once what this member's acceptor keeps of the key is durable.
 func (p *Protocol) reply(to view.MemberID, m *peerv1.Message) {
-	if p.durable(m.Key) || p.mistakes.AckBeforePersist {
-		p.Send(to, m)
-		return
+	durable := p.durable(m.Key) || p.mistakes.AckBeforePersist
+	if !durable {
+		p.Took(pathReplyWaits)
 	}
-	p.config.Took(pathReplyWaits)
-	p.SendDurably(to, m)
+	p.SendWhen(durable, to, m)
 }
 
 // recordPrefix begins the journal keys of acceptors; the register's key follows.
 const recordPrefix = 'p'
 
-// recordKey is valid until the next call: the journal keeps only what is put.
-func (p *Protocol) recordKey(key []byte) []byte {
-	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)
-	return p.scratch
-}
-
 // durable reports whether what this member's acceptor keeps of a key survives a crash now.
-func (p *Protocol) durable(key []byte) bool { return p.journal.Durable(p.recordKey(key)) }
+func (p *Protocol) durable(key []byte) bool {
+	return p.Journal.Durable(p.Keys.Lookup(recordPrefix, key))
+}
 
 // load is the acceptor of a key. A record that can't be decoded stops the member: it would break its promises.
 func (p *Protocol) load(key []byte) acceptor {
-	encoded, ok := p.journal.Get(p.recordKey(key))
+	encoded, ok := p.Journal.Get(p.Keys.Lookup(recordPrefix, key))
 	if !ok {
 		return acceptor{}
 	}
@@ -149,7 +144,7 @@ func (p *Protocol) load(key []byte) acceptor {
 		err = bounds.Record(r)
 	}
 	if err != nil {
-		p.Fault("the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+		p.Damaged(key, err)
 		return acceptor{}
 	}
 	return acceptorOf(r)
@@ -165,7 +160,7 @@ func (p *Protocol) save(key []byte, a acceptor) {
 		p.Fault("encode the register of key %q: %w", key, err)
 	}
 	if p.Err() == nil {
-		p.journal.Put(bytes.Clone(p.recordKey(key)), encoded)
+		p.Journal.Put(p.Keys.Record(recordPrefix, key), encoded)
 	}
 }
 
@@ -174,7 +169,7 @@ func acceptorOf(r *peerv1.RMWPaxosRecord) acceptor {
 		promised: ballotOf(r.Ack), accepted: ballotOf(r.Voted), acceptedIn: r.VotedIn,
 		state: state{
 			carstamp: register.Carstamp{Timestamp: r.Timestamp, Writer: register.Writer(r.Writer)},
-			value:    value(r.Present, r.Value), table: r.Table,
+			value:    stamp.Value(r.Present, r.Value), table: r.Table,
 		},
 	}
 }
@@ -211,17 +206,6 @@ func (p *Protocol) Adopt(key, encoded []byte) error {
 	return nil
 }
 
-// value restores the difference between absent and empty, which protobuf does not keep.
-func value(present bool, content []byte) register.Value {
-	switch {
-	case !present:
-		return nil
-	case content == nil:
-		return register.Value{}
-	}
-	return content
-}
-
 func setState(m *peerv1.Message, s state) {
 	m.Timestamp, m.Writer = s.carstamp.Timestamp, uint64(s.carstamp.Writer)
 	m.Present, m.Value = s.value.Present(), s.value
@@ -231,6 +215,6 @@ func setState(m *peerv1.Message, s state) {
 func stateOf(m *peerv1.Message) state {
 	return state{
 		carstamp: register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer)},
-		value:    value(m.Present, m.Value), table: m.RmwPaxos.Table,
+		value:    stamp.Value(m.Present, m.Value), table: m.RmwPaxos.Table,
 	}
 }

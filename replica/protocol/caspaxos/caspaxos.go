@@ -16,12 +16,11 @@ package caspaxos
 
 import (
 	"slices"
-	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -29,16 +28,11 @@ import (
 
 // Protocol is one member's part of CASPaxos, for one shard. It implements member.Inner.
 type Protocol struct {
-	*outbox.Outbox
-	config       protocol.Config
-	journal      *protocol.Journal
-	incarnations *quorum.Incarnations
-	mistakes     Mistakes
-	me           register.Writer // names ballots: no two processes have the same
-	author       register.Writer // names changes: their numbers go on over restarts
-	lastChange   uint64          // number of the author's last change
-	draws        uint64
-	now          protocol.Instant
+	*base.Base
+	mistakes   Mistakes
+	me         register.Writer // names ballots: no two processes have the same
+	author     register.Writer // names changes: their numbers go on over restarts
+	lastChange uint64          // number of the author's last change
 
 	asking   map[uint64]*operation   // by the number of the question that waits for answers
 	order    []*operation            // as submitted, ended ones among them until the next Tick
@@ -46,59 +40,46 @@ type Protocol struct {
 	begin    []*operation            // whose turn it is: Ready has them begin
 	running  int
 	possible quorum.Tally
-	scratch  []byte
 }
 
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes the protocol for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, incarnations, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, known, Mistakes{})
 }
 
 // FactoryWith is Factory with mistakes put back, for tests.
 func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, incarnations, m)
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, known, m)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, m Mistakes) *Protocol {
-	incarnation := uint32(incarnations.Of(config.Self))
-	return &Protocol{
-		Outbox: outbox.New("caspaxos", quorum.FirstOp(&config, incarnations), journal),
-		config: config, journal: journal, incarnations: incarnations, mistakes: m,
-		me:         register.NewWriter(uint32(config.Self), incarnation, config.Boot),
-		author:     register.NewWriter(uint32(config.Self), incarnation, 0),
+func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
+	p := &Protocol{
+		Base:       base.New("caspaxos", config, journal, known),
+		mistakes:   m,
 		lastChange: uint64(config.Boot) << 32,
-		draws:      config.Seed,
 		asking:     map[uint64]*operation{},
 		queues:     map[string][]*operation{},
 	}
+	p.me, p.author = p.Writer(), p.Author()
+	return p
 }
 
 // Submit implements protocol.Machine.
 func (p *Protocol) Submit(r protocol.Request) {
-	o := &operation{Request: r, key: []byte(r.Operation.Key)}
-	switch r.Operation.Kind {
-	case register.Read:
-	case register.Write, register.RMW:
-		if r.Operation.Kind == register.RMW {
-			if err := p.config.Functions.Check(r.Operation.Call); err != nil {
-				p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
-				return
-			}
-		}
-		if earlier, ok := r.Resume.(resume); ok && !p.mistakes.ResumeAsNew {
-			p.config.Took(pathResumed)
-			o.number, o.left = earlier.number, true
-		} else {
-			p.lastChange++
-			o.number = p.lastChange
-		}
-	default:
-		p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+	if p.Invalid(r) {
 		return
+	}
+	o := &operation{Request: r, key: []byte(r.Operation.Key)}
+	if earlier, ok := r.Resume.(resume); ok && !p.mistakes.ResumeAsNew {
+		p.Took(pathResumed)
+		o.number, o.left = earlier.number, true
+	} else if !o.reads() {
+		p.lastChange++
+		o.number = p.lastChange
 	}
 	p.running++
 	p.order = append(p.order, o)
@@ -111,7 +92,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.config.Self || p.config.View.Index(from) < 0 {
+	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
 		return
 	}
 	switch m.RmwPaxos.Kind {
@@ -132,13 +113,13 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 
 // Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline, and goes on with what has backed off.
 func (p *Protocol) Tick(now protocol.Instant) {
-	p.now = now
+	p.Now = now
 	p.order = slices.DeleteFunc(p.order, func(o *operation) bool { return o.ended })
 	for _, o := range slices.Clone(p.order) {
-		if o.Deadline != 0 && now >= o.Deadline {
+		if p.Late(&o.Request) {
 			p.expire(o)
 		} else {
-			p.again(o)
+			p.retransmit(o)
 		}
 	}
 }
@@ -152,15 +133,7 @@ func (p *Protocol) Ready() protocol.Effects {
 			p.prepare(o)
 		}
 	}
-	if err := p.Err(); err != nil {
-		return protocol.Effects{Fault: err}
-	}
 	return p.Outbox.Ready()
-}
-
-// Pace implements protocol.Machine.
-func (p *Protocol) Pace(retry, suspect time.Duration) {
-	p.config.Retry, p.config.Suspect = retry, suspect
 }
 
 // Pending implements protocol.Machine.
@@ -203,13 +176,4 @@ func (p *Protocol) message(kind peerv1.RMWPaxosKind, op uint64, key []byte) *pee
 	m := p.Message(peerv1.Kind_RMW_PAXOS, op, key)
 	m.RmwPaxos = &peerv1.RMWPaxos{Kind: kind}
 	return m
-}
-
-// draw is a number below n, from the seed that the world lent (splitmix64).
-func (p *Protocol) draw(n uint64) uint64 {
-	p.draws += 0x9e3779b97f4a7c15
-	z := p.draws
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return (z ^ (z >> 31)) % max(n, 1)
 }

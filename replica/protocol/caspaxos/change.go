@@ -22,13 +22,13 @@ func (p *Protocol) change(base state, o *operation) (next state, answer *peerv1.
 		return base, answerOf(&base, nil), true
 	}
 	if answer = p.recall(table, o); answer != nil {
-		p.config.Took(pathAlreadyIn)
+		p.Took(pathAlreadyIn)
 		return base, answer, true
 	}
 	command := commandOf(o.Operation)
 	if o.Operation.Kind == register.RMW && !p.mistakes.ForgetSessions {
 		if answer = session.Recall(table, command); answer != nil {
-			p.config.Took(pathDuplicate)
+			p.Took(pathDuplicate)
 			return base, answer, true
 		}
 	}
@@ -41,7 +41,7 @@ func (p *Protocol) change(base state, o *operation) (next state, answer *peerv1.
 		next.value = o.Operation.Value
 		answer = answerOf(&next, nil)
 	} else {
-		out, err := p.config.Functions.Apply(base.value, o.Operation.Call)
+		out, err := p.Config.Functions.Apply(base.value, o.Operation.Call)
 		if err != nil {
 			out.Refused = err.Error()
 		}
@@ -92,7 +92,7 @@ func (p *Protocol) remember(table *peerv1.KeyState, o *operation, answer *peerv1
 		table.Executed = slices.Insert(table.Executed, at, e)
 	}
 	table.Executed = slices.DeleteFunc(table.Executed, func(e *peerv1.Executed) bool {
-		return p.config.View.Index(view.MemberID(register.Writer(e.GetId().GetWriter()).Member())) < 0
+		return p.Config.View.Index(view.MemberID(register.Writer(e.GetId().GetWriter()).Member())) < 0
 	})
 }
 

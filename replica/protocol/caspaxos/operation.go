@@ -6,7 +6,9 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -68,7 +70,7 @@ func (p *Protocol) ask(o *operation, s stage) {
 func (p *Protocol) read(o *operation) {
 	p.ask(o, reading)
 	p.collect(o, p.load(o.key))
-	p.send(o, o.answered.AskQuorum(&p.config, p.incarnations, p.now))
+	p.send(o, p.AskQuorum(&o.answered))
 	p.decide(o)
 }
 
@@ -93,9 +95,9 @@ func (p *Protocol) prepare(o *operation) {
 	own, _ := p.promise(o.key, o.ballot)
 	p.collect(o, own)
 	if o.lost == 0 {
-		p.send(o, o.answered.AskQuorum(&p.config, p.incarnations, p.now))
+		p.send(o, p.AskQuorum(&o.answered))
 	} else { // to win before others come in between
-		p.send(o, o.answered.Ask(&p.config, p.now, len(p.config.Nearest)))
+		p.send(o, p.AskAll(&o.answered))
 	}
 	p.decide(o)
 }
@@ -104,18 +106,18 @@ func (p *Protocol) prepare(o *operation) {
 func (p *Protocol) collect(o *operation, own acceptor) {
 	o.had, o.best = own, own
 	o.agreed.Restart()
-	p.count(o, p.config.Self, own)
+	p.count(o, p.Config.Self, own)
 }
 
 // count notes an answer with a state.
 func (p *Protocol) count(o *operation, from view.MemberID, a acceptor) {
-	o.answered.Answer(p.incarnations, from)
+	o.answered.Answer(p.Incarnations, from)
 	if a.accepted.above(o.best.accepted) && !p.mistakes.IgnoreAccepted {
 		o.best = a
 		o.agreed.Restart()
 	}
-	if a.accepted == o.best.accepted && (a.acceptedIn == p.config.View.Epoch || a.accepted == ballot{}) {
-		o.agreed.Answer(p.incarnations, from)
+	if a.accepted == o.best.accepted && (a.acceptedIn == p.Config.View.Epoch || a.accepted == ballot{}) {
+		o.agreed.Answer(p.Incarnations, from)
 	}
 }
 
@@ -124,7 +126,7 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	o := p.asking[m.Op]
 	says := m.RmwPaxos
 	if o == nil || o.stage == reading != (says.Kind == peerv1.RMWPaxosKind_PAXOS_STATE) || o.stage == preparing && ballotOf(says.Round) != o.ballot {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	a := acceptor{accepted: ballotOf(says.Voted), acceptedIn: says.VotedIn, state: stateOf(m)}
@@ -140,10 +142,10 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 
 // decide goes on once a majority has told its states. The highest of them is chosen, or may be: so whatever follows is built on it.
 func (p *Protocol) decide(o *operation) {
-	if !o.answered.Quorum(p.incarnations, 0) {
+	if !o.answered.Quorum(p.Incarnations, 0) {
 		return
 	}
-	chosen := o.agreed.Quorum(p.incarnations, 0)
+	chosen := o.agreed.Quorum(p.Incarnations, 0)
 	var done bool // nothing has to be changed
 	if o.reads() {
 		o.next, o.answer, done = o.best.state, answerOf(&o.best.state, o.best.value), true
@@ -154,10 +156,10 @@ func (p *Protocol) decide(o *operation) {
 	case o.answer == nil:
 		p.giveUp(o, register.Exhausted)
 	case done && chosen:
-		p.config.Took(pathSettled)
+		p.Took(pathSettled)
 		p.finish(o)
 	case o.stage == reading:
-		p.config.Took(pathReadProposes)
+		p.Took(pathReadProposes)
 		delete(p.asking, o.question)
 		p.enqueue(o)
 	default:
@@ -169,13 +171,13 @@ func (p *Protocol) decide(o *operation) {
 func (p *Protocol) propose(o *operation) {
 	p.ask(o, accepting)
 	o.left = o.left || !o.reads()
-	p.send(o, o.answered.Ask(&p.config, p.now, len(p.config.Nearest)))
+	p.send(o, p.AskAll(&o.answered))
 	own, accepted := p.accept(o.key, o.ballot, o.next)
 	if accepted {
-		o.answered.Answer(p.incarnations, p.config.Self)
+		o.answered.Answer(p.Incarnations, p.Config.Self)
 		p.decideAccepted(o)
 	} else { // another coordinator was promised more since
-		p.refusedBy(o, p.config.Self, own.promised.number)
+		p.refusedBy(o, p.Config.Self, own.promised.number)
 	}
 }
 
@@ -199,27 +201,23 @@ func (p *Protocol) sendAgain(o *operation, to []view.MemberID) {
 		return
 	}
 	setState(m, o.next)
-	if p.durable(o.key) {
-		p.SendAll(to, m)
-	} else {
-		p.SendAllDurably(to, m)
-	}
+	p.SendAllWhen(p.durable(o.key), to, m)
 }
 
 // onVoted counts who has accepted.
 func (p *Protocol) onVoted(from view.MemberID, m *peerv1.Message) {
 	o := p.asking[m.Op]
 	if o == nil || o.stage != accepting || ballotOf(m.RmwPaxos.Round) != o.ballot {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
-	o.answered.Answer(p.incarnations, from)
+	o.answered.Answer(p.Incarnations, from)
 	p.decideAccepted(o)
 }
 
 func (p *Protocol) decideAccepted(o *operation) {
-	if o.answered.Quorum(p.incarnations, 0) {
-		p.config.Took(pathProposed)
+	if o.answered.Quorum(p.Incarnations, 0) {
+		p.Took(pathProposed)
 		p.finish(o)
 	}
 }
@@ -228,7 +226,7 @@ func (p *Protocol) decideAccepted(o *operation) {
 func (p *Protocol) onRefused(from view.MemberID, m *peerv1.Message) {
 	o := p.asking[m.Op]
 	if o == nil || o.stage == reading {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	p.refusedBy(o, from, ballotOf(m.RmwPaxos.Round).number)
@@ -254,41 +252,41 @@ const (
 
 // lose gives up a ballot, and has the next one begin after a random time: another coordinator is at work.
 func (p *Protocol) lose(o *operation) {
-	p.config.Took(pathBackOff)
+	p.Took(pathBackOff)
 	delete(p.asking, o.question)
 	o.stage = waiting
 	window := min(firstBackOff<<min(o.lost, 8), lastBackOff)
-	o.until = p.now.Add(p.config.Retry / 8 * time.Duration(1+p.draw(uint64(window))))
+	o.until = p.Now.Add(p.Config.Retry / 8 * time.Duration(1+p.Draws.Below(uint64(window))))
 	o.lost++
 }
 
 // canWin reports whether those that have not refused are a quorum.
 func (p *Protocol) canWin(o *operation) bool {
 	p.possible.Restart()
-	for _, m := range p.config.View.Members {
+	for _, m := range p.Config.View.Members {
 		if !slices.Contains(o.refused, m.ID) {
-			p.possible.Answer(p.incarnations, m.ID)
+			p.possible.Answer(p.Incarnations, m.ID)
 		}
 	}
-	return p.possible.Quorum(p.incarnations, 0)
+	return p.possible.Quorum(p.Incarnations, 0)
 }
 
-// again asks those that have not answered, if it is time, or ends a back-off.
-func (p *Protocol) again(o *operation) {
+// retransmit asks those that have not answered, if it is time, or ends a back-off.
+func (p *Protocol) retransmit(o *operation) {
 	if o.stage == waiting {
-		if o.until != 0 && p.now >= o.until {
+		if o.until != 0 && p.Now >= o.until {
 			o.until = 0
 			p.begin = append(p.begin, o)
 		}
 		return
 	}
-	missing := o.answered.Again(&p.config, p.incarnations, p.now)
+	missing := p.Unanswered(&o.answered)
 	switch {
 	case len(missing) == 0:
 	case len(o.refused) > 0: // and the others may be down
 		p.lose(o)
 	default:
-		p.config.Took(pathRetry)
+		p.Took(pathRetry)
 		p.sendAgain(o, missing)
 	}
 }
@@ -296,7 +294,7 @@ func (p *Protocol) again(o *operation) {
 // finish completes an operation as its answer says. The own acceptor was counted, so it must be durable.
 func (p *Protocol) finish(o *operation) {
 	r := register.Result{
-		Status: register.OK, Value: value(o.answer.Present, o.answer.Value), RoundTrips: o.trips, Fast: o.trips <= 1,
+		Status: register.OK, Value: stamp.Value(o.answer.Present, o.answer.Value), RoundTrips: o.trips, Fast: o.trips <= 1,
 		Carstamp: register.Carstamp{Timestamp: o.answer.Timestamp, Writer: register.Writer(o.answer.Writer)},
 	}
 	switch {
@@ -307,11 +305,7 @@ func (p *Protocol) finish(o *operation) {
 		r.Status, r.Value, r.Message = register.Failed, nil, o.answer.Refused
 	}
 	p.end(o)
-	if p.durable(o.key) || p.mistakes.CompleteBeforePersist {
-		p.Complete(o.Handle, r)
-	} else {
-		p.CompleteDurably(o.Handle, r)
-	}
+	p.CompleteWhen(p.durable(o.key) || p.mistakes.CompleteBeforePersist, o.Handle, r)
 }
 
 // expire gives up an operation at its deadline.
@@ -321,15 +315,11 @@ func (p *Protocol) expire(o *operation) {
 
 // giveUp ends an operation without an answer. A change that has left this member may take effect yet.
 func (p *Protocol) giveUp(o *operation, why string) {
-	r := register.Result{Status: register.Unavailable, RoundTrips: o.trips}
-	name := o.Operation.Kind.String()
+	path, r := pathUnavailable, base.Untaken(o.Operation.Kind, o.trips, why)
 	if o.left {
-		p.config.Took(pathUnknown)
-		r.Status, r.Message = register.Unknown, why+"; the "+name+" may take effect yet, read the key to find out"
-	} else {
-		p.config.Took(pathUnavailable)
-		r.Message = why + "; the " + name + " did not take effect, try again"
+		path, r = pathUnknown, base.MayTake(o.Operation.Kind, o.trips, why)
 	}
+	p.Took(path)
 	p.end(o)
 	p.Complete(o.Handle, r)
 }

@@ -6,6 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -57,24 +58,18 @@ func (p *Protocol) startClient() {
 }
 
 func (p *Protocol) submit(r protocol.Request) {
-	o := &operation{request: r, op: p.op(), key: []byte(r.Operation.Key), due: p.now.Add(p.config.Retry)}
-	switch r.Operation.Kind {
-	case register.Read:
-		p.begin(o)
-		p.readSomewhere(o)
-	case register.Write, register.RMW:
-		if r.Operation.Kind == register.RMW {
-			if err := p.config.Functions.Check(r.Operation.Call); err != nil {
-				p.finish(o, register.Result{Status: register.Invalid, Message: err.Error()})
-				return
-			}
-		}
-		p.begin(o)
-		p.identify(o)
-		p.update(o)
-	default:
-		p.finish(o, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+	o := &operation{request: r, op: p.Op(), key: []byte(r.Operation.Key), due: p.now.Add(p.config.Retry)}
+	if err := base.CheckOperation(p.config.Functions, r.Operation); err != nil {
+		p.finish(o, register.Result{Status: register.Invalid, Message: err.Error()})
+		return
 	}
+	p.begin(o)
+	if r.Operation.Kind == register.Read {
+		p.readSomewhere(o)
+		return
+	}
+	p.identify(o)
+	p.update(o)
 }
 
 func (p *Protocol) begin(o *operation) {
@@ -112,7 +107,7 @@ func (p *Protocol) identify(o *operation) {
 	}
 	raw, err := o.update.MarshalVT()
 	if err != nil {
-		p.fault("encode a request: %w", err)
+		p.Fault("encode a request: %w", err)
 	}
 	switch n := len(p.partition.Witnesses); {
 	case p.config.Sync.Asynchronous && n == 0, // it is recorded by nobody
@@ -267,12 +262,9 @@ func answered(a *peerv1.Answer, trips int, fast bool) register.Result {
 func (p *Protocol) finish(o *operation, r register.Result) {
 	o.ended = true
 	delete(p.client.operations, o.op)
-	c := protocol.Completion{Handle: o.request.Handle, Result: r}
-	if p.partition.Master != p.config.Self || o.update == nil && p.tellable() || r.Fast && p.speculative() || p.mistakes.AnswerBeforePersist {
-		p.effects.complete.Add(c)
-	} else {
-		p.effects.completeDurably.Add(c)
-	}
+	durable := p.partition.Master != p.config.Self || o.update == nil && p.tellable() || r.Fast && p.speculative() ||
+		p.mistakes.AnswerBeforePersist
+	p.CompleteWhen(durable, o.request.Handle, r)
 }
 
 // tickClient gives up what is past its deadline, and asks again.
@@ -285,15 +277,15 @@ func (p *Protocol) tickClient() {
 		switch {
 		case o.ended:
 		case o.request.Deadline != 0 && p.now >= o.request.Deadline:
-			p.giveUp(o)
+			p.expire(o)
 		case p.now >= o.due:
 			o.due = p.now.Add(p.config.Retry)
-			p.again(o)
+			p.retransmit(o)
 		}
 	}
 }
 
-func (p *Protocol) again(o *operation) {
+func (p *Protocol) retransmit(o *operation) {
 	if o.update == nil {
 		o.checking = false
 		p.readAtMaster(o)
@@ -313,14 +305,14 @@ func (p *Protocol) again(o *operation) {
 	p.record(o)
 }
 
-func (p *Protocol) giveUp(o *operation) {
+func (p *Protocol) expire(o *operation) {
+	const why = "the master of the key did not answer in time"
+	kind := o.request.Operation.Kind
 	if o.update == nil {
-		p.finish(o, register.Result{Status: register.Unavailable, RoundTrips: o.trips,
-			Message: "the master of the key did not answer in time; the read had no effect, try again"})
-		return
+		p.finish(o, base.Untaken(kind, o.trips, why))
+	} else {
+		p.finish(o, base.MayTake(kind, o.trips, why))
 	}
-	p.finish(o, register.Result{Status: register.Unknown, RoundTrips: o.trips,
-		Message: "the master of the key did not answer in time; the update may take effect yet, read the key to find out"})
 }
 
 // resume is a protocol.Resume: it holds an update's id, which the update keeps.

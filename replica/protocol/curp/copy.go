@@ -31,7 +31,7 @@ func (p *Protocol) tickCopy() {
 	if f.waits || !p.own.Copying || f.copyOp != 0 && p.now < f.copyDue || p.now < f.fetched {
 		return
 	}
-	f.copyOp, f.copyDue = p.op(), p.now.Add(p.config.Retry)
+	f.copyOp, f.copyDue = p.Op(), p.now.Add(p.config.Retry)
 	p.send(p.partition.Master, p.message(peerv1.Kind_COPY, f.copyOp, &peerv1.Curp{
 		After: p.own.Cursor, Start: p.own.Start, Nonce: p.config.Nonce,
 	}))

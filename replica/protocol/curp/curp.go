@@ -21,13 +21,14 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/position"
-	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // Protocol is one member's part in one partition. It implements protocol.Protocol.
 type Protocol struct {
+	base.Outbox
 	config    protocol.Config
 	mistakes  Mistakes
 	partition view.Partition
@@ -59,17 +60,7 @@ type Protocol struct {
 	master                            // of a master
 	follower follows                  // of a backup or learner
 
-	nextOp  uint64
-	loop    []*peerv1.Message // from this member to itself
-	effects effects
-}
-
-// effects is what Ready hands over, but for the journal's batch.
-type effects struct {
-	send, sendDurably         slab.List[protocol.Envelope]
-	complete, completeDurably slab.List[protocol.Completion]
-	refused                   []protocol.Refused
-	fault                     error
+	loop []*peerv1.Message // from this member to itself
 }
 
 var (
@@ -101,8 +92,8 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 	}
 	p := &Protocol{
 		config: config, mistakes: mistakes, partition: config.View.Partitions[partition], index: partition, journal: journal,
+		Outbox: base.NewOutbox("curp", mix(config.Nonce, uint64(config.Self))&^(1<<32-1), journal),
 		noted:  map[view.MemberID]uint64{},
-		nextOp: mix(config.Nonce, uint64(config.Self)) &^ (1<<32 - 1),
 	}
 	p.config.Sync = config.Sync.WithDefaults()
 	p.role = roleOf(p.partition, config.Self)
@@ -126,7 +117,7 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 	if !p.disks.Asking() {
 		p.takePart(known)
 	}
-	return p, p.effects.fault
+	return p, p.Err()
 }
 
 func roleOf(p view.Partition, id view.MemberID) protocol.Role {
@@ -200,7 +191,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	if err := p.check(m); err != nil {
 		p.config.Took("message.refused")
-		p.disbelieve(from, err)
+		p.Refuse(from, err)
 		return // nobody can have counted so far, or made such a record: nothing could come after it
 	}
 	if m.Kind == peerv1.Kind_WITNESS {
@@ -313,16 +304,12 @@ func (p *Protocol) Ready() protocol.Effects {
 	if !p.empty && !p.disks.Asking() {
 		p.disks.Note()
 	}
-	e := protocol.Effects{
-		Send: append(p.effects.send.Take(), p.aside.Send...), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
-		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
-		Refused: p.effects.refused, Fault: p.effects.fault,
-	}
-	p.effects.refused = nil
+	e := p.Outbox.Ready()
+	e.Send = append(e.Send, p.aside.Send...)
 	if p.aside.Fault != nil {
 		e.Fault = p.aside.Fault
 	}
-	p.effects.fault, p.aside = nil, protocol.Effects{}
+	p.aside = protocol.Effects{}
 	if e.Fault != nil {
 		return protocol.Effects{Fault: e.Fault} // nothing of a broken turn may last or leave
 	}
@@ -361,7 +348,7 @@ func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
 		p.loop = append(p.loop, m)
 		return
 	}
-	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
+	p.Send(to, m)
 }
 
 // sendDurably sends once everything that was put into the journal so far is durable. What goes to this member itself goes
@@ -371,41 +358,21 @@ func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
 		p.loop = append(p.loop, m)
 		return
 	}
-	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
+	p.SendDurably(to, m)
 }
 
 // ask sends a question to a witness.
 func (p *Protocol) ask(witness view.MemberID, w *witnessv1.Message) {
 	w.Partition = uint32(p.index)
-	p.effects.send.Add(protocol.Envelope{To: witness, Message: &peerv1.Message{
-		Kind: peerv1.Kind_WITNESS, Epoch: p.config.View.Epoch, Witness: w,
-	}})
+	p.Send(witness, &peerv1.Message{Kind: peerv1.Kind_WITNESS, Epoch: p.config.View.Epoch, Witness: w})
 }
 
-func (p *Protocol) op() uint64 {
-	p.nextOp++
-	return p.nextOp
-}
-
-func (p *Protocol) fault(format string, args ...any) {
-	if p.effects.fault == nil {
-		p.effects.fault = fmt.Errorf("curp: "+format, args...)
-	}
-}
-
-// disbelieve has people told of what another sent, which was not believed.
-func (p *Protocol) disbelieve(from view.MemberID, why error) {
-	p.effects.refused = append(p.effects.refused, protocol.Refused{From: from, Why: why})
-}
-
-// mix makes one number of two (splitmix64).
+// mix makes one number of two.
 func mix(a, b uint64) uint64 {
 	z := a*0x9e3779b97f4a7c15 + b
 	for range 2 {
-		z += 0x9e3779b97f4a7c15
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-		z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-		z ^= z >> 31
+		draws := base.Draws(z)
+		z = draws.Next()
 	}
 	return z
 }

@@ -51,7 +51,7 @@ func (p *Protocol) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
 	current := p.load(r.Key)
 	out, err := p.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
 	if err != nil {
-		p.fault("execute an rmw: %w", err)
+		p.Fault("execute an rmw: %w", err)
 		return &peerv1.Answer{Refused: err.Error()}
 	}
 	a := &peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused}

@@ -43,7 +43,7 @@ func (p *Protocol) flushGC() {
 		if len(o.flying) == 0 && len(o.waiting) > 0 {
 			n := min(len(o.waiting), dropsAtOnce)
 			o.flying, o.waiting = o.waiting[:n:n], o.waiting[n:]
-			o.op = p.op()
+			o.op = p.Op()
 			p.sendGC(o)
 		}
 	}

@@ -42,7 +42,7 @@ func (p *Protocol) tickHold() {
 	p.hold.due = p.now.Add(p.config.Retry)
 	for _, m := range p.config.View.Members {
 		if m.ID != p.config.Self && !slices.Contains(p.holders, m.ID) {
-			p.send(m.ID, p.message(peerv1.Kind_HOLD, p.op(), &peerv1.Curp{}))
+			p.send(m.ID, p.message(peerv1.Kind_HOLD, p.Op(), &peerv1.Curp{}))
 		}
 	}
 }

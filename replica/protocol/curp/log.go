@@ -132,15 +132,15 @@ func (p *Protocol) loadLog() {
 		}
 		e := &peerv1.LogEntry{}
 		if err := e.UnmarshalVT(raw); err != nil {
-			p.fault("an entry of the log on disk is damaged: %w", err)
+			p.Fault("an entry of the log on disk is damaged: %w", err)
 			return false
 		}
 		if err := bounds.Record(e); err != nil {
-			p.fault("an entry of the log on disk is damaged: %w", err)
+			p.Fault("an entry of the log on disk is damaged: %w", err)
 			return false
 		}
 		if e.Index != p.log.last()+1 {
-			p.fault("entry %d of the log on disk follows entry %d", e.Index, p.log.last())
+			p.Fault("entry %d of the log on disk follows entry %d", e.Index, p.log.last())
 			return false
 		}
 		p.log.add(e)

@@ -51,7 +51,7 @@ type marshaler interface{ MarshalVT() ([]byte, error) }
 func (p *Protocol) put(key []byte, m marshaler) []byte {
 	raw, err := m.MarshalVT()
 	if err != nil {
-		p.fault("encode a record: %w", err)
+		p.Fault("encode a record: %w", err)
 		return nil
 	}
 	p.journal.Put(key, raw)
@@ -69,7 +69,7 @@ type unapplied struct {
 func (p *Protocol) set(e *peerv1.LogEntry, key []byte, m marshaler) {
 	raw, err := m.MarshalVT()
 	if err != nil {
-		p.fault("encode a record: %w", err)
+		p.Fault("encode a record: %w", err)
 	}
 	if raw == nil {
 		raw = []byte{}
@@ -135,11 +135,11 @@ func (p *Protocol) load(key []byte) register.Versioned {
 func (p *Protocol) decode(key, raw []byte) register.Versioned {
 	var record peerv1.RegisterRecord
 	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
-		p.fault("the register of %q on disk is damaged: %w", key, err)
+		p.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
 	if err := bounds.Record(&record); err != nil {
-		p.fault("the register of %q on disk is damaged: %w", key, err)
+		p.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
 	return register.Versioned{Carstamp: register.Carstamp{Timestamp: record.Timestamp}, Value: stamp.Value(record.Present, record.Value)}

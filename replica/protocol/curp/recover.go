@@ -180,7 +180,7 @@ func (p *Protocol) haveLeft(r *recovery) bool {
 		}
 		left = false
 		if p.now >= r.asked && p.config.View.Index(id) >= 0 {
-			p.send(id, p.message(peerv1.Kind_HOLD, p.op(), &peerv1.Curp{}))
+			p.send(id, p.message(peerv1.Kind_HOLD, p.Op(), &peerv1.Curp{}))
 		}
 	}
 	if p.now >= r.asked {
@@ -203,7 +203,7 @@ func (p *Protocol) askWitnesses(r *recovery) {
 }
 
 func (p *Protocol) askSource(r *recovery, s *source) {
-	s.op = p.op()
+	s.op = p.Op()
 	term := r.formers[0].Term
 	if p.mistakes.AnyWitnessLife {
 		term = p.partition.Term
@@ -233,7 +233,7 @@ func (p *Protocol) onRecoveryData(from view.MemberID, w *witnessv1.Message) {
 			err = errors.New("it has no id")
 		}
 		if err != nil {
-			p.disbelieve(from, fmt.Errorf("a request that the witness saved is damaged: %w", err))
+			p.Refuse(from, fmt.Errorf("a request that the witness saved is damaged: %w", err))
 			return // another witness has what this one had, or this one is asked again
 		}
 	}
@@ -258,7 +258,7 @@ func (p *Protocol) replay(requests []*witnessv1.Request) {
 	for _, saved := range requests {
 		r := &peerv1.Request{}
 		if err := r.UnmarshalVT(saved.Request); err != nil || r.Command == nil {
-			p.fault("a request that a witness saved is damaged: %w", err)
+			p.Fault("a request that a witness saved is damaged: %w", err)
 			continue
 		}
 		if p.execute(r, true) == nil {

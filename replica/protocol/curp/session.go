@@ -89,7 +89,7 @@ func (p *Protocol) loadSession(key, raw []byte) bool {
 		}
 	}
 	if err != nil {
-		p.fault("a session on disk is damaged: %w", err)
+		p.Fault("a session on disk is damaged: %w", err)
 	}
 	return err == nil
 }
@@ -121,7 +121,7 @@ func (p *Protocol) recall(c *peerv1.Command) *peerv1.Answer {
 		raw, _ := p.newest(doneKey(c.Session, c.Number))
 		a := &peerv1.Answer{}
 		if err := read(a, raw, bounds.Record); err != nil {
-			p.fault("an answer on disk is damaged: %w", err)
+			p.Fault("an answer on disk is damaged: %w", err)
 		}
 		return a
 	}
@@ -171,7 +171,7 @@ func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Ans
 	}
 	p.sessions.latest = max(p.sessions.latest, s.seenAt)
 	if replay && p.mistakes.ExpireInReplay {
-		p.expire(e, e.Index)
+		p.forgetUnseen(e, e.Index)
 	}
 }
 
@@ -183,13 +183,13 @@ func (p *Protocol) expireSessions() {
 	}
 	p.sessions.looked = p.log.last()
 	e := &peerv1.LogEntry{Term: p.partition.Term, Index: p.log.last() + 1}
-	if p.expire(e, p.commit) {
+	if p.forgetUnseen(e, p.commit) {
 		p.extend(e)
 	}
 }
 
-// expire adds to an entry what forgets sessions whose last request is among the entries up to synced.
-func (p *Protocol) expire(e *peerv1.LogEntry, synced uint64) (any bool) {
+// forgetUnseen adds to an entry what forgets sessions whose last request is among the entries up to synced.
+func (p *Protocol) forgetUnseen(e *peerv1.LogEntry, synced uint64) (any bool) {
 	var clients, members []uint64
 	for id, s := range p.sessions.byID { // sorted below
 		if s.seenAt != 0 {

@@ -100,7 +100,7 @@ func (p *Protocol) sendSync(f *follower) {
 		f.wanted, f.delegated = 0, p.leased()
 		p.promised = max(p.promised, p.leased())
 	}
-	m := p.message(peerv1.Kind_SYNC, p.op(), c)
+	m := p.message(peerv1.Kind_SYNC, p.Op(), c)
 	f.op, f.telling = m.Op, p.settled()
 	if len(c.Entries) > 0 {
 		f.flying, f.batch = true, m.Op

@@ -29,20 +29,20 @@ func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 		p.raft.Fault("encode a command: %w", err)
 		return
 	}
-	if p.config.View.Joint() || p.witness.life != term || len(raw) > cache.MaxRequest {
-		p.config.Took(pathUnrecorded)
+	if p.raft.Config.View.Joint() || p.witness.life != term || len(raw) > cache.MaxRequest {
+		p.raft.Took(pathUnrecorded)
 		return
 	}
 	a := &attempt{term: term}
 	switch accepted := p.accept(term, c, raw); {
 	case accepted:
-		a.accepted.Answer(p.incarnations, p.config.Self)
-		a.mark = p.journal.Mark()
-	case p.needed() == p.config.View.Size():
+		a.accepted.Answer(p.raft.Incarnations, p.raft.Config.Self)
+		a.mark = p.raft.Journal.Mark()
+	case p.needed() == p.raft.Config.View.Size():
 		return // all have to
 	}
 	p.attempts[c.Number] = a
-	for _, id := range p.config.Nearest {
+	for _, id := range p.raft.Config.Nearest {
 		m := p.message(peerv1.Kind_RECORD, c.Number, term)
 		m.Raft = raw
 		p.raft.Send(id, m)
@@ -52,14 +52,14 @@ func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 // needed is how many witnesses have to accept.
 func (p *Protocol) needed() int {
 	if p.mistakes.QuorumOfWitnesses {
-		return gathered(p.config.View.Size())
+		return gathered(p.raft.Config.View.Size())
 	}
-	return superquorum(p.config.View.Size())
+	return superquorum(p.raft.Config.View.Size())
 }
 
 func (p *Protocol) onRecordReply(from view.MemberID, m *peerv1.Message) {
 	if a := p.attempts[m.Op]; a != nil && a.term == m.Timestamp {
-		a.accepted.Answer(p.incarnations, from)
+		a.accepted.Answer(p.raft.Incarnations, from)
 		p.tryComplete(m.Op, a)
 	}
 }
@@ -81,12 +81,12 @@ func (p *Protocol) speculated(number, term uint64, answer *peerv1.Answer) {
 
 // tryComplete answers the client if the command survives whatever may come: each new leader finds it.
 func (p *Protocol) tryComplete(number uint64, a *attempt) {
-	if a.answer == nil || a.accepted.Count(p.incarnations) < p.needed() {
+	if a.answer == nil || a.accepted.Count(p.raft.Incarnations) < p.needed() {
 		return
 	}
 	delete(p.attempts, number)
 	if p.raft.Waits(number) {
-		p.config.Took(pathFast)
+		p.raft.Took(pathFast)
 		p.raft.Answer(number, a.answer, a.mark)
 	}
 }

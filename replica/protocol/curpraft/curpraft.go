@@ -33,12 +33,8 @@ func defaultTuning() Tuning { return Tuning{Log: raft.DefaultTuning(), Slots: de
 
 // Protocol is what one member does beside Raft, for one shard.
 type Protocol struct {
-	config       *protocol.Config
-	incarnations *quorum.Incarnations
-	journal      *protocol.Journal
-	mistakes     Mistakes
-	raft         *raft.Protocol
-	now          protocol.Instant
+	raft     *raft.Protocol
+	mistakes Mistakes
 
 	attempts map[uint64]*attempt // at one round trip, of this member's clients, by the command's number
 	witness  witness
@@ -48,17 +44,15 @@ type Protocol struct {
 var _ raft.Extension = (*Protocol)(nil)
 
 // Factory makes CURPRaft for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return FactoryWith(defaultTuning(), Mistakes{})(config, journal, incarnations)
+func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return FactoryWith(defaultTuning(), Mistakes{})(config, journal, known)
 }
 
 // FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
 func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		return raft.Extended(config, journal, incarnations, tuning.Log, raft.Mistakes{}, func(r *raft.Protocol) raft.Extension {
-			p := &Protocol{
-				config: r.Config(), incarnations: incarnations, journal: journal, mistakes: mistakes, raft: r, attempts: map[uint64]*attempt{},
-			}
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return raft.Extended(config, journal, known, tuning.Log, raft.Mistakes{}, func(r *raft.Protocol) raft.Extension {
+			p := &Protocol{raft: r, mistakes: mistakes, attempts: map[uint64]*attempt{}}
 			p.loadWitness(tuning.Slots)
 			return p
 		})
@@ -78,7 +72,7 @@ func superquorum(n int) int { return n - gathered(n) + threshold(n) }
 
 // group are the members whose witnesses hold what a leader may have answered: in a joint view those before the change, since
 // there is no answer before the commit until the change is over.
-func (p *Protocol) group() view.View { return p.config.View.Before() }
+func (p *Protocol) group() view.View { return p.raft.Config.View.Before() }
 
 // Receive implements raft.Extension.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
@@ -97,8 +91,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 }
 
 // Tick implements raft.Extension.
-func (p *Protocol) Tick(now protocol.Instant) {
-	p.now = now
+func (p *Protocol) Tick(protocol.Instant) {
 	p.tickAttempts()
 	p.tickWitness()
 	p.tickReign()

@@ -33,7 +33,7 @@ func (p *Protocol) Appended(index uint64, entry *peerv1.RaftEntry) {
 		if p.mistakes.DropEarly {
 			p.drop(c)
 		}
-		if p.Serves() && !entry.Recovered && !p.config.View.Joint() {
+		if p.Serves() && !entry.Recovered && !p.raft.Config.View.Joint() {
 			p.speculate(c, register.Carstamp{Timestamp: index, RMWs: uint64(i) + 1})
 		}
 	}
@@ -59,7 +59,7 @@ func (p *Protocol) speculate(c *peerv1.RaftCommand, at register.Carstamp) {
 	answer := p.raft.Perform(u.state, c, at)
 	if conflicts && !p.mistakes.UpdateUnsynced {
 		// What it rests on may be lost while it is held by witnesses: its client waits for the commit.
-		p.config.Took(pathConflict)
+		p.raft.Took(pathConflict)
 		r.answers[n] = nil
 		return
 	}
@@ -70,7 +70,7 @@ func (p *Protocol) speculate(c *peerv1.RaftCommand, at register.Carstamp) {
 // tell sends the answer to the client. It need not be durable here: the witnesses are what the client relies on.
 func (p *Protocol) tell(c *peerv1.RaftCommand, answer *peerv1.Answer) {
 	client := view.MemberID(register.Writer(c.Author).Member())
-	if client == p.config.Self {
+	if client == p.raft.Config.Self {
 		p.speculated(c.Number, p.reign.term, answer)
 		return
 	}

@@ -31,7 +31,7 @@ const (
 
 // Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
 func Paths() []string {
-	return append(raft.Paths(), "read.held", pathFast, pathConflict, pathRejected, pathOtherTerm, pathUnrecorded, pathSuspect,
+	return append(raft.Paths(), raft.PathHeld, pathFast, pathConflict, pathRejected, pathOtherTerm, pathUnrecorded, pathSuspect,
 		pathRecovered, pathReplayed)
 }
 

@@ -39,9 +39,9 @@ func (p *Protocol) beginReign() {
 // gather asks those that have not answered.
 func (p *Protocol) gather() {
 	r := p.reign
-	r.due = p.now.Add(p.config.Retry)
+	r.due = p.raft.Now.Add(p.raft.Config.Retry)
 	for _, m := range p.group().Members {
-		if m.ID != p.config.Self && !slices.ContainsFunc(r.replies, func(a reply) bool { return a.from == m.ID }) {
+		if m.ID != p.raft.Config.Self && !slices.ContainsFunc(r.replies, func(a reply) bool { return a.from == m.ID }) {
 			p.raft.Send(m.ID, p.message(peerv1.Kind_GATHER, 0, r.term))
 		}
 	}
@@ -52,7 +52,7 @@ func (p *Protocol) tickReign() {
 	if r == nil || r.proposed {
 		return
 	}
-	if p.now >= r.due {
+	if p.raft.Now >= r.due {
 		p.gather()
 	}
 	p.tryRecover()
@@ -92,8 +92,8 @@ func (p *Protocol) tryRecover() {
 	}
 	n := p.group().Size()
 	replies := r.replies
-	if p.group().Index(p.config.Self) >= 0 {
-		own := reply{p.config.Self, &peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}}
+	if p.group().Index(p.raft.Config.Self) >= 0 {
+		own := reply{p.raft.Config.Self, &peerv1.RaftSaved{Term: p.witness.life, Commands: p.held()}}
 		replies = append([]reply{own}, replies...)
 	}
 	if len(replies) < gathered(n) {
@@ -102,9 +102,9 @@ func (p *Protocol) tryRecover() {
 	commands := p.replayed(replies[:gathered(n)], n)
 	if p.raft.Recover(p.withoutAcks(commands)) {
 		r.proposed = true
-		p.config.Took(pathRecovered)
+		p.raft.Took(pathRecovered)
 		if len(commands) > 0 {
-			p.config.Took(pathReplayed)
+			p.raft.Took(pathReplayed)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (p *Protocol) loadWitness(slots int) {
 		return
 	}
 	var stale [][]byte
-	p.journal.Scan([]byte{recordPrefix}, func(key, raw []byte) bool {
+	p.raft.Journal.Scan([]byte{recordPrefix}, func(key, raw []byte) bool {
 		if key[0] != recordPrefix {
 			return false
 		}
@@ -59,7 +59,7 @@ func (p *Protocol) loadWitness(slots int) {
 		return true
 	})
 	for _, key := range stale {
-		p.journal.Delete(key)
+		p.raft.Journal.Delete(key)
 	}
 }
 
@@ -68,18 +68,18 @@ func (p *Protocol) loadWitness(slots int) {
 // accepts nothing of earlier ones any more; nor of its own before the leader's recovery is in its state.
 func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 	switch w := &p.witness; {
-	case p.config.View.Joint() || len(raw) > cache.MaxRequest:
+	case p.raft.Config.View.Joint() || len(raw) > cache.MaxRequest:
 		return false
 	case w.life != term && !p.mistakes.AnyTerm, p.raft.Term() != term && !p.mistakes.AnyTerm && !p.mistakes.KeepAccepting:
-		p.config.Took(pathOtherTerm)
+		p.raft.Took(pathOtherTerm)
 		return false
 	case p.raft.Over(c.Author, c.Number):
 		return true // it is committed
 	case w.cache.Save(idOf(c), []uint64{register.Hash(c.Key)}, raw) != cache.Accepted:
-		p.config.Took(pathRejected)
+		p.raft.Took(pathRejected)
 		return false
 	}
-	p.journal.Put(recordKey(idOf(c)), append(binary.BigEndian.AppendUint64(nil, p.witness.life), raw...))
+	p.raft.Journal.Put(recordKey(idOf(c)), append(binary.BigEndian.AppendUint64(nil, p.witness.life), raw...))
 	return true
 }
 
@@ -100,7 +100,7 @@ func (p *Protocol) onRecord(from view.MemberID, m *peerv1.Message) {
 // drop forgets a command.
 func (p *Protocol) drop(c *peerv1.RaftCommand) {
 	if id := idOf(c); p.witness.cache.Drop(register.Hash(c.Key), id) {
-		p.journal.Delete(recordKey(id))
+		p.raft.Journal.Delete(recordKey(id))
 	}
 }
 
@@ -136,10 +136,10 @@ func (p *Protocol) decode(raw []byte) *peerv1.RaftCommand {
 // Once they are executed, their records go. A client that still waits gets its answer; for any other one the outcome is unknown.
 func (p *Protocol) tickWitness() {
 	w := &p.witness
-	if p.now < w.round {
+	if p.raft.Now < w.round {
 		return
 	}
-	w.round = p.now.Add(p.config.Retry)
+	w.round = p.raft.Now.Add(p.raft.Config.Retry)
 	w.cache.AddRound()
 	if p.raft.Leader() == 0 {
 		return
@@ -150,7 +150,7 @@ func (p *Protocol) tickWitness() {
 		return true
 	})
 	if len(suspects) > 0 {
-		p.config.Took(pathSuspect)
+		p.raft.Took(pathSuspect)
 		p.raft.Hand(p.withoutAcks(suspects))
 	}
 }

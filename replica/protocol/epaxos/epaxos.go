@@ -7,15 +7,12 @@
 package epaxos
 
 import (
-	"time"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/instance"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -25,49 +22,37 @@ const lanes = 8
 
 // Protocol is one member's part of EPaxos, for one shard.
 type Protocol struct {
-	*outbox.Outbox
-	config   protocol.Config
+	*base.Base
 	commands *instance.Core
 }
 
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct EPaxos.
-func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, incarnations, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, known, Mistakes{})
 }
 
 // FactoryWith makes an EPaxos with known bugs put back, for tests.
 func FactoryWith(mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, incarnations, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, known, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, mistakes Mistakes) *Protocol {
-	out := outbox.New("epaxos", quorum.FirstOp(&config, incarnations), journal)
-	out.AckBeforePersist = mistakes.AckBeforePersist
-	options := instance.Options{Commands: "command", Lanes: lanes}
+func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, mistakes Mistakes) *Protocol {
+	b := base.New("epaxos", config, journal, known)
+	b.AckBeforePersist = mistakes.AckBeforePersist
 	return &Protocol{
-		Outbox: out, config: config,
-		commands: instance.New(config, journal, incarnations, out, options, mistakes.ofCommands()),
+		Base: b, commands: instance.New(b, instance.Options{Commands: command, Lanes: lanes}, mistakes.ofCommands()),
 	}
 }
 
 // Submit implements protocol.Protocol.
 func (p *Protocol) Submit(r protocol.Request) {
-	switch r.Operation.Kind {
-	case register.Read, register.Write:
-	case register.RMW:
-		if err := p.config.Functions.Check(r.Operation.Call); err != nil && r.Resume == nil {
-			p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
-			return
-		}
-	default:
-		p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
-		return
+	if !p.Invalid(r) {
+		p.commands.Submit(r)
 	}
-	p.commands.Submit(r)
 }
 
 // Receive implements protocol.Protocol.
@@ -87,9 +72,6 @@ func (p *Protocol) Unsettled() int { return p.commands.Unsettled() }
 
 // Unfinished implements member.Inner: a read begins again, what changes something stays with its instance.
 func (p *Protocol) Unfinished() []protocol.Request { return p.commands.Unfinished() }
-
-// Pace implements member.Inner.
-func (p *Protocol) Pace(retry, suspect time.Duration) { p.commands.Pace(retry, suspect) }
 
 // Pending is how many instances this member holds unfinished.
 func (p *Protocol) Pending() int { return p.commands.Pending() }

@@ -39,16 +39,3 @@ func (m *Mistakes) ofCommands() instance.Mistakes {
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,
 	}
 }
-
-// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
-func Paths() []string {
-	return []string{
-		"command.fast", "command.fast-merged", "command.not-alone", "command.slow", "command.again", "command.read-again", "command.retry", "command.duplicate",
-		"command.cycle", "command.answered-on-commit",
-		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
-		"state.installed",
-	}
-}
-
-// ChangePaths lists those that only a change of the view leads to.
-func ChangePaths() []string { return []string{"command.resumed"} }

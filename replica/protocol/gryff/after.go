@@ -25,24 +25,24 @@ func (p *Protocol) carry(o *operation) {
 		o.after[i] = stamp.Dependency(d)
 	}
 	if !p.applyAll(o.after) {
-		o.rests = p.journal.Mark()
+		o.rests = p.Journal.Mark()
 	}
 	if o.after = p.withoutHeld(o.after); len(o.after) > 0 {
-		p.config.Took("dependency.carried")
+		p.Took(pathDependencyCarried)
 	} else {
-		p.config.Took("dependency.held")
+		p.Took(pathDependencyHeld)
 	}
 }
 
 // carriedDurably reports whether what the operation carries survives a crash of this member now.
-func (p *Protocol) carriedDurably(o *operation) bool { return p.journal.Survives(o.rests) }
+func (p *Protocol) carriedDurably(o *operation) bool { return p.Journal.Survives(o.rests) }
 
 // applyAll applies dependencies, and reports whether all of them are durable already.
 func (p *Protocol) applyAll(after []*peerv1.Dependency) bool {
 	durable := true
 	for _, d := range after {
-		p.apply(d.Key, stamp.OfDependency(d))
-		durable = p.durable(d.Key) && durable
+		p.Apply(d.Key, stamp.OfDependency(d))
+		durable = p.Durable(d.Key) && durable
 	}
 	return durable
 }
@@ -78,11 +78,11 @@ func (p *Protocol) writeBack(o *operation) {
 		p.wroteBack(o)
 		return
 	}
-	o.backing, o.waited = true, min(1, p.config.View.Size()-1)
+	o.backing, o.waited = true, min(1, p.Config.View.Size()-1)
 	if p.await(o) {
 		return
 	}
-	p.SendAll(o.asked.AskQuorum(&p.config, p.counted, p.now), p.ask(o, peerv1.Kind_READ2))
+	p.SendAll(p.AskQuorum(&o.asked), p.ask(o, peerv1.Kind_READ2))
 	p.decideUpdate(o)
 }
 
@@ -91,25 +91,24 @@ func (p *Protocol) writeBack(o *operation) {
 func (p *Protocol) wroteBack(o *operation) {
 	switch o.request.Operation.Kind {
 	case register.Fence:
-		p.config.Took("fence")
+		p.Took(pathFence)
 		p.end(o, register.Result{Status: register.OK, RoundTrips: o.waited})
 	case register.Read, register.Write:
 		if o.request.Operation.Kind == register.Read {
-			p.config.Took("read.after")
+			p.Took(pathReadAfter)
 		} else {
-			p.config.Took("write.after")
+			p.Took(pathWriteAfter)
 		}
 		// Answers to what it has asked until now are none to what it asks next.
-		delete(p.operations, o.op)
-		o.op, o.backing = p.Op(), false
-		p.operations[o.op] = o
+		p.operations.Renumber(o, p.Op())
+		o.backing = false
 		o.asked.Restart()
 		p.firstPhase(o)
 	case register.RMW:
 		if o.waited > 0 {
-			p.config.Took("rmw.after")
+			p.Took(pathRMWAfter)
 		}
-		p.retire(o)
+		p.operations.End(o)
 		if o.waited > 0 {
 			p.waited[o.request.Handle] = o.waited
 		}

@@ -94,7 +94,7 @@ func TestWhatIsAloneHoldsEverything(t *testing.T) {
 			t.Errorf("a %v: %+v, and %v is sent", kind, done, kindsOf(sent(e)))
 		}
 	}
-	if got := p.load([]byte("past")); string(got.Value) != "seen" {
+	if got := p.Load([]byte("past")); string(got.Value) != "seen" {
 		t.Errorf("%+v of the past is here", got)
 	}
 }
@@ -151,8 +151,8 @@ func TestRoundTripsOfRMWsAreForgotten(t *testing.T) {
 	if got := told(p.Ready()); !slices.Equal(got, []string{`1 unknown ""`}) {
 		t.Errorf("told %q", got)
 	}
-	if len(p.waited) > 0 || len(p.operations) > 0 {
-		t.Errorf("%d rmws are noted, and %d operations are left", len(p.waited), len(p.operations))
+	if len(p.waited) > 0 || p.operations.Len() > 0 {
+		t.Errorf("%d rmws are noted, and %d operations are left", len(p.waited), p.operations.Len())
 	}
 }
 
@@ -181,7 +181,7 @@ func TestAReadTellsItsAnswersApart(t *testing.T) {
 		t.Fatalf("%v is sent to write back", kinds)
 	}
 	acknowledge(first[0].Op, 3, 4, 5)
-	if len(p.operations) != 1 {
+	if p.operations.Len() != 1 {
 		t.Fatal("the read is answered by what it carried")
 	}
 	p.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ2_REPLY, Op: op})
@@ -236,7 +236,7 @@ func TestAWriteAfterItsOwnKeyDoesNotWait(t *testing.T) {
 		p.Receive(from+2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: question[0].Op})
 	}
 	p.Ready()
-	if got, want := p.load([]byte(past[0].Key)).Carstamp.Timestamp, past[0].Carstamp.Timestamp+1; got != want {
+	if got, want := p.Load([]byte(past[0].Key)).Carstamp.Timestamp, past[0].Carstamp.Timestamp+1; got != want {
 		t.Errorf("it is written at %d, want %d", got, want)
 	}
 }

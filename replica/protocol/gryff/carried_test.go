@@ -72,7 +72,7 @@ func TestAReadBringsSmallValuesAlong(t *testing.T) {
 			t.Errorf("%s: messages bring %v bytes, want %v", tt.name, brought, tt.brought)
 		}
 		for id, m := range members { // order is irrelevant: each is checked
-			if got := m.load([]byte("k")); len(got.Value) != tt.size {
+			if got := m.Load([]byte("k")); len(got.Value) != tt.size {
 				t.Errorf("%s: member %d holds %d of %d bytes", tt.name, id, len(got.Value), tt.size)
 			}
 		}

@@ -56,7 +56,7 @@ func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency 
 // answerRegular answers a read whose value no quorum is known to hold. The read goes on as one of Gryff does, and writes the value back, so
 // that the session's next operation has less to wait for, or nothing. It is false if there is nothing to go on with.
 func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
-	p.config.Took("read.regular")
+	p.Took(pathReadRegular)
 	r := o.result(1, true)
 	if p.has(o.key, o.chosen.Carstamp) {
 		p.end(o, r)
@@ -70,7 +70,7 @@ func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 	p.answer(o, r)
 	o.answered = true
 	p.background++
-	p.spreading[string(o.key)] = o.op
+	p.spreading[string(o.key)] = o.Number
 	if p.mistakes.HeldAtOnce {
 		p.held.add(o.key, o.chosen.Carstamp)
 	}
@@ -79,7 +79,7 @@ func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 
 // spreads is the read that writes a version of a key back, or a newer one, or nil.
 func (p *Protocol) spreads(key []byte, c register.Carstamp) *operation {
-	if o := p.operations[p.spreading[string(key)]]; o != nil && !o.chosen.Carstamp.Less(c) {
+	if o := p.operations.Find(p.spreading[string(key)]); o != nil && !o.chosen.Carstamp.Less(c) {
 		return o
 	}
 	return nil
@@ -92,27 +92,27 @@ func (p *Protocol) await(o *operation) bool {
 			return false
 		}
 	}
-	p.config.Took("dependency.awaited")
+	p.Took(pathDependencyAwaited)
 	o.awaits = true
 	for _, d := range o.after {
 		read := p.spreads(d.Key, stamp.OfDependency(d).Carstamp)
-		read.awaited = append(read.awaited, o.op)
+		read.awaited = append(read.awaited, o.Number)
 	}
 	return true
 }
 
 // spreadEnded goes on with those that waited for a read to be written back: a quorum holds it now, or the read gave up.
 func (p *Protocol) spreadEnded(o *operation, held bool) {
-	p.retire(o)
+	p.operations.End(o)
 	p.background--
-	if p.spreading[string(o.key)] == o.op {
+	if p.spreading[string(o.key)] == o.Number {
 		delete(p.spreading, string(o.key))
 	}
 	if held {
 		p.held.add(o.key, o.chosen.Carstamp)
 	}
 	for _, op := range o.awaited {
-		if waits := p.operations[op]; waits != nil && waits.awaits {
+		if waits := p.operations.Find(op); waits != nil && waits.awaits {
 			waits.awaits = false
 			waits.after = p.withoutHeld(waits.after)
 			p.writeBack(waits)

@@ -63,21 +63,3 @@ func (m *Mistakes) ofRMWs() instance.Mistakes {
 		ResumeAsNew: m.ResumeAsNew, KeepAgreed: m.KeepAgreed, RecoverAsPlain: m.RecoverAsPlain,
 	}
 }
-
-// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is.
-func Paths() []string {
-	return []string{
-		"read.fast", "read.write-back", "write", "register.retry",
-		"rmw.fast", "rmw.fast-merged", "rmw.not-alone", "rmw.slow", "rmw.again", "rmw.retry", "rmw.duplicate", "rmw.cycle",
-		"recover.begin", "recover.committed", "recover.accepted", "recover.fast", "recover.no-op", "recover.preempted",
-		"state.installed",
-	}
-}
-
-// PathsRSC lists those of Gryff-RSC: Paths, and what carries dependencies.
-func PathsRSC() []string {
-	return append(Paths(), "read.regular", "dependency.carried", "dependency.awaited", "dependency.held", "fence", "read.after", "write.after", "rmw.after")
-}
-
-// ChangePaths lists those that only a change of the view leads to.
-func ChangePaths() []string { return []string{"write.resumed", "rmw.resumed"} }

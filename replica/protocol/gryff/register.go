@@ -1,10 +1,9 @@
 package gryff
 
 import (
-	"slices"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
@@ -18,10 +17,9 @@ const carriedBytes = 64 << 10
 // operation is a read or write that this member coordinates. Itself it counts as the first member of each
 // quorum: what it holds is durable before it completes anything that rests on it.
 type operation struct {
+	base.Operation
 	request protocol.Request
 	key     []byte
-	op      uint64
-	ended   bool
 	asked   quorum.Tally
 	holders quorum.Tally       // reads: who is known to hold chosen, or something newer
 	second  bool               // in the second phase
@@ -44,10 +42,8 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 	} else {
 		o = &operation{}
 	}
-	o.request, o.op, o.key = r, p.Op(), p.keys.Make(len(r.Operation.Key))
-	copy(o.key, r.Operation.Key)
-	p.inFlight = append(p.inFlight, o)
-	p.operations[o.op] = o
+	o.request, o.Number, o.key = r, p.Op(), p.Keys.Of(r.Operation.Key)
+	p.operations.Begin(o)
 	p.carry(o)
 	return o
 }
@@ -55,34 +51,22 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 // recycle sets ended operations aside to be used again. While a step is under way, somebody may still look at
 // one that ended in it.
 func (p *Protocol) recycle() {
-	p.inFlight = slices.DeleteFunc(p.inFlight, func(o *operation) bool {
-		if !o.ended {
-			return false
-		}
+	p.operations.Sweep(func(o *operation) {
 		o.asked.Restart()
 		o.holders.Restart()
 		*o = operation{asked: o.asked, holders: o.holders, awaited: o.awaited[:0]}
 		p.idle = append(p.idle, o)
-		return true
 	})
 }
 
 func (p *Protocol) end(o *operation, r register.Result) {
-	p.retire(o)
+	p.operations.End(o)
 	p.answer(o, r)
 }
 
 func (p *Protocol) answer(o *operation, r register.Result) {
-	if r.Status != register.OK || p.durable(o.key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist {
-		p.Complete(o.request.Handle, r)
-		return
-	}
-	p.CompleteDurably(o.request.Handle, r)
-}
-
-func (p *Protocol) retire(o *operation) {
-	o.ended = true
-	delete(p.operations, o.op)
+	durable := r.Status != register.OK || p.Durable(o.key) && p.carriedDurably(o) || p.mistakes.AnswerBeforePersist
+	p.CompleteWhen(durable, o.request.Handle, r)
 }
 
 // read is algorithm 7: the coordinator is a proxy, which sends what it holds along and adopts what it gets.
@@ -100,7 +84,7 @@ func (p *Protocol) write(r protocol.Request) {
 	o := p.begin(r)
 	switch c, resumed := r.Resume.(register.Carstamp); {
 	case resumed && !p.mistakes.ResumeWithNewTag: // a quorum has what it carries
-		p.config.Took("write.resumed")
+		p.Took(pathWriteResumed)
 		p.update(o, c)
 	case o.dependsOnOthers() && !p.mistakes.WriteBesideDependencies:
 		p.writeBack(o)
@@ -111,23 +95,23 @@ func (p *Protocol) write(r protocol.Request) {
 
 // firstPhase asks a quorum what it holds of the key.
 func (p *Protocol) firstPhase(o *operation) {
-	o.chosen = p.load(o.key)
+	o.chosen = p.Load(o.key)
 	if o.request.Operation.Kind == register.Read {
-		p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_READ1)
+		p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_READ1)
 		p.decideRead(o)
 		return
 	}
-	p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_WRITE1)
+	p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_WRITE1)
 	p.decideWrite(o)
 }
 
 // ask is the question of the present phase. It is made anew each time: a sent message never changes.
 func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
-	m := p.Message(kind, o.op, o.key)
+	m := p.Message(kind, o.Number, o.key)
 	if kind != peerv1.Kind_WRITE1 {
 		stamp.Put(m, o.chosen)
 		if o.second && p.mistakes.RereadValue {
-			stamp.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.load(o.key).Value})
+			stamp.Put(m, register.Versioned{Carstamp: o.chosen.Carstamp, Value: p.Load(o.key).Value})
 		}
 		if kind == peerv1.Kind_READ1 && len(m.Value) > carriedBytes {
 			m.Value, m.Same = nil, true // the carstamp alone
@@ -147,39 +131,31 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 // no-op, whose result nobody may have seen.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
 	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2 || o.backing
-	safe := own || p.durable(o.key) || p.mistakes.SpreadVolatile
+	safe := own || p.Durable(o.key) || p.mistakes.SpreadVolatile
 	if kind == peerv1.Kind_WRITE2 { // the write rests on what this member, too, holds of its dependencies
 		safe = p.carriedDurably(o)
 	}
-	if safe {
-		p.SendAll(to, p.ask(o, kind))
-		return
-	}
-	p.SendAllDurably(to, p.ask(o, kind))
+	p.SendAllWhen(safe, to, p.ask(o, kind))
 }
 
 func (p *Protocol) onRead1(from view.MemberID, m *peerv1.Message) {
 	durable := p.applyFirst(m)
 	if !m.Same { // the value came along: algorithm 7, line 15
-		p.apply(m.Key, stamp.Of(m))
+		p.Apply(m.Key, stamp.Of(m))
 	}
-	held := p.load(m.Key)
+	held := p.Load(m.Key)
 	reply := p.Message(peerv1.Kind_READ1_REPLY, m.Op, m.Key)
 	stamp.Put(reply, held)
 	if held.Carstamp == stamp.Of(m).Carstamp {
 		reply.Value, reply.Same = nil, true
 	}
 	// The reply claims that this replica holds the value, so it must be there after a crash.
-	if durable && p.durable(m.Key) || p.mistakes.ReplyVolatile {
-		p.Send(from, reply)
-	} else {
-		p.SendDurably(from, reply)
-	}
+	p.SendWhen(durable && p.Durable(m.Key) || p.mistakes.ReplyVolatile, from, reply)
 	p.applyLast(m)
 }
 
 func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
-	o := p.operations[m.Op]
+	o := p.operations.Find(m.Op)
 	if o == nil || o.second || o.backing || o.request.Operation.Kind != register.Read {
 		return
 	}
@@ -191,12 +167,12 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 		}
 		o.chosen = got
 		o.holders.Restart()
-		o.holders.Answer(p.counted, from)
-		p.apply(o.key, got) // algorithm 7, line 5
+		o.holders.Answer(p.Counted, from)
+		p.Apply(o.key, got) // algorithm 7, line 5
 	case 0:
-		o.holders.Answer(p.counted, from)
+		o.holders.Answer(p.Counted, from)
 	}
-	o.asked.Answer(p.counted, from)
+	o.asked.Answer(p.Counted, from)
 	p.decideRead(o)
 }
 
@@ -204,12 +180,12 @@ func (p *Protocol) onRead1Reply(from view.MemberID, m *peerv1.Message) {
 // (algorithm 7, lines 6 to 12). In Gryff-RSC the client has its answer before that, unless
 // the value is too large for a session to carry.
 func (p *Protocol) decideRead(o *operation) {
-	if o.second || !o.asked.Quorum(p.counted, p.config.Self) {
+	if o.second || !o.asked.Quorum(p.Counted, p.Config.Self) {
 		return
 	}
-	if o.holders.Quorum(p.counted, p.config.Self) {
-		p.config.Took("read.fast")
-		p.end(o, p.reread(o, o.result(min(1, p.config.View.Size()-1), true)))
+	if o.holders.Quorum(p.Counted, p.Config.Self) {
+		p.Took(pathReadFast)
+		p.end(o, p.reread(o, o.result(min(1, p.Config.View.Size()-1), true)))
 		return
 	}
 	if p.mistakes.SkipWriteBack {
@@ -221,17 +197,17 @@ func (p *Protocol) decideRead(o *operation) {
 			return
 		}
 	} else {
-		p.config.Took("read.write-back")
+		p.Took(pathReadWriteBack)
 	}
 	o.second = true
 	var missing []view.MemberID
-	for _, id := range p.config.Nearest {
-		if o.asked.Answered(p.counted, id) && !o.holders.Answered(p.counted, id) {
+	for _, id := range p.Config.Nearest {
+		if o.asked.Answered(p.Counted, id) && !o.holders.Answered(p.Counted, id) {
 			missing = append(missing, id)
 		}
 	}
 	o.asked.Copy(&o.holders)
-	o.asked.Ask(&p.config, p.now, 0) // when to ask again
+	o.asked.Ask(&p.Config, p.Now, 0) // when to ask again
 	p.spread(o, missing, peerv1.Kind_READ2)
 }
 
@@ -244,7 +220,7 @@ func (o *operation) result(roundTrips int, fast bool) register.Result {
 // reread is the mistake of taking what the register holds by now for the value of the chosen carstamp.
 func (p *Protocol) reread(o *operation, r register.Result) register.Result {
 	if p.mistakes.RereadValue {
-		r.Value = p.load(o.key).Value
+		r.Value = p.Load(o.key).Value
 	}
 	return r
 }
@@ -252,32 +228,28 @@ func (p *Protocol) reread(o *operation, r register.Result) register.Result {
 func (p *Protocol) onWrite1(from view.MemberID, m *peerv1.Message) {
 	durable := p.applyFirst(m)
 	reply := p.Message(peerv1.Kind_WRITE1_REPLY, m.Op, nil)
-	stamp.Put(reply, register.Versioned{Carstamp: p.load(m.Key).Carstamp})
+	stamp.Put(reply, register.Versioned{Carstamp: p.Load(m.Key).Carstamp})
 	// No claim that must hold later but of what came along: a carstamp that is lost again only makes the write's larger.
-	if durable {
-		p.Send(from, reply)
-	} else {
-		p.SendDurably(from, reply)
-	}
+	p.SendWhen(durable, from, reply)
 	p.applyLast(m)
 }
 
 func (p *Protocol) onWrite1Reply(from view.MemberID, m *peerv1.Message) {
-	o := p.operations[m.Op]
+	o := p.operations.Find(m.Op)
 	if o == nil || o.second || o.backing || o.request.Operation.Kind != register.Write {
 		return
 	}
 	if got := stamp.Of(m).Carstamp; o.chosen.Carstamp.Less(got) {
 		o.chosen.Carstamp = got
 	}
-	o.asked.Answer(p.counted, from)
+	o.asked.Answer(p.Counted, from)
 	p.decideWrite(o)
 }
 
 // decideWrite issues the carstamp (algorithm 1, line 15). It is applied here at once, so that a concurrent
 // write of this coordinator issues a larger one: no (timestamp, writer) is issued twice.
 func (p *Protocol) decideWrite(o *operation) {
-	if o.second || !o.asked.Quorum(p.counted, p.config.Self) {
+	if o.second || !o.asked.Quorum(p.Counted, p.Config.Self) {
 		return
 	}
 	c := p.newCarstamp(o)
@@ -292,7 +264,7 @@ func (p *Protocol) decideWrite(o *operation) {
 func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
 	latest := o.chosen.Carstamp.Timestamp
 	if !p.mistakes.SameTag {
-		latest = max(latest, p.load(o.key).Carstamp.Timestamp)
+		latest = max(latest, p.Load(o.key).Carstamp.Timestamp)
 	}
 	return register.Carstamp{Timestamp: latest + 1, Writer: p.me}
 }
@@ -301,10 +273,10 @@ func (p *Protocol) newCarstamp(o *operation) register.Carstamp {
 func (p *Protocol) update(o *operation, c register.Carstamp) {
 	o.second = true
 	o.chosen = register.Versioned{Carstamp: c, Value: o.request.Operation.Value}
-	p.apply(o.key, o.chosen)
-	p.config.Took("write")
+	p.Apply(o.key, o.chosen)
+	p.Took(pathWrite)
 	o.asked.Restart()
-	p.spread(o, o.asked.AskQuorum(&p.config, p.counted, p.now), peerv1.Kind_WRITE2)
+	p.spread(o, p.AskQuorum(&o.asked), peerv1.Kind_WRITE2)
 	p.decideUpdate(o)
 }
 
@@ -314,7 +286,7 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 		p.onDependencies(from, m)
 		return
 	}
-	p.apply(m.Key, stamp.Of(m))
+	p.Apply(m.Key, stamp.Of(m))
 	kind := peerv1.Kind_READ2_REPLY
 	if m.Kind == peerv1.Kind_WRITE2 {
 		kind = peerv1.Kind_WRITE2_REPLY
@@ -323,16 +295,16 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 }
 
 func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
-	o := p.operations[m.Op]
+	o := p.operations.Find(m.Op)
 	if o == nil || !o.second && !o.backing {
 		return
 	}
-	o.asked.Answer(p.counted, from)
+	o.asked.Answer(p.Counted, from)
 	p.decideUpdate(o)
 }
 
 func (p *Protocol) decideUpdate(o *operation) {
-	if !o.asked.Quorum(p.counted, p.config.Self) {
+	if !o.asked.Quorum(p.Counted, p.Config.Self) {
 		return
 	}
 	switch {
@@ -344,7 +316,7 @@ func (p *Protocol) decideUpdate(o *operation) {
 		return
 	}
 	if o.request.Operation.Kind == register.Write {
-		r := o.result(min(2, 2*(p.config.View.Size()-1)), false)
+		r := o.result(min(2, 2*(p.Config.View.Size()-1)), false)
 		r.Value = nil
 		p.end(o, r)
 		return
@@ -352,27 +324,29 @@ func (p *Protocol) decideUpdate(o *operation) {
 	p.end(o, p.reread(o, o.result(2, false)))
 }
 
-func (p *Protocol) tickOperation(o *operation) {
-	if d := o.request.Deadline; d != 0 && p.now >= d {
-		if o.answered {
-			p.spreadEnded(o, false)
-			return
-		}
-		if o.second && o.request.Operation.Kind == register.Write {
-			p.end(o, register.Result{Status: register.Unknown, Message: "no quorum acknowledged the write before its deadline; it may still take effect"})
-			return
-		}
-		p.end(o, register.Result{Status: register.Unavailable, Message: "no quorum answered before the deadline"})
+// expire gives up an operation. A write in its second phase has left its carstamp somewhere.
+func (p *Protocol) expire(o *operation) {
+	if o.answered {
+		p.spreadEnded(o, false)
 		return
 	}
-	if o.ended || o.awaits {
+	r := base.Untaken(o.request.Operation.Kind, 0, p.NoQuorum())
+	if o.second && o.request.Operation.Kind == register.Write {
+		r = base.MayTake(register.Write, 0, p.NoQuorum())
+	}
+	p.end(o, r)
+}
+
+// retransmit asks those who have not answered, if it is time.
+func (p *Protocol) retransmit(o *operation) {
+	if o.awaits {
 		return
 	}
-	if to := o.asked.Again(&p.config, p.counted, p.now); len(to) > 0 {
-		p.config.Took("register.retry")
+	if to := p.Unanswered(&o.asked); len(to) > 0 {
+		p.Took(pathRegisterRetry)
 		if p.mistakes.RetryWithNewTag && o.kind() == peerv1.Kind_WRITE2 {
 			o.chosen.Carstamp = p.newCarstamp(o)
-			p.apply(o.key, o.chosen)
+			p.Apply(o.key, o.chosen)
 		}
 		p.spread(o, to, o.kind())
 	}

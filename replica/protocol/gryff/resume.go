@@ -16,15 +16,15 @@ func (p *Protocol) Unfinished() []protocol.Request {
 		r.Resume = done
 		unfinished = append(unfinished, r)
 	}
-	for _, o := range p.inFlight {
+	for o := range p.operations.InProgress() {
 		switch {
-		case o.ended, o.answered:
+		case o.answered:
 		case o.second && o.request.Operation.Kind == register.Write:
 			list(o.request, o.chosen.Carstamp)
 		default:
 			list(o.request, nil)
 		}
 	}
-	p.operations, p.inFlight = map[uint64]*operation{}, nil
+	p.operations.Clear()
 	return append(unfinished, p.rmws.Unfinished()...)
 }

@@ -61,12 +61,12 @@ func TestUnfinishedListsEverythingOnce(t *testing.T) {
 	for handle := uint64(5); handle <= 8; handle++ { // the first in an instance, the others wait for it
 		p.Submit(appends(handle, protocol.Instant(handle)))
 	}
-	for _, o := range slices.Clone(p.inFlight) {
+	for o := range p.operations.InProgress() {
 		if h := o.request.Handle; h == 3 || h == 4 {
-			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: o.op, Timestamp: 2 * h})
+			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE1_REPLY, Op: o.Number, Timestamp: 2 * h})
 		}
 		if o.request.Handle == 4 { // it ends, and only its completion is still to be handed over
-			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE2_REPLY, Op: o.op})
+			p.Receive(2, &peerv1.Message{Kind: peerv1.Kind_WRITE2_REPLY, Op: o.Number})
 		}
 	}
 	p.Tick(6) // two of the rmws are over

@@ -28,7 +28,7 @@ func (p *Protocol) propose(o *operation) {
 	o.holders.Restart()
 	members := p.everyone(o)
 	p.ask(o, members)
-	p.answer(p.config.Self, p.lock(p.question(o)))
+	p.onAnswer(p.Config.Self, p.lock(p.question(o)))
 }
 
 // commit has members vote for a tag.
@@ -44,18 +44,18 @@ func (p *Protocol) commit(o *operation, timestamp uint64) {
 		// Once the own vote is durable: nobody hears of a tag of which the writer's own member could forget.
 		p.ask(o, members)
 	}
-	p.answer(p.config.Self, own)
+	p.onAnswer(p.Config.Self, own)
 }
 
 // refused puts the operation off until a larger round has a chance.
 func (p *Protocol) refused(o *operation, m *peerv1.Message) {
-	p.config.Took(pathRefused)
+	p.Took(pathRefused)
 	p.round = max(p.round, m.Gus.Round)
 	p.later(o)
 }
 
-// locked counts a promise.
-func (p *Protocol) locked(o *operation, from view.MemberID, m *peerv1.Message) {
+// onLockReply counts a promise.
+func (p *Protocol) onLockReply(o *operation, from view.MemberID, m *peerv1.Message) {
 	switch {
 	case m.Gus.Final:
 		p.decided(o, m.Timestamp)
@@ -73,7 +73,7 @@ func (p *Protocol) locked(o *operation, from view.MemberID, m *peerv1.Message) {
 	case ballotOf(m) != o.ballot:
 		return
 	}
-	o.answered.Answer(p.counted, from)
+	o.answered.Answer(p.Counted, from)
 	if b := (ballot{m.Gus.VotedRound, register.Writer(m.Gus.VotedProposer)}); o.vote.less(b) {
 		o.voted, o.vote = m.Gus.Voted, b
 	}
@@ -82,7 +82,7 @@ func (p *Protocol) locked(o *operation, from view.MemberID, m *peerv1.Message) {
 	if o.origin.Less(tag(m.Gus.Newest, m.Gus.NewestWriter)) {
 		o.beyond = from
 	} else {
-		o.holders.Answer(p.counted, from)
+		o.holders.Answer(p.Counted, from)
 	}
 	if p.quorum(&o.answered, 0) {
 		p.choose(o)
@@ -109,18 +109,18 @@ func (p *Protocol) choose(o *operation) {
 		p.giveUp(o, "members changed during the write")
 	case o.writes():
 		r := p.load(o.key)
-		p.config.Took(pathWriteRetags)
+		p.Took(pathWriteRetags)
 		p.commit(o, p.nextTimestamp(o, &r))
 	default:
 		// There is a larger tag: a read needs nothing of this write.
-		p.config.Took(pathReadOvertaken)
+		p.Took(pathReadOvertaken)
 		o.need = o.beyond
 		p.read(o)
 	}
 }
 
-// voted counts a vote.
-func (p *Protocol) voted(o *operation, from view.MemberID, m *peerv1.Message) {
+// onCommitReply counts a vote.
+func (p *Protocol) onCommitReply(o *operation, from view.MemberID, m *peerv1.Message) {
 	switch {
 	case m.Gus.Final:
 		p.decided(o, m.Timestamp)
@@ -138,7 +138,7 @@ func (p *Protocol) voted(o *operation, from view.MemberID, m *peerv1.Message) {
 	case ballotOf(m) != o.ballot:
 		return
 	}
-	o.answered.Answer(p.counted, from)
+	o.answered.Answer(p.Counted, from)
 	if p.quorum(&o.answered, 0) {
 		p.decided(o, o.timestamp)
 	}
@@ -156,8 +156,8 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 		p.store(o.key, r)
 	}
 	m := p.message(peerv1.GusKind_GUS_FINAL, 0, o.key, origin, timestamp)
-	for _, id := range p.config.Nearest {
-		p.sendDurable(id, m)
+	for _, id := range p.Config.Nearest {
+		p.sendDurably(id, m)
 	}
 	if !o.writes() && v.Carstamp.Less(found) {
 		o.restarted = true
@@ -165,5 +165,5 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 	} else {
 		p.finish(o, v)
 	}
-	p.final(o.key, origin, timestamp) // nothing waits for that to be durable
+	p.onFinal(o.key, origin, timestamp) // nothing waits for that to be durable
 }

@@ -16,50 +16,33 @@ package gus
 
 import (
 	"slices"
-	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Protocol is one member's part of Gus. It implements protocol.Protocol.
+// Protocol is one member's part of Gus.
 type Protocol struct {
-	config       protocol.Config
-	journal      *protocol.Journal
-	incarnations *quorum.Incarnations
-	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
-	mistakes     Mistakes
-	bounds       Bounds
+	*base.Base
+	mistakes Mistakes
+	bounds   Bounds
 	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In both, who
 	// holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales members won't
 	// ever hold it. Elsewhere enough is 0.
 	three, relaxed bool
 	enough, stales int
 
-	now     protocol.Instant
-	last    uint64                // number of the last operation
-	round   uint64                // the largest round of a ballot that this process made
-	issued  uint64                // the largest timestamp of a write that was given up: no record here need know of it
-	draws   uint64                // state of the draws for back-off
-	running map[uint64]*operation // by number
-	order   []*operation          // as submitted, finished ones among them until the next Tick
-	keys    map[string]*active    // what runs here, by key
-	joining map[string]*operation // reads of this turn, which others may join
-	scratch []byte                // for the keys of records
-	shelf   shelf
-
-	// What Ready hands over, but for the journal's batch.
-	sends, sendsDurable         slab.List[protocol.Envelope]
-	completes, completesDurable slab.List[protocol.Completion]
-	fault                       error
-
-	messages slab.Of[peerv1.Message]
-	bytes    slab.Bytes
+	round      uint64 // the largest round of a ballot that this process made
+	issued     uint64 // the largest timestamp of a write that was given up: no record here need know of it
+	operations base.Operations[*operation]
+	active     map[string]*active    // what runs here, by key
+	joining    map[string]*operation // reads of this turn, which others may join
+	shelf      shelf
 }
 
 // active is what this member coordinates of one key at present.
@@ -87,43 +70,37 @@ type Bounds struct {
 func usual() Bounds { return Bounds{Writes: 64, Versions: 16} }
 
 // Factory makes the protocol for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return New(config, journal, incarnations, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return New(config, journal, known, Mistakes{})
 }
 
 // FactoryWith is Factory with mistakes put back, for tests.
 func FactoryWith(m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		return New(config, journal, incarnations, m)
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return New(config, journal, known, m)
 	}
 }
 
 // FactoryBounded is FactoryWith with other bounds, for tests.
 func FactoryBounded(b Bounds, m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		p := New(config, journal, incarnations, m)
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		p := New(config, journal, known, m)
 		p.bounds = b
 		return p
 	}
 }
 
 // New returns a member's part, with the registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, m Mistakes) *Protocol {
+func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
 	p := &Protocol{
-		config:       config,
-		journal:      journal,
-		incarnations: incarnations,
-		counted:      incarnations,
-		mistakes:     m,
-		bounds:       usual(),
-		three:        !config.View.Joint() && config.View.Size() == 3,
-		last:         quorum.FirstOp(&config, incarnations),
-		stales:       1,
-		round:        1, // the writer's own
-		draws:        config.Seed,
-		running:      map[uint64]*operation{},
-		keys:         map[string]*active{},
-		joining:      map[string]*operation{},
+		Base:     base.New("gus", config, journal, known),
+		mistakes: m,
+		bounds:   usual(),
+		three:    !config.View.Joint() && config.View.Size() == 3,
+		stales:   1,
+		round:    1, // the writer's own
+		active:   map[string]*active{},
+		joining:  map[string]*operation{},
 	}
 	if p.three {
 		p.enough = config.View.Majority()
@@ -141,10 +118,10 @@ func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum
 		p.shelf = shelf{}
 	}
 	if m.CountDeadDisks {
-		p.counted = quorum.FirstDisks(config.View)
+		p.CountDeadDisks()
 	}
 	if m.NumberWithoutBoot {
-		p.last = 0
+		p.NumberFrom(0)
 	}
 	return p
 }
@@ -153,8 +130,8 @@ func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum
 func (p *Protocol) Submit(r protocol.Request) {
 	switch r.Operation.Kind {
 	case register.Read:
-		if o := p.joining[r.Operation.Key]; o != nil && !o.done && !o.restarted {
-			p.config.Took(pathReadJoined)
+		if o := p.joining[r.Operation.Key]; o != nil && !o.Over && !o.restarted {
+			p.Took(pathReadJoined)
 			o.requests = append(o.requests, r)
 			return
 		}
@@ -169,21 +146,20 @@ func (p *Protocol) Submit(r protocol.Request) {
 			p.write(o)
 		}
 	default:
-		p.config.Took(pathUnsupported)
-		p.complete(r.Handle, register.Result{Status: register.Unsupported, Message: refusal})
+		p.Took(pathUnsupported)
+		p.Complete(r.Handle, register.Result{Status: register.Unsupported, Message: refusal})
 	}
 }
 
 func (p *Protocol) begin(r protocol.Request) *operation {
-	p.last++
-	o := &operation{requests: []protocol.Request{r}, number: p.last, key: p.bytes.Make(len(r.Operation.Key))}
-	copy(o.key, r.Operation.Key)
-	p.running[o.number] = o
-	p.order = append(p.order, o)
-	k := p.keys[r.Operation.Key]
+	o := &operation{
+		Operation: base.Operation{Number: p.Op()}, requests: []protocol.Request{r}, key: p.Keys.Of(r.Operation.Key),
+	}
+	p.operations.Begin(o)
+	k := p.active[r.Operation.Key]
 	if k == nil {
 		k = &active{}
-		p.keys[r.Operation.Key] = k
+		p.active[r.Operation.Key] = k
 	}
 	k.operations = append(k.operations, o)
 	return o
@@ -191,7 +167,7 @@ func (p *Protocol) begin(r protocol.Request) *operation {
 
 // of lists what runs here on a key; the list may change while its operations are told of something.
 func (p *Protocol) of(key []byte) []*operation {
-	if k := p.keys[string(key)]; k != nil {
+	if k := p.active[string(key)]; k != nil {
 		return slices.Clone(k.operations)
 	}
 	return nil
@@ -203,132 +179,101 @@ const refusal = "not supported by protocol Gus; it stores plain registers, which
 
 // Receive serves another coordinator, or counts an answer for this one.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_GUS || m.Gus == nil || from == p.config.Self || p.config.View.Index(from) < 0 {
+	if m == nil || m.Kind != peerv1.Kind_GUS || m.Gus == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
 		return
 	}
 	switch m.Gus.Kind {
 	case peerv1.GusKind_GUS_READ:
-		p.serveRead(from, m)
+		p.onRead(from, m)
 	case peerv1.GusKind_GUS_WRITE:
-		p.serveWrite(from, m)
+		p.onWrite(from, m)
 	case peerv1.GusKind_GUS_LOCK:
-		p.reply(from, p.lock(m))
+		p.onLock(from, m)
 	case peerv1.GusKind_GUS_COMMIT:
-		p.reply(from, p.vote(m))
+		p.onCommit(from, m)
 	case peerv1.GusKind_GUS_FINAL:
-		p.final(m.Key, originOf(m), m.Timestamp)
+		p.onFinal(m.Key, originOf(m), m.Timestamp)
 	default:
-		p.answer(from, m)
+		p.onAnswer(from, m)
 	}
 }
 
-// answer counts an answer of another member, or of this one's own part.
-func (p *Protocol) answer(from view.MemberID, m *peerv1.Message) {
-	o := p.running[m.Op]
+// onAnswer counts an answer of another member, or of this one's own part.
+func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
+	o := p.operations.Find(m.Op)
 	if o == nil || o.stage == 0 || m.Gus.Kind != o.stage.asks()+1 {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	switch o.stage {
 	case reading:
-		p.told(o, from, m)
+		p.onReadReply(o, from, m)
 	case speculating:
-		p.acknowledged(o, from, m)
+		p.onWriteReply(o, from, m)
 	case locking:
-		p.locked(o, from, m)
+		p.onLockReply(o, from, m)
 	case committing:
-		p.voted(o, from, m)
+		p.onCommitReply(o, from, m)
 	}
 }
 
 // Tick gives up what is too late, asks again, and has undecided writes decided that are waited for.
 func (p *Protocol) Tick(now protocol.Instant) {
-	p.now = now
-	p.order = slices.DeleteFunc(p.order, func(o *operation) bool { return o.done })
-	for _, o := range slices.Clone(p.order) {
-		if !o.done {
-			p.expire(o)
-		}
-		if !o.done {
-			p.again(o)
+	p.Now = now
+	p.operations.Sweep(nil)
+	for o := range p.operations.InProgress() {
+		p.expire(o)
+		if !o.Over {
+			p.retransmit(o)
 		}
 	}
-}
-
-// Pace implements member.Inner.
-func (p *Protocol) Pace(retry, suspect time.Duration) {
-	p.config.Retry, p.config.Suspect = retry, suspect
 }
 
 // Pending is how many operations wait for answers.
-func (p *Protocol) Pending() int { return len(p.running) }
+func (p *Protocol) Pending() int { return p.operations.Len() }
 
 // Ready hands over what the steps since the last one ask for.
 func (p *Protocol) Ready() protocol.Effects {
-	if p.fault != nil {
-		return protocol.Effects{Fault: p.fault}
-	}
 	if !p.mistakes.TagAlong {
 		clear(p.joining) // their messages leave now: what they are told may be older than what begins later
 	}
-	return protocol.Effects{
-		Send: p.sends.Take(), Complete: p.completes.Take(), Persist: p.journal.Take(),
-		SendAfterPersist: p.sendsDurable.Take(), CompleteAfterPersist: p.completesDurable.Take(),
-	}
+	return p.Outbox.Ready()
 }
 
 // message begins a message about the write that began with origin, under one of its tags. It never changes once it is sent.
 func (p *Protocol) message(kind peerv1.GusKind, op uint64, key []byte, origin register.Carstamp, timestamp uint64) *peerv1.Message {
-	m := p.messages.New()
-	m.Kind, m.Op, m.Key = peerv1.Kind_GUS, op, key
+	m := p.Message(peerv1.Kind_GUS, op, key)
 	m.Timestamp, m.Writer = timestamp, uint64(origin.Writer)
 	m.Gus = &peerv1.Gus{Kind: kind, Origin: origin.Timestamp}
 	return m
 }
 
-func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
-	p.sends.Add(protocol.Envelope{To: to, Message: m})
-}
-
-// sendDurable sends once the record of the message's key is durable.
-func (p *Protocol) sendDurable(to view.MemberID, m *peerv1.Message) {
-	if p.durable(m.Key) {
-		p.send(to, m)
-		return
+// sendDurably sends once the record of the message's key is durable.
+func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
+	durable := p.durable(m.Key)
+	if !durable {
+		p.Took(pathReplyWaits)
 	}
-	p.config.Took(pathReplyWaits)
-	p.sendsDurable.Add(protocol.Envelope{To: to, Message: m})
+	p.SendWhen(durable, to, m)
 }
 
 // reply sends an answer: it tells of what the member holds or has promised, and so waits for the disk.
 func (p *Protocol) reply(to view.MemberID, m *peerv1.Message) {
 	if p.mistakes.AckBeforePersist {
-		p.send(to, m)
+		p.Send(to, m)
 		return
 	}
-	p.sendDurable(to, m)
+	p.sendDurably(to, m)
 }
 
-func (p *Protocol) durable(key []byte) bool { return p.journal.Durable(p.recordKey(key)) }
-
-// complete ends a request that nothing has to be durable for.
-func (p *Protocol) complete(handle uint64, r register.Result) {
-	p.completes.Add(protocol.Completion{Handle: handle, Result: r})
+func (p *Protocol) durable(key []byte) bool {
+	return p.Journal.Durable(p.Keys.Lookup(recordPrefix, key))
 }
 
 // writer names this process on this disk.
 func (p *Protocol) writer() register.Writer {
 	if p.mistakes.TagWithoutBoot {
-		return register.NewWriter(uint32(p.config.Self), 0, 0)
+		return register.NewWriter(uint32(p.Config.Self), 0, 0)
 	}
-	return register.NewWriter(uint32(p.config.Self), uint32(p.incarnations.Of(p.config.Self)), p.config.Boot)
-}
-
-// draw returns a number below n (splitmix64): the next of those that the seed gives.
-func (p *Protocol) draw(n uint64) uint64 {
-	p.draws += 0x9e3779b97f4a7c15
-	z := p.draws
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return (z ^ z>>31) % n
+	return p.Writer()
 }

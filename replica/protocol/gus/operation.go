@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -31,11 +32,10 @@ func (s stage) asks() peerv1.GusKind {
 
 // operation is a write that this member coordinates, or a round of reading for one or several reads.
 type operation struct {
+	base.Operation
 	requests []protocol.Request // one of a write
-	number   uint64
 	key      []byte
 	stage    stage
-	done     bool
 
 	// The write that this operation makes, or the one that has the largest tag that a read found: the tag that it began
 	// with, its present tag's timestamp, its value, and where it began (GusWrite.born).
@@ -85,22 +85,22 @@ func (o *operation) tag() register.Carstamp {
 	return register.Carstamp{Timestamp: o.timestamp, Writer: o.origin.Writer}
 }
 
-func (p *Protocol) quorum(f *quorum.Tally, also view.MemberID) bool { return f.Quorum(p.counted, also) }
+func (p *Protocol) quorum(f *quorum.Tally, also view.MemberID) bool { return f.Quorum(p.Counted, also) }
 
 // votes reports whether holding a tag is voting for it, of a write that began in an epoch.
-func (p *Protocol) votes(born uint64) bool { return p.enough > 0 && born == p.config.View.Epoch }
+func (p *Protocol) votes(born uint64) bool { return p.enough > 0 && born == p.Config.View.Epoch }
 
 // ask sends the present stage's message to some members.
 func (p *Protocol) ask(o *operation, members []view.MemberID) {
 	m := p.question(o)
+	if o.stage != committing {
+		p.SendAll(members, m)
+		return
+	}
 	for _, id := range members {
-		if o.stage == committing {
-			// A writer that changes a tag has promised not to count as a holder of the old one; and whoever proposes
-			// counts its own promise.
-			p.sendDurable(id, m)
-		} else {
-			p.send(id, m)
-		}
+		// A writer that changes a tag has promised not to count as a holder of the old one; and whoever proposes
+		// counts its own promise.
+		p.sendDurably(id, m)
 	}
 }
 
@@ -108,14 +108,14 @@ func (p *Protocol) question(o *operation) *peerv1.Message {
 	if o.stage == reading {
 		return p.readMessage(o)
 	}
-	m := p.message(o.stage.asks(), o.number, o.key, o.origin, o.timestamp)
+	m := p.message(o.stage.asks(), o.Number, o.key, o.origin, o.timestamp)
 	setBallot(m, o.ballot)
 	if o.stage == speculating || o.ballot.round == 1 {
 		m.Gus.Born = o.born // in later ballots, to hold the tag is no vote
 	}
 	if o.stage == speculating {
 		m.Gus.Ended = o.origin.Timestamp
-		for _, other := range p.keys[string(o.key)].operations {
+		for _, other := range p.active[string(o.key)].operations {
 			if other.writes() && other.origin.Writer == o.origin.Writer {
 				m.Gus.Ended = min(m.Gus.Ended, other.origin.Timestamp)
 			}
@@ -132,20 +132,20 @@ func (p *Protocol) everyone(o *operation) []view.MemberID {
 	o.answered.Restart()
 	o.forgot.Restart()
 	o.trips++
-	return o.answered.Ask(&p.config, p.now, len(p.config.Nearest))
+	return p.AskAll(&o.answered)
 }
 
-// again asks those who have not answered, if it is time; it has a write decided that a read has waited for; and it takes a
+// retransmit asks those who have not answered, if it is time; it has a write decided that a read has waited for; and it takes a
 // new ballot after one that was refused.
-func (p *Protocol) again(o *operation) {
-	if p.now < o.after {
+func (p *Protocol) retransmit(o *operation) {
+	if p.Now < o.after {
 		return
 	}
 	switch {
 	case o.waits && p.mistakes.NeverRecover:
 		return
 	case o.waits:
-		p.config.Took(pathReadRecovers)
+		p.Took(pathReadRecovers)
 		p.recover(o)
 		return
 	case o.after != 0: // set by a refusal
@@ -153,17 +153,17 @@ func (p *Protocol) again(o *operation) {
 		p.propose(o)
 		return
 	}
-	missing := o.answered.Again(&p.config, p.counted, p.now)
+	missing := p.Unanswered(&o.answered)
 	if len(missing) == 0 {
 		return
 	}
-	p.config.Took(pathRetry)
+	p.Took(pathRetry)
 	o.retries++
 	if p.relaxed && o.stage == speculating && o.retries >= patience && p.quorum(&o.answered, 0) {
-		p.giveUp(o, fmt.Sprintf("more than %d of %d members are away (faultTolerance)", p.config.Faults, p.config.View.Size()))
+		p.giveUp(o, fmt.Sprintf("more than %d of %d members are away (faultTolerance)", p.Config.Faults, p.Config.View.Size()))
 		return
 	}
-	if o.writes() && o.retries >= patience && o.forgot.Count(p.counted) > 0 && p.reached(o) && !p.mistakes.WaitForForgetful {
+	if o.writes() && o.retries >= patience && o.forgot.Count(p.Counted) > 0 && p.reached(o) && !p.mistakes.WaitForForgetful {
 		p.giveUp(o, unremembered+", and others are away")
 		return
 	}
@@ -176,38 +176,31 @@ func (p *Protocol) again(o *operation) {
 
 // later puts off what the operation does next, by a time that differs between members: they would duel.
 func (p *Protocol) later(o *operation) {
-	retry := max(uint64(p.config.Retry), 4)
-	o.after = p.now.Add(p.config.Retry/2) + protocol.Instant(p.draw(retry))
+	retry := max(uint64(p.Config.Retry), 4)
+	o.after = p.Now.Add(p.Config.Retry/2) + protocol.Instant(p.Draws.Below(retry))
 }
 
 // finish completes an operation that a quorum holds. The coordinator may be one of the holders, so it does not tell
 // before its own record is durable.
 func (p *Protocol) finish(o *operation, v register.Versioned) {
-	wait := !p.durable(o.key) && !p.mistakes.CompleteBeforePersist
+	durable := p.durable(o.key) || p.mistakes.CompleteBeforePersist
 	for _, request := range o.requests {
 		r := register.Result{Status: register.OK, Carstamp: v.Carstamp, RoundTrips: o.trips, Fast: o.trips <= 1}
 		if request.Operation.Kind == register.Read {
 			r.Value = v.Value
 		}
-		c := protocol.Completion{Handle: request.Handle, Result: r}
-		if wait {
-			p.completesDurable.Add(c)
-		} else {
-			p.completes.Add(c)
-		}
+		p.CompleteWhen(durable, request.Handle, r)
 	}
-	p.forget(o)
+	p.end(o)
 }
 
 // giveUp ends a write of which nobody can say what its tag is to be. It keeps the one that it has: a later read may have it
 // decided.
 func (p *Protocol) giveUp(o *operation, why string) {
-	p.config.Took(pathUnknown)
+	p.Took(pathUnknown)
 	p.issued = max(p.issued, o.timestamp)
-	p.complete(o.requests[0].Handle, register.Result{
-		Status: register.Unknown, RoundTrips: o.trips, Message: why + ", and it may take effect yet; read the key to find out",
-	})
-	p.forget(o)
+	p.Complete(o.requests[0].Handle, base.MayTake(register.Write, o.trips, why))
+	p.end(o)
 }
 
 // unremembered is why a write is given up that members have forgotten.
@@ -215,8 +208,8 @@ const unremembered = "members no longer know what they have said of the write, a
 
 // reached reports whether a quorum has answered, those that have forgotten the write among it.
 func (p *Protocol) reached(o *operation) bool {
-	return p.config.View.Quorum(func(id view.MemberID) bool {
-		return o.answered.Answered(p.counted, id) || o.forgot.Answered(p.counted, id)
+	return p.Config.View.Quorum(func(id view.MemberID) bool {
+		return o.answered.Answered(p.Counted, id) || o.forgot.Answered(p.Counted, id)
 	})
 }
 
@@ -226,12 +219,12 @@ func (p *Protocol) reached(o *operation) bool {
 // read needs nothing of it then. Either that member has a larger tag. Or the largest one that was found is one that was voted for, and all
 // of these members are below it: they have not voted for it, since a member keeps a vote until it is past its tag, so no quorum has.
 func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message) {
-	p.config.Took(pathForgotten)
-	if o.forgot.Count(p.counted) == 0 {
+	p.Took(pathForgotten)
+	if o.forgot.Count(p.Counted) == 0 {
 		o.retries = 0
 	}
-	o.forgot.Answer(p.counted, from)
-	switch lost := o.forgot.Meets(p.counted, 0); {
+	o.forgot.Answer(p.Counted, from)
+	switch lost := o.forgot.Meets(p.Counted, 0); {
 	case p.mistakes.WaitForForgetful:
 	case o.writes() && lost:
 		p.giveUp(o, unremembered)
@@ -239,62 +232,54 @@ func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message
 		o.need = from
 		p.read(o)
 	case !o.writes() && lost:
-		p.config.Took(pathReadBelow)
+		p.Took(pathReadBelow)
 		o.below = o.tag()
 		p.read(o)
 	}
 }
 
-func (p *Protocol) late(r protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }
-
 // expire gives up what is too late. A write has left its tag somewhere, and a later read may have it decided.
 func (p *Protocol) expire(o *operation) {
-	if !slices.ContainsFunc(o.requests, p.late) {
+	if !slices.ContainsFunc(o.requests, func(r protocol.Request) bool { return p.Late(&r) }) {
 		return
 	}
-	need := fmt.Sprintf("fewer than %d of %d members answered in time", p.config.View.Majority(), p.config.View.Size())
-	switch {
-	case p.config.View.Joint():
-		need = "members are changing, and no majority of those before the change and of those after it answered in time"
-	case p.relaxed && o.stale.Count(p.counted) > 0:
-		need = fmt.Sprintf("fewer than %d of %d members answered in time, which takes a write that others conflict with (faultTolerance %d)",
-			p.config.View.Size()-p.config.Faults, p.config.View.Size(), p.config.Faults)
+	why := p.NoQuorum()
+	if p.relaxed && o.stale.Count(p.Counted) > 0 {
+		why = fmt.Sprintf("fewer than %d of %d members answered in time, which takes a write that others conflict with (faultTolerance %d)",
+			p.Config.View.Size()-p.Config.Faults, p.Config.View.Size(), p.Config.Faults)
 	}
 	o.requests = slices.DeleteFunc(slices.Clone(o.requests), func(r protocol.Request) bool {
-		if !p.late(r) {
+		if !p.Late(&r) {
 			return false
 		}
-		result := register.Result{Status: register.Unavailable, Message: need + "; try again", RoundTrips: o.trips}
+		path, result := pathUnavailable, base.Untaken(r.Operation.Kind, o.trips, why)
 		if r.Operation.Kind == register.Write {
-			p.config.Took(pathUnknown)
+			path, result = pathUnknown, base.MayTake(r.Operation.Kind, o.trips, why)
 			p.issued = max(p.issued, o.timestamp)
-			result.Status = register.Unknown
-			result.Message = need + "; the write may take effect yet, read the key to find out"
-		} else {
-			p.config.Took(pathUnavailable)
 		}
-		p.complete(r.Handle, result)
+		p.Took(path)
+		p.Complete(r.Handle, result)
 		return true
 	})
 	if len(o.requests) == 0 {
-		p.forget(o)
+		p.end(o)
 	}
 }
 
-func (p *Protocol) forget(o *operation) {
-	o.done, o.stage, o.waits = true, 0, false
-	delete(p.running, o.number)
+func (p *Protocol) end(o *operation) {
+	o.stage, o.waits = 0, false
+	p.operations.End(o)
 	if p.joining[string(o.key)] == o {
 		delete(p.joining, string(o.key))
 	}
-	k := p.keys[string(o.key)]
+	k := p.active[string(o.key)]
 	if k == nil {
 		return
 	}
 	k.operations = slices.DeleteFunc(k.operations, func(x *operation) bool { return x == o })
 	switch {
 	case len(k.operations) == 0:
-		delete(p.keys, string(o.key))
+		delete(p.active, string(o.key))
 	case !k.reads():
 		k.versions = nil
 	}

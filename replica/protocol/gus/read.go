@@ -23,7 +23,7 @@ func (p *Protocol) read(o *operation) {
 		p.ask(o, p.everyone(o))
 		return
 	}
-	o.answered.Answer(p.counted, p.config.Self)
+	o.answered.Answer(p.Counted, p.Config.Self)
 	p.find(o, v, of)
 	if p.knows(o) {
 		p.safe(o)
@@ -31,21 +31,21 @@ func (p *Protocol) read(o *operation) {
 	}
 	if o.need != 0 || !o.below.IsZero() {
 		p.ask(o, p.everyone(o))
-		o.answered.Answer(p.counted, p.config.Self)
+		o.answered.Answer(p.Counted, p.Config.Self)
 		return
 	}
 	o.trips++
 	if p.relaxed {
 		// Answers of a majority say what the largest tag is; more of them, whether enough hold it.
-		p.ask(o, o.answered.Ask(&p.config, p.now, p.enough-1))
+		p.ask(o, o.answered.Ask(&p.Config, p.Now, p.enough-1))
 		return
 	}
-	p.ask(o, o.answered.AskQuorum(&p.config, p.counted, p.now))
+	p.ask(o, p.AskQuorum(&o.answered))
 }
 
 // found ends the first part of a read when a quorum has told of its tags, and with it who is known to have a larger one.
 func (p *Protocol) found(o *operation) {
-	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.counted, o.need)) && p.knows(o) {
+	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.Counted, o.need)) && p.knows(o) {
 		o.need = 0
 		p.safe(o)
 	}
@@ -60,7 +60,7 @@ func (o *operation) leavesOut(tag register.Carstamp, undecided bool) bool {
 // quorum, so that answers of one tell; where tags are left out, none of those that answered has them, and they meet each quorum.
 func (p *Protocol) knows(o *operation) bool {
 	if !o.below.IsZero() {
-		return o.answered.Meets(p.counted, 0)
+		return o.answered.Meets(p.Counted, 0)
 	}
 	return p.quorum(&o.answered, 0)
 }
@@ -87,7 +87,7 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	if of != nil {
 		origin = of.origin
 	}
-	m := p.message(peerv1.GusKind_GUS_READ, o.number, o.key, origin, v.Carstamp.Timestamp)
+	m := p.message(peerv1.GusKind_GUS_READ, o.Number, o.key, origin, v.Carstamp.Timestamp)
 	if of != nil {
 		m.Gus.Born = of.born
 	}
@@ -102,8 +102,8 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	return m
 }
 
-// told counts an answer to READ (lines 17 and 18).
-func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
+// onReadReply counts an answer to READ (lines 17 and 18).
+func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Message) {
 	v := register.Versioned{Carstamp: tagOf(m), Value: valueOf(m)}
 	if m.Same {
 		if v.Carstamp != o.asked.Carstamp {
@@ -122,7 +122,7 @@ func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
 	if o.leavesOut(v.Carstamp, !m.Gus.Final) {
 		return // it may be final when it is asked again
 	}
-	o.answered.Answer(p.counted, from)
+	o.answered.Answer(p.Counted, from)
 	of := &write{origin: originOf(m), born: m.Gus.Born}
 	if m.Gus.Final {
 		of = nil
@@ -131,7 +131,7 @@ func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
 	case +1:
 		if o.waits && of != nil {
 			// A quorum has told of no more than what is waited for. What is larger need not be read, and would end later.
-			p.config.Took(pathReadPassed)
+			p.Took(pathReadPassed)
 			holds = false
 		} else {
 			p.find(o, v, of)
@@ -145,7 +145,7 @@ func (p *Protocol) told(o *operation, from view.MemberID, m *peerv1.Message) {
 		holds = false
 	}
 	if holds {
-		o.holders.Answer(p.counted, from)
+		o.holders.Answer(p.Counted, from)
 	}
 	p.found(o)
 }
@@ -159,7 +159,7 @@ func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	r := p.load(key)
 	if m.Gus.Final {
 		if w := r.about(v.Carstamp); w != nil {
-			p.final(key, w.origin, v.Carstamp.Timestamp)
+			p.onFinal(key, w.origin, v.Carstamp.Timestamp)
 			r = p.load(key)
 		}
 	}
@@ -174,7 +174,7 @@ func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	case newest.Carstamp.Less(v.Carstamp) && m.Gus.Final:
 		r.Versioned = v
 	case newest.Carstamp.Less(v.Carstamp):
-		p.config.Took(pathAdopted)
+		p.Took(pathAdopted)
 		r.hold(v, originOf(m), m.Gus.Born)
 	case p.mistakes.AdoptOlder && !m.Gus.Final && !r.has(v.Carstamp) && v.Carstamp == originOf(m):
 		r.add(write{origin: v.Carstamp, born: m.Gus.Born, held: true})
@@ -190,24 +190,24 @@ func (p *Protocol) safe(o *operation) {
 	r := p.load(o.key)
 	found := register.Versioned{Carstamp: o.tag(), Value: o.value}
 	if p.holds(&r, found.Carstamp) {
-		o.holders.Answer(p.counted, p.config.Self)
+		o.holders.Answer(p.Counted, p.Config.Self)
 	}
 	switch {
 	case o.final || r.final(found.Carstamp):
-		p.config.Took(pathReadFinal)
+		p.Took(pathReadFinal)
 		p.finish(o, found)
 	case p.finishWith(o, &r, found.Carstamp):
 	case p.three && p.votes(o.born) && p.quorum(&o.holders, p.alsoHolds(o)):
-		p.config.Took(pathReadHeld)
+		p.Took(pathReadHeld)
 		p.finish(o, found)
-	case p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.counted) >= p.enough:
-		p.config.Took(pathReadHeld)
+	case p.relaxed && p.votes(o.born) && found.Carstamp == o.origin && o.holders.Count(p.Counted) >= p.enough:
+		p.Took(pathReadHeld)
 		p.finish(o, found)
 	case p.mistakes.ReadSpeculative && p.quorum(&o.holders, 0):
 		p.finish(o, found)
 	case p.three && p.votes(o.born):
 		// This member, or the one that was asked, is past the tag, and won't hold it: what it holds is read instead.
-		p.config.Took(pathReadOvertaken)
+		p.Took(pathReadOvertaken)
 		o.full, o.restarted, o.least = true, true, found.Carstamp
 		p.read(o)
 	default:
@@ -219,23 +219,23 @@ func (p *Protocol) safe(o *operation) {
 // asked may say so; and if they don't, all are brought the value, as by its writer.
 func (p *Protocol) wait(o *operation) {
 	if !o.waits {
-		p.config.Took(pathReadWaits)
+		p.Took(pathReadWaits)
 		o.waits = true
 		p.later(o)
-		o.after = o.after.Add(p.config.Retry / 2)
+		o.after = o.after.Add(p.Config.Retry / 2)
 		if !p.relaxed {
 			o.trips++
 		}
 	}
-	if !p.relaxed || o.relayed || o.answered.Count(p.counted) < p.enough {
+	if !p.relaxed || o.relayed || o.answered.Count(p.Counted) < p.enough {
 		return
 	}
 	o.relayed = true
 	o.trips++
 	if p.votes(o.born) && o.tag() == o.origin {
-		p.config.Took(pathReadRelays)
+		p.Took(pathReadRelays)
 		o.full, o.asked = true, register.Versioned{Carstamp: o.tag(), Value: o.value}
-		p.ask(o, p.config.Nearest)
+		p.ask(o, p.Config.Nearest)
 	}
 }
 
@@ -250,14 +250,14 @@ func (p *Protocol) alsoHolds(o *operation) view.MemberID {
 // finishWith completes a read with something final whose tag is no less than what a quorum has told of, if there is.
 func (p *Protocol) finishWith(o *operation, r *record, least register.Carstamp) bool {
 	v, ok := r.Versioned, r.final(r.Carstamp) && !r.Carstamp.Less(least)
-	for _, version := range p.keys[string(o.key)].versions {
+	for _, version := range p.active[string(o.key)].versions {
 		t := register.Carstamp{Timestamp: version.final, Writer: version.origin.Writer}
 		if !ok && version.final != 0 && !t.Less(least) {
 			v, ok = register.Versioned{Carstamp: t, Value: version.value}, true
 		}
 	}
 	if ok {
-		p.config.Took(pathReadFinal)
+		p.Took(pathReadFinal)
 		p.finish(o, v)
 	}
 	return ok
@@ -265,7 +265,7 @@ func (p *Protocol) finishWith(o *operation, r *record, least register.Carstamp) 
 
 // remember keeps the value of a write that has arrived, if reads of its key are under way.
 func (p *Protocol) remember(key []byte, origin register.Carstamp, value register.Value) {
-	k := p.keys[string(key)]
+	k := p.active[string(key)]
 	if k == nil || !k.reads() || slices.ContainsFunc(k.versions, func(v version) bool { return v.origin == origin }) {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -159,7 +160,7 @@ func (p *Protocol) Known(key []byte) (values []register.Value, final bool) {
 			values = append(values, w.value)
 		}
 	}
-	if k := p.keys[string(key)]; k != nil {
+	if k := p.active[string(key)]; k != nil {
 		for _, o := range k.operations {
 			values = append(values, o.value, o.asked.Value)
 		}
@@ -172,7 +173,7 @@ func (p *Protocol) Known(key []byte) (values []register.Value, final bool) {
 
 // Registers implements layered.Inner.
 func (p *Protocol) Registers(after []byte, visit func(key []byte, value register.Value, final bool) bool) {
-	p.journal.Scan(append([]byte{recordPrefix}, after...), func(record, encoded []byte) bool {
+	p.Journal.Scan(append([]byte{recordPrefix}, after...), func(record, encoded []byte) bool {
 		if record[0] != recordPrefix {
 			return false
 		}
@@ -184,22 +185,16 @@ func (p *Protocol) Registers(after []byte, visit func(key []byte, value register
 	})
 }
 
-// recordKey is valid until the next call: the journal keeps only what is put.
-func (p *Protocol) recordKey(key []byte) []byte {
-	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)
-	return p.scratch
-}
-
 // load returns a key's record. One that can't be decoded stops the member: going on with an absent value would take back
 // what it has acknowledged.
 func (p *Protocol) load(key []byte) record {
-	encoded, ok := p.journal.Get(p.recordKey(key))
+	encoded, ok := p.Journal.Get(p.Keys.Lookup(recordPrefix, key))
 	if !ok {
 		return record{}
 	}
 	r, err := decode(encoded)
 	if err != nil {
-		p.fault = fmt.Errorf("gus: the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+		p.Damaged(key, err)
 	}
 	return r
 }
@@ -208,15 +203,11 @@ func (p *Protocol) store(key []byte, r record) {
 	r.prune(p.bounds.Writes)
 	encoded, err := encode(r)
 	if err != nil {
-		p.fault = fmt.Errorf("gus: encode the register of key %q: %w", key, err)
-		return
+		p.Fault("encode the register of key %q: %w", key, err)
 	}
-	if p.fault != nil {
-		return
+	if p.Err() == nil {
+		p.Journal.Put(p.Keys.Record(recordPrefix, key), encoded)
 	}
-	name := p.bytes.Make(1 + len(key))
-	copy(name, p.recordKey(key))
-	p.journal.Put(name, encoded)
 }
 
 // Adopt merges a record of another member's journal, during a state transfer. A tag that came meanwhile and is larger
@@ -332,7 +323,7 @@ func decode(encoded []byte) (record, error) {
 
 func recordOf(e *peerv1.GusRecord) record {
 	r := record{
-		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: value(e.Present, e.Value)},
+		Versioned: register.Versioned{Carstamp: tag(e.Timestamp, e.Writer), Value: stamp.Value(e.Present, e.Value)},
 		forgotten: tag(e.Forgotten, e.ForgottenWriter),
 	}
 	for _, w := range e.Writes {
@@ -340,7 +331,7 @@ func recordOf(e *peerv1.GusRecord) record {
 			origin: tag(w.Origin, w.Writer), born: w.Born, held: w.Held,
 			promised: ballot{w.PromisedRound, register.Writer(w.PromisedProposer)},
 			voted:    w.Voted, vote: ballot{w.VotedRound, register.Writer(w.VotedProposer)},
-			stored: w.Stored, value: value(w.Present, w.Value), decided: w.Decided, unsure: w.Unsure,
+			stored: w.Stored, value: stamp.Value(w.Present, w.Value), decided: w.Decided, unsure: w.Unsure,
 		})
 	}
 	return r
@@ -350,20 +341,9 @@ func tag(timestamp, writer uint64) register.Carstamp {
 	return register.Carstamp{Timestamp: timestamp, Writer: register.Writer(writer)}
 }
 
-// value restores the difference between absent and empty, which protobuf does not keep.
-func value(present bool, content []byte) register.Value {
-	if !present {
-		return nil
-	}
-	if content == nil {
-		return register.Value{}
-	}
-	return content
-}
-
 func tagOf(m *peerv1.Message) register.Carstamp    { return tag(m.Timestamp, m.Writer) }
 func originOf(m *peerv1.Message) register.Carstamp { return tag(m.Gus.Origin, m.Writer) }
-func valueOf(m *peerv1.Message) register.Value     { return value(m.Present, m.Value) }
+func valueOf(m *peerv1.Message) register.Value     { return stamp.Value(m.Present, m.Value) }
 func ballotOf(m *peerv1.Message) ballot {
 	return ballot{m.Gus.Round, register.Writer(m.Gus.Proposer)}
 }

@@ -20,9 +20,9 @@ func (r *record) hold(v register.Versioned, origin register.Carstamp, born uint6
 	r.Versioned = v
 }
 
-// serveRead answers READ with the largest tag here (line 42), its value if the reader has another one, and whether it is
+// onRead answers READ with the largest tag here (line 42), its value if the reader has another one, and whether it is
 // final.
-func (p *Protocol) serveRead(from view.MemberID, m *peerv1.Message) {
+func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	if m.Gus.Held {
 		p.heard(m.Key, tagOf(m), from)
 	}
@@ -49,9 +49,9 @@ func (p *Protocol) serveRead(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, a)
 }
 
-// serveWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE. Line 29 as
+// onWrite answers WRITE (lines 21 to 29): it tells whether this member held nothing newer before the WRITE. Line 29 as
 // published tells the tag after it, which makes every write slow.
-func (p *Protocol) serveWrite(from view.MemberID, m *peerv1.Message) {
+func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	r := p.load(m.Key)
 	t := tagOf(m)
 	a := p.message(peerv1.GusKind_GUS_WRITE_REPLY, m.Op, m.Key, t, t.Timestamp)
@@ -97,7 +97,7 @@ func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
 // own reports whether a write that began with a tag is under way here. Its member does not hold the tag meanwhile, where that
 // would be voting for it.
 func (p *Protocol) own(key []byte, origin register.Carstamp) bool {
-	if k := p.keys[string(key)]; k != nil && !p.mistakes.AdoptOwn {
+	if k := p.active[string(key)]; k != nil && !p.mistakes.AdoptOwn {
 		return slices.ContainsFunc(k.operations, func(o *operation) bool { return o.writes() && o.origin == origin })
 	}
 	return false
@@ -125,6 +125,12 @@ func barred(a *peerv1.Message, r *record, w *write, origin register.Carstamp, b 
 	}
 	return true
 }
+
+// onLock answers LOCK.
+func (p *Protocol) onLock(from view.MemberID, m *peerv1.Message) { p.reply(from, p.lock(m)) }
+
+// onCommit answers COMMIT.
+func (p *Protocol) onCommit(from view.MemberID, m *peerv1.Message) { p.reply(from, p.vote(m)) }
 
 // lock serves LOCK, the first half of a ballot on a write's tag: the member promises to vote in no earlier one, and tells how
 // it has voted. If it holds nothing newer, it holds the write from now on: a LOCK relays the write of one who crashed.
@@ -226,8 +232,8 @@ func (r *record) settle(origin register.Carstamp, timestamp uint64) bool {
 	return true
 }
 
-// final takes note that a write has a tag for good, and that a quorum holds it or a larger one.
-func (p *Protocol) final(key []byte, origin register.Carstamp, timestamp uint64) {
+// onFinal takes note of FINAL, from here too: that a write has a tag for good, and that a quorum holds it or a larger one.
+func (p *Protocol) onFinal(key []byte, origin register.Carstamp, timestamp uint64) {
 	if r := p.load(key); r.settle(origin, timestamp) {
 		p.store(key, r)
 	}
@@ -236,7 +242,7 @@ func (p *Protocol) final(key []byte, origin register.Carstamp, timestamp uint64)
 
 // settled tells what runs here that a write has a tag for good.
 func (p *Protocol) settled(key []byte, origin register.Carstamp, timestamp uint64) {
-	if k := p.keys[string(key)]; k != nil {
+	if k := p.active[string(key)]; k != nil {
 		for i := range k.versions {
 			if v := &k.versions[i]; v.origin == origin {
 				v.final = timestamp

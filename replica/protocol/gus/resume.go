@@ -29,10 +29,7 @@ func (p *Protocol) ResumeWritten(tag register.Carstamp) protocol.Resume {
 // Unfinished implements protocol.Machine. Reads begin again. A write goes on as the one that it is.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
-	for _, o := range p.order {
-		if o.done {
-			continue
-		}
+	for o := range p.operations.InProgress() {
 		for _, r := range o.requests {
 			r.Resume = nil
 			if o.writes() {
@@ -41,17 +38,16 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			unfinished = append(unfinished, r)
 		}
 	}
-	clear(p.running)
-	clear(p.keys)
+	p.operations.Clear()
+	clear(p.active)
 	clear(p.joining)
-	p.order = nil
 	return unfinished
 }
 
 // resume goes on with a write of an earlier view. There, somebody may have read it under its first tag without the
 // writer's knowing (with three), or have had it decided. So the writer asks a quorum for its votes.
 func (p *Protocol) resume(o *operation, done resume) {
-	p.config.Took(pathWriteResumed)
+	p.Took(pathWriteResumed)
 	o.timestamp, o.value, o.unsure = done.tag.Timestamp, o.requests[0].Operation.Value, done.unsure
 	o.origin = register.Carstamp{Timestamp: done.origin, Writer: done.tag.Writer}
 	p.propose(o)

@@ -11,19 +11,19 @@ func (p *Protocol) write(o *operation) {
 	r := p.load(o.key)
 	o.origin = register.Carstamp{Timestamp: p.nextTimestamp(o, &r), Writer: p.writer()}
 	if o.origin.Check() != nil {
-		p.complete(o.requests[0].Handle, register.Result{Status: register.Unavailable, Message: register.Exhausted})
-		p.forget(o)
+		p.Complete(o.requests[0].Handle, register.Result{Status: register.Unavailable, Message: register.Exhausted})
+		p.end(o)
 		return
 	}
 	o.timestamp, o.value = o.origin.Timestamp, o.requests[0].Operation.Value
 	if p.enough > 0 {
-		o.born, o.unsure = p.config.View.Epoch, p.relaxed
+		o.born, o.unsure = p.Config.View.Epoch, p.relaxed
 	}
 	o.stage = speculating
 	p.remember(o.key, o.origin, o.value)
 	p.shelf.put(o.key, o.origin, true)
 	members := p.everyone(o)
-	o.answered.Answer(p.counted, p.config.Self)
+	o.answered.Answer(p.Counted, p.Config.Self)
 	if p.enough == 0 {
 		// What a holder says is final in no case, so the writer's own member may hold the tag at once. Where holding it is
 		// voting for it, the writer does so last, since it may have to change the tag.
@@ -41,7 +41,7 @@ func (p *Protocol) nextTimestamp(o *operation, r *record) uint64 {
 	last := max(v.Carstamp.Timestamp, r.Carstamp.Timestamp, o.seen)
 	if !p.mistakes.ShareTags {
 		last = max(last, p.issued)
-		for _, other := range p.keys[string(o.key)].operations {
+		for _, other := range p.active[string(o.key)].operations {
 			if other.stage != 0 && other.writes() {
 				last = max(last, other.timestamp)
 			}
@@ -50,8 +50,8 @@ func (p *Protocol) nextTimestamp(o *operation, r *record) uint64 {
 	return last + 1
 }
 
-// acknowledged counts an answer to WRITE (line 4).
-func (p *Protocol) acknowledged(o *operation, from view.MemberID, m *peerv1.Message) {
+// onWriteReply counts an answer to WRITE (line 4).
+func (p *Protocol) onWriteReply(o *operation, from view.MemberID, m *peerv1.Message) {
 	switch {
 	case m.Gus.Final: // somebody had it decided
 		p.decided(o, m.Timestamp)
@@ -61,15 +61,15 @@ func (p *Protocol) acknowledged(o *operation, from view.MemberID, m *peerv1.Mess
 			p.forgotten(o, from, m)
 			return
 		}
-		p.config.Took(pathForgotten)
+		p.Took(pathForgotten)
 		o.seen = max(o.seen, m.Gus.Newest) // it tells its largest tag, but not how it has voted
 	case m.Gus.Held:
-		o.holders.Answer(p.counted, from)
+		o.holders.Answer(p.Counted, from)
 	default:
-		o.stale.Answer(p.counted, from)
+		o.stale.Answer(p.Counted, from)
 		o.seen = max(o.seen, m.Gus.Newest)
 	}
-	o.answered.Answer(p.counted, from)
+	o.answered.Answer(p.Counted, from)
 	p.decide(o)
 }
 
@@ -82,19 +82,19 @@ func (p *Protocol) acknowledged(o *operation, from view.MemberID, m *peerv1.Mess
 func (p *Protocol) decide(o *operation) {
 	switch {
 	case o.stage != speculating:
-	case p.quorum(&o.holders, p.config.Self):
-		p.config.Took(pathWriteFast)
+	case p.quorum(&o.holders, p.Config.Self):
+		p.Took(pathWriteFast)
 		p.decided(o, o.timestamp)
-	case o.stale.Count(p.counted) >= p.stales && p.quorum(&o.answered, 0):
+	case o.stale.Count(p.Counted) >= p.stales && p.quorum(&o.answered, 0):
 		if p.mistakes.KeepStale {
 			p.decided(o, o.timestamp)
 			return
 		}
-		p.config.Took(pathWriteRetags)
+		p.Took(pathWriteRetags)
 		r := p.load(o.key)
 		o.ballot = ballot{1, o.origin.Writer}
 		p.commit(o, p.nextTimestamp(o, &r))
-	case p.relaxed && o.answered.Count(p.counted) == p.config.View.Size():
+	case p.relaxed && o.answered.Count(p.Counted) == p.Config.View.Size():
 		// Too many lost their disks, and can't tell how they have voted.
 		p.giveUp(o, "members lost their disks during the write")
 	}
@@ -108,9 +108,9 @@ func (p *Protocol) heard(key []byte, tag register.Carstamp, from view.MemberID) 
 	}
 	for _, o := range p.of(key) {
 		if o.stage == speculating && p.votes(o.born) && o.origin == tag {
-			p.config.Took(pathWriteHeard)
-			o.answered.Answer(p.counted, from)
-			o.holders.Answer(p.counted, from)
+			p.Took(pathWriteHeard)
+			o.answered.Answer(p.Counted, from)
+			o.holders.Answer(p.Counted, from)
 			p.decide(o)
 		}
 	}

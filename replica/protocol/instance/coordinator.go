@@ -82,9 +82,9 @@ func (p *Core) propose(o *object) {
 		i.status, i.agreed = peerv1.Status_PRE_ACCEPTED, p.mayBeFast()
 		d.alone, d.merged = p.asksOne(), i.attributes
 		p.saveInstance(i)
-		to := d.asked.AskFast(&p.config, p.counted, p.now)
+		to := d.asked.AskFast(&p.Config, p.Counted, p.Now)
 		if d.alone && p.mistakes.AskAllAlone {
-			to = p.config.Nearest
+			to = p.Config.Nearest
 		}
 		p.SendAllDurably(to, p.question(d))
 		p.decidePreAccept(d)
@@ -202,36 +202,36 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 		d.merged.base = theirs.base
 	}
 	if m.Instance.Agreed && (d.alone || !p.asksOne()) || p.mistakes.FastOnMerged {
-		d.agreed.Answer(p.counted, from)
+		d.agreed.Answer(p.Counted, from)
 	}
-	d.asked.Answer(p.counted, from)
+	d.asked.Answer(p.Counted, from)
 	p.decidePreAccept(d)
 }
 
 // asksOne reports whether the fast quorum is the coordinator and one other member, as with three. Then nobody else is asked
 // to pre-accept, and the commit has what that one added, which it notes as such. When its answer does not come in time, the
 // third one is asked too; from then on the fast path is closed, since of two answers recovery could not tell which was taken.
-func (p *Core) asksOne() bool { return p.incarnations.HasFast() && p.config.View.FastQuorum() == 2 }
+func (p *Core) asksOne() bool { return p.Incarnations.HasFast() && p.Config.View.FastQuorum() == 2 }
 
 // decidePreAccept is algorithm 3, lines 10 to 15. Where several are asked, the fast path asks that replies equal the
 // *initial* attributes, so that recovery knows what could have been chosen.
 func (p *Core) decidePreAccept(d *drive) {
 	switch {
-	case d.agreed.Fast(p.counted, p.config.Self),
-		p.mistakes.FastOnMajority && p.incarnations.HasFast() && d.agreed.Quorum(p.counted, p.config.Self):
-		p.took("fast")
+	case d.agreed.Fast(p.Counted, p.Config.Self),
+		p.mistakes.FastOnMajority && p.Incarnations.HasFast() && d.agreed.Quorum(p.Counted, p.Config.Self):
+		p.took(pathFast)
 		d.fastPath = true
-		d.roundTrips = min(1, p.config.View.Size()-1)
+		d.roundTrips = min(1, p.Config.View.Size()-1)
 		if d.alone || p.mistakes.FastOnMerged {
 			if !d.sameAs(&d.merged) {
-				p.took("fast-merged")
+				p.took(pathFastMerged)
 			}
 			d.attributes = d.merged
 		}
 		p.commit(d)
-	case d.asked.Quorum(p.counted, p.config.Self) &&
-		(d.agreed.Count(p.counted) < d.asked.Count(p.counted) || !p.incarnations.HasFast()):
-		p.took("slow")
+	case d.asked.Quorum(p.Counted, p.Config.Self) &&
+		(d.agreed.Count(p.Counted) < d.asked.Count(p.Counted) || !p.Incarnations.HasFast()):
+		p.took(pathSlow)
 		d.roundTrips = 1
 		p.accept(d, d.merged)
 	}
@@ -244,9 +244,9 @@ func (p *Core) accept(d *drive, a attributes) {
 	d.attributes = a
 	d.status, d.instance.ballot, d.accepted = peerv1.Status_ACCEPTED, d.ballot, d.ballot
 	p.saveInstance(d.instance)
-	to := d.asked.AskQuorum(&p.config, p.counted, p.now)
+	to := p.AskQuorum(&d.asked)
 	if silent {
-		to = d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+		to = p.AskAll(&d.asked)
 	}
 	p.SendAllDurably(to, p.question(d))
 	p.decideAccept(d)
@@ -254,13 +254,13 @@ func (p *Core) accept(d *drive, a attributes) {
 
 func (p *Core) onAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	if d := o.answering(m, accepting); d != nil {
-		d.asked.Answer(p.counted, from)
+		d.asked.Answer(p.Counted, from)
 		p.decideAccept(d)
 	}
 }
 
 func (p *Core) decideAccept(d *drive) {
-	if d.asked.Quorum(p.counted, p.config.Self) {
+	if d.asked.Quorum(p.Counted, p.Config.Self) {
 		d.roundTrips++
 		p.commit(d)
 	}
@@ -270,9 +270,9 @@ func (p *Core) decideAccept(d *drive) {
 // that forgot a fast commit would answer Prepare as if there had been none.
 func (p *Core) commit(d *drive) {
 	d.next(p, committed)
-	d.status, d.tellTo = peerv1.Status_COMMITTED, p.config.Self
+	d.status, d.tellTo = peerv1.Status_COMMITTED, p.Config.Self
 	// Everyone is told, not a quorum alone: everyone has to execute.
-	to := d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+	to := p.AskAll(&d.asked)
 	if p.mistakes.CommitBeforePersist {
 		p.SendAll(to, p.question(d))
 	} else {
@@ -298,9 +298,9 @@ func (p *Core) onExecuted(o *object, from view.MemberID, m *peerv1.Message) {
 	id := idOf(m.Instance.GetId())
 	d := o.driveOf(id)
 	if d != nil {
-		d.executed.Answer(p.counted, from)
+		d.executed.Answer(p.Counted, from)
 		if m.Op == d.op {
-			d.asked.Answer(p.counted, from)
+			d.asked.Answer(p.Counted, from)
 		}
 		// Own execution brings all answers; of those that come from others, large ones are left out.
 		if d.outcome == nil && len(m.Instance.Answers) > 0 && !slices.ContainsFunc(m.Instance.Answers, (*peerv1.Answer).GetExpired) {
@@ -326,7 +326,7 @@ func (p *Core) catchUp(d *drive, from view.MemberID) {
 		return
 	}
 	d.next(p, committed)
-	d.asked.Ask(&p.config, p.now, 0) // when to ask everyone
+	d.asked.Ask(&p.Config, p.Now, 0) // when to ask everyone
 	p.Send(from, p.question(d))
 }
 
@@ -344,11 +344,11 @@ func (o *object) driveOf(id instanceID) *drive {
 // decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21), or, where reads are ordered with all
 // else, once the outcome is known.
 func (p *Core) decideExecuted(d *drive) {
-	self := p.config.Self
+	self := p.Config.Self
 	if d.object.executed(d.id.writer) < d.id.number {
 		self = 0 // others have, perhaps
 	}
-	if p.options.Registers != nil && !d.executed.Quorum(p.counted, self) {
+	if p.options.Registers != nil && !d.executed.Quorum(p.Counted, self) {
 		return
 	}
 	if d.object.executed(d.id.writer) < d.id.number && d.outcome == nil {
@@ -371,7 +371,7 @@ func (p *Core) finish(d *drive) {
 	o.mine = slices.DeleteFunc(o.mine, func(e *drive) bool { return d == e })
 	if d.outcome != nil && len(d.outcome.Answers) == 0 {
 		// Recovered as a no-op, which is final: proposing again can't execute twice.
-		p.took("again")
+		p.took(pathAgain)
 		waiting := slices.DeleteFunc(d.requests, func(r *request) bool { return r.answered })
 		o.queue = append(waiting, o.queue...)
 	} else {
@@ -400,7 +400,7 @@ func (p *Core) answer(d *drive) {
 		p.CompleteDurably(r.Handle, result)
 	}
 	if len(again) > 0 {
-		p.took("read-again")
+		p.took(pathReadAgain)
 		d.object.queue = append(again, d.object.queue...)
 	}
 }
@@ -411,7 +411,7 @@ func (p *Core) roundTrips(d *drive) int {
 	if p.options.Registers != nil {
 		return min(d.roundTrips+1, d.roundTrips*2)
 	}
-	return max(d.roundTrips, min(1, p.config.View.Size()-1))
+	return max(d.roundTrips, min(1, p.Config.View.Size()-1))
 }
 
 // answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on comes
@@ -426,7 +426,7 @@ func (p *Core) answerCommitted(i *instance) {
 		if r.answered || r.Operation.Kind != register.Write || r.Operation.ID.Session != 0 && !p.mistakes.AnswerNamed {
 			continue
 		}
-		p.took("answered-on-commit")
+		p.took(pathAnsweredOnCommit)
 		r.answered = true
 		p.CompleteDurably(r.Handle, register.Result{Status: register.OK, RoundTrips: p.roundTrips(d), Fast: d.fastPath})
 	}
@@ -456,7 +456,7 @@ func (p *Core) tickInstance(i *instance) {
 		p.tickDrive(d)
 	}
 	if d == nil || d.stage == preempted {
-		if p.now >= i.patience {
+		if p.Now >= i.patience {
 			p.recover(i)
 		}
 	}

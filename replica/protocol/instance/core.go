@@ -9,12 +9,10 @@ package instance
 
 import (
 	"container/list"
-	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/outbox"
-	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -41,52 +39,40 @@ type Registers struct {
 
 // Core is one member's part, for one shard.
 type Core struct {
-	*outbox.Outbox
-	config       protocol.Config
-	incarnations *quorum.Incarnations
-	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
-	journal      *protocol.Journal
-	options      Options
-	mistakes     Mistakes
-	author       register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
-	before       view.View       // of the members before a change; in a plain view, all
-	now          protocol.Instant
-	ticked       bool // now is known
-	draws        uint64
+	*base.Base // of the protocol
+	options    Options
+	mistakes   Mistakes
+	author     register.Writer // of the first lane's instances: it outlives restarts, since their numbers are durable
+	before     view.View       // of the members before a change; in a plain view, all
+	ticked     bool            // Now is known
 
 	objects map[string]*object // keys with instances in progress, and those that rest
 	resting []rest             // by when they came to rest
 	rested  int                // their bytes
 	live    *list.List         // instances, oldest first
 
-	keys  slab.Keys // of records
 	parts slab.Of[peerv1.Instance]
 	ids   slab.Of[peerv1.InstanceID]
 	named slab.List[*peerv1.InstanceID]
 }
 
-// New goes on with what the journal holds. The outbox is the protocol's, which hands it over.
-func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, out *outbox.Outbox, options Options, mistakes Mistakes) *Core {
+// New goes on with what the journal holds, as a part of a protocol.
+func New(b *base.Base, options Options, mistakes Mistakes) *Core {
 	options.Lanes = max(options.Lanes, 1)
 	p := &Core{
-		Outbox:       out,
-		config:       config,
-		incarnations: incarnations,
-		counted:      incarnations,
-		journal:      journal,
-		options:      options,
-		mistakes:     mistakes,
-		author:       register.NewWriter(uint32(config.Self), uint32(incarnations.Of(config.Self)), 0),
-		before:       config.View.Before(),
-		draws:        config.Seed,
-		objects:      map[string]*object{},
-		live:         list.New(),
+		Base:     b,
+		options:  options,
+		mistakes: mistakes,
+		author:   b.Author(),
+		before:   b.Config.View.Before(),
+		objects:  map[string]*object{},
+		live:     list.New(),
 	}
 	if mistakes.CountDeadDisks {
-		p.counted = quorum.FirstDisks(config.View)
+		p.CountDeadDisks()
 	}
 	if mistakes.ReuseNumbers {
-		p.author = register.NewWriter(uint32(config.Self), 1, 0)
+		p.author = register.NewWriter(uint32(b.Config.Self), 1, 0)
 	}
 	p.loadInstances()
 	return p
@@ -136,7 +122,7 @@ func (p *Core) Receive(from view.MemberID, m *peerv1.Message) {
 // Tick tells the time: what was not answered is asked again, what is past its deadline is given up, and what others left
 // unfinished is recovered.
 func (p *Core) Tick(now protocol.Instant) {
-	p.now = now
+	p.Now = now
 	if !p.ticked {
 		p.ticked = true
 		p.takeUp()
@@ -147,11 +133,6 @@ func (p *Core) Tick(now protocol.Instant) {
 		p.tickInstance(i)
 		p.release(i.object)
 	}
-}
-
-// Pace replaces Config.Retry and Config.Suspect.
-func (p *Core) Pace(retry, suspect time.Duration) {
-	p.config.Retry, p.config.Suspect = retry, suspect
 }
 
 // Pending is how many instances are unfinished here.
@@ -181,16 +162,7 @@ func (p *Core) isMine(id instanceID) bool {
 
 // took counts a path of commands.
 func (p *Core) took(path string) {
-	if p.config.Count != nil {
-		p.config.Took(p.options.Commands + "." + path)
+	if p.Config.Count != nil {
+		p.Took(p.options.Commands + "." + path)
 	}
-}
-
-// draw is a number below n, from the seed that the world lent (splitmix64).
-func (p *Core) draw(n uint64) uint64 {
-	p.draws += 0x9e3779b97f4a7c15
-	z := p.draws
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return (z ^ (z >> 31)) % max(n, 1)
 }

@@ -30,7 +30,7 @@ func (p *Core) executeOne(o *object) bool {
 		}
 		if component := p.ready(o, root); component != nil {
 			if len(component) > 1 {
-				p.took("cycle")
+				p.took(pathCycle)
 			}
 			first := register.Writer(0)
 			if p.mistakes.OrderBySelf {
@@ -139,11 +139,11 @@ func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 // askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the states
 // of most keys, and the answers of rmws wait for its executions.
 func (p *Core) askAbout(missing, dependent *instance) {
-	if !p.config.View.Joint() || dependent.tellTo == 0 {
+	if !p.Config.View.Joint() || dependent.tellTo == 0 {
 		return
 	}
-	to := p.config.Nearest
-	if dependent.tellTo != p.config.Self {
+	to := p.Config.Nearest
+	if dependent.tellTo != p.Config.Self {
 		to = []view.MemberID{dependent.tellTo}
 	}
 	p.SendAll(to, p.question(&drive{instance: missing, stage: preparing}))
@@ -191,7 +191,7 @@ func (p *Core) executeInstance(i *instance) {
 func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versioned, w register.Writer, c *peerv1.Command) *peerv1.Answer {
 	if !p.mistakes.ForgetSessions {
 		if answer := session.Recall(state, c); answer != nil {
-			p.took("duplicate")
+			p.took(pathDuplicate)
 			return answer
 		}
 	}
@@ -205,7 +205,7 @@ func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versione
 		session.Remember(state, c, answer)
 		return answer
 	}
-	out, err := p.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	out, err := p.Config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
 	if err != nil {
 		// The others know the function: going on without it would be another history.
 		p.Fault("execute an agreed rmw: %w", err)
@@ -253,7 +253,7 @@ func (p *Core) settle(i *instance, e *peerv1.Executed) {
 		d.outcome = e
 		if d.stage != committed {
 			d.next(p, committed)
-			d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+			p.AskAll(&d.asked)
 		}
 	}
 }
@@ -269,14 +269,14 @@ func (p *Core) reportExecuted(component []*instance) {
 			continue
 		}
 		switch {
-		case author == p.config.Self:
+		case author == p.Config.Self:
 			if i.drive != nil {
 				p.decideExecuted(i.drive)
 			}
-		case p.config.View.Index(author) >= 0: // it may have been replaced since
+		case p.Config.View.Index(author) >= 0: // it may have been replaced since
 			p.tellExecuted(i.object, i.id, author, 0, false)
 		}
-		if i.tellTo != 0 && i.tellTo != author && i.tellTo != p.config.Self {
+		if i.tellTo != 0 && i.tellTo != author && i.tellTo != p.Config.Self {
 			p.tellExecuted(i.object, i.id, i.tellTo, 0, false)
 		}
 	}
@@ -299,7 +299,7 @@ func (p *Core) install(o *object, theirs *peerv1.KeyState) {
 	if ahead == theirs {
 		p.apply(o.key, stamp.OfRecord(state.Previous))
 	}
-	p.config.Took("state.installed")
+	p.Took(pathStateInstalled)
 	o.state = state
 	p.saveState(o)
 	var covered []*instance

@@ -207,7 +207,7 @@ func (o *object) instance(p *Core, id instanceID) *instance {
 	if i := o.find(id); i != nil {
 		return i
 	}
-	i := &instance{object: o, id: id, born: p.config.View.Epoch}
+	i := &instance{object: o, id: id, born: p.Config.View.Epoch}
 	i.element = p.live.PushBack(i)
 	p.bePatient(i)
 	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {
@@ -226,7 +226,7 @@ func (p *Core) forget(i *instance) {
 	}
 	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
 	if i.stored {
-		p.journal.Delete(p.instanceKey(i.object.key, i.id))
+		p.Journal.Delete(p.instanceKey(i.object.key, i.id))
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 )
 
 func (p *Core) instanceKey(key []byte, id instanceID) []byte {
-	b := append(p.keys.Make(1 + 8 + 8 + len(key))[:0], instanceRecord)
+	b := append(p.Keys.Make(1 + 8 + 8 + len(key))[:0], instanceRecord)
 	b = binary.BigEndian.AppendUint64(b, uint64(id.writer))
 	return append(binary.BigEndian.AppendUint64(b, id.number), key...)
 }
@@ -24,7 +24,7 @@ func (p *Core) instanceKey(key []byte, id instanceID) []byte {
 // loadState returns the state of a key, and the size of its record.
 func (p *Core) loadState(key []byte) (*peerv1.KeyState, int) {
 	state := &peerv1.KeyState{}
-	raw, ok := p.journal.Get(p.keys.Lookup(stateRecord, key))
+	raw, ok := p.Journal.Get(p.Keys.Lookup(stateRecord, key))
 	if ok {
 		if err := state.UnmarshalVT(raw); err != nil {
 			p.Fault("the state of %q on disk is damaged: %w", key, err)
@@ -43,7 +43,7 @@ func (p *Core) saveState(o *object) {
 		return
 	}
 	o.size = len(raw)
-	p.journal.Put(p.keys.Record(stateRecord, o.key), raw)
+	p.Journal.Put(p.Keys.Record(stateRecord, o.key), raw)
 }
 
 func (p *Core) saveInstance(i *instance) {
@@ -54,7 +54,7 @@ func (p *Core) saveInstance(i *instance) {
 		p.Fault("encode an instance of %q: %w", i.object.key, err)
 		return
 	}
-	p.journal.Put(p.instanceKey(i.object.key, i.id), raw)
+	p.Journal.Put(p.instanceKey(i.object.key, i.id), raw)
 	i.stored = true
 }
 
@@ -75,7 +75,7 @@ func instanceOf(raw []byte, check func(any) error) (*peerv1.Message, error) {
 
 // loadInstances finds what was in progress when the process ended.
 func (p *Core) loadInstances() {
-	p.journal.Scan([]byte{instanceRecord}, func(key, raw []byte) bool {
+	p.Journal.Scan([]byte{instanceRecord}, func(key, raw []byte) bool {
 		if key[0] != instanceRecord {
 			return false
 		}
@@ -90,7 +90,7 @@ func (p *Core) loadInstances() {
 		i.born, i.stored = m.Epoch, true
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
-		i.agreed = m.Instance.Agreed && (i.born >= p.config.View.Since || p.mistakes.KeepAgreed)
+		i.agreed = m.Instance.Agreed && (i.born >= p.Config.View.Since || p.mistakes.KeepAgreed)
 		return true
 	})
 }

@@ -1,12 +1,12 @@
 package instance
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -24,16 +24,16 @@ type preparedReply struct {
 // bePatient sets when to recover an instance that makes no progress here. Members take turns by their
 // distance from the coordinator, and draw a delay, so that recoveries seldom duel.
 func (p *Core) bePatient(i *instance) {
-	n := p.config.View.Size()
-	author := p.config.View.Index(view.MemberID(i.id.writer.Member()))
-	rank := (p.config.View.Index(p.config.Self) - author + n) % n
-	wait := p.config.Suspect
+	n := p.Config.View.Size()
+	author := p.Config.View.Index(view.MemberID(i.id.writer.Member()))
+	rank := (p.Config.View.Index(p.Config.Self) - author + n) % n
+	wait := p.Config.Suspect
 	if i.status == peerv1.Status_HEARD || p.isOld(i) {
-		wait = 2 * p.config.Retry // something committed waits for it, or a change of the view does
+		wait = 2 * p.Config.Retry // something committed waits for it, or a change of the view does
 	}
-	wait += time.Duration(rank)*p.config.Retry + time.Duration(min(i.attempts, 8))*p.config.Retry
-	wait += time.Duration(p.draw(uint64(p.config.Retry)))
-	i.patience = p.now.Add(wait)
+	wait += time.Duration(rank)*p.Config.Retry + time.Duration(min(i.attempts, 8))*p.Config.Retry
+	wait += time.Duration(p.Draws.Below(uint64(p.Config.Retry)))
+	i.patience = p.Now.Add(wait)
 }
 
 // recover is algorithm 5, lines 1 to 3.
@@ -43,27 +43,27 @@ func (p *Core) recover(i *instance) {
 	if i.status == peerv1.Status_COMMITTED {
 		if d := i.drive; d != nil { // its clients came from an earlier view; others may not know of the commit
 			d.next(p, committed)
-			p.SendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
+			p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
 		}
 		p.execute(i.object) // its dependencies are recovered, each in its turn
 		return
 	}
-	p.config.Took("recover.begin")
+	p.Took(pathRecoverBegin)
 	d := i.drive
 	if d == nil {
 		d = &drive{instance: i}
 		i.drive = d
 	}
 	d.next(p, preparing)
-	d.ballot = ballotAfter(max(i.ballot, i.seen), p.config.Self)
-	own := &preparedReply{i.attributes, p.config.Self, i.status, i.accepted, i.agreed}
+	d.ballot = ballotAfter(max(i.ballot, i.seen), p.Config.Self)
+	own := &preparedReply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed}
 	if p.mistakes.OneBallot {
 		own.accepted = i.ballot
 	}
 	d.prepared = []*preparedReply{own}
 	i.ballot = d.ballot
 	p.saveInstance(i)
-	p.SendAllDurably(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(d))
+	p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
 	p.decidePrepare(d)
 }
 
@@ -73,19 +73,19 @@ func ballotAfter(b uint64, self view.MemberID) uint64 { return (b>>16+1)<<16 | u
 
 // Settle asks who has executed what this newcomer only heard of.
 func (p *Core) Settle(now protocol.Instant) bool {
-	p.now = now
+	p.Now = now
 	for e := p.live.Front(); e != nil; {
 		i := e.Value.(*instance)
 		e = e.Next()
-		if p.now < i.patience {
+		if p.Now < i.patience {
 			continue
 		}
-		i.patience = p.now.Add(p.config.Retry)
+		i.patience = p.Now.Add(p.Config.Retry)
 		if i.status == peerv1.Status_COMMITTED {
 			p.execute(i.object)
 		}
 		query := &drive{instance: i, stage: preparing}
-		p.SendAll(p.config.Nearest, p.question(query))
+		p.SendAll(p.Config.Nearest, p.question(query))
 		p.release(i.object)
 	}
 	return p.live.Len() == 0
@@ -131,7 +131,7 @@ func (p *Core) yield(i *instance) {
 
 func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 	d := o.answering(m, preparing)
-	if d == nil || !d.asked.Answer(p.counted, from) {
+	if d == nil || !d.asked.Answer(p.Counted, from) {
 		return
 	}
 	// A new disk's answer replaces that of the lost one.
@@ -145,20 +145,20 @@ func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
 func (p *Core) decidePrepare(d *drive) {
-	if !d.asked.Quorum(p.counted, p.config.Self) {
+	if !d.asked.Quorum(p.Counted, p.Config.Self) {
 		return
 	}
 	// Only those before a change were asked for what could be committed on the fast path.
 	electorate := p.before
 	if p.mistakes.RecoverAsPlain {
-		electorate = p.config.View
+		electorate = p.Config.View
 	}
 	var decided, accepted, fast *preparedReply
 	agreed := 0
 	authorAnswered := false
 	author := view.MemberID(d.id.writer.Member())
 	for _, r := range d.prepared {
-		if r.from != p.config.Self && !d.asked.Answered(p.counted, r.from) {
+		if r.from != p.Config.Self && !d.asked.Answered(p.Counted, r.from) {
 			continue // a disk that is gone
 		}
 		switch {
@@ -174,19 +174,19 @@ func (p *Core) decidePrepare(d *drive) {
 	}
 	switch {
 	case decided != nil:
-		p.config.Took("recover.committed")
+		p.Took(pathRecoverCommitted)
 		d.attributes = decided.attributes
 		p.commit(d)
 	case accepted != nil:
-		p.config.Took("recover.accepted")
+		p.Took(pathRecoverAccepted)
 		p.acceptAgain(d, accepted.attributes)
 	case !authorAnswered && fast != nil && agreed >= electorate.Size()/2:
 		// The coordinator may have committed with these. With it, those who agreed are a majority, so
 		// dependencies and base are good even if it has not.
-		p.config.Took("recover.fast")
+		p.Took(pathRecoverFast)
 		p.acceptAgain(d, fast.attributes)
 	default:
-		p.config.Took("recover.no-op")
+		p.Took(pathRecoverNoOp)
 		p.accept(d, attributes{deps: vector{}.with(instanceID{d.id.writer, d.id.number - 1})})
 	}
 }
@@ -202,7 +202,7 @@ func (p *Core) acceptAgain(d *drive, a attributes) {
 // sameDisk reports whether a writer still has the disk that it wrote with. Its next one knows nothing of what
 // the lost one may have committed.
 func (p *Core) sameDisk(w register.Writer) bool {
-	return uint32(p.incarnations.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
+	return uint32(p.Incarnations.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
 }
 
 // onNack ends a stage that a higher ballot has overtaken.
@@ -211,7 +211,7 @@ func (p *Core) onNack(o *object, m *peerv1.Message) {
 	if i == nil || i.drive == nil || i.drive.op != m.Op || i.drive.stage == committed {
 		return
 	}
-	p.config.Took("recover.preempted")
+	p.Took(pathRecoverPreempted)
 	i.seen = max(i.seen, m.Instance.Ballot)
 	p.bePatient(i)
 	if i.drive.own {
@@ -234,18 +234,18 @@ func (p *Core) tickDrive(d *drive) {
 			return
 		}
 	}
-	missing := d.asked.Again(&p.config, p.counted, p.now)
+	missing := p.Unanswered(&d.asked)
 	if len(missing) == 0 {
 		return
 	}
-	p.took("retry")
-	if d.stage == preAccepting && d.asked.Quorum(p.counted, p.config.Self) {
+	p.took(pathRetry)
+	if d.stage == preAccepting && d.asked.Quorum(p.Counted, p.Config.Self) {
 		d.roundTrips = 1
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
 	}
 	if d.alone && d.stage == preAccepting && !p.mistakes.StayAlone && !p.mistakes.AskAllAlone {
-		p.took("not-alone")
+		p.took(pathNotAlone)
 		d.alone = false
 	}
 	p.SendAllDurably(missing, p.question(d))
@@ -253,24 +253,21 @@ func (p *Core) tickDrive(d *drive) {
 
 // giveUpLate answers clients whose deadline is past. What is proposed goes on.
 func (p *Core) giveUpLate(d *drive) {
-	late := func(r *request) bool { return r.Deadline != 0 && p.now >= r.Deadline }
 	for _, r := range d.requests {
 		switch {
-		case r.answered || !late(r):
+		case r.answered || !p.Late(&r.Request):
 			continue
 		case r.reads():
-			p.Complete(r.Handle, register.Result{Status: register.Unavailable, Message: "what comes before the read was not known before its deadline"})
+			p.Complete(r.Handle, base.Untaken(register.Read, 0, "what comes before the read was not known in time"))
 		default:
-			p.Complete(r.Handle, register.Result{Status: register.Unknown, Message: fmt.Sprintf(
-				"no quorum executed the %s before its deadline; it may still take effect", r.Operation.Kind)})
+			p.Complete(r.Handle, base.MayTake(r.Operation.Kind, 0, p.NoQuorum()))
 		}
 		r.answered = true
 	}
 	waiting := d.object.queue[:0:0]
 	for _, r := range d.object.queue {
-		if late(r) {
-			p.Complete(r.Handle, register.Result{Status: register.Unavailable, Message: fmt.Sprintf(
-				"the key's earlier %ss were not finished before the deadline", p.options.Commands)})
+		if p.Late(&r.Request) {
+			p.Complete(r.Handle, base.Untaken(r.Operation.Kind, 0, "the operations on the key before it were not finished in time"))
 			continue
 		}
 		waiting = append(waiting, r)
@@ -294,7 +291,7 @@ func (p *Core) answerEarly(d *drive) {
 			continue
 		}
 		r.answered = true
-		if out, err := p.config.Functions.Apply(current.Value, r.Operation.Call); err == nil && out.Refused == "" {
+		if out, err := p.Config.Functions.Apply(current.Value, r.Operation.Call); err == nil && out.Refused == "" {
 			p.Complete(r.Handle, register.Result{Status: register.OK, Value: out.Reply})
 			if out.Changed {
 				current.Value = out.Next

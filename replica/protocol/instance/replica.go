@@ -64,7 +64,7 @@ func (p *Core) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
 
 // mayBeFast reports whether what is pre-accepted in this view may be committed on the fast path. If not, nobody agrees to
 // that: recovery would take it for committed.
-func (p *Core) mayBeFast() bool { return p.incarnations.HasFast() || p.mistakes.KeepAgreed }
+func (p *Core) mayBeFast() bool { return p.Incarnations.HasFast() || p.mistakes.KeepAgreed }
 
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
 // what was accepted. With a single one, recovery can choose a value that a lower ballot only prepared.
@@ -115,7 +115,7 @@ func (p *Core) learnCommit(i *instance, m *peerv1.Message) {
 	i.status = peerv1.Status_COMMITTED
 	if d := i.drive; d != nil && d.stage != committed {
 		d.next(p, committed) // another member finished it
-		d.asked.Ask(&p.config, p.now, len(p.config.Nearest))
+		p.AskAll(&d.asked)
 	}
 	p.settleCommit(i)
 }

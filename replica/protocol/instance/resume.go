@@ -10,7 +10,7 @@ import (
 )
 
 // isOld reports whether an instance was known in an earlier view: someone may have voted on it there.
-func (p *Core) isOld(i *instance) bool { return i.born < p.config.View.Epoch }
+func (p *Core) isOld(i *instance) bool { return i.born < p.Config.View.Epoch }
 
 // Unsettled is how many instances of earlier views are not finished here. What this member hears of in this epoch, as a dependency or by a message, nobody
 // voted on here before; what came with another member's state, that one did.
@@ -30,7 +30,7 @@ func (p *Core) takeUp() {
 	for e := p.live.Front(); e != nil; e = e.Next() {
 		i := e.Value.(*instance)
 		if p.isMine(i.id) || i.status == peerv1.Status_COMMITTED {
-			i.patience = p.now
+			i.patience = p.Now
 		} else {
 			p.bePatient(i)
 		}
@@ -104,7 +104,7 @@ func (p *Core) resume(r protocol.Request, done Resume) {
 			"the view changed, and what came of the %s was forgotten meanwhile; it may have taken effect", r.Operation.Kind)})
 		return
 	}
-	p.took("resumed")
+	p.took(pathResumed)
 	for len(d.requests) <= done.Command { // answers are told apart by their places
 		d.requests = append(d.requests, &request{answered: true})
 	}
@@ -118,9 +118,9 @@ func (p *Core) driveAgain(o *object, id instanceID) *drive {
 	case i != nil && i.drive != nil: // it is being recovered
 	case i != nil:
 		i.drive = &drive{instance: i, stage: preempted}
-		i.patience = p.now
+		i.patience = p.Now
 	case idOf(e.GetId()) == id:
-		i = &instance{object: o, id: id, born: p.config.View.Epoch, gone: true}
+		i = &instance{object: o, id: id, born: p.Config.View.Epoch, gone: true}
 		i.element = p.live.PushBack(i)
 		i.drive = &drive{instance: i, outcome: e}
 		i.drive.next(p, committed)
@@ -128,6 +128,6 @@ func (p *Core) driveAgain(o *object, id instanceID) *drive {
 		return nil
 	}
 	o.mine = append(o.mine, i.drive)
-	i.drive.own, i.drive.roundTrips = true, min(1, p.config.View.Size()-1)
+	i.drive.own, i.drive.roundTrips = true, min(1, p.Config.View.Size()-1)
 	return i.drive
 }

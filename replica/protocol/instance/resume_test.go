@@ -8,8 +8,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/disktest"
-	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -17,7 +17,6 @@ import (
 
 // gryffs is the core as Gryff has it, over registers without writes.
 func gryffs(c protocol.Config, journal *protocol.Journal) *Core {
-	incarnations := quorum.FirstDisks(c.View)
 	held := map[string]register.Versioned{}
 	registers := &Registers{
 		Load: func(key []byte) register.Versioned { return held[string(key)] },
@@ -27,8 +26,7 @@ func gryffs(c protocol.Config, journal *protocol.Journal) *Core {
 			}
 		},
 	}
-	out := outbox.New("test", quorum.FirstOp(&c, incarnations), journal)
-	return New(c, journal, incarnations, out, Options{Commands: "rmw", Registers: registers}, Mistakes{})
+	return New(base.New("test", c, journal, quorum.FirstDisks(c.View)), Options{Commands: "rmw", Registers: registers}, Mistakes{})
 }
 
 // of is member 1 of n in a view of an epoch, over a journal.
@@ -180,8 +178,8 @@ func TestAgreementIsForgottenOverAChange(t *testing.T) {
 		journal := protocol.NewJournal(disktest.Disk{})
 		batch(t, journal, func(*Core, *drive) {})
 		p := of(3, 2, journal)
-		p.config.View.Since = c.since
-		p = gryffs(p.config, journal)
+		p.Config.View.Since = c.since
+		p = gryffs(p.Config, journal)
 		if i := p.object([]byte("k")).instances[0]; i.agreed != c.kept || i.born != 1 {
 			t.Errorf("since %d: agreed %t, born %d", c.since, i.agreed, i.born)
 		}

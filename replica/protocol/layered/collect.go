@@ -14,15 +14,15 @@ const (
 )
 
 // grace is how long a fragment stays here at least after its value was last found to be in use, so that reads that found it end.
-func (p *Protocol) grace() time.Duration { return 4 * p.config.Retry }
+func (p *Protocol) grace() time.Duration { return 4 * p.Config.Retry }
 
 // collect looks through some of the fragments, and asks their writers whether those can go that nothing here refers to.
 func (p *Protocol) collect() {
-	if p.now < p.sweep || p.code == nil {
+	if p.Now < p.sweep || p.code == nil {
 		return
 	}
 	if !p.mistakes.NoGrace {
-		p.sweep = p.now.Add(p.config.Suspect)
+		p.sweep = p.Now.Add(p.Config.Suspect)
 	}
 	left, after := sweepRecords, p.cursor
 	p.cursor = nil // from the beginning, unless there is more
@@ -62,29 +62,29 @@ func (p *Protocol) collect() {
 		case p.mistakes.DropUnused:
 			p.forget(u.key, u.name)
 		case !ok && !p.mistakes.NoGrace:
-			p.idle[string(u.record)] = p.now
-		case p.now.Sub(since) < p.grace() && !p.mistakes.NoGrace:
+			p.idle[string(u.record)] = p.Now
+		case p.Now.Sub(since) < p.grace() && !p.mistakes.NoGrace:
 		case p.over(u.key, u.name):
 			if p.gone(u.name) { // the others have nobody else to ask
-				p.tell(p.config.Nearest, peerv1.FragmentKind_FRAGMENT_OVER, u.key, u.name)
+				p.tell(p.Config.Nearest, peerv1.FragmentKind_FRAGMENT_OVER, u.key, u.name)
 			}
 			p.drop(u.key, u.name)
 		case p.gone(u.name):
-			p.tell(p.config.Nearest, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
-		case u.name.member() != p.config.Self:
+			p.tell(p.Config.Nearest, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
+		case u.name.member() != p.Config.Self:
 			p.tell([]view.MemberID{u.name.member()}, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
 		}
 	}
 	if p.cursor != nil && idle > sweepRecords/2 { // they come faster than they would go
-		p.sweep = p.now.Add(p.config.Suspect / hurry)
+		p.sweep = p.Now.Add(p.Config.Suspect / hurry)
 	}
 }
 
 // gone reports whether a value's writer is no member any more.
-func (p *Protocol) gone(n name) bool { return p.config.View.Index(n.member()) < 0 }
+func (p *Protocol) gone(n name) bool { return p.Config.View.Index(n.member()) < 0 }
 
 func (p *Protocol) tell(to []view.MemberID, kind peerv1.FragmentKind, key []byte, n name) {
-	p.out.SendAllDurably(to, p.message(kind, 0, key, n))
+	p.SendAllDurably(to, p.message(kind, 0, key, n))
 }
 
 func refers(values []register.Value, n name) bool {
@@ -123,7 +123,7 @@ func (p *Protocol) over(key []byte, n name) bool {
 		return final && !refers(values, n)
 	case !ok || state == peerv1.FragmentState_FRAGMENT_HELD:
 		// This disk knows of each name that was submitted from it, until the value is over.
-		return n.member() == p.config.Self && n.writer.Incarnation() == uint32(p.incarnations.Of(p.config.Self)) && !p.resuming(n)
+		return n.member() == p.Config.Self && n.writer.Incarnation() == uint32(p.Incarnations.Of(p.Config.Self)) && !p.resuming(n)
 	}
 	return false
 }
@@ -144,7 +144,7 @@ func (p *Protocol) drop(key []byte, n name) {
 	if state, ok := p.known(key, n); !ok || state == peerv1.FragmentState_FRAGMENT_WANTED || refers(values, n) {
 		return
 	}
-	p.config.Took(pathDropped)
+	p.Took(pathDropped)
 	p.forget(key, n)
 }
 
@@ -153,12 +153,12 @@ func (p *Protocol) drop(key []byte, n name) {
 func (p *Protocol) forget(key []byte, n name) {
 	record, pieces := recordKey(recordPrefix, key, n), recordKey(piecesPrefix, key, n)
 	delete(p.idle, string(record))
-	if n.member() == p.config.Self && n.writer.Incarnation() != uint32(p.incarnations.Of(p.config.Self)) {
+	if n.member() == p.Config.Self && n.writer.Incarnation() != uint32(p.Incarnations.Of(p.Config.Self)) {
 		p.put(record, &peerv1.FragmentRecord{State: peerv1.FragmentState_FRAGMENT_GONE})
 	} else {
-		p.journal.Delete(record)
+		p.Journal.Delete(record)
 	}
-	if _, ok := p.journal.Get(pieces); ok {
-		p.journal.Delete(pieces)
+	if _, ok := p.Journal.Get(pieces); ok {
+		p.Journal.Delete(pieces)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -40,15 +40,11 @@ type Factory func(protocol.Config, *protocol.Journal, *quorum.Incarnations) Inne
 
 // Protocol is one member's part. It implements member.Inner.
 type Protocol struct {
-	inner        Inner
-	config       protocol.Config
-	journal      *protocol.Journal
-	incarnations *quorum.Incarnations
-	mistakes     Mistakes
-	code         *code
-	out          *outbox.Outbox
+	*base.Base
+	inner    Inner
+	mistakes Mistakes
+	code     *code
 
-	now     protocol.Instant
 	voting  bool   // the inner protocol has been told the time: this member answers
 	names   uint64 // the number of the last name
 	barrier uint64 // of the journal: what the inner protocol sends waits until this is durable
@@ -58,9 +54,8 @@ type Protocol struct {
 	writes  map[name]*write // until their metadata is written, or given up
 	ordered []*write
 	inside  map[uint64]*operation // what the inner protocol does, by handle: reads, and writes of metadata
-	fetches map[uint64]*fetch     // by number
-	fetched []*fetch              // as begun
-	wanted  map[string]*fetch     // of fragments that are to be rebuilt, by the key of their record; nil: not begun
+	fetches base.Operations[*fetch]
+	wanted  map[string]*fetch // of fragments that are to be rebuilt, by the key of their record; nil: not begun
 
 	sweep  protocol.Instant // when to look again for fragments that can go
 	cursor []byte           // the record up to which was looked
@@ -89,34 +84,33 @@ func Wrap(inner Factory) member.Factory { return WrapWith(inner, Mistakes{}) }
 
 // WrapWith is Wrap with mistakes put back, for tests.
 func WrapWith(inner Factory, m Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
 		if _, coded := journal.Get(codeKey); config.Fragments.Data == 0 && !coded {
-			return inner(config, journal, incarnations)
+			return inner(config, journal, known)
 		}
-		return New(config, journal, incarnations, inner, m)
+		return New(config, journal, known, inner, m)
 	}
 }
 
 // New returns a member's part, with the fragments and registers that its journal holds.
-func New(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, inner Factory, m Mistakes) *Protocol {
+func New(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, inner Factory, m Mistakes) *Protocol {
 	p := &Protocol{
-		config: config, journal: journal, incarnations: incarnations, mistakes: m,
-		out:    outbox.New("layered", quorum.FirstOp(&config, incarnations), journal),
+		Base: base.New("layered", config, journal, known), mistakes: m,
 		names:  config.Nonce,
-		writes: map[name]*write{}, inside: map[uint64]*operation{}, fetches: map[uint64]*fetch{},
+		writes: map[name]*write{}, inside: map[uint64]*operation{},
 		wanted: map[string]*fetch{}, idle: map[string]protocol.Instant{},
 	}
 	if m.ReuseNames {
 		p.names = 0
 	}
 	p.recallDisks()
-	p.inner = inner(config, journal, incarnations)
+	p.inner = inner(config, journal, known)
 	err := agree(journal, config.Fragments.Data)
 	if err == nil {
 		p.code, err = newCode(config.Fragments.Data, config.View)
 	}
 	if err != nil {
-		p.out.Fault("%w", err)
+		p.Fault("%w", err)
 	}
 	if config.View.Joint() {
 		p.scan()
@@ -136,7 +130,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 		if ref, ok := reference(r.Operation.Value); ok {
 			o.resumed, o.resuming = ref.name, true
 		}
-	case len(r.Operation.Value) > p.config.Fragments.Threshold:
+	case len(r.Operation.Value) > p.Config.Fragments.Threshold:
 		p.write(r)
 		return
 	default:
@@ -152,14 +146,14 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 		p.inner.Receive(from, m)
 		return
 	}
-	if m.Fragment == nil || from == p.config.Self || p.config.View.Index(from) < 0 || p.code == nil {
+	if m.Fragment == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 || p.code == nil {
 		return
 	}
 	switch m.Fragment.Kind {
 	case peerv1.FragmentKind_FRAGMENT_STORED:
-		p.stored(from, m)
+		p.onStored(from, m)
 	case peerv1.FragmentKind_FRAGMENT_FETCHED:
-		p.gotFetched(from, m)
+		p.onFetched(from, m)
 	case peerv1.FragmentKind_FRAGMENT_OVER:
 		p.drop(m.Key, nameOf(m))
 	default:
@@ -173,9 +167,9 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) serve(from view.MemberID, m *peerv1.Message) {
 	switch m.Fragment.Kind {
 	case peerv1.FragmentKind_FRAGMENT_STORE:
-		p.serveStore(from, m)
+		p.onStore(from, m)
 	case peerv1.FragmentKind_FRAGMENT_FETCH:
-		p.serveFetch(from, m)
+		p.onFetch(from, m)
 	case peerv1.FragmentKind_FRAGMENT_ASK:
 		if p.over(m.Key, nameOf(m)) {
 			p.tell([]view.MemberID{from}, peerv1.FragmentKind_FRAGMENT_OVER, m.Key, nameOf(m))
@@ -185,7 +179,7 @@ func (p *Protocol) serve(from view.MemberID, m *peerv1.Message) {
 
 // Tick implements protocol.Protocol.
 func (p *Protocol) Tick(now protocol.Instant) {
-	p.now, p.voting = now, true
+	p.Now, p.voting = now, true
 	p.inner.Tick(now)
 	p.tickWrites()
 	p.tickFetches()
@@ -196,8 +190,8 @@ func (p *Protocol) Tick(now protocol.Instant) {
 
 // Ready implements protocol.Protocol.
 func (p *Protocol) Ready() protocol.Effects {
-	if p.out.Err() != nil {
-		return p.out.Ready()
+	if p.Err() != nil {
+		return p.Outbox.Ready()
 	}
 	e := p.inner.Ready()
 	if e.Fault != nil {
@@ -205,13 +199,13 @@ func (p *Protocol) Ready() protocol.Effects {
 	}
 	e.Complete = p.completed(e.Complete)
 	e.CompleteAfterPersist = p.completed(e.CompleteAfterPersist)
-	if !p.journal.Survives(p.barrier) {
+	if !p.Journal.Survives(p.barrier) {
 		// A name whose metadata may be somewhere is known as such to the writer's own disk, which has its own fragment too.
 		e.SendAfterPersist = append(e.SendAfterPersist, e.Send...)
 		e.CompleteAfterPersist = append(e.CompleteAfterPersist, e.Complete...)
 		e.Send, e.Complete = nil, nil
 	}
-	own := p.out.Ready()
+	own := p.Outbox.Ready()
 	e.Send = append(e.Send, own.Send...)
 	e.Complete = append(e.Complete, own.Complete...)
 	e.SendAfterPersist = append(e.SendAfterPersist, own.SendAfterPersist...)
@@ -248,7 +242,7 @@ func (p *Protocol) completed(all []protocol.Completion) []protocol.Completion {
 // Settle implements member.Inner. A member whose disk was lost has to have its fragments before it votes: it counts as lost
 // until then.
 func (p *Protocol) Settle(now protocol.Instant) bool {
-	p.now = now
+	p.Now = now
 	if !p.scanned {
 		p.scan()
 	}
@@ -275,27 +269,27 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			unfinished = append(unfinished, r)
 		}
 	}
-	for _, f := range p.fetched {
-		if !f.over && f.read != nil {
+	for f := range p.fetches.InProgress() {
+		if f.read != nil {
 			unfinished = append(unfinished, f.read.request)
 		}
 	}
 	clear(p.inside)
-	clear(p.fetches)
+	p.fetches.Clear()
 	clear(p.writes)
-	p.ordered, p.fetched, p.repairs = nil, nil, nil
+	p.ordered, p.repairs = nil, nil
 	return unfinished
 }
 
 // Pace implements member.Inner.
 func (p *Protocol) Pace(retry, suspect time.Duration) {
-	p.config.Retry, p.config.Suspect = retry, suspect
+	p.Base.Pace(retry, suspect)
 	p.inner.Pace(retry, suspect)
 }
 
 // Pending is how many operations wait for answers.
 func (p *Protocol) Pending() int {
-	return len(p.writes) + len(p.fetches) + p.inner.Pending()
+	return len(p.writes) + p.fetches.Len() + p.inner.Pending()
 }
 
 // faults is f: how many members may be lost.
@@ -304,17 +298,17 @@ func (p *Protocol) faults(side view.View) int {
 }
 
 func (p *Protocol) fragments() view.Fragments {
-	return view.Fragments{Data: p.config.Fragments.Data, Faults: p.config.Faults}
+	return view.Fragments{Data: p.Config.Fragments.Data, Faults: p.Config.Faults}
 }
 
 // durable reports whether so many members have acknowledged, with the disks that they have now, that k are left when f are lost: k + f of
 // those before a change and of those after it. A majority too, so that whoever copies the state of one hears of the name.
 func (p *Protocol) durable(f *quorum.Tally) bool {
-	v := p.config.View
+	v := p.Config.View
 	for _, side := range []view.View{v.Before(), v.After()} {
 		n := 0
 		for _, m := range side.Members {
-			if f.Answered(p.incarnations, m.ID) {
+			if f.Answered(p.Incarnations, m.ID) {
 				n++
 			}
 		}
@@ -323,7 +317,7 @@ func (p *Protocol) durable(f *quorum.Tally) bool {
 		case p.mistakes.WriteAtOnce:
 			need = 1
 		case p.mistakes.CountFragmentsOnly:
-			need = p.config.Fragments.Data
+			need = p.Config.Fragments.Data
 		}
 		if n < need {
 			return false
@@ -337,11 +331,9 @@ func (p *Protocol) need(side view.View) int {
 	return p.fragments().Holders(side)
 }
 
-func (p *Protocol) late(r *protocol.Request) bool { return r.Deadline != 0 && p.now >= r.Deadline }
-
 // message begins a message about a value of a key.
 func (p *Protocol) message(kind peerv1.FragmentKind, op uint64, key []byte, n name) *peerv1.Message {
-	m := p.out.Message(peerv1.Kind_FRAGMENT, op, key)
+	m := p.Message(peerv1.Kind_FRAGMENT, op, key)
 	m.Fragment = &peerv1.Fragment{Kind: kind, Writer: uint64(n.writer), Number: n.number}
 	return m
 }

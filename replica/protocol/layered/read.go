@@ -3,9 +3,9 @@ package layered
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -17,7 +17,7 @@ const maxAgain = 16
 
 // fetch collects fragments of a value, for a read, or for this member's own: to rebuild it on a disk that is new, or to repair it.
 type fetch struct {
-	number   uint64
+	base.Operation
 	key      []byte
 	name     name
 	read     *operation // nil: to rebuild, or to repair
@@ -27,16 +27,14 @@ type fetch struct {
 	pieces   map[uint32][]byte
 	answered quorum.Tally
 	absent   quorum.Tally
-	over     bool
 }
 
 func (p *Protocol) newFetch(key []byte, n name) *fetch {
-	f := &fetch{number: p.out.Op(), key: key, name: n, pieces: map[uint32][]byte{}}
+	f := &fetch{Operation: base.Operation{Number: p.Op()}, key: key, name: n, pieces: map[uint32][]byte{}}
 	for _, piece := range p.pieces(key, n) {
 		p.gather(f, piece.Index, piece.Data)
 	}
-	p.fetches[f.number] = f
-	p.fetched = append(p.fetched, f)
+	p.fetches.Begin(f)
 	return f
 }
 
@@ -53,42 +51,42 @@ func (p *Protocol) readMetadata(o *operation, r register.Result) {
 	value, large := reference(r.Value)
 	if r.Status != register.OK || !large {
 		r.Value = unescape(r.Value)
-		p.out.CompleteDurably(o.request.Handle, r)
+		p.CompleteDurably(o.request.Handle, r)
 		return
 	}
-	p.config.Took(pathRead)
+	p.Took(pathRead)
 	f := p.newFetch([]byte(o.request.Operation.Key), value.name)
 	f.read, f.value, f.result = o, value, r
-	f.answered.Answer(p.incarnations, p.config.Self)
+	f.answered.Answer(p.Incarnations, p.Config.Self)
 	if len(f.pieces) == 0 {
-		f.absent.Answer(p.incarnations, p.config.Self)
+		f.absent.Answer(p.Incarnations, p.Config.Self)
 	}
 	switch {
 	case p.enoughOf(f):
-	case p.config.View.Size() < p.code.k:
-		p.end(f)
-		p.out.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: r.RoundTrips, Message: fmt.Sprintf(
-			"%d members are left, and %d fragments restore the value; it is lost unless others come back, write the key anew", p.config.View.Size(), p.code.k)})
+	case p.Config.View.Size() < p.code.k:
+		p.fetches.End(f)
+		p.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: r.RoundTrips, Message: fmt.Sprintf(
+			"%d members are left, and %d fragments restore the value; it is lost unless others come back, write the key anew", p.Config.View.Size(), p.code.k)})
 	default:
 		f.result.RoundTrips++
-		p.ask(f, f.answered.Ask(&p.config, p.now, p.code.k-len(f.pieces)))
-		f.answered.Answer(p.incarnations, p.config.Self)
+		p.ask(f, f.answered.Ask(&p.Config, p.Now, p.code.k-len(f.pieces)))
+		f.answered.Answer(p.Incarnations, p.Config.Self)
 	}
 }
 
 // lacks reports whether so many members have no fragment that the others have fewer than k.
 func (p *Protocol) lacks(f *fetch) bool {
-	return p.config.View.Size()-f.absent.Count(p.incarnations) < p.code.k
+	return p.Config.View.Size()-f.absent.Count(p.Incarnations) < p.code.k
 }
 
 // doubtful reports whether so many members have no fragment that the value is over, unless more than f disks are lost: k + f had
 // theirs. Others may keep theirs for good, not knowing, so to wait for those that are away could be in vain. If it is read again all
 // the same, that is waited for.
 func (p *Protocol) doubtful(f *fetch) bool {
-	side := p.config.View.Before() // who joins may have none yet
+	side := p.Config.View.Before() // who joins may have none yet
 	left := side.Size()
 	for _, m := range side.Members {
-		if f.absent.Answered(p.incarnations, m.ID) {
+		if f.absent.Answered(p.Incarnations, m.ID) {
 			left--
 		}
 	}
@@ -96,15 +94,15 @@ func (p *Protocol) doubtful(f *fetch) bool {
 }
 
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
-	m := p.message(peerv1.FragmentKind_FRAGMENT_FETCH, f.number, f.key, f.name)
+	m := p.message(peerv1.FragmentKind_FRAGMENT_FETCH, f.Number, f.key, f.name)
 	m.Fragment.Rebuilding = f.read == nil && !f.repair
-	p.out.SendAll(to, m)
+	p.SendAll(to, m)
 }
 
-// serveFetch answers with this member's fragment. One that waits for its own has none: it votes, so no writer has counted it
+// onFetch answers with this member's fragment. One that waits for its own has none: it votes, so no writer has counted it
 // (docs/protocols.md, "Members that vote and wait"). To a member that rebuilds its own it is not said that there is none before its
 // disk is known here for good: a fragment that is acknowledged after that tells the writer that an earlier disk is lost.
-func (p *Protocol) serveFetch(from view.MemberID, m *peerv1.Message) {
+func (p *Protocol) onFetch(from view.MemberID, m *peerv1.Message) {
 	n := nameOf(m)
 	answer := p.message(peerv1.FragmentKind_FRAGMENT_FETCHED, m.Op, m.Key, n)
 	state, ok := p.known(m.Key, n)
@@ -120,21 +118,21 @@ func (p *Protocol) serveFetch(from view.MemberID, m *peerv1.Message) {
 	}
 	if m.Fragment.Rebuilding {
 		p.saveDisks()
-		p.out.SendDurably(from, answer)
+		p.SendDurably(from, answer)
 		return
 	}
-	p.out.Send(from, answer)
+	p.Send(from, answer)
 }
 
-// gotFetched counts an answer.
-func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
-	f := p.fetches[m.Op]
+// onFetched counts an answer.
+func (p *Protocol) onFetched(from view.MemberID, m *peerv1.Message) {
+	f := p.fetches.Find(m.Op)
 	if f == nil || f.name != nameOf(m) {
 		return
 	}
-	f.answered.Answer(p.incarnations, from)
+	f.answered.Answer(p.Incarnations, from)
 	if m.Fragment.Absent {
-		f.absent.Answer(p.incarnations, from)
+		f.absent.Answer(p.Incarnations, from)
 	} else {
 		p.gather(f, m.Fragment.Index, m.Fragment.Data)
 	}
@@ -143,7 +141,7 @@ func (p *Protocol) gotFetched(from view.MemberID, m *peerv1.Message) {
 	case f.read == nil && !f.repair:
 		p.abandon(f)
 	case p.lacks(f) && f.repair: // it is over, which the register here has not heard of
-		p.end(f)
+		p.fetches.End(f)
 	case p.lacks(f):
 		p.again(f)
 	case f.read != nil && f.read.doubted != f.name && p.doubtful(f):
@@ -159,7 +157,7 @@ func (p *Protocol) enoughOf(f *fetch) bool {
 	if len(f.pieces) < p.code.k {
 		return false
 	}
-	p.end(f)
+	p.fetches.End(f)
 	switch {
 	case f.repair:
 		p.repaired(f)
@@ -175,7 +173,7 @@ func (p *Protocol) enoughOf(f *fetch) bool {
 		r = register.Result{Status: register.Unavailable, RoundTrips: r.RoundTrips, Message: fmt.Sprintf(
 			"%d fragments of the value don't restore it: %v; a member's disk is damaged", p.code.k, err)}
 	}
-	p.out.CompleteDurably(f.read.request.Handle, r)
+	p.CompleteDurably(f.read.request.Handle, r)
 	return true
 }
 
@@ -191,50 +189,45 @@ func (p *Protocol) restored(f *fetch) ([]byte, error) {
 // again reads anew: k + f members had fragments when the metadata was written, and so many have none now that the value is over. What is
 // read then is newer.
 func (p *Protocol) again(f *fetch) {
-	p.end(f)
+	p.fetches.End(f)
 	o := f.read
 	o.again++
 	o.trips = f.result.RoundTrips
 	if o.again > maxAgain && !p.mistakes.Endless {
-		p.out.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: o.trips, Message: fmt.Sprintf(
+		p.CompleteDurably(o.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: o.trips, Message: fmt.Sprintf(
 			"the value was replaced %d times while it was read; try again", maxAgain)})
 		return
 	}
-	p.config.Took(pathAgain)
+	p.Took(pathAgain)
 	p.inside[o.request.Handle] = o
 	p.inner.Submit(o.request)
 }
 
 // wide asks those who were not asked yet; some of them may be asked twice.
 func (p *Protocol) wide(f *fetch) {
-	p.config.Took(pathWide)
+	p.Took(pathWide)
 	var rest []view.MemberID
-	for _, id := range f.answered.Ask(&p.config, p.now, len(p.config.Nearest)) {
-		if !f.answered.Answered(p.incarnations, id) {
+	for _, id := range p.AskAll(&f.answered) {
+		if !f.answered.Answered(p.Incarnations, id) {
 			rest = append(rest, id)
 		}
 	}
 	p.ask(f, rest)
 }
 
-func (p *Protocol) end(f *fetch) {
-	f.over = true
-	delete(p.fetches, f.number)
-}
-
 // tickFetches gives up what is too late, and asks again.
 func (p *Protocol) tickFetches() {
-	p.fetched = slices.DeleteFunc(p.fetched, func(f *fetch) bool { return f.over })
-	for _, f := range slices.Clone(p.fetched) {
-		if f.read != nil && p.late(&f.read.request) {
-			p.end(f)
-			p.out.CompleteDurably(f.read.request.Handle, register.Result{Status: register.Unavailable, RoundTrips: f.result.RoundTrips,
-				Message: fmt.Sprintf("fewer than %d members answered with a fragment in time (erasureCoding); try again", p.code.k)})
+	p.fetches.Sweep(nil)
+	for f := range p.fetches.InProgress() {
+		if f.read != nil && p.Late(&f.read.request) {
+			p.fetches.End(f)
+			p.CompleteDurably(f.read.request.Handle, base.Untaken(register.Read, f.result.RoundTrips, fmt.Sprintf(
+				"fewer than %d members answered with a fragment in time (erasureCoding)", p.code.k)))
 			continue
 		}
-		if again := f.answered.Again(&p.config, p.incarnations, p.now); len(again) > 0 {
+		if again := p.Unanswered(&f.answered); len(again) > 0 {
 			if f.read != nil {
-				p.config.Took(pathWide)
+				p.Took(pathWide)
 			}
 			p.ask(f, again)
 		}

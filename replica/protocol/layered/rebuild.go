@@ -76,7 +76,7 @@ func (p *Protocol) note(record []byte) {
 func (p *Protocol) unwant(key []byte, n name) {
 	record := string(recordKey(recordPrefix, key, n))
 	if f := p.wanted[record]; f != nil {
-		p.end(f)
+		p.fetches.End(f)
 	}
 	delete(p.wanted, record)
 }
@@ -119,9 +119,9 @@ func (p *Protocol) rebuild() {
 			f := p.newFetch(key, n)
 			p.wanted[string(record)] = f
 			if p.voting && !p.mistakes.WaitInSilence || p.mistakes.CountLostDisk {
-				f.answered.Answer(p.incarnations, p.config.Self) // that it has none
+				f.answered.Answer(p.Incarnations, p.Config.Self) // that it has none
 			}
-			p.ask(f, f.answered.Ask(&p.config, p.now, len(p.config.Nearest)))
+			p.ask(f, p.AskAll(&f.answered))
 		}
 		return asking < most
 	})
@@ -129,13 +129,13 @@ func (p *Protocol) rebuild() {
 
 // rebuilt makes this member's own fragment of k others.
 func (p *Protocol) rebuilt(f *fetch) {
-	own := index(p.config.Self)
+	own := index(p.Config.Self)
 	data, err := p.code.rebuild(f.pieces, own)
 	if err != nil {
-		p.out.Fault("rebuild a fragment of key %q: %w", f.key, err)
+		p.Fault("rebuild a fragment of key %q: %w", f.key, err)
 		return
 	}
-	p.config.Took(pathRebuilt)
+	p.Took(pathRebuilt)
 	p.keep(f.key, f.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: data})
 	p.unwant(f.key, f.name)
 	p.noteWritten(f.key, f.name)
@@ -147,17 +147,17 @@ func (p *Protocol) rebuilt(f *fetch) {
 // member's own question. One that votes was not counted, with any disk: k + f others had theirs, of which at most f have not answered,
 // so its own answer is one of those n - f.
 func (p *Protocol) abandon(f *fetch) {
-	side := p.config.View.Before()
+	side := p.Config.View.Before()
 	n := 0
 	for _, m := range side.Members {
-		if f.answered.Answered(p.incarnations, m.ID) { // itself too, if it votes
+		if f.answered.Answered(p.Incarnations, m.ID) { // itself too, if it votes
 			n++
 		}
 	}
 	if n < side.Size()-p.faults(side) && !p.mistakes.GiveUpEarly {
 		return
 	}
-	p.config.Took(pathAbandoned)
+	p.Took(pathAbandoned)
 	p.forget(f.key, f.name)
 	p.unwant(f.key, f.name)
 }

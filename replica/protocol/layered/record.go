@@ -141,7 +141,7 @@ func readRecordKey(b []byte) (key []byte, n name, ok bool) {
 
 // known returns what this member knows of its fragment of a value, if anything.
 func (p *Protocol) known(key []byte, n name) (peerv1.FragmentState, bool) {
-	raw, ok := p.journal.Get(recordKey(recordPrefix, key, n))
+	raw, ok := p.Journal.Get(recordKey(recordPrefix, key, n))
 	if !ok {
 		return 0, false
 	}
@@ -151,7 +151,7 @@ func (p *Protocol) known(key []byte, n name) (peerv1.FragmentState, bool) {
 func (p *Protocol) state(raw []byte) peerv1.FragmentState {
 	var r peerv1.FragmentRecord
 	if err := r.UnmarshalVT(raw); err != nil {
-		p.out.Fault("a record of a fragment is damaged; replace this member's disk: %w", err)
+		p.Fault("a record of a fragment is damaged; replace this member's disk: %w", err)
 	}
 	return r.State
 }
@@ -174,21 +174,21 @@ func (p *Protocol) keep(key []byte, n name, state peerv1.FragmentState, pieces .
 func (p *Protocol) put(key []byte, record interface{ MarshalVT() ([]byte, error) }) {
 	raw, err := record.MarshalVT()
 	if err != nil {
-		p.out.Fault("encode a record of a fragment: %w", err)
+		p.Fault("encode a record of a fragment: %w", err)
 		return
 	}
-	p.journal.Put(key, raw)
+	p.Journal.Put(key, raw)
 }
 
 // pieces returns what is here of a value.
 func (p *Protocol) pieces(key []byte, n name) []*peerv1.FragmentPiece {
-	raw, ok := p.journal.Get(recordKey(piecesPrefix, key, n))
+	raw, ok := p.Journal.Get(recordKey(piecesPrefix, key, n))
 	if !ok {
 		return nil
 	}
 	var all peerv1.FragmentPieces
 	if err := all.UnmarshalVT(raw); err != nil {
-		p.out.Fault("a fragment of key %q is damaged; replace this member's disk: %w", key, err)
+		p.Fault("a fragment of key %q is damaged; replace this member's disk: %w", key, err)
 	}
 	return all.Pieces
 }
@@ -198,7 +198,7 @@ func (p *Protocol) visit(after []byte, visit func(record, key []byte, n name, st
 	if len(after) == 0 {
 		after = disksKey
 	}
-	p.journal.Scan(after, func(record, raw []byte) bool {
+	p.Journal.Scan(after, func(record, raw []byte) bool {
 		if record[0] != recordPrefix {
 			return false
 		}
@@ -212,7 +212,7 @@ func (p *Protocol) visit(after []byte, visit func(record, key []byte, n name, st
 
 // recallDisks learns the disks that rebuilding members have asked with.
 func (p *Protocol) recallDisks() {
-	raw, ok := p.journal.Get(disksKey)
+	raw, ok := p.Journal.Get(disksKey)
 	if !ok {
 		return
 	}
@@ -225,19 +225,19 @@ func (p *Protocol) recallDisks() {
 		err = errors.New("it has not one disk for each member")
 	}
 	if err != nil {
-		p.out.Fault("the record of the disks of rebuilding members is damaged; replace this member's disk: %w", err)
+		p.Fault("the record of the disks of rebuilding members is damaged; replace this member's disk: %w", err)
 		return
 	}
 	for i, id := range r.Members {
-		p.incarnations.Learn(view.MemberID(id), view.Incarnation(r.Known[i]))
+		p.Incarnations.Learn(view.MemberID(id), view.Incarnation(r.Known[i]))
 	}
 }
 
 // saveDisks notes them.
 func (p *Protocol) saveDisks() {
 	r := &peerv1.MemberRecord{}
-	for _, m := range p.config.View.Members {
-		r.Members, r.Known = append(r.Members, uint32(m.ID)), append(r.Known, uint32(p.incarnations.Of(m.ID)))
+	for _, m := range p.Config.View.Members {
+		r.Members, r.Known = append(r.Members, uint32(m.ID)), append(r.Known, uint32(p.Incarnations.Of(m.ID)))
 	}
 	p.put(disksKey, r)
 }

@@ -31,22 +31,22 @@ type missed struct {
 
 // repair goes on with the fragments that are known to be missing, and looks for more.
 func (p *Protocol) repair() {
-	if p.now < p.survey || p.code == nil || p.config.View.Joint() { // a change has fragments rebuilt of its own
+	if p.Now < p.survey || p.code == nil || p.Config.View.Joint() { // a change has fragments rebuilt of its own
 		return
 	}
 	if !p.mistakes.NoGrace {
-		p.survey = p.now.Add(p.config.Suspect)
+		p.survey = p.Now.Add(p.Config.Suspect)
 	}
 	p.repairs = slices.DeleteFunc(p.repairs, func(r *missed) bool {
 		switch {
 		case r.fetch == nil && !p.misses(r.key, r.value.name): // it was on its way
 			return true
-		case r.fetch == nil && (p.now >= r.due || p.mistakes.NoGrace):
-			r.due = p.now.Add(p.attempt())
+		case r.fetch == nil && (p.Now >= r.due || p.mistakes.NoGrace):
+			r.due = p.Now.Add(p.attempt())
 			p.fetchMissed(r)
 			return false
-		case r.fetch != nil && (r.fetch.over || p.now >= r.due || !p.misses(r.key, r.value.name)):
-			p.end(r.fetch)
+		case r.fetch != nil && (r.fetch.Over || p.Now >= r.due || !p.misses(r.key, r.value.name)):
+			p.fetches.End(r.fetch)
 			return true
 		}
 		return false
@@ -55,7 +55,7 @@ func (p *Protocol) repair() {
 }
 
 // attempt is how long others are asked for fragments, so that one that few have does not keep others from being repaired.
-func (p *Protocol) attempt() time.Duration { return 4 * p.config.Retry }
+func (p *Protocol) attempt() time.Duration { return 4 * p.Config.Retry }
 
 // look finds fragments that are missing.
 func (p *Protocol) look() {
@@ -67,7 +67,7 @@ func (p *Protocol) look() {
 	p.inner.Registers(after, func(key []byte, value register.Value, final bool) bool {
 		if d, large := reference(value); large && final && !p.attempted(d.name) {
 			if _, here := p.known(key, d.name); !here {
-				p.repairs = append(p.repairs, &missed{key: bytes.Clone(key), value: d, due: p.now.Add(p.config.Retry)})
+				p.repairs = append(p.repairs, &missed{key: bytes.Clone(key), value: d, due: p.Now.Add(p.Config.Retry)})
 			}
 		}
 		if left--; left == 0 || len(p.repairs) == maxRepairs {
@@ -95,10 +95,10 @@ func (p *Protocol) misses(key []byte, n name) bool {
 func (p *Protocol) fetchMissed(r *missed) {
 	f := p.newFetch(r.key, r.value.name)
 	f.repair, f.value = true, r.value
-	f.answered.Answer(p.incarnations, p.config.Self)
-	f.absent.Answer(p.incarnations, p.config.Self)
+	f.answered.Answer(p.Incarnations, p.Config.Self)
+	f.absent.Answer(p.Incarnations, p.Config.Self)
 	r.fetch = f
-	p.ask(f, f.answered.Ask(&p.config, p.now, p.code.k))
+	p.ask(f, f.answered.Ask(&p.Config, p.Now, p.code.k))
 }
 
 // repaired makes this member's own fragment of k others, unless the register has something else by now. That the register had the value
@@ -109,18 +109,18 @@ func (p *Protocol) repaired(f *fetch) {
 	case p.mistakes.RepairLate:
 		state = peerv1.FragmentState_FRAGMENT_HELD
 	case !p.misses(f.key, f.name):
-		p.config.Took(pathRepairOver)
+		p.Took(pathRepairOver)
 		return
 	}
 	if _, err := p.restored(f); err != nil {
 		return // who reads it is told
 	}
-	own := index(p.config.Self)
+	own := index(p.Config.Self)
 	data, err := p.code.rebuild(f.pieces, own)
 	if err != nil {
-		p.out.Fault("repair a fragment of key %q: %w", f.key, err)
+		p.Fault("repair a fragment of key %q: %w", f.key, err)
 		return
 	}
-	p.config.Took(pathRepaired)
+	p.Took(pathRepaired)
 	p.keep(f.key, f.name, state, &peerv1.FragmentPiece{Index: own, Data: data})
 }

@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -30,35 +31,35 @@ func (p *Protocol) write(r protocol.Request) {
 	if p.code == nil {
 		return // the fault is told
 	}
-	p.config.Took(pathWrite)
+	p.Took(pathWrite)
 	p.names++
 	w := &write{request: r, key: []byte(r.Operation.Key)}
 	w.value = metadata{name{p.writer(), p.names}, len(r.Operation.Value), sumOf(r.Operation.Value)}
 	var err error
 	if w.fragments, err = p.code.encode(r.Operation.Value); err != nil {
-		p.out.Fault("encode a value of %d bytes: %w", len(r.Operation.Value), err)
+		p.Fault("encode a value of %d bytes: %w", len(r.Operation.Value), err)
 		return
 	}
 	p.writes[w.value.name] = w
 	p.ordered = append(p.ordered, w)
-	own := index(p.config.Self)
+	own := index(p.Config.Self)
 	p.keep(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: own, Data: w.fragments[own]})
-	asked := len(p.config.Nearest)
-	if p.mistakes.Thrifty && !p.config.View.Joint() {
-		asked = p.need(p.config.View) - 1
+	asked := len(p.Config.Nearest)
+	if p.mistakes.Thrifty && !p.Config.View.Joint() {
+		asked = p.need(p.Config.View) - 1
 	}
-	p.store(w, w.stored.Ask(&p.config, p.now, asked))
-	w.stored.Answer(p.incarnations, p.config.Self)
+	p.store(w, w.stored.Ask(&p.Config, p.Now, asked))
+	w.stored.Answer(p.Incarnations, p.Config.Self)
 	p.advance(w)
 }
 
 // writer names this process on this disk.
 func (p *Protocol) writer() register.Writer {
-	self := p.config.Self
+	self := p.Config.Self
 	if p.mistakes.ReuseNames {
-		return register.NewWriter(uint32(self), uint32(p.incarnations.Of(self)), 0)
+		return register.NewWriter(uint32(self), uint32(p.Incarnations.Of(self)), 0)
 	}
-	return register.NewWriter(uint32(self), uint32(p.incarnations.Of(self)), p.config.Boot)
+	return register.NewWriter(uint32(self), uint32(p.Incarnations.Of(self)), p.Config.Boot)
 }
 
 // store hands members their fragments.
@@ -66,14 +67,14 @@ func (p *Protocol) store(w *write, to []view.MemberID) {
 	for _, id := range to {
 		m := p.message(peerv1.FragmentKind_FRAGMENT_STORE, 0, w.key, w.value.name)
 		m.Fragment.Index, m.Fragment.Data = index(id), w.fragments[index(id)]
-		p.out.Send(id, m)
+		p.Send(id, m)
 	}
 }
 
-// serveStore takes this member's fragment of another one's value.
-func (p *Protocol) serveStore(from view.MemberID, m *peerv1.Message) {
+// onStore takes this member's fragment of another one's value.
+func (p *Protocol) onStore(from view.MemberID, m *peerv1.Message) {
 	n := nameOf(m)
-	if m.Fragment.Index != index(p.config.Self) || n.member() != from {
+	if m.Fragment.Index != index(p.Config.Self) || n.member() != from {
 		return
 	}
 	if state, ok := p.known(m.Key, n); !ok || state == peerv1.FragmentState_FRAGMENT_WANTED {
@@ -82,16 +83,16 @@ func (p *Protocol) serveStore(from view.MemberID, m *peerv1.Message) {
 	}
 	answer := p.message(peerv1.FragmentKind_FRAGMENT_STORED, 0, m.Key, n)
 	if p.mistakes.AckBeforePersist {
-		p.out.Send(from, answer)
+		p.Send(from, answer)
 		return
 	}
-	p.out.SendDurably(from, answer)
+	p.SendDurably(from, answer)
 }
 
-// stored counts an acknowledgement.
-func (p *Protocol) stored(from view.MemberID, m *peerv1.Message) {
+// onStored counts an acknowledgement.
+func (p *Protocol) onStored(from view.MemberID, m *peerv1.Message) {
 	if w := p.writes[nameOf(m)]; w != nil {
-		w.stored.Answer(p.incarnations, from)
+		w.stored.Answer(p.Incarnations, from)
 		p.advance(w)
 	}
 }
@@ -104,11 +105,11 @@ func (p *Protocol) advance(w *write) {
 	switch {
 	case w.over:
 	case !w.submitted && enough:
-		p.config.Took(pathWrittenOut)
+		p.Took(pathWrittenOut)
 		w.submitted = true
 		p.mark(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_SUBMITTED)
 		if !p.mistakes.SubmitBeforePersist {
-			p.barrier = p.journal.Mark()
+			p.barrier = p.Journal.Mark()
 		}
 		p.inside[w.request.Handle] = &operation{request: w.request, write: w}
 		r := w.request
@@ -129,14 +130,14 @@ func (p *Protocol) metadataWritten(w *write, r register.Result) {
 	p.mark(w.key, w.value.name, peerv1.FragmentState_FRAGMENT_WRITTEN)
 	w.result = &r
 	if p.advance(w); !w.over {
-		p.config.Took(pathHeldBack)
+		p.Took(pathHeldBack)
 	}
 }
 
 func (p *Protocol) complete(w *write, r register.Result) {
 	w.over = true
 	delete(p.writes, w.value.name)
-	p.out.CompleteDurably(w.request.Handle, r)
+	p.CompleteDurably(w.request.Handle, r)
 }
 
 // tickWrites gives up what is too late, and hands out fragments again.
@@ -144,16 +145,17 @@ func (p *Protocol) tickWrites() {
 	p.ordered = slices.DeleteFunc(p.ordered, func(w *write) bool { return w.over })
 	for _, w := range p.ordered {
 		switch {
-		case p.late(&w.request) && !w.submitted:
-			p.complete(w, register.Result{Status: register.Unavailable, RoundTrips: 1, Message: fmt.Sprintf(
-				"fewer members than %d + %d stored a fragment in time (erasureCoding, faultTolerance); try again",
-				p.config.Fragments.Data, p.faults(p.config.View.After()))})
-		case p.late(&w.request) && w.result != nil:
-			p.complete(w, register.Result{Status: register.Unknown, RoundTrips: w.result.RoundTrips, Message: fmt.Sprintf(
-				"disks were lost during the write, and fewer members than %d + %d stored a fragment in time; read the key to find out",
-				p.config.Fragments.Data, p.faults(p.config.View.After()))})
+		case p.Late(&w.request) && !w.submitted:
+			p.complete(w, base.Untaken(register.Write, 1, p.tooFewStored()))
+		case p.Late(&w.request) && w.result != nil:
+			p.complete(w, base.MayTake(register.Write, w.result.RoundTrips, "disks were lost during the write, and "+p.tooFewStored()))
 		default:
-			p.store(w, w.stored.Again(&p.config, p.incarnations, p.now))
+			p.store(w, p.Unanswered(&w.stored))
 		}
 	}
+}
+
+func (p *Protocol) tooFewStored() string {
+	return fmt.Sprintf("fewer members than %d + %d stored a fragment in time (erasureCoding, faultTolerance)",
+		p.Config.Fragments.Data, p.faults(p.Config.View.After()))
 }

@@ -55,7 +55,7 @@ func Short(b []byte) string {
 }
 
 // Operation is the coordinator's number of an operation, with the boot if it is not the first; the layout is that of
-// quorum.FirstOp.
+// package base.
 func Operation(op uint64) string {
 	name := fmt.Sprintf("#%d", op&(1<<40-1))
 	if boot := op >> 40 & 0xffff; boot > 1 {

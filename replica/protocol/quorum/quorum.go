@@ -162,9 +162,3 @@ func (t *Tally) Again(c *protocol.Config, r *Incarnations, now protocol.Instant)
 
 // Wide reports whether everyone has been asked.
 func (t *Tally) Wide() bool { return t.wide }
-
-// FirstOp is the number that a coordinator's operations count up from. It names the incarnation and the
-// boot, so that an answer to an operation of an earlier process is never taken for one of this process; 40 bits count.
-func FirstOp(c *protocol.Config, r *Incarnations) uint64 {
-	return uint64(r.Of(c.Self)&0xff)<<56 | uint64(c.Boot&0xffff)<<40
-}

@@ -130,20 +130,3 @@ func TestAskingEveryoneIsWide(t *testing.T) {
 		}
 	}
 }
-
-func TestOperationNumbersOfProcessesDiffer(t *testing.T) {
-	seen := map[uint64]bool{}
-	for incarnation := range view.Incarnation(3) {
-		for boot := range uint32(3) {
-			c := config(3)
-			c.Boot = boot
-			r := quorum.FirstDisks(c.View)
-			r.Learn(1, incarnation+1)
-			first := quorum.FirstOp(c, r)
-			if seen[first] || first&(1<<40-1) != 0 {
-				t.Errorf("incarnation %d, boot %d: numbers begin at %x", incarnation+1, boot, first)
-			}
-			seen[first] = true
-		}
-	}
-}

@@ -79,7 +79,7 @@ func (p *Protocol) apply(entries []*raftpb.Entry) {
 // applyCommand executes a command once, and answers the client if it is one of this member's.
 func (p *Protocol) applyCommand(run *applying, c *peerv1.RaftCommand, at register.Carstamp) {
 	if p.over(c.Author, c.Number) && !p.mistakes.ForgetAuthors {
-		p.config.Took(pathAgain)
+		p.Took(pathAgain)
 		return
 	}
 	p.noteDone(c)
@@ -90,7 +90,7 @@ func (p *Protocol) applyCommand(run *applying, c *peerv1.RaftCommand, at registe
 		run.byKey[string(c.Key)] = t
 		run.order = append(run.order, t)
 	}
-	o := p.byNumber[c.Number]
+	o := p.operations.Find(c.Number)
 	mine := register.Writer(c.Author) == p.author && o != nil && !o.reads()
 	if t.loaded >= at.Timestamp && !p.mistakes.AdoptBlindly { // it is done there already
 		if mine {
@@ -121,12 +121,12 @@ func (p *Protocol) perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at reg
 func (p *Protocol) execute(state *peerv1.KeyState, c *peerv1.Command, at register.Carstamp) *peerv1.Answer {
 	if !p.mistakes.ForgetSessions {
 		if answer := session.Recall(state, c); answer != nil {
-			p.config.Took(pathDuplicate)
+			p.Took(pathDuplicate)
 			return answer
 		}
 	}
 	current := state.GetPrevious()
-	out, err := p.config.Functions.Apply(stamp.Value(current.GetPresent(), current.GetValue()), register.Call{
+	out, err := p.Config.Functions.Apply(stamp.Value(current.GetPresent(), current.GetValue()), register.Call{
 		Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes),
 	})
 	if err != nil {
@@ -190,14 +190,8 @@ func (p *Protocol) noteDone(c *peerv1.RaftCommand) {
 	p.state.Authors[i] = a
 }
 
-// lookup is the key of a record, in memory that the next lookup uses again.
-func (p *Protocol) lookup(key []byte) []byte {
-	p.scratch = append(append(p.scratch[:0], stateRecord), key...)
-	return p.scratch
-}
-
 func (p *Protocol) loadState(key []byte) *peerv1.KeyState {
-	raw, ok := p.journal.Get(p.lookup(key))
+	raw, ok := p.Journal.Get(p.Keys.Lookup(stateRecord, key))
 	if !ok {
 		return &peerv1.KeyState{}
 	}
@@ -223,14 +217,7 @@ func (p *Protocol) putState(key []byte, state *peerv1.KeyState) {
 		p.Fault("encode the state of %q: %w", key, err)
 		return
 	}
-	p.journal.Put(p.recordKey(key), raw)
-}
-
-func (p *Protocol) recordKey(key []byte) []byte {
-	b := p.keys.Make(1 + len(key))
-	b[0] = stateRecord
-	copy(b[1:], key)
-	return b
+	p.Journal.Put(p.Keys.Record(stateRecord, key), raw)
 }
 
 // merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of one
@@ -241,7 +228,7 @@ func (p *Protocol) merge(key, raw []byte) error {
 		return err
 	}
 	if p.mistakes.AdoptBlindly || theirs.GetPrevious().GetTimestamp() > p.loadState(key).GetPrevious().GetTimestamp() {
-		p.journal.Put(p.recordKey(key), slices.Clone(raw))
+		p.Journal.Put(p.Keys.Record(stateRecord, key), slices.Clone(raw))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 // Unsettled implements member.Inner: a member has finished with earlier views when it has applied an entry that was appended
 // in this one. All that was committed in earlier ones is before that.
 func (p *Protocol) Unsettled() int {
-	if p.state.Epoch < p.config.View.Epoch {
+	if p.state.Epoch < p.Config.View.Epoch {
 		return 1
 	}
 	return 0
@@ -24,18 +24,14 @@ type resume struct {
 // recognised if it is, or comes to be, in the log.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
-	for _, o := range p.operations {
-		if o.over {
-			continue
-		}
+	for o := range p.operations.InProgress() {
 		r := o.request
 		r.Resume = nil
 		if o.told && !o.reads() {
-			r.Resume = resume{p.author, o.number}
+			r.Resume = resume{p.author, o.Number}
 		}
 		unfinished = append(unfinished, r)
 	}
-	clear(p.byNumber)
-	p.operations = nil
+	p.operations.Clear()
 	return unfinished
 }

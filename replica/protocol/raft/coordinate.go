@@ -1,10 +1,9 @@
 package raft
 
 import (
-	"slices"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -14,10 +13,9 @@ import (
 // this member answers its client when it applies the command itself. It may be handed over again, to whoever leads: a command
 // of the same number is executed once.
 type operation struct {
+	base.Operation
 	request protocol.Request
-	number  uint64
 	command *peerv1.RaftCommand // of a write or rmw
-	over    bool
 
 	told  bool             // it was handed over: others may know of it
 	waits bool             // for whom it was handed to; else it is handed over at the next Ready
@@ -39,25 +37,23 @@ func (p *Protocol) begin(r protocol.Request) {
 			p.Complete(r.Handle, register.Result{Status: register.Unknown, Message: "the disk that knew of the operation is lost; it may have taken effect"})
 			return
 		}
-		p.config.Took(pathResumed)
-		o.number, o.told = done.number, true
+		p.Took(pathResumed)
+		o.Number, o.told = done.number, true
 	} else {
-		p.lastNumber++
-		o.number = p.lastNumber
+		o.Number = p.Op()
 	}
 	if r.Operation.Kind != register.Read {
 		o.command = p.command(o)
 	}
-	p.operations = append(p.operations, o)
-	p.byNumber[o.number] = o
-	if o.told && p.over(uint64(p.author), o.number) {
+	p.operations.Begin(o)
+	if o.told && p.over(uint64(p.author), o.Number) {
 		p.finishUnseen(o, p.loadState(o.command.Key))
 	}
 }
 
 func (p *Protocol) command(o *operation) *peerv1.RaftCommand {
 	op := o.request.Operation
-	c := &peerv1.RaftCommand{Author: uint64(p.author), Number: o.number, Key: []byte(op.Key)}
+	c := &peerv1.RaftCommand{Author: uint64(p.author), Number: o.Number, Key: []byte(op.Key)}
 	if op.Kind == register.Write {
 		c.Present, c.Value = op.Value.Present(), op.Value
 		return c
@@ -76,18 +72,18 @@ func (p *Protocol) hand() {
 	}
 	first := p.firstIncomplete()
 	var commands []*peerv1.RaftCommand
-	for _, o := range p.operations {
-		if o.over || o.waits {
+	for o := range p.operations.InProgress() {
+		if o.waits {
 			continue
 		}
 		o.told, o.waits, o.far = true, true, !p.elect.leads
-		o.due = p.now.Add(2 * p.config.Retry << min(o.again, 3))
+		o.due = p.Now.Add(2 * p.Config.Retry << min(o.again, 3))
 		o.again++
 		switch {
 		case o.reads() && p.elect.leads:
-			p.read.asked = append(p.read.asked, reader{p.config.Self, o.number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.request.Operation.Key)})
+			p.read.asked = append(p.read.asked, reader{p.Config.Self, o.Number, peerv1.Kind_RAFT_READ_REPLY, []byte(o.request.Operation.Key)})
 		case o.reads():
-			m := p.Message(peerv1.Kind_RAFT_READ, o.number)
+			m := p.Message(peerv1.Kind_RAFT_READ, o.Number)
 			if p.extension != nil {
 				m.Key = []byte(o.request.Operation.Key)
 			}
@@ -108,7 +104,7 @@ func (p *Protocol) hand() {
 		}
 		p.askReads()
 	} else if len(commands) > 0 {
-		p.config.Took(pathForward)
+		p.Took(pathForward)
 		p.forward(commands)
 	}
 }
@@ -134,7 +130,7 @@ func (p *Protocol) proposeBatches(commands []*peerv1.RaftCommand) {
 		size += c.SizeVT()
 		if size >= batchBytes || i == len(commands)-1 {
 			if !p.propose(commands[from : i+1]) {
-				p.config.Took(pathDropped) // their coordinators hand them over again
+				p.Took(pathDropped) // their coordinators hand them over again
 			}
 			size, from = 0, i+1
 		}
@@ -143,12 +139,12 @@ func (p *Protocol) proposeBatches(commands []*peerv1.RaftCommand) {
 
 // firstIncomplete is the lowest number of a command that a client waits for, or could be issued.
 func (p *Protocol) firstIncomplete() uint64 {
-	for _, o := range p.operations {
-		if !o.over && !o.reads() {
-			return o.number
+	for o := range p.operations.InProgress() {
+		if !o.reads() {
+			return o.Number
 		}
 	}
-	return p.lastNumber + 1
+	return p.LastOp() + 1
 }
 
 // onPropose takes commands of another coordinator.
@@ -161,40 +157,40 @@ func (p *Protocol) onPropose(m *peerv1.Message) {
 
 // routeAgain hands everything to another leader.
 func (p *Protocol) routeAgain() {
-	for _, o := range p.operations {
+	for o := range p.operations.InProgress() {
 		o.waits, o.again = false, 0
 	}
 }
 
 // tickOperations gives up what is late, and hands over again what has not been answered.
 func (p *Protocol) tickOperations() {
-	p.operations = slices.DeleteFunc(p.operations, func(o *operation) bool { return o.over })
-	for _, o := range p.operations {
-		switch d := o.request.Deadline; {
-		case d != 0 && p.now >= d:
+	p.operations.Sweep(nil)
+	for o := range p.operations.InProgress() {
+		switch {
+		case p.Late(&o.request):
 			p.expire(o)
-		case o.waits && p.now >= o.due && (o.far || o.reads()):
-			p.config.Took(pathRetry)
+		case o.waits && p.Now >= o.due && (o.far || o.reads()):
+			p.Took(pathRetry)
 			o.waits = false
-		case o.waits && p.now >= o.due && p.elect.leads && o.again < 2:
+		case o.waits && p.Now >= o.due && p.elect.leads && o.again < 2:
 			o.waits = false // the node may have refused it
 		}
 	}
 }
 
 func (p *Protocol) expire(o *operation) {
+	const why = "no leader with a quorum executed the operation in time"
+	path, result := pathUnavailable, base.Untaken(o.request.Operation.Kind, 0, why)
 	if o.told && !o.reads() {
-		p.config.Took(pathUnknown)
-		p.finish(o, register.Result{Status: register.Unknown, Message: "no leader and quorum executed the operation before its deadline; it may still take effect"})
-		return
+		path, result = pathUnknown, base.MayTake(o.request.Operation.Kind, 0, why)
 	}
-	p.config.Took(pathUnavailable)
-	p.finish(o, register.Result{Status: register.Unavailable, Message: "there is no leader with a quorum; the operation did not take effect, try again"})
+	p.Took(path)
+	p.finish(o, result)
 }
 
 // trips is how many wide-area round trips an answer waits for: from the leader to a quorum, and to the leader.
 func (p *Protocol) trips(o *operation) int {
-	n := min(1, p.config.View.Size()-1)
+	n := min(1, p.Config.View.Size()-1)
 	if o.far {
 		n++
 	}
@@ -204,19 +200,14 @@ func (p *Protocol) trips(o *operation) int {
 // finishAt answers a client with what rests on the log up to an index.
 func (p *Protocol) finishAt(o *operation, index uint64, r register.Result) {
 	r.RoundTrips = p.trips(o)
-	p.forget(o)
+	p.operations.End(o)
 	p.completeAt(index, o.request.Handle, r)
 }
 
 func (p *Protocol) finish(o *operation, r register.Result) {
 	r.RoundTrips = p.trips(o)
-	p.forget(o)
+	p.operations.End(o)
 	p.Complete(o.request.Handle, r)
-}
-
-func (p *Protocol) forget(o *operation) {
-	o.over = true
-	delete(p.byNumber, o.number)
 }
 
 // finishUnseen answers a client whose command was executed, but not by this member: it took the state from another one.
@@ -231,14 +222,14 @@ func (p *Protocol) finishUnseen(o *operation, state *peerv1.KeyState) {
 			return
 		}
 	}
-	p.config.Took(pathUnseen)
+	p.Took(pathUnseen)
 	p.finish(o, register.Result{Status: register.Unknown, Message: "the rmw was executed while this member was behind, and what it returned is not known here"})
 }
 
 // lookUnseen ends the commands that were executed by entries which this member did not apply.
 func (p *Protocol) lookUnseen() {
-	for _, o := range p.operations {
-		if !o.over && !o.reads() && p.over(uint64(p.author), o.number) {
+	for o := range p.operations.InProgress() {
+		if !o.reads() && p.over(uint64(p.author), o.Number) {
 			p.finishUnseen(o, p.loadState(o.command.Key))
 		}
 	}

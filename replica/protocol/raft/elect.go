@@ -28,25 +28,25 @@ type election struct {
 // cluster has one soon, and always the same.
 func (e *election) begin(p *Protocol) {
 	e.alive, e.stuck = map[view.MemberID]protocol.Instant{}, map[view.MemberID]protocol.Instant{}
-	rank := time.Duration(p.config.View.Index(p.config.Self))
-	e.patience = p.now.Add(rank * p.config.Retry)
-	e.followed = p.now.Add(-1 << 61)
+	rank := time.Duration(p.Config.View.Index(p.Config.Self))
+	e.patience = p.Now.Add(rank * p.Config.Retry)
+	e.followed = p.Now.Add(-1 << 61)
 }
 
 func (e *election) heard(p *Protocol, from view.MemberID) {
 	if p.ticked {
-		e.alive[from] = p.now
+		e.alive[from] = p.Now
 	}
 }
 
 // wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in vain.
 func (e *election) wait(p *Protocol) {
-	retry := max(p.config.Retry, time.Millisecond)
-	wait := max(p.config.Suspect, 2*retry)
+	retry := max(p.Config.Retry, time.Millisecond)
+	wait := max(p.Config.Suspect, 2*retry)
 	if e.attempts > 0 {
 		wait = 2*retry + time.Duration(min(e.attempts, 4))*retry/2
 	}
-	e.patience = p.now.Add(wait + p.draw(retry+wait/2))
+	e.patience = p.Now.Add(wait + time.Duration(p.Draws.Below(uint64(retry+wait/2))))
 }
 
 // grant is when this member has voted for another one.
@@ -54,16 +54,16 @@ func (e *election) grant(p *Protocol) { e.wait(p) }
 
 // reign begins this member's lead.
 func (e *election) reign(p *Protocol) {
-	e.beat = p.now.Add(p.interval())
+	e.beat = p.Now.Add(p.interval())
 	e.attempts = 0
-	for _, m := range p.config.View.Members {
-		e.alive[m.ID] = p.now
+	for _, m := range p.Config.View.Members {
+		e.alive[m.ID] = p.Now
 	}
 	clear(e.stuck)
 }
 
 // interval is the time between heartbeats.
-func (p *Protocol) interval() time.Duration { return max(p.config.Suspect, 2*p.config.Retry) / 3 }
+func (p *Protocol) interval() time.Duration { return max(p.Config.Suspect, 2*p.Config.Retry) / 3 }
 
 // follow notes that the leader lives.
 func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
@@ -73,7 +73,7 @@ func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
 		return
 	}
 	if s := p.node.BasicStatus(); s.Lead == uint64(from) {
-		p.elect.followed, p.elect.attempts = p.now, 0
+		p.elect.followed, p.elect.attempts = p.Now, 0
 		p.elect.wait(p)
 	}
 }
@@ -81,22 +81,22 @@ func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
 // content reports whether this member has heard a leader so recently that it wants no other. Who was cut off, and comes
 // back, would depose one that does its work.
 func (e *election) content(p *Protocol) bool {
-	return e.leads && e.supported(p) || e.lead != 0 && !e.leads && p.now < e.followed.Add(p.config.Suspect)
+	return e.leads && e.supported(p) || e.lead != 0 && !e.leads && p.Now < e.followed.Add(p.Config.Suspect)
 }
 
 // supported reports whether a quorum was heard within Suspect.
 func (e *election) supported(p *Protocol) bool {
-	window := max(p.config.Suspect, 2*p.config.Retry) + p.config.Retry
-	return p.config.View.Quorum(func(id view.MemberID) bool {
-		return id == p.config.Self || p.now < e.alive[id].Add(window)
+	window := max(p.Config.Suspect, 2*p.Config.Retry) + p.Config.Retry
+	return p.Config.View.Quorum(func(id view.MemberID) bool {
+		return id == p.Config.Self || p.Now < e.alive[id].Add(window)
 	})
 }
 
 func (p *Protocol) tickElection() {
 	e := &p.elect
 	if !e.leads {
-		if p.now >= e.patience {
-			p.config.Took(pathCampaign)
+		if p.Now >= e.patience {
+			p.Took(pathCampaign)
 			e.attempts++
 			e.wait(p)
 			if err := p.node.Campaign(); err != nil {
@@ -106,15 +106,15 @@ func (p *Protocol) tickElection() {
 		return
 	}
 	if !e.supported(p) { // it hears nobody: the others may not know that they need another leader
-		p.config.Took(pathStepDown)
+		p.Took(pathStepDown)
 		p.restart()
 		e.wait(p)
 		return
 	}
-	if p.now < e.beat {
+	if p.Now < e.beat {
 		return
 	}
-	e.beat = p.now.Add(p.interval())
+	e.beat = p.Now.Add(p.interval())
 	p.snapshots()
 	p.node.Tick()
 }
@@ -129,8 +129,8 @@ func (p *Protocol) snapshots() {
 		case pr.State != tracker.StateSnapshot:
 			delete(p.elect.stuck, m)
 		case !known:
-			p.elect.stuck[m] = p.now
-		case p.now >= since.Add(2*p.config.Retry):
+			p.elect.stuck[m] = p.Now
+		case p.Now >= since.Add(2*p.Config.Retry):
 			delete(p.elect.stuck, m)
 			late = append(late, id)
 		}

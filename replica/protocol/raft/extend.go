@@ -35,9 +35,9 @@ type Extension interface {
 
 // Extended makes Raft with an extension, which add makes.
 func Extended(
-	config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, tuning Tuning, mistakes Mistakes, add func(*Protocol) Extension,
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes, add func(*Protocol) Extension,
 ) *Protocol {
-	p := prepare(config, journal, incarnations, tuning, mistakes)
+	p := prepare(config, journal, known, tuning, mistakes)
 	p.extension = add(p)
 	p.restart()
 	return p
@@ -66,9 +66,6 @@ func DefaultTuning() Tuning { return defaultTuning }
 
 func (p *Protocol) serves() bool { return p.extension == nil || p.extension.Serves() }
 
-// Config is what this member was told, with the paces of now. It must not be changed.
-func (p *Protocol) Config() *protocol.Config { return &p.config }
-
 // Term is the newest that this member knows of.
 func (p *Protocol) Term() uint64 { return p.node.BasicStatus().GetTerm() }
 
@@ -82,7 +79,7 @@ func (p *Protocol) Applied() *peerv1.RaftApplied { return p.state }
 func (p *Protocol) Over(author, number uint64) bool { return p.over(author, number) }
 
 // Waits reports whether a client of this member waits for a command.
-func (p *Protocol) Waits(number uint64) bool { return p.byNumber[number] != nil }
+func (p *Protocol) Waits(number uint64) bool { return p.operations.Find(number) != nil }
 
 // State is what a key has become by the entries that are applied. It is the caller's.
 func (p *Protocol) State(key []byte) *peerv1.KeyState { return p.loadState(key) }
@@ -95,23 +92,19 @@ func (p *Protocol) Perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at reg
 // Answer ends an operation of this member's client before its command is applied, in one round trip, once the journal up to
 // a mark is durable.
 func (p *Protocol) Answer(number uint64, a *peerv1.Answer, mark uint64) {
-	o := p.byNumber[number]
+	o := p.operations.Find(number)
 	if o == nil {
 		return
 	}
 	r := resultOf(a)
-	r.RoundTrips, r.Fast = min(1, p.config.View.Size()-1), true
-	p.forget(o)
-	if p.journal.Survives(mark) {
-		p.Complete(o.request.Handle, r)
-		return
-	}
-	p.CompleteDurably(o.request.Handle, r)
+	r.RoundTrips, r.Fast = min(1, p.Config.View.Size()-1), true
+	p.operations.End(o)
+	p.CompleteWhen(p.Journal.Survives(mark), o.request.Handle, r)
 }
 
 // Recover proposes the entry with which a leader has recovered, and reports whether the node took it.
 func (p *Protocol) Recover(commands []*peerv1.RaftCommand) bool {
-	return p.proposeEntry(&peerv1.RaftEntry{Epoch: p.config.View.Epoch, Commands: commands, Recovered: true})
+	return p.proposeEntry(&peerv1.RaftEntry{Epoch: p.Config.View.Epoch, Commands: commands, Recovered: true})
 }
 
 // Hand gives commands of other members' clients to the leader, if there is one.

@@ -47,7 +47,7 @@ func newLog(p *Protocol) *log {
 	l := &log{p: p, hard: &peerv1.RaftHard{}, start: &peerv1.RaftStart{}}
 	p.loadRecord(hardRecord, l.hard)
 	p.loadRecord(startRecord, l.start)
-	p.journal.Scan([]byte{entryRecord}, func(key, raw []byte) bool {
+	p.Journal.Scan([]byte{entryRecord}, func(key, raw []byte) bool {
 		if key[0] != entryRecord {
 			return false
 		}
@@ -67,7 +67,7 @@ func newLog(p *Protocol) *log {
 		l.add(e, len(raw))
 		return true
 	})
-	l.written = []written{{l.last(), p.journal.Mark()}}
+	l.written = []written{{l.last(), p.Journal.Mark()}}
 	return l
 }
 
@@ -79,7 +79,7 @@ func (l *log) add(e *raftpb.Entry, size int) {
 
 // durable is the index up to which this member's log survives a crash.
 func (l *log) durable() uint64 {
-	for len(l.written) > 0 && l.p.journal.Survives(l.written[0].mark) {
+	for len(l.written) > 0 && l.p.Journal.Survives(l.written[0].mark) {
 		l.safe = l.written[0].index
 		l.written = l.written[1:]
 	}
@@ -87,7 +87,7 @@ func (l *log) durable() uint64 {
 }
 
 func (l *log) key(index uint64) []byte {
-	b := append(l.p.keys.Make(9)[:0], entryRecord)
+	b := append(l.p.Keys.Make(9)[:0], entryRecord)
 	return binary.BigEndian.AppendUint64(b, index)
 }
 
@@ -104,10 +104,10 @@ func (l *log) append(entries []*raftpb.Entry) {
 			l.p.Fault("encode an entry of the log: %w", err)
 			return
 		}
-		l.p.journal.Put(l.key(e.GetIndex()), raw)
+		l.p.Journal.Put(l.key(e.GetIndex()), raw)
 		l.add(e, len(raw))
 	}
-	l.written = append(l.written, written{l.last(), l.p.journal.Mark()})
+	l.written = append(l.written, written{l.last(), l.p.Journal.Mark()})
 }
 
 // cut removes what is behind an index.
@@ -122,7 +122,7 @@ func (l *log) cut(last uint64) {
 	}
 	keep := int(last - l.start.Index)
 	for i := keep; i < len(l.entries); i++ {
-		l.p.journal.Delete(l.key(l.entries[i].GetIndex()))
+		l.p.Journal.Delete(l.key(l.entries[i].GetIndex()))
 		l.size -= l.sizes[i]
 	}
 	l.entries, l.sizes = l.entries[:keep:keep], l.sizes[:keep:keep]
@@ -140,7 +140,7 @@ func (l *log) compact() {
 	if excess <= l.p.tuning.Entries/4 {
 		return // many at once
 	}
-	l.p.config.Took(pathCompact)
+	l.p.Took(pathCompact)
 	l.behind(l.start.Index+uint64(excess), l.entries[excess-1].GetTerm())
 }
 
@@ -148,7 +148,7 @@ func (l *log) compact() {
 func (l *log) behind(index, term uint64) {
 	gone := int(index - l.start.Index)
 	for i := range gone {
-		l.p.journal.Delete(l.key(l.entries[i].GetIndex()))
+		l.p.Journal.Delete(l.key(l.entries[i].GetIndex()))
 		l.size -= l.sizes[i]
 	}
 	l.entries = append([]*raftpb.Entry(nil), l.entries[gone:]...)
@@ -165,7 +165,7 @@ func (l *log) replace(index, term uint64) {
 	}
 	l.cut(l.start.Index)
 	l.begin(index, term)
-	l.written = append(l.written, written{index, l.p.journal.Mark()})
+	l.written = append(l.written, written{index, l.p.Journal.Mark()})
 }
 
 func (l *log) begin(index, term uint64) {
@@ -194,9 +194,9 @@ func (p *Protocol) electorate() *raftpb.ConfState {
 		}
 		return ids
 	}
-	c := &raftpb.ConfState{Voters: ids(p.config.View.After())}
-	if p.config.View.Joint() && !p.mistakes.CountOneSide {
-		c.VotersOutgoing = ids(p.config.View.Before())
+	c := &raftpb.ConfState{Voters: ids(p.Config.View.After())}
+	if p.Config.View.Joint() && !p.mistakes.CountOneSide {
+		c.VotersOutgoing = ids(p.Config.View.Before())
 	}
 	return raftpb.EnsureConfState(c)
 }
@@ -253,7 +253,7 @@ type record interface {
 }
 
 func (p *Protocol) loadRecord(kind byte, r record) bool {
-	raw, ok := p.journal.Get([]byte{kind})
+	raw, ok := p.Journal.Get([]byte{kind})
 	if ok {
 		if err := r.UnmarshalVT(raw); err != nil {
 			p.Fault("record %q on disk is damaged: %w", kind, err)
@@ -272,5 +272,5 @@ func (p *Protocol) putRecord(kind byte, r record) {
 		p.Fault("encode record %q: %w", kind, err)
 		return
 	}
-	p.journal.Put([]byte{kind}, raw)
+	p.Journal.Put([]byte{kind}, raw)
 }

@@ -34,7 +34,7 @@ const (
 	pathUnknown     = "unknown"          // given up after others may have known of it
 	pathUnavailable = "unavailable"      // given up without effect
 	pathResumed     = "resumed"          // an operation went on in another view
-	pathHeld        = "read.held"        // an extension: a read waited for what the leader has executed and not applied
+	PathHeld        = "read.held"        // an extension: a read waited for what the leader has executed and not applied
 )
 
 // Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is. The two that are left

@@ -67,7 +67,7 @@ func (p *Protocol) restart() {
 func (p *Protocol) newNode(log lib.Storage, applied uint64) *lib.RawNode {
 	defer p.stopped() // a log on disk may contradict itself
 	node, err := lib.NewRawNode(&lib.Config{
-		ID: uint64(p.config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: log, Applied: applied,
+		ID: uint64(p.Config.Self), ElectionTick: never, HeartbeatTick: 1, Storage: log, Applied: applied,
 		MaxSizePerMsg: appendBytes, MaxInflightMsgs: appendsFlying, MaxUncommittedEntriesSize: proposedBytes,
 		PreVote: true, DisableProposalForwarding: true, Logger: silent{},
 	})
@@ -90,7 +90,7 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		p.Refuse(from, fmt.Errorf("decode a message of the library: %w", err))
 		return
 	}
-	if view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.config.Self) {
+	if view.MemberID(r.GetFrom()) != from || r.GetTo() != uint64(p.Config.Self) {
 		return
 	}
 	if err := check(r); err != nil {
@@ -104,7 +104,7 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 		}
 	case raftpb.MsgPreVote:
 		if from != p.elect.lead && p.elect.content(p) { // a leader that asks leads no more
-			p.config.Took(pathContent)
+			p.Took(pathContent)
 			return
 		}
 	case raftpb.MsgSnap:
@@ -146,10 +146,10 @@ func check(r *raftpb.Message) error {
 // knowsMe reports whether a message was sent by someone who knows this member's disk.
 func (p *Protocol) knowsMe(m *peerv1.Message) bool {
 	known := view.Incarnation(1)
-	if i := p.config.View.Index(p.config.Self); i < len(m.Known) {
+	if i := p.Config.View.Index(p.Config.Self); i < len(m.Known) {
 		known = view.Incarnation(m.Known[i])
 	}
-	return known == p.incarnations.Of(p.config.Self)
+	return known == p.Incarnations.Of(p.Config.Self)
 }
 
 // drain does what the node asks for, until it asks for nothing.
@@ -236,9 +236,9 @@ func (p *Protocol) led(lead uint64, self bool) {
 		p.extension.Led(self)
 	}
 	if self {
-		p.config.Took(pathElected)
+		p.Took(pathElected)
 		p.elect.reign(p)
-		if p.extension == nil && p.config.View.Joint() && p.state.Epoch < p.config.View.Epoch {
+		if p.extension == nil && p.Config.View.Joint() && p.state.Epoch < p.Config.View.Epoch {
 			p.propose(nil) // all of earlier epochs is before this entry
 		}
 	}
@@ -246,7 +246,7 @@ func (p *Protocol) led(lead uint64, self bool) {
 
 // propose appends commands to the log, if this member leads.
 func (p *Protocol) propose(commands []*peerv1.RaftCommand) bool {
-	return p.proposeEntry(&peerv1.RaftEntry{Epoch: p.config.View.Epoch, Commands: commands})
+	return p.proposeEntry(&peerv1.RaftEntry{Epoch: p.Config.View.Epoch, Commands: commands})
 }
 
 func (p *Protocol) proposeEntry(entry *peerv1.RaftEntry) bool {

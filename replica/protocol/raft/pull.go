@@ -44,22 +44,21 @@ func (p *Protocol) behindLog(from view.MemberID, r *raftpb.Message) {
 			p.follow(from, r)
 		}
 	case p.pull == nil:
-		p.config.Took(pathPull)
+		p.Took(pathPull)
 		p.beginPull(from, p.state.Index, index, r)
 	}
 }
 
 func (p *Protocol) beginPull(from view.MemberID, above, least uint64, snapshot *raftpb.Message) {
-	p.lastNumber++
 	p.pull = &pull{
-		from: from, incarnation: p.incarnations.Of(from), op: p.lastNumber, above: above, least: least, snapshot: snapshot,
+		from: from, incarnation: p.Incarnations.Of(from), op: p.Op(), above: above, least: least, snapshot: snapshot,
 	}
 	p.askPage()
 }
 
 func (p *Protocol) askPage() {
 	q := p.pull
-	q.due = p.now.Add(p.config.Retry << min(q.vain, 2))
+	q.due = p.Now.Add(p.Config.Retry << min(q.vain, 2))
 	raw, err := (&peerv1.RaftPull{After: q.after, Above: q.above, Least: q.least}).MarshalVT()
 	if err != nil {
 		p.Fault("encode a question for a page: %w", err)
@@ -74,9 +73,9 @@ func (p *Protocol) tickPull() {
 	q := p.pull
 	switch {
 	case q == nil:
-	case q.incarnation != p.incarnations.Of(q.from) || q.vain >= patience:
+	case q.incarnation != p.Incarnations.Of(q.from) || q.vain >= patience:
 		p.pull = nil // whoever leads says so again
-	case p.now >= q.due:
+	case p.Now >= q.due:
 		q.vain++
 		p.askPage()
 	}
@@ -94,7 +93,7 @@ func (p *Protocol) onPull(from view.MemberID, m *peerv1.Message) {
 	}
 	after := append([]byte{stateRecord}, asked.After...)
 	seen, size := 0, 0
-	p.journal.Scan(after, func(key, raw []byte) bool {
+	p.Journal.Scan(after, func(key, raw []byte) bool {
 		if key[0] != stateRecord {
 			return false
 		}
@@ -192,11 +191,11 @@ func (p *Protocol) install(q *pull) {
 				vote = 0 // it never voted there: it would have this term
 			}
 			if q.snapshot == nil {
-				vote = uint64(p.config.Self)
+				vote = uint64(p.Config.Self)
 			}
 			p.log.promise(max(hard.Term, a.Term), vote, max(hard.Commit, a.Index))
 		}
-		p.config.Took(pathInstall)
+		p.Took(pathInstall)
 		if p.extension != nil {
 			p.extension.Advanced()
 		}

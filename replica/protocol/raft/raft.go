@@ -11,16 +11,14 @@ package raft
 
 import (
 	"slices"
-	"time"
 
 	lib "go.etcd.io/raft/v3"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
-	"github.com/georegister/georegister/replica/protocol/outbox"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -36,19 +34,14 @@ var defaultTuning = Tuning{Entries: 8192, Bytes: 16 << 20}
 
 // Protocol is one member's part of Raft, for one shard.
 type Protocol struct {
-	*outbox.Outbox
-	config       protocol.Config
-	incarnations *quorum.Incarnations
-	journal      *protocol.Journal
-	mistakes     Mistakes
-	tuning       Tuning
-	author       register.Writer // of this member's commands; their numbers grow over restarts
+	*base.Base
+	mistakes Mistakes
+	tuning   Tuning
+	author   register.Writer // of this member's commands; their numbers grow over restarts
 
 	extension Extension // nil: it is Raft alone
 
-	now    protocol.Instant
 	ticked bool
-	draws  uint64
 
 	node  *lib.RawNode
 	log   *log
@@ -60,46 +53,39 @@ type Protocol struct {
 
 	state *peerv1.RaftApplied
 
-	lastNumber uint64
-	operations []*operation // in progress, by number; those that are over go at the next Tick
-	byNumber   map[uint64]*operation
+	operations base.Operations[*operation]
 	proposals  []*peerv1.RaftCommand // handed to this member as the leader, until Ready
-
-	scratch []byte
-	keys    slab.Bytes
 }
 
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes Raft for a member.
-func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, incarnations, defaultTuning, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, known, defaultTuning, Mistakes{})
 }
 
 // FactoryWith is Factory with another tuning, and with known bugs put back, for tests.
 func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, incarnations, tuning, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, known, tuning, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
-	p := prepare(config, journal, incarnations, tuning, mistakes)
+func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
+	p := prepare(config, journal, known, tuning, mistakes)
 	p.restart()
 	return p
 }
 
 // prepare loads a member's part, which has no node yet.
-func prepare(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
+func prepare(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
 	p := &Protocol{
-		Outbox: outbox.New("raft", 0, journal), // its questions have numbers of their own
-		config: config, incarnations: incarnations, journal: journal, mistakes: mistakes, tuning: tuning,
-		author:     register.NewWriter(uint32(config.Self), uint32(incarnations.Of(config.Self)), 0),
-		draws:      config.Seed,
-		lastNumber: quorum.FirstOp(&config, incarnations),
-		byNumber:   map[uint64]*operation{},
-		known:      make([]view.Incarnation, config.View.Size()),
+		Base:     base.New("raft", config, journal, known),
+		mistakes: mistakes,
+		tuning:   tuning,
+		known:    make([]view.Incarnation, config.View.Size()),
 	}
+	p.author = p.Author()
 	p.AckBeforePersist = mistakes.AckBeforePersist
 	p.log = newLog(p)
 	p.loadApplied()
@@ -108,18 +94,9 @@ func prepare(config protocol.Config, journal *protocol.Journal, incarnations *qu
 
 // Submit implements protocol.Protocol.
 func (p *Protocol) Submit(r protocol.Request) {
-	switch r.Operation.Kind {
-	case register.RMW:
-		if err := p.config.Functions.Check(r.Operation.Call); err != nil {
-			p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
-			return
-		}
-	case register.Read, register.Write:
-	default:
-		p.Complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
-		return
+	if !p.Invalid(r) {
+		p.begin(r)
 	}
-	p.begin(r)
 }
 
 // Receive implements protocol.Protocol.
@@ -150,7 +127,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 
 // Tick implements protocol.Protocol.
 func (p *Protocol) Tick(now protocol.Instant) {
-	p.now = now
+	p.Now = now
 	p.recount()
 	if !p.ticked {
 		p.ticked = true
@@ -173,28 +150,23 @@ func (p *Protocol) Ready() protocol.Effects {
 	return p.Outbox.Ready()
 }
 
-// Pace implements member.Inner.
-func (p *Protocol) Pace(retry, suspect time.Duration) {
-	p.config.Retry, p.config.Suspect = retry, suspect
-}
-
 // Pending is how many operations of its clients this member holds unfinished.
-func (p *Protocol) Pending() int { return len(p.byNumber) }
+func (p *Protocol) Pending() int { return p.operations.Len() }
 
 // recount starts the node anew when it may have counted a disk that is lost: what that one had promised or held is void.
 // Only a leader or candidate counts; but a follower of a term is never asked twice, so nothing is lost by it either.
 func (p *Protocol) recount() {
 	news := false
-	for i, m := range p.config.View.Members {
-		if now := p.incarnations.Of(m.ID); now != p.known[i] {
+	for i, m := range p.Config.View.Members {
+		if now := p.Incarnations.Of(m.ID); now != p.known[i] {
 			p.known[i] = now
-			news = news || m.ID != p.config.Self
+			news = news || m.ID != p.Config.Self
 		}
 	}
 	if news && p.counts() && !p.mistakes.CountDeadDisks {
-		p.config.Took(pathRecount)
+		p.Took(pathRecount)
 		if p.elect.leads {
-			p.elect.patience = p.now // it is as good a leader as before
+			p.elect.patience = p.Now // it is as good a leader as before
 		}
 		p.restart()
 	}
@@ -202,27 +174,14 @@ func (p *Protocol) recount() {
 
 // completeAt completes what rests on the log up to an index: this member is one of those that hold it.
 func (p *Protocol) completeAt(index uint64, handle uint64, r register.Result) {
-	if p.log.durable() >= index || p.mistakes.AckBeforePersist {
-		p.Complete(handle, r)
-		return
-	}
-	p.CompleteDurably(handle, r)
-}
-
-// draw is a duration below d, from the seed that the world lent (splitmix64).
-func (p *Protocol) draw(d time.Duration) time.Duration {
-	p.draws += 0x9e3779b97f4a7c15
-	z := p.draws
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return time.Duration((z ^ (z >> 31)) % uint64(max(d, 1)))
+	p.CompleteWhen(p.log.durable() >= index || p.mistakes.AckBeforePersist, handle, r)
 }
 
 // others lists the other members in the view's order.
 func (p *Protocol) others() []view.MemberID {
 	var ids []view.MemberID
-	for _, m := range p.config.View.Members {
-		if m.ID != p.config.Self {
+	for _, m := range p.Config.View.Members {
+		if m.ID != p.Config.Self {
 			ids = append(ids, m.ID)
 		}
 	}

@@ -72,17 +72,13 @@ func (p *Protocol) confirmed(batch []reader, index uint64) {
 
 // tellIndex tells a coordinator from which index on its state answers the read.
 func (p *Protocol) tellIndex(r reader, index uint64) {
-	if r.from == p.config.Self {
+	if r.from == p.Config.Self {
 		p.confirmRead(r.op, index)
 		return
 	}
 	m := p.Message(r.answer, r.op)
 	m.Timestamp = index
-	if index <= p.log.durable() {
-		p.Send(r.from, m)
-	} else {
-		p.SendDurably(r.from, m)
-	}
+	p.SendWhen(index <= p.log.durable(), r.from, m)
 }
 
 // releaseReads goes on with the reads whose key's entries are applied by now.
@@ -101,7 +97,7 @@ func (p *Protocol) releaseReads() {
 		ready = append(ready, h.reader)
 	}
 	for _, r := range ready {
-		p.config.Took(pathHeld)
+		p.Took(PathHeld)
 		p.tellIndex(r, p.state.Index)
 	}
 }
@@ -120,7 +116,7 @@ func (p *Protocol) onReadReply(m *peerv1.Message) {
 
 // confirmRead: a read may be answered by the state after any entry that was committed when one confirmation of it began.
 func (p *Protocol) confirmRead(op, index uint64) {
-	if o := p.byNumber[op]; o != nil && o.reads() && !o.confirmed {
+	if o := p.operations.Find(op); o != nil && o.reads() && !o.confirmed {
 		o.index, o.confirmed = index, true
 	}
 }
@@ -128,8 +124,8 @@ func (p *Protocol) confirmRead(op, index uint64) {
 // answerReads answers those whose entry is applied here. What they see may be later than that, and rests on all of the log
 // that is applied.
 func (p *Protocol) answerReads() {
-	for _, o := range p.operations {
-		if o.over || !o.confirmed || o.index > p.state.Index {
+	for o := range p.operations.InProgress() {
+		if !o.confirmed || o.index > p.state.Index {
 			continue
 		}
 		state := p.loadState([]byte(o.request.Operation.Key))

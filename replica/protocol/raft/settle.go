@@ -21,16 +21,15 @@ type settle struct {
 // leader that knows its disk for an index that is committed in the leader's term, and is done when it has the state after
 // that: all that its lost disk has acknowledged, and that counts, is before it.
 func (p *Protocol) Settle(now protocol.Instant) bool {
-	p.now = now
+	p.Now = now
 	switch {
 	case p.join.done:
 		return true
 	case p.pull != nil:
 		p.tickPull()
-	case p.now >= p.join.due:
-		p.join.due = p.now.Add(2 * p.config.Retry)
-		p.lastNumber++
-		p.join.op = p.lastNumber
+	case p.Now >= p.join.due:
+		p.join.due = p.Now.Add(2 * p.Config.Retry)
+		p.join.op = p.Op()
 		for _, id := range p.others() {
 			p.Send(id, p.Message(peerv1.Kind_RAFT_SETTLE, p.join.op))
 		}
@@ -85,7 +84,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 			return err
 		}
 		if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
-			p.log.promise(theirs.Term, uint64(p.config.Self), 0)
+			p.log.promise(theirs.Term, uint64(p.Config.Self), 0)
 			p.restart()
 		}
 	case kind == appliedRecord:
@@ -99,7 +98,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 		// All sources that were read to the end have at least the state of the one that was behind.
 		ours := &peerv1.RaftApplied{}
 		if known := p.loadRecord(basisRecord, ours); !known || theirs.Index < ours.Index {
-			p.journal.Put([]byte{basisRecord}, slices.Clone(value))
+			p.Journal.Put([]byte{basisRecord}, slices.Clone(value))
 		}
 	}
 	return nil

@@ -62,13 +62,13 @@ func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) vote(key []byte, r round, s state) (acceptor, bool) {
 	a := p.load(key)
 	switch {
-	case a.voted == r && a.votedIn == p.config.View.Epoch:
+	case a.voted == r && a.votedIn == p.Config.View.Epoch:
 		return a, true
 	case r.above(a.ack), r == a.ack, p.mistakes.EqualNumbers && r.n == a.ack.n:
 	default:
 		return a, false
 	}
-	a.ack, a.voted, a.votedIn, a.state = r.next(), r, p.config.View.Epoch, s
+	a.ack, a.voted, a.votedIn, a.state = r.next(), r, p.Config.View.Epoch, s
 	p.save(key, a)
 	return a, true
 }
@@ -77,14 +77,14 @@ func (p *Protocol) vote(key []byte, r round, s state) (acceptor, bool) {
 // propose something else has seen it or a later one, so a higher promise does not matter.
 func (p *Protocol) learn(key []byte, r round, s state) {
 	a := p.load(key)
-	if r.n == 0 || a.voted.above(r) || a.voted == r && a.votedIn >= max(p.config.View.Since, 1) {
+	if r.n == 0 || a.voted.above(r) || a.voted == r && a.votedIn >= max(p.Config.View.Since, 1) {
 		return
 	}
-	p.config.Took(pathLearned)
+	p.Took(pathLearned)
 	if r.above(a.ack) {
 		a.ack = r
 	}
-	a.voted, a.votedIn, a.state = r, p.config.View.Epoch, s
+	a.voted, a.votedIn, a.state = r, p.Config.View.Epoch, s
 	p.save(key, a)
 }
 
@@ -102,10 +102,9 @@ func (p *Protocol) about(kind peerv1.RMWPaxosKind, to *peerv1.Message, a accepto
 
 // reply leaves once what this member's acceptor holds of the key is durable.
 func (p *Protocol) reply(to view.MemberID, m *peerv1.Message) {
-	if p.mistakes.AckBeforePersist || p.durable(m.Key) {
-		p.send(to, m)
-		return
+	durable := p.mistakes.AckBeforePersist || p.durable(m.Key)
+	if !durable {
+		p.Took(pathReplyWaits)
 	}
-	p.config.Took(pathReplyWaits)
-	p.sendDurably(to, m)
+	p.SendWhen(durable, to, m)
 }

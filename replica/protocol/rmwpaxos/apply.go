@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/session"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -39,7 +40,7 @@ func (a *application) apply(batches []*batch) (state, [][]*peerv1.Answer, bool) 
 	if a.table != nil {
 		table, err := a.table.MarshalVT()
 		if err != nil {
-			a.protocol.fail("encode a table: %w", err)
+			a.protocol.Fault("encode a table: %w", err)
 		}
 		a.next.table = table
 	}
@@ -67,7 +68,7 @@ func (a *application) open() *peerv1.KeyState {
 	if a.table == nil {
 		a.table = &peerv1.KeyState{}
 		if err := a.table.UnmarshalVT(a.next.table); err != nil {
-			a.protocol.fail("the table of a register is damaged: %w", err)
+			a.protocol.Fault("the table of a register is damaged: %w", err)
 		}
 	}
 	return a.table
@@ -75,7 +76,7 @@ func (a *application) open() *peerv1.KeyState {
 
 func (a *application) batch(b *batch) []*peerv1.Answer {
 	if done := a.done(b); done != nil {
-		a.protocol.config.Took(pathAlreadyIn)
+		a.protocol.Took(pathAlreadyIn)
 		return done
 	}
 	answers := make([]*peerv1.Answer, len(b.commands))
@@ -149,7 +150,7 @@ func (a *application) note(b *batch, answers []*peerv1.Answer) {
 	} else {
 		t.Executed = slices.Insert(t.Executed, at, e)
 	}
-	members := a.protocol.config.View
+	members := a.protocol.Config.View
 	t.Executed = slices.DeleteFunc(t.Executed, func(e *peerv1.Executed) bool {
 		return members.Index(view.MemberID(register.Writer(e.GetId().GetWriter()).Member())) < 0
 	})
@@ -170,7 +171,7 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 	case writeCommand:
 		a.next.value = nil
 		if len(c.Args) > 0 {
-			a.next.value = value(true, c.Args[0])
+			a.next.value = stamp.Value(true, c.Args[0])
 		}
 		a.count()
 		return a.answer(nil), true
@@ -178,11 +179,11 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 	p := a.protocol
 	if c.Session != 0 && !p.mistakes.ForgetSessions { // at least once, commands have none
 		if answer := session.Recall(a.open(), c); answer != nil {
-			p.config.Took(pathDuplicate)
+			p.Took(pathDuplicate)
 			return answer, false
 		}
 	}
-	out, err := p.config.Functions.Apply(a.next.value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	out, err := p.Config.Functions.Apply(a.next.value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
 	if err != nil {
 		out.Refused = err.Error() // another member knows the function, and this one proposes for it: it says that it can't
 	}

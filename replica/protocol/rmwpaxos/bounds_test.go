@@ -48,7 +48,7 @@ func TestAReadAsksAgainBeforeItHelps(t *testing.T) {
 		c := newCluster(3)
 		p, took := c.members[0], map[string]int{}
 		p.options.ReadRetries = tt.option
-		p.config.Count = func(path string) { took[path]++ }
+		p.Config.Count = func(path string) { took[path]++ }
 		vote := func(n uint64) { // of member 2, for what a proposer left that nobody hears of again
 			if _, voted := c.members[1].vote([]byte("k"), round{2 * n, 9, n}, state{
 				carstamp: register.Carstamp{Timestamp: n, Writer: 9}, value: fmt.Append(nil, n),

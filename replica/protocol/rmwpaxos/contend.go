@@ -17,7 +17,7 @@ import (
 // that it lost.
 
 // patience is what the times below are counted in: the suspect time, unless that is too short for anybody to answer.
-func (p *Protocol) patience() time.Duration { return max(p.config.Suspect, 3*p.config.Retry) }
+func (p *Protocol) patience() time.Duration { return max(p.Config.Suspect, 3*p.Config.Retry) }
 
 // hotFor is how long a key stays hot. Then a member tries again on its own: the others may have gone.
 const hotFor = 8
@@ -52,17 +52,17 @@ func (p *Protocol) lose(o *object, d *drive) {
 		p.prepare(o, d, d.highest+1)
 		return
 	}
-	p.config.Took(pathContention)
-	o.hot = p.now.Add(hotFor * p.patience())
+	p.Took(pathContention)
+	o.hot = p.Now.Add(hotFor * p.patience())
 	to := p.proposerOf(o)
-	if b := o.mine; to != p.config.Self && len(d.batches) == 1 && d.batches[0] == b {
+	if b := o.mine; to != p.Config.Self && len(d.batches) == 1 && d.batches[0] == b {
 		o.drive = nil
 		b.trips += d.trips
 		p.hand(o, b, to)
 		return
 	}
 	most := uint64(1) << min(d.lost, 5)
-	if to == p.config.Self {
+	if to == p.Config.Self {
 		if d.lost <= rightOfWay {
 			if !p.options.Insist {
 				most = stride
@@ -72,10 +72,10 @@ func (p *Protocol) lose(o *object, d *drive) {
 		}
 		most = 8 // two may take themselves for the key's proposer
 	}
-	p.config.Took(pathBackOff)
+	p.Took(pathBackOff)
 	d.stage = backingOff
-	d.op = p.op() // nothing is waited for
-	d.until = p.later(1 + p.draw(most))
+	d.op = p.Op() // nothing is waited for
+	d.until = p.later(1 + p.Draws.Below(most))
 }
 
 // heed notes that the key's proposer proposes for all: who is faster than it would never lose a round to it, and would
@@ -87,10 +87,10 @@ func (p *Protocol) heed(from view.MemberID, m *peerv1.Message) {
 	known := p.objects[string(m.Key)] != nil
 	o := p.object(m.Key)
 	if p.proposerOf(o) == from {
-		if o.hot <= p.now {
-			p.config.Took(pathHeeded)
+		if o.hot <= p.Now {
+			p.Took(pathHeeded)
 		}
-		o.hot = p.now.Add(hotFor * p.patience())
+		o.hot = p.Now.Add(hotFor * p.patience())
 	}
 	if !known {
 		p.release(o)
@@ -99,26 +99,26 @@ func (p *Protocol) heed(from view.MemberID, m *peerv1.Message) {
 
 // proposerOf is the one that hot keys are proposed by.
 func (p *Protocol) proposerOf(o *object) view.MemberID {
-	members := p.config.View.Members
+	members := p.Config.View.Members
 	first := int(register.Hash(o.key) % uint64(len(members)))
 	for i := range members {
 		id := members[(first+i)%len(members)].ID
-		if until, silent := p.silent[id]; id == p.config.Self || !silent || p.now >= until {
+		if until, silent := p.silent[id]; id == p.Config.Self || !silent || p.Now >= until {
 			return id
 		}
 	}
-	return p.config.Self
+	return p.Config.Self
 }
 
 // hand gives a batch of this member to the key's proposer. It is known by its number, so that it does no harm if both of
 // them propose it.
 func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
-	p.config.Took(pathHand)
-	b.to, b.op, b.left, b.stays = to, p.op(), true, false
-	b.again, b.giveUp = p.now.Add(p.config.Retry), p.now.Add(min(p.config.Suspect<<min(b.vain, 5), p.patience()))
-	b.latest = p.now.Add(handedFor * p.patience())
+	p.Took(pathHand)
+	b.to, b.op, b.left, b.stays = to, p.Op(), true, false
+	b.again, b.giveUp = p.Now.Add(p.Config.Retry), p.Now.Add(min(p.Config.Suspect<<min(b.vain, 5), p.patience()))
+	b.latest = p.Now.Add(handedFor * p.patience())
 	b.trips++
-	p.send(to, p.handed(o, b))
+	p.Send(to, p.handed(o, b))
 }
 
 func (p *Protocol) handed(o *object, b *batch) *peerv1.Message {
@@ -130,38 +130,38 @@ func (p *Protocol) handed(o *object, b *batch) *peerv1.Message {
 // tickHanded sends a batch again, or takes it back from a proposer that is silent.
 func (p *Protocol) tickHanded(o *object, b *batch) {
 	switch {
-	case p.now >= b.giveUp:
-		p.config.Took(pathTakenBack)
-		p.silent[b.to] = p.now.Add(silentFor * p.patience())
+	case p.Now >= b.giveUp:
+		p.Took(pathTakenBack)
+		p.silent[b.to] = p.Now.Add(silentFor * p.patience())
 		b.to, b.stays = 0, true
 		b.vain++ // it is given more time when it gets the batch again
-	case p.now >= b.again:
-		b.again = p.now.Add(p.config.Retry)
-		p.send(b.to, p.handed(o, b))
+	case p.Now >= b.again:
+		b.again = p.Now.Add(p.Config.Retry)
+		p.Send(b.to, p.handed(o, b))
 	}
 }
 
 // onHand takes a batch of another member.
 func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 	author := register.Writer(m.GetInstance().GetId().GetWriter())
-	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.incarnations.Of(from))&0xffff || len(m.Instance.Commands) == 0 {
+	if author.Member() != uint32(from) || author.Incarnation() != uint32(p.Incarnations.Of(from))&0xffff || len(m.Instance.Commands) == 0 {
 		return
 	}
 	o := p.object(m.Key)
-	o.hot = p.now.Add(hotFor * p.patience())
+	o.hot = p.Now.Add(hotFor * p.patience())
 	number := m.Instance.Id.Number
 	driven := func(b *batch) bool { return o.drive != nil && slices.Contains(o.drive.batches, b) }
 	for _, b := range o.guests {
 		if b.author == author && b.number == number {
-			b.op, b.until = m.Op, p.now.Add(guestFor*p.patience())
-			p.send(from, p.message(peerv1.RMWPaxosKind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
+			b.op, b.until = m.Op, p.Now.Add(guestFor*p.patience())
+			p.Send(from, p.message(peerv1.RMWPaxosKind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
 			return
 		}
 	}
 	o.guests = slices.DeleteFunc(o.guests, func(b *batch) bool { return b.from == from && !driven(b) })
 	o.guests = append(o.guests, &batch{
 		author: author, number: number, commands: m.Instance.Commands, from: from, op: m.Op,
-		until: p.now.Add(guestFor * p.patience()),
+		until: p.Now.Add(guestFor * p.patience()),
 	})
 	p.advanceLater(o)
 }
@@ -179,17 +179,17 @@ func (p *Protocol) handBack(o *object, b *batch, answers []*peerv1.Answer) {
 func (p *Protocol) onHanded(m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
 	if o == nil || o.mine == nil || o.mine.to == 0 || o.mine.op != m.Op {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	b := o.mine
 	switch {
 	case m.Instance == nil:
-		p.config.Took(pathStillHanded)
-		b.giveUp = min(max(b.giveUp, p.now.Add(p.patience())), b.latest)
+		p.Took(pathStillHanded)
+		b.giveUp = min(max(b.giveUp, p.Now.Add(p.patience())), b.latest)
 		return
 	case len(m.Instance.Answers) != len(b.commands):
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	o.mine = nil
@@ -200,5 +200,5 @@ func (p *Protocol) onHanded(m *peerv1.Message) {
 
 // later is the instant after so many eighths of the retry time.
 func (p *Protocol) later(eighths uint64) protocol.Instant {
-	return p.now.Add(p.config.Retry / 8 * time.Duration(eighths))
+	return p.Now.Add(p.Config.Retry / 8 * time.Duration(eighths))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -12,7 +13,7 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 	granted, ok := p.grantedBy(d)
 	if !ok {
 		if p.answeredBy(d.replies) {
-			p.config.Took(pathInconsistentAck)
+			p.Took(pathInconsistentAck)
 			p.lose(o, d)
 		}
 		return
@@ -24,17 +25,17 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 	if p.chosen(rs, highest) { // lines 8 to 16
 		next, answers, changed := p.confirm(base, d.batches)
 		if !changed {
-			p.config.Took(pathUnchanged)
+			p.Took(pathUnchanged)
 			o.lead = lead{granted, highest}
 			p.learn(o.key, highest, base)
 			p.finish(o, d, answers)
 			return
 		}
-		p.config.Took(pathSuccessor)
+		p.Took(pathSuccessor)
 		p.vote2(o, d, next, answers)
 		return
 	}
-	p.config.Took(pathWriteThrough) // lines 17 to 20
+	p.Took(pathWriteThrough) // lines 17 to 20
 	if p.options.JoinWriteThrough {
 		d.round = granted
 		p.propose(o, d, base)
@@ -78,18 +79,18 @@ func (p *Protocol) vote2(o *object, d *drive, next state, answers [][]*peerv1.An
 
 // ask has everyone vote for a proposal.
 func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
-	d.stage, d.op = s, p.op()
+	d.stage, d.op = s, p.Op()
 	d.proposal, d.refused = proposal, nil
 	d.trips++
 	o.lead = lead{}
 	d.asked.Restart()
-	p.sendVote(o, d, d.asked.Ask(&p.config, p.now, len(p.config.Nearest)))
+	p.sendVote(o, d, p.AskAll(&d.asked))
 	if own, voted := p.vote(o.key, d.round, proposal); voted {
-		d.asked.Answer(p.counted, p.config.Self)
+		d.asked.Answer(p.Counted, p.Config.Self)
 		p.decideVoted(o, d)
 	} else {
 		d.highest = max(d.highest, own.ack.n)
-		d.refused = append(d.refused, p.config.Self)
+		d.refused = append(d.refused, p.Config.Self)
 		p.decideRefused(o, d)
 	}
 }
@@ -97,7 +98,7 @@ func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
 // decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with the
 // votes is there for the next state.
 func (p *Protocol) decideVoted(o *object, d *drive) {
-	if !d.asked.Quorum(p.counted, 0) {
+	if !d.asked.Quorum(p.Counted, 0) {
 		return
 	}
 	o.lead = lead{d.round.next(), d.round}
@@ -108,7 +109,7 @@ func (p *Protocol) decideVoted(o *object, d *drive) {
 	}
 	next, answers, changed := p.confirm(d.proposal, d.batches)
 	if !changed {
-		p.config.Took(pathHelped)
+		p.Took(pathHelped)
 		p.finish(o, d, answers)
 		return
 	}
@@ -121,7 +122,7 @@ func (p *Protocol) decideRefused(o *object, d *drive) {
 	if p.possible(d.refused) {
 		return
 	}
-	p.config.Took(pathLostVote)
+	p.Took(pathLostVote)
 	if p.mistakes.FastBlindly {
 		d.round = d.round.numbered(d.highest + 1)
 		p.ask(o, d, d.stage, d.proposal)
@@ -166,7 +167,7 @@ func (p *Protocol) answer(o *object, b *batch, answers []*peerv1.Answer) {
 
 // wide is how many of the round trips were between members.
 func (p *Protocol) wide(trips int) int {
-	if p.config.View.Size() == 1 {
+	if p.Config.View.Size() == 1 {
 		return 0
 	}
 	return trips
@@ -180,7 +181,7 @@ func resultOf(a *peerv1.Answer, r register.Result) register.Result {
 	case a.Refused != "":
 		r.Status, r.Message = register.Failed, a.Refused
 	default:
-		r.Status, r.Value = register.OK, value(a.Present, a.Value)
+		r.Status, r.Value = register.OK, stamp.Value(a.Present, a.Value)
 	}
 	return r
 }

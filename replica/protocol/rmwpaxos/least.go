@@ -24,15 +24,15 @@ func (p *Protocol) refused(r protocol.Request) bool {
 			message = writeRefusal
 		}
 	case register.RMW:
-		if !p.config.Functions.Idempotent(op.Call.Function) && !p.mistakes.AnyFunction {
+		if !p.Config.Functions.Idempotent(op.Call.Function) && !p.mistakes.AnyFunction {
 			message = fmt.Sprintf("rmw function %s is not idempotent, and protocol RMWPaxosAtLeastOnce may apply an update more than once: call one of %s, or use "+
-				"protocol RMWPaxos", op.Call.Function, strings.Join(p.config.Functions.IdempotentNames(), ", "))
+				"protocol RMWPaxos", op.Call.Function, strings.Join(p.Config.Functions.IdempotentNames(), ", "))
 		}
 	}
 	if message == "" {
 		return false
 	}
-	p.config.Took(pathRefused)
-	p.complete(r.Handle, register.Result{Status: register.Unsupported, Message: message})
+	p.Took(pathRefused)
+	p.Complete(r.Handle, register.Result{Status: register.Unsupported, Message: message})
 	return true
 }

@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -116,7 +117,7 @@ func (p *Protocol) release(o *object) {
 	if o.pending() > 0 || o.reads > 0 || o.due || o.listed {
 		return
 	}
-	if o.lead == (lead{}) && o.hot <= p.now {
+	if o.lead == (lead{}) && o.hot <= p.Now {
 		delete(p.objects, string(o.key))
 		return
 	}
@@ -154,14 +155,14 @@ func (p *Protocol) list(o *object) {
 }
 
 func (p *Protocol) tickObject(o *object) {
-	o.queue = slices.DeleteFunc(o.queue, func(r *request) bool { return p.expired(r, false) })
+	o.queue = slices.DeleteFunc(o.queue, func(r *request) bool { return p.expire(r, false) })
 	if b := o.mine; b != nil {
 		b.resuming = false
 		waits := false
 		for k, r := range b.requests {
 			switch {
 			case r == nil:
-			case !p.expired(r, b.left):
+			case !p.expire(r, b.left):
 				waits = true
 			case !b.left:
 				b.commands[k] = &peerv1.Command{Function: noCommand} // its client was told that it takes no effect
@@ -172,7 +173,7 @@ func (p *Protocol) tickObject(o *object) {
 		}
 	}
 	for _, b := range slices.Clone(o.guests) {
-		if p.now >= b.until {
+		if p.Now >= b.until {
 			p.drop(o, b)
 		}
 	}
@@ -205,24 +206,19 @@ func (p *Protocol) drop(o *object, b *batch) {
 	}
 }
 
-// expired ends a request whose deadline has passed, and reports whether it has ended. What has left this member may take
+// expire ends a request whose deadline has passed, and reports whether it has ended. What has left this member may take
 // effect yet.
-func (p *Protocol) expired(r *request, left bool) bool {
-	if r.answered || r.Deadline == 0 || p.now < r.Deadline {
+func (p *Protocol) expire(r *request, left bool) bool {
+	if r.answered || !p.Late(&r.Request) {
 		return r.answered
 	}
 	r.answered = true
+	path, result := pathUnavailable, base.Untaken(r.Operation.Kind, 0, p.NoQuorum())
 	if left && r.Operation.Kind != register.Read {
-		p.config.Took(pathUnknown)
-		p.complete(r.Handle, register.Result{
-			Status: register.Unknown, Message: "no quorum of members answered in time; the " + r.Operation.Kind.String() + " may take effect yet, read the key to find out",
-		})
-		return true
+		path, result = pathUnknown, base.MayTake(r.Operation.Kind, 0, p.NoQuorum())
 	}
-	p.config.Took(pathUnavailable)
-	p.complete(r.Handle, register.Result{
-		Status: register.Unavailable, Message: "no quorum of members answered in time; the " + r.Operation.Kind.String() + " did not take effect, try again",
-	})
+	p.Took(path)
+	p.Complete(r.Handle, result)
 	return true
 }
 

@@ -49,7 +49,7 @@ func (p *Protocol) advance(o *object) {
 	}
 	p.list(o)
 	if b := o.mine; b != nil && b.to == 0 && !b.resuming && o.drive == nil {
-		if to := p.proposerOf(o); to != p.config.Self && p.now < o.hot && !b.stays {
+		if to := p.proposerOf(o); to != p.Config.Self && p.Now < o.hot && !b.stays {
 			p.hand(o, b, to)
 		}
 	}
@@ -73,7 +73,7 @@ func (p *Protocol) advance(o *object) {
 // own acceptor knows (section 5.8).
 func (p *Protocol) begin(o *object, d *drive) {
 	if own := p.load(o.key); o.lead.round.n != 0 && own.ack == o.lead.round && own.voted == o.lead.voted {
-		p.config.Took(pathFast)
+		p.Took(pathFast)
 		d.round = o.lead.round
 		p.propose(o, d, own.state)
 		return
@@ -84,7 +84,7 @@ func (p *Protocol) begin(o *object, d *drive) {
 // prepare begins phase 1 (algorithm 3, lines 3, 4 and 21 to 24): with n = 0 acceptors choose the round. It promises
 // nothing, and leaves at once.
 func (p *Protocol) prepare(o *object, d *drive, n uint64) {
-	d.stage, d.op = preparing, p.op()
+	d.stage, d.op = preparing, p.Op()
 	d.round = round{n, p.me, d.op}
 	d.replies = nil
 	d.trips++
@@ -98,8 +98,8 @@ func (p *Protocol) prepare(o *object, d *drive, n uint64) {
 	own, granted := p.grant(o.key, d.round)
 	d.replies.add(p.own(own, granted))
 	d.asked.Restart()
-	d.asked.Answer(p.counted, p.config.Self)
-	p.sendAll(d.asked.Ask(&p.config, p.now, len(p.config.Nearest)), p.question(o, d))
+	d.asked.Answer(p.Counted, p.Config.Self)
+	p.SendAll(p.AskAll(&d.asked), p.question(o, d))
 	p.decidePrepared(o, d)
 }
 
@@ -108,12 +108,12 @@ func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
 	if d.stage == preparing {
 		m := p.message(peerv1.RMWPaxosKind_PAXOS_PREPARE, d.op, o.key)
 		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.wire(), d.had.voted.wire()
-		m.RmwPaxos.Hot = p.now < o.hot
+		m.RmwPaxos.Hot = p.Now < o.hot
 		return m
 	}
 	m := p.message(peerv1.RMWPaxosKind_PAXOS_VOTE, d.op, o.key)
 	m.RmwPaxos.Round = d.round.wire()
-	m.RmwPaxos.Hot = p.now < o.hot
+	m.RmwPaxos.Hot = p.Now < o.hot
 	setState(m, d.proposal)
 	return m
 }
@@ -122,7 +122,7 @@ func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
 func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
 	if o == nil || o.drive == nil || o.drive.op != m.Op && !p.mistakes.AnyAttempt {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	d := o.drive
@@ -136,11 +136,11 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		}
 		d.highest = max(d.highest, r.n)
 		d.replies.add(answer)
-		d.asked.Answer(p.counted, from)
+		d.asked.Answer(p.Counted, from)
 		p.decidePrepared(o, d)
 	case d.stage != voting && d.stage != finishing:
 	case kind == peerv1.RMWPaxosKind_PAXOS_VOTED && (r == d.round || p.mistakes.AnyAttempt):
-		d.asked.Answer(p.counted, from)
+		d.asked.Answer(p.Counted, from)
 		p.decideVoted(o, d)
 	case kind == peerv1.RMWPaxosKind_PAXOS_NACK:
 		d.highest = max(d.highest, r.n)
@@ -154,39 +154,31 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 // tickDrive asks again those who have not answered, and goes on after a back-off.
 func (p *Protocol) tickDrive(o *object, d *drive) {
 	if d.stage == backingOff {
-		if p.now >= d.until {
+		if p.Now >= d.until {
 			p.prepare(o, d, d.highest+1)
 		}
 		return
 	}
-	missing := d.asked.Again(&p.config, p.counted, p.now)
+	missing := p.Unanswered(&d.asked)
 	if len(missing) == 0 {
 		return
 	}
 	if len(d.refused) > 0 { // and the others may be down
-		p.config.Took(pathLostVote)
+		p.Took(pathLostVote)
 		p.lose(o, d)
 		return
 	}
 	if d.stage == preparing {
-		p.config.Took(pathRetryPrepare)
-		p.sendAll(missing, p.question(o, d))
+		p.Took(pathRetryPrepare)
+		p.SendAll(missing, p.question(o, d))
 		return
 	}
-	p.config.Took(pathRetryVote)
+	p.Took(pathRetryVote)
 	p.sendVote(o, d, missing)
 }
 
 // sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that the
 // proposal rests on.
 func (p *Protocol) sendVote(o *object, d *drive, to []view.MemberID) {
-	durable := p.durable(o.key) || p.mistakes.VoteBeforePersist
-	m := p.question(o, d)
-	for _, id := range to {
-		if durable {
-			p.send(id, m)
-		} else {
-			p.sendDurably(id, m)
-		}
-	}
+	p.SendAllWhen(p.durable(o.key) || p.mistakes.VoteBeforePersist, to, p.question(o, d))
 }

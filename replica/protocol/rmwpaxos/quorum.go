@@ -68,7 +68,7 @@ func (rs replies) highest() round {
 // receive makes a reply of a message. It reports false if the state that was left out, since the asker had it, is not
 // among what is known: then the message answers an earlier question.
 func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies) (reply, bool) {
-	r := reply{from: from, incarnation: p.counted.Of(from)}
+	r := reply{from: from, incarnation: p.Counted.Of(from)}
 	r.granted = m.RmwPaxos.Kind == peerv1.RMWPaxosKind_PAXOS_ACK
 	r.ack, r.voted, r.votedIn = roundOf(m.RmwPaxos.Round), roundOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
 	if !m.Same {
@@ -82,18 +82,18 @@ func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies)
 
 // own is the reply of this member's acceptor.
 func (p *Protocol) own(a acceptor, granted bool) reply {
-	return reply{from: p.config.Self, incarnation: p.counted.Of(p.config.Self), granted: granted, acceptor: a}
+	return reply{from: p.Config.Self, incarnation: p.Counted.Of(p.Config.Self), granted: granted, acceptor: a}
 }
 
 // quorum reports whether the members of the replies that has accepts, with the disks that they have now, are a quorum.
 func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 	p.counting.Restart()
 	for i := range rs {
-		if r := &rs[i]; r.incarnation == p.counted.Of(r.from) && has(r) {
-			p.counting.Answer(p.counted, r.from)
+		if r := &rs[i]; r.incarnation == p.Counted.Of(r.from) && has(r) {
+			p.counting.Answer(p.Counted, r.from)
 		}
 	}
-	return p.counting.Quorum(p.counted, 0)
+	return p.counting.Quorum(p.Counted, 0)
 }
 
 // chosen reports whether the state of a round is known to be chosen, and was the last that was when the replies were
@@ -106,7 +106,7 @@ func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 // That votes count by one side does not make that side a quorum: only if a quorum of the joint view has answered is nothing
 // later chosen by those who finished the change and have gone on without that side.
 func (p *Protocol) chosen(rs replies, voted round) bool {
-	since := max(p.config.View.Since, 1)
+	since := max(p.Config.View.Since, 1)
 	if p.mistakes.CountOldVotes {
 		since = 1
 	}
@@ -114,13 +114,13 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 	if p.quorum(rs, counts) {
 		return true
 	}
-	if !p.config.View.Joint() || !p.answeredBy(rs) && !p.mistakes.AnsweredByOneSide {
+	if !p.Config.View.Joint() || !p.answeredBy(rs) && !p.mistakes.AnsweredByOneSide {
 		return false
 	}
 	old, n := false, 0
 	for i := range rs {
-		if r := &rs[i]; counts(r) && r.incarnation == p.counted.Of(r.from) && p.before.Index(r.from) >= 0 {
-			old = old || r.votedIn < p.config.View.Epoch
+		if r := &rs[i]; counts(r) && r.incarnation == p.Counted.Of(r.from) && p.before.Index(r.from) >= 0 {
+			old = old || r.votedIn < p.Config.View.Epoch
 			n++
 		}
 	}
@@ -130,12 +130,12 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 // possible reports whether those that have not refused could still be a quorum.
 func (p *Protocol) possible(refused []view.MemberID) bool {
 	p.counting.Restart()
-	for i := range p.config.View.Members {
-		if id := p.config.View.Members[i].ID; !slices.Contains(refused, id) {
-			p.counting.Answer(p.counted, id)
+	for i := range p.Config.View.Members {
+		if id := p.Config.View.Members[i].ID; !slices.Contains(refused, id) {
+			p.counting.Answer(p.Counted, id)
 		}
 	}
-	return p.counting.Quorum(p.counted, 0)
+	return p.counting.Quorum(p.Counted, 0)
 }
 
 // answeredBy reports whether a quorum has answered at all.

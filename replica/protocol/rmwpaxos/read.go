@@ -1,9 +1,8 @@
 package rmwpaxos
 
 import (
-	"slices"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -11,16 +10,15 @@ import (
 
 // read is a read of a key, for those clients of this member that asked before anything was sent for it.
 type read struct {
-	object   *object
-	requests []*request
-	op       uint64
-	asked    quorum.Tally // in this try
-	replies  replies      // of all tries: late ones may make a quorum consistent (section 5.8)
-	had      []acceptor   // this member's at each try, of which others need not send the state
-	highest  round        // after the last try
-	retries  int
-	trips    int
-	ended    bool
+	base.Operation // it has a number once something was sent
+	object         *object
+	requests       []*request
+	asked          quorum.Tally // in this try
+	replies        replies      // of all tries: late ones may make a quorum consistent (section 5.8)
+	had            []acceptor   // this member's at each try, of which others need not send the state
+	highest        round        // after the last try
+	retries        int
+	trips          int
 }
 
 // joinRead adds a client to the key's read that has not begun yet.
@@ -28,7 +26,7 @@ func (p *Protocol) joinRead(o *object, r *request) {
 	if o.read == nil {
 		o.read = &read{object: o}
 		o.reads++
-		p.reads = append(p.reads, o.read)
+		p.reads.Begin(o.read)
 	}
 	o.read.requests = append(o.read.requests, r)
 	p.advanceLater(o)
@@ -41,9 +39,8 @@ func (p *Protocol) beginRead(o *object) {
 		return
 	}
 	o.read = nil
-	r.op = p.op()
-	p.asking[r.op] = r
-	p.askRead(r, r.asked.AskQuorum(&p.config, p.counted, p.now))
+	p.reads.Renumber(r, p.Op())
+	p.askRead(r, p.AskQuorum(&r.asked))
 }
 
 // askRead begins a try.
@@ -52,13 +49,13 @@ func (p *Protocol) askRead(r *read, to []view.MemberID) {
 	r.had = append(r.had, own)
 	r.trips++
 	r.replies.add(p.own(own, false))
-	r.asked.Answer(p.counted, p.config.Self)
-	p.sendAll(to, p.readMessage(r))
+	r.asked.Answer(p.Counted, p.Config.Self)
+	p.SendAll(to, p.readMessage(r))
 	p.decideRead(r)
 }
 
 func (p *Protocol) readMessage(r *read) *peerv1.Message {
-	m := p.message(peerv1.RMWPaxosKind_PAXOS_READ, r.op, r.object.key)
+	m := p.message(peerv1.RMWPaxosKind_PAXOS_READ, r.Number, r.object.key)
 	m.RmwPaxos.Voted = r.had[len(r.had)-1].voted.wire()
 	m.RmwPaxos.Try = uint32(len(r.had))
 	return m
@@ -66,9 +63,9 @@ func (p *Protocol) readMessage(r *read) *peerv1.Message {
 
 // onState counts an answer to a read, of its present try or an earlier one.
 func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
-	r := p.asking[m.Op]
+	r := p.reads.Find(m.Op)
 	if r == nil || m.RmwPaxos.Try == 0 || int(m.RmwPaxos.Try) > len(r.had) {
-		p.config.Took(pathStale)
+		p.Took(pathStale)
 		return
 	}
 	had := r.had[m.RmwPaxos.Try-1]
@@ -78,28 +75,28 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	}
 	r.replies.add(answer)
 	if int(m.RmwPaxos.Try) == len(r.had) {
-		r.asked.Answer(p.counted, from)
+		r.asked.Answer(p.Counted, from)
 	}
 	p.decideRead(r)
 }
 
 // decideRead is algorithm 3, lines 5 to 7, with the retries of section 5.8.
 func (p *Protocol) decideRead(r *read) {
-	if r.ended {
+	if r.Over {
 		return
 	}
 	highest := r.replies.highest()
 	for i := range r.replies {
 		voted := r.replies[i].voted
-		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.counted, 0) {
-			p.config.Took(pathRead)
+		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.Counted, 0) {
+			p.Took(pathRead)
 			s := r.replies[i].state
 			p.learn(r.object.key, voted, s) // if this member has missed it, so that it is asked for once
 			p.endRead(r, s)
 			return
 		}
 	}
-	if !r.asked.Quorum(p.counted, 0) {
+	if !r.asked.Quorum(p.Counted, 0) {
 		return
 	}
 	// A write is under way, or was left unfinished. If nothing has moved since the last try, its proposer may be dead.
@@ -107,16 +104,16 @@ func (p *Protocol) decideRead(r *read) {
 		p.help(r)
 		return
 	}
-	p.config.Took(pathReadRetry)
+	p.Took(pathReadRetry)
 	r.highest = highest
 	r.retries++
 	r.asked.Restart()
-	p.askRead(r, r.asked.Ask(&p.config, p.now, len(p.config.Nearest)))
+	p.askRead(r, p.AskAll(&r.asked))
 }
 
 // help has a read finish what is unfinished: it is proposed like an update that changes nothing, after a write-through.
 func (p *Protocol) help(r *read) {
-	p.config.Took(pathReadHelps)
+	p.Took(pathReadHelps)
 	o := r.object
 	for _, q := range r.requests {
 		if !q.answered {
@@ -134,9 +131,9 @@ func (p *Protocol) endReads(o *object, d *drive) {
 	if o.reads == 0 {
 		return
 	}
-	for _, r := range p.reads {
-		if r.object == o && !r.ended && r.op != 0 && r.op < d.op {
-			p.config.Took(pathReadJoined)
+	for r := range p.reads.InProgress() {
+		if r.object == o && r.Number != 0 && r.Number < d.op {
+			p.Took(pathReadJoined)
 			p.endRead(r, d.proposal)
 		}
 	}
@@ -155,31 +152,29 @@ func (p *Protocol) endRead(r *read, s state) {
 }
 
 func (p *Protocol) forgetRead(r *read) {
-	r.ended = true
+	p.reads.End(r)
 	r.object.reads--
-	delete(p.asking, r.op)
 	p.release(r.object)
 }
 
 // tickReads gives up what is past its deadline, and asks again.
 func (p *Protocol) tickReads() {
-	p.reads = slices.DeleteFunc(p.reads, func(r *read) bool { return r.ended })
-	for _, r := range p.reads {
+	p.reads.Sweep(nil)
+	for r := range p.reads.InProgress() {
 		waits := false
 		for _, q := range r.requests {
-			waits = !p.expired(q, false) || waits
+			waits = !p.expire(q, false) || waits
 		}
 		switch {
-		case r.ended: // meanwhile
 		case !waits:
 			if r.object.read == r {
 				r.object.read = nil
 			}
 			p.forgetRead(r)
-		case r.op != 0:
-			if missing := r.asked.Again(&p.config, p.counted, p.now); len(missing) > 0 {
-				p.config.Took(pathRetryRead)
-				p.sendAll(missing, p.readMessage(r))
+		case r.Number != 0:
+			if missing := p.Unanswered(&r.asked); len(missing) > 0 {
+				p.Took(pathRetryRead)
+				p.SendAll(missing, p.readMessage(r))
 			}
 		}
 	}

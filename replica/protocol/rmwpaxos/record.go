@@ -1,11 +1,11 @@
 package rmwpaxos
 
 import (
-	"bytes"
 	"fmt"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/bounds"
+	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -29,40 +29,36 @@ type acceptor struct {
 	state
 }
 
-// recordKey is valid until the next call: the journal keeps only what is put.
-func (p *Protocol) recordKey(key []byte) []byte {
-	p.scratch = append(append(p.scratch[:0], recordPrefix), key...)
-	return p.scratch
-}
-
 // durable reports whether what this member's acceptor holds of a key survives a crash now.
-func (p *Protocol) durable(key []byte) bool { return p.journal.Durable(p.recordKey(key)) }
+func (p *Protocol) durable(key []byte) bool {
+	return p.Journal.Durable(p.Keys.Lookup(recordPrefix, key))
+}
 
 // load is the acceptor of a key. A record that can't be decoded stops the member: to go on as if it had promised nothing
 // would break promises.
 func (p *Protocol) load(key []byte) acceptor {
-	encoded, ok := p.journal.Get(p.recordKey(key))
+	encoded, ok := p.Journal.Get(p.Keys.Lookup(recordPrefix, key))
 	if !ok {
 		return acceptor{}
 	}
 	a, err := decode(encoded)
 	if err != nil {
-		p.fail("the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+		p.Damaged(key, err)
 	}
 	return a
 }
 
 // save puts the acceptor of a key; what depends on it leaves when it is durable.
 func (p *Protocol) save(key []byte, a acceptor) {
-	if p.effects.fault != nil {
+	if p.Err() != nil {
 		return
 	}
 	encoded, err := encode(a)
 	if err != nil {
-		p.fail("encode the register of key %q: %w", key, err)
+		p.Fault("encode the register of key %q: %w", key, err)
 		return
 	}
-	p.journal.Put(bytes.Clone(p.recordKey(key)), encoded)
+	p.Journal.Put(p.Keys.Record(recordPrefix, key), encoded)
 }
 
 func encode(a acceptor) ([]byte, error) {
@@ -90,7 +86,7 @@ func acceptorOf(r *peerv1.RMWPaxosRecord) acceptor {
 		ack: roundOf(r.Ack), voted: roundOf(r.Voted), votedIn: r.VotedIn,
 		state: state{
 			carstamp: register.Carstamp{Timestamp: r.Timestamp, Writer: register.Writer(r.Writer)},
-			value:    value(r.Present, r.Value), table: r.Table,
+			value:    stamp.Value(r.Present, r.Value), table: r.Table,
 		},
 	}
 }
@@ -132,17 +128,6 @@ func (p *Protocol) Adopt(key, encoded []byte) error {
 	return nil
 }
 
-// value restores the difference between absent and empty, which protobuf does not keep.
-func value(present bool, content []byte) register.Value {
-	switch {
-	case !present:
-		return nil
-	case content == nil:
-		return register.Value{}
-	}
-	return content
-}
-
 func setState(m *peerv1.Message, s state) {
 	m.Timestamp, m.Writer = s.carstamp.Timestamp, uint64(s.carstamp.Writer)
 	m.Present, m.Value = s.value.Present(), s.value
@@ -152,6 +137,6 @@ func setState(m *peerv1.Message, s state) {
 func stateOf(m *peerv1.Message) state {
 	return state{
 		carstamp: register.Carstamp{Timestamp: m.Timestamp, Writer: register.Writer(m.Writer)},
-		value:    value(m.Present, m.Value), table: m.GetRmwPaxos().GetTable(),
+		value:    stamp.Value(m.Present, m.Value), table: m.GetRmwPaxos().GetTable(),
 	}
 }

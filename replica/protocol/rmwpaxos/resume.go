@@ -45,15 +45,13 @@ func (p *Protocol) Unfinished() []protocol.Request {
 			list(r, nil)
 		}
 	}
-	for _, r := range p.reads {
-		if !r.ended {
-			for _, q := range r.requests {
-				list(q, nil)
-			}
+	for r := range p.reads.InProgress() {
+		for _, q := range r.requests {
+			list(q, nil)
 		}
 	}
-	p.objects, p.asking = map[string]*object{}, map[uint64]*read{}
-	p.due, p.reads, p.busy, p.resting = nil, nil, nil, nil
+	p.reads.Clear()
+	p.objects, p.due, p.busy, p.resting = map[string]*object{}, nil, nil, nil
 	return unfinished
 }
 
@@ -62,12 +60,12 @@ func (p *Protocol) Unfinished() []protocol.Request {
 func (p *Protocol) resume(o *object, r protocol.Request, done resume) {
 	b := o.mine
 	if b == nil {
-		p.config.Took(pathResumed)
+		p.Took(pathResumed)
 		b = &batch{author: p.author, number: done.batch, left: true, resuming: true}
 		o.mine = b
 	}
 	if b.number != done.batch {
-		p.complete(r.Handle, register.Result{
+		p.Complete(r.Handle, register.Result{
 			Status: register.Unknown, Message: "the view changed, and what came of the " + r.Operation.Kind.String() + " was forgotten meanwhile; it may have taken effect",
 		})
 		return

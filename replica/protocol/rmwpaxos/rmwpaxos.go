@@ -10,11 +10,9 @@
 package rmwpaxos
 
 import (
-	"fmt"
-	"time"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
@@ -50,114 +48,88 @@ func (o Options) readRetries() int {
 
 // Protocol is one member's part of RMWPaxos, for one shard: acceptor, proposer and learner.
 type Protocol struct {
-	config       protocol.Config
-	options      Options
-	incarnations *quorum.Incarnations
-	counted      *quorum.Incarnations // whose answers count: the incarnations, unless a mistake is put back
-	journal      *protocol.Journal
-	mistakes     Mistakes
-	me           register.Writer // names rounds: no two processes have the same
-	author       register.Writer // names batches: their numbers go on over restarts
-	before       view.View       // of the members before a change; in a plain view, all
-	now          protocol.Instant
-	draws        uint64
-	nextOp       uint64
-	nextHand     uint64 // number of the last batch
+	*base.Base
+	options  Options
+	mistakes Mistakes
+	me       register.Writer // names rounds: no two processes have the same
+	author   register.Writer // names batches: their numbers go on over restarts
+	before   view.View       // of the members before a change; in a plain view, all
+	nextHand uint64          // number of the last batch
 
 	objects map[string]*object // keys that something is done for, and those that rest
 	due     []*object          // to be advanced by Ready
-	reads   []*read            // in progress, oldest first, and ended ones until the next Tick
-	asking  map[uint64]*read   // by op
-	busy    []*object          // with proposals in progress, in the order of their first, until the Tick after the last
+	reads   base.Operations[*read]
+	busy    []*object // with proposals in progress, in the order of their first, until the Tick after the last
 	resting []rest
 	silent  map[view.MemberID]protocol.Instant // until when a proposer is taken for dead; never ranged over
 
-	effects  effects
-	scratch  []byte
 	counting quorum.Tally
-	messages slab.Of[peerv1.Message]
 	says     slab.Of[peerv1.RMWPaxos]
-}
-
-// effects is what Ready hands over, but for the journal's batch.
-type effects struct {
-	send, sendDurably         slab.List[protocol.Envelope]
-	complete, completeDurably slab.List[protocol.Completion]
-	fault                     error
 }
 
 var _ member.Inner = (*Protocol)(nil)
 
 // Factory makes a correct RMWPaxos.
-func Factory(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, incarnations, Options{}, Mistakes{})
+func Factory(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, known, Options{}, Mistakes{})
 }
 
 // AtLeastOnce makes a correct one with Options.AtLeastOnce.
-func AtLeastOnce(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-	return newProtocol(config, journal, incarnations, Options{AtLeastOnce: true}, Mistakes{})
+func AtLeastOnce(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+	return newProtocol(config, journal, known, Options{AtLeastOnce: true}, Mistakes{})
 }
 
 // FactoryWith makes one with options, and with known bugs put back, for tests.
 func FactoryWith(options Options, mistakes Mistakes) member.Factory {
-	return func(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations) member.Inner {
-		return newProtocol(config, journal, incarnations, options, mistakes)
+	return func(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) member.Inner {
+		return newProtocol(config, journal, known, options, mistakes)
 	}
 }
 
-func newProtocol(config protocol.Config, journal *protocol.Journal, incarnations *quorum.Incarnations, options Options, mistakes Mistakes) *Protocol {
-	incarnation := uint32(incarnations.Of(config.Self))
+func newProtocol(
+	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, options Options, mistakes Mistakes,
+) *Protocol {
 	p := &Protocol{
-		config: config, options: options, incarnations: incarnations, counted: incarnations, journal: journal, mistakes: mistakes,
-		me:       register.NewWriter(uint32(config.Self), incarnation, config.Boot),
-		author:   register.NewWriter(uint32(config.Self), incarnation, 0),
+		Base:     base.New("rmwpaxos", config, journal, known),
+		options:  options,
+		mistakes: mistakes,
 		before:   config.View.Before(),
-		draws:    config.Seed,
 		nextHand: uint64(config.Boot) << 32,
 		objects:  map[string]*object{},
-		asking:   map[uint64]*read{},
 		silent:   map[view.MemberID]protocol.Instant{},
 	}
-	p.nextOp = quorum.FirstOp(&p.config, incarnations)
+	p.me, p.author = p.Writer(), p.Author()
 	if mistakes.CountDeadDisks {
-		p.counted = quorum.FirstDisks(config.View)
+		p.CountDeadDisks()
 	}
 	if mistakes.RoundWithoutBoot {
-		p.me, p.nextOp = p.author, 0
+		p.me = p.author
+		p.NumberFrom(0)
 	}
 	return p
 }
 
 // Submit implements protocol.Protocol. What is submitted begins in Ready, so that what comes together is batched.
 func (p *Protocol) Submit(r protocol.Request) {
-	switch op := r.Operation; op.Kind {
-	case register.Read:
-		p.joinRead(p.object([]byte(op.Key)), &request{Request: r})
-	case register.RMW, register.Write:
-		if op.Kind == register.RMW {
-			if err := p.config.Functions.Check(op.Call); err != nil {
-				p.complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
-				return
-			}
-		}
-		if p.refused(r) {
-			return
-		}
-		o := p.object([]byte(op.Key))
-		if done, resumed := r.Resume.(resume); resumed && !p.mistakes.ResumeAsNew && !p.options.AtLeastOnce {
-			p.resume(o, r, done)
-		} else {
-			o.queue = append(o.queue, &request{Request: r})
-		}
-		p.advanceLater(o)
-	default:
-		p.complete(r.Handle, register.Result{Status: register.Invalid, Message: "the operation has no kind"})
+	if p.Invalid(r) || p.refused(r) {
+		return
 	}
+	o := p.object([]byte(r.Operation.Key))
+	if r.Operation.Kind == register.Read {
+		p.joinRead(o, &request{Request: r})
+		return
+	}
+	if done, resumed := r.Resume.(resume); resumed && !p.mistakes.ResumeAsNew && !p.options.AtLeastOnce {
+		p.resume(o, r, done)
+	} else {
+		o.queue = append(o.queue, &request{Request: r})
+	}
+	p.advanceLater(o)
 }
 
 // Receive implements protocol.Protocol.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.config.Self || p.config.View.Index(from) < 0 {
+	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
 		return
 	}
 	delete(p.silent, from)
@@ -183,14 +155,14 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 // Tick implements protocol.Protocol: it repeats what was not answered, gives up what is past its deadline, goes on with
 // what has backed off, and takes back what a proposer that is silent was given.
 func (p *Protocol) Tick(now protocol.Instant) {
-	p.now = now
+	p.Now = now
 	p.tickReads()
 	p.tickObjects()
 }
 
 // Ready implements protocol.Protocol.
 func (p *Protocol) Ready() protocol.Effects {
-	for len(p.due) > 0 && p.effects.fault == nil {
+	for len(p.due) > 0 && p.Err() == nil {
 		due := p.due
 		p.due = nil
 		for _, o := range due {
@@ -199,23 +171,12 @@ func (p *Protocol) Ready() protocol.Effects {
 			p.advance(o)
 		}
 	}
-	if p.effects.fault != nil {
-		return protocol.Effects{Fault: p.effects.fault}
-	}
-	return protocol.Effects{
-		Send: p.effects.send.Take(), Complete: p.effects.complete.Take(), Persist: p.journal.Take(),
-		SendAfterPersist: p.effects.sendDurably.Take(), CompleteAfterPersist: p.effects.completeDurably.Take(),
-	}
-}
-
-// Pace implements member.Inner.
-func (p *Protocol) Pace(retry, suspect time.Duration) {
-	p.config.Retry, p.config.Suspect = retry, suspect
+	return p.Outbox.Ready()
 }
 
 // Pending is how many reads, and batches of own or of others, this member has in progress.
 func (p *Protocol) Pending() int {
-	n := len(p.asking)
+	n := p.reads.Len()
 	for _, o := range p.busy {
 		n += o.pending()
 	}
@@ -237,57 +198,13 @@ func (p *Protocol) Unsettled() int { return 0 }
 
 // message begins a message, which never changes once it is sent.
 func (p *Protocol) message(kind peerv1.RMWPaxosKind, op uint64, key []byte) *peerv1.Message {
-	m := p.messages.New()
-	m.Kind, m.Op, m.Key = peerv1.Kind_RMW_PAXOS, op, key
+	m := p.Message(peerv1.Kind_RMW_PAXOS, op, key)
 	m.RmwPaxos = p.says.New()
 	m.RmwPaxos.Kind = kind
 	return m
 }
 
-func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
-	p.effects.send.Add(protocol.Envelope{To: to, Message: m})
-}
-
-func (p *Protocol) sendAll(to []view.MemberID, m *peerv1.Message) {
-	for _, id := range to {
-		p.send(id, m)
-	}
-}
-
-// sendDurably sends once everything that was put into the journal so far is durable.
-func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
-	p.effects.sendDurably.Add(protocol.Envelope{To: to, Message: m})
-}
-
-func (p *Protocol) complete(handle uint64, r register.Result) {
-	p.effects.complete.Add(protocol.Completion{Handle: handle, Result: r})
-}
-
 // completeAbout completes once what this member's acceptor holds of the key is durable: it was counted.
 func (p *Protocol) completeAbout(key []byte, handle uint64, r register.Result) {
-	if p.durable(key) || p.mistakes.CompleteBeforePersist {
-		p.complete(handle, r)
-		return
-	}
-	p.effects.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
-}
-
-func (p *Protocol) op() uint64 {
-	p.nextOp++
-	return p.nextOp
-}
-
-func (p *Protocol) fail(format string, args ...any) {
-	if p.effects.fault == nil {
-		p.effects.fault = fmt.Errorf("rmwpaxos: "+format, args...)
-	}
-}
-
-// draw is a number below n, from the seed that the world lent (splitmix64).
-func (p *Protocol) draw(n uint64) uint64 {
-	p.draws += 0x9e3779b97f4a7c15
-	z := p.draws
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
-	return (z ^ (z >> 31)) % max(n, 1)
+	p.CompleteWhen(p.durable(key) || p.mistakes.CompleteBeforePersist, handle, r)
 }

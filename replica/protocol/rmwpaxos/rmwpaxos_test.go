@@ -67,9 +67,9 @@ func (c *cluster) run() {
 				quiet = false
 				c.messages++
 				if c.sees != nil {
-					c.sees(p.config.Self, x)
+					c.sees(p.Config.Self, x)
 				}
-				c.members[x.To-1].Receive(p.config.Self, x.Message)
+				c.members[x.To-1].Receive(p.Config.Self, x.Message)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestAReadOfAStableRegisterChangesNothing(t *testing.T) {
 	}
 	for _, p := range c.members[1:] {
 		if len(p.objects) != 0 || p.Pending() != 0 {
-			t.Errorf("member %d remembers %d keys that it has read", p.config.Self, len(p.objects))
+			t.Errorf("member %d remembers %d keys that it has read", p.Config.Self, len(p.objects))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestRestingKeysAreBounded(t *testing.T) {
 		c.submit(1, write(fmt.Sprint(i), "v"))
 	}
 	for _, p := range c.members {
-		p.Tick(p.now)
+		p.Tick(p.Now)
 	}
 	c.run()
 	p := c.members[0]

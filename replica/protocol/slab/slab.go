@@ -84,10 +84,17 @@ func (l *List[T]) Take() []T {
 	return taken
 }
 
-// Keys makes keys of a journal: a byte that says of what, and what it is about.
+// Keys makes keys of operations, and of a journal: a byte that says of what, and what it is about.
 type Keys struct {
 	Bytes
 	scratch []byte
+}
+
+// Of is an operation's key.
+func (s *Keys) Of(key string) []byte {
+	b := s.Make(len(key))
+	copy(b, key)
+	return b
 }
 
 // Record is for Put, whose journal keeps it.

@@ -1,5 +1,4 @@
-// Package outbox collects what a step of a protocol asks of the world, and numbers its questions.
-package outbox
+package base
 
 import (
 	"fmt"
@@ -11,13 +10,14 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Outbox is what a step has asked for and Ready has not handed over yet. The parts of a protocol share one.
+// Outbox collects what a step of a protocol asks of the world until Ready hands it over, and numbers its questions.
 type Outbox struct {
 	// AckBeforePersist is a known bug, for tests: nothing that is sent waits for the disk.
 	AckBeforePersist bool
 
+	Journal *protocol.Journal
+
 	name                      string
-	journal                   *protocol.Journal
 	last                      uint64 // question
 	send, sendDurably         slab.List[protocol.Envelope]
 	complete, completeDurably slab.List[protocol.Completion]
@@ -26,16 +26,22 @@ type Outbox struct {
 	messages                  slab.Of[peerv1.Message]
 }
 
-// New returns an empty outbox of the protocol of that name. Questions are numbered from first (quorum.FirstOp) on.
-func New(name string, first uint64, journal *protocol.Journal) *Outbox {
-	return &Outbox{name: name, last: first, journal: journal}
-}
-
 // Op is the number of the next question, which its answers repeat.
 func (b *Outbox) Op() uint64 {
 	b.last++
 	return b.last
 }
+
+// NewOutbox returns an empty outbox of the protocol of that name, whose questions are numbered from first + 1 on.
+func NewOutbox(name string, first uint64, journal *protocol.Journal) Outbox {
+	return Outbox{Journal: journal, name: name, last: first}
+}
+
+// LastOp is the number of the last question.
+func (b *Outbox) LastOp() uint64 { return b.last }
+
+// NumberFrom has the next question be number first + 1.
+func (b *Outbox) NumberFrom(first uint64) { b.last = first }
 
 // Message begins a message, which never changes once it is sent.
 func (b *Outbox) Message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
@@ -72,6 +78,22 @@ func (b *Outbox) SendAllDurably(to []view.MemberID, m *peerv1.Message) {
 	}
 }
 
+// SendWhen sends at once if what the message tells of is durable, and durably otherwise.
+func (b *Outbox) SendWhen(durable bool, to view.MemberID, m *peerv1.Message) {
+	if durable {
+		b.Send(to, m)
+	} else {
+		b.SendDurably(to, m)
+	}
+}
+
+// SendAllWhen is SendWhen to several members.
+func (b *Outbox) SendAllWhen(durable bool, to []view.MemberID, m *peerv1.Message) {
+	for _, id := range to {
+		b.SendWhen(durable, id, m)
+	}
+}
+
 // Complete ends an operation at once.
 func (b *Outbox) Complete(handle uint64, r register.Result) {
 	b.complete.Add(protocol.Completion{Handle: handle, Result: r})
@@ -80,6 +102,15 @@ func (b *Outbox) Complete(handle uint64, r register.Result) {
 // CompleteDurably ends an operation when what the step puts into the journal is durable, and all before it.
 func (b *Outbox) CompleteDurably(handle uint64, r register.Result) {
 	b.completeDurably.Add(protocol.Completion{Handle: handle, Result: r})
+}
+
+// CompleteWhen ends an operation at once if what it rests on is durable, and durably otherwise.
+func (b *Outbox) CompleteWhen(durable bool, handle uint64, r register.Result) {
+	if durable {
+		b.Complete(handle, r)
+	} else {
+		b.CompleteDurably(handle, r)
+	}
 }
 
 // Fault says that the member can't go on; the first reason counts.
@@ -94,16 +125,23 @@ func (b *Outbox) Refuse(from view.MemberID, why error) {
 	b.refused = append(b.refused, protocol.Refused{From: from, Why: why})
 }
 
-// Err is the fault that Ready has not handed over yet, or nil.
+// Damaged is Fault for the record of a key's register that can't be decoded.
+func (b *Outbox) Damaged(key []byte, err error) {
+	b.Fault("the stored register of key %q is damaged; replace this member's disk: %w", key, err)
+}
+
+// Err is the fault, or nil.
 func (b *Outbox) Err() error { return b.fault }
 
-// Ready hands over what was collected, with the journal's batch.
+// Ready hands over what was collected, with the journal's batch. With a fault, nothing else lasts or leaves.
 func (b *Outbox) Ready() protocol.Effects {
-	e := protocol.Effects{
-		Send: b.send.Take(), Complete: b.complete.Take(), Persist: b.journal.Take(),
-		SendAfterPersist: b.sendDurably.Take(), CompleteAfterPersist: b.completeDurably.Take(),
-		Refused: b.refused, Fault: b.fault,
+	if b.fault != nil {
+		return protocol.Effects{Fault: b.fault}
 	}
-	b.refused, b.fault = nil, nil
+	e := protocol.Effects{
+		Send: b.send.Take(), Complete: b.complete.Take(), Persist: b.Journal.Take(),
+		SendAfterPersist: b.sendDurably.Take(), CompleteAfterPersist: b.completeDurably.Take(), Refused: b.refused,
+	}
+	b.refused = nil
 	return e
 }

@@ -1,0 +1,233 @@
+package abd
+
+import (
+	"slices"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// operation is a read or a write that this member coordinates.
+type operation struct {
+	base.Operation
+	request protocol.Request
+	key     []byte
+	own     register.Versioned // what this member held when it asked; an answer may say "the same"
+
+	answered quorum.Tally // the query
+	second   bool         // in the second phase
+	// chosen is the largest tag so far and its value: in the second phase, what is propagated. The two
+	// stay together: the register may hold another value by the time that a message is retransmitted.
+	chosen  register.Versioned
+	holders quorum.Tally // of the chosen tag or a larger one
+
+	trips      int // round trips that the answer waits for
+	duplicates int // counted only by a mistake
+}
+
+func (o *operation) writes() bool { return o.request.Operation.Kind == register.Write }
+
+// query begins the first phase. The coordinator's own register is the first answer.
+func (p *Protocol) query(o *operation) {
+	o.own = p.Load(o.key)
+	o.chosen = o.own
+	o.answered.Answer(p.Counted, p.Config.Self)
+	o.holders.Answer(p.Counted, p.Config.Self)
+	if p.majority(o, &o.answered) { // it is alone
+		p.propagate(o)
+		return
+	}
+	o.trips++
+	p.ask(o, p.AskQuorum(&o.answered))
+}
+
+// onQueryReply counts READ1_REPLY and WRITE1_REPLY, and keeps the largest tag with its value. A majority ends the first phase.
+func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
+	o := p.operations.Find(m.Op)
+	if o == nil || o.second || m.Kind != o.asks()+1 {
+		p.Took(pathStale)
+		return
+	}
+	if !o.answered.Answer(p.Counted, from) && p.mistakes.CountTwice {
+		o.duplicates++
+	}
+	answer := stamp.Of(m)
+	if m.Same {
+		answer = o.own
+	}
+	switch answer.Carstamp.Compare(o.chosen.Carstamp) {
+	case +1:
+		o.chosen = answer
+		o.holders.Restart()
+		o.holders.Answer(p.Counted, from)
+	case 0:
+		o.holders.Answer(p.Counted, from)
+	}
+	if p.majority(o, &o.answered) {
+		p.propagate(o)
+	}
+}
+
+// propagate begins the second phase: of a write under a new tag, and of a read with the largest that was found, unless a
+// majority holds that already.
+func (p *Protocol) propagate(o *operation) {
+	o.second = true
+	o.duplicates = 0
+	switch {
+	case o.writes():
+		tag := p.newTag(o)
+		if tag.Check() != nil {
+			p.fail(o, register.Result{Status: register.Unavailable, RoundTrips: o.trips, Message: register.Exhausted})
+			return
+		}
+		o.chosen = register.Versioned{Carstamp: tag, Value: o.request.Operation.Value}
+		o.holders.Restart()
+	case p.majority(o, &o.holders) || p.mistakes.SkipWriteBack:
+		p.Took(pathReadFast)
+		p.finish(o)
+		return
+	}
+	p.update(o)
+}
+
+// newTag is larger than any tag that the query saw, and than any that this process issued for the key: issuing one applies
+// it here at once, and the register never goes back. So the register is read now, not when the operation began. The writer's
+// boot keeps apart what another process issued and lost.
+func (p *Protocol) newTag(o *operation) register.Carstamp {
+	seen := o.chosen.Carstamp.Timestamp
+	if own := p.Load(o.key).Carstamp.Timestamp; own > seen && !p.mistakes.ShareTags {
+		p.Took(pathWriteOvertaken)
+		seen = own
+	}
+	writer := p.Writer()
+	if p.mistakes.TagWithoutBoot {
+		writer = register.NewWriter(uint32(p.Config.Self), 0, 0)
+	}
+	return register.Carstamp{Timestamp: seen + 1, Writer: writer}
+}
+
+// update propagates what was chosen to those who are not known to hold it. The coordinator applies it, and so is one of the
+// holders; a read's others have said so in the first phase.
+func (p *Protocol) update(o *operation) {
+	p.Apply(o.key, o.chosen)
+	o.holders.Answer(p.Counted, p.Config.Self)
+	path, done := pathReadWriteBack, p.majority(o, &o.holders)
+	if done {
+		path = pathReadAdopted
+	}
+	if !o.writes() {
+		p.Took(path)
+	}
+	if done {
+		p.finish(o)
+		return
+	}
+	o.trips++
+	p.ask(o, slices.DeleteFunc(slices.Clone(p.AskQuorum(&o.holders)), func(id view.MemberID) bool {
+		return o.holders.Answered(p.Counted, id)
+	}))
+}
+
+// onUpdateReply counts READ2_REPLY and WRITE2_REPLY. A majority of holders ends the operation.
+func (p *Protocol) onUpdateReply(from view.MemberID, m *peerv1.Message) {
+	o := p.operations.Find(m.Op)
+	if o == nil || !o.second || m.Kind != o.asks()+1 {
+		p.Took(pathStale)
+		return
+	}
+	if !o.holders.Answer(p.Counted, from) && p.mistakes.CountTwice {
+		o.duplicates++
+	}
+	if p.majority(o, &o.holders) {
+		p.finish(o)
+	}
+}
+
+// majority reports whether a majority of disks that still exist has answered.
+func (p *Protocol) majority(o *operation, t *quorum.Tally) bool {
+	return t.Quorum(p.Counted, 0) || o.duplicates > 0 && t.Count(p.Counted)+o.duplicates >= p.Config.View.Majority()
+}
+
+// asks is the kind of message that the operation's present phase sends; the next kind answers it.
+func (o *operation) asks() peerv1.Kind {
+	switch {
+	case o.writes() && o.second:
+		return peerv1.Kind_WRITE2
+	case o.writes():
+		return peerv1.Kind_WRITE1
+	case o.second:
+		return peerv1.Kind_READ2
+	}
+	return peerv1.Kind_READ1
+}
+
+// ask sends the present phase's message.
+func (p *Protocol) ask(o *operation, members []view.MemberID) {
+	m := p.Message(o.asks(), o.Number, o.key)
+	switch {
+	case o.second:
+		said := o.chosen
+		if p.mistakes.RereadValue {
+			said.Value = p.Load(o.key).Value
+		}
+		stamp.Put(m, said)
+	case !o.writes():
+		stamp.Put(m, register.Versioned{Carstamp: o.own.Carstamp})
+	}
+	p.SendAll(members, m)
+}
+
+// retransmit asks those who have not answered, if it is time. It is the same message: a write keeps its tag.
+func (p *Protocol) retransmit(o *operation) {
+	waits, path := &o.answered, pathRetryFirst
+	if o.second {
+		waits, path = &o.holders, pathRetrySecond
+	}
+	missing := p.Unanswered(waits)
+	if len(missing) == 0 {
+		return
+	}
+	p.Took(path)
+	if o.second && o.writes() && p.mistakes.RetryWithNewTag {
+		o.chosen.Carstamp = p.newTag(o)
+		p.Apply(o.key, o.chosen)
+	}
+	p.ask(o, missing)
+}
+
+// finish completes an operation that a majority holds. The coordinator is one of the holders, so it must not
+// tell before its own record is durable.
+func (p *Protocol) finish(o *operation) {
+	r := register.Result{Status: register.OK, Carstamp: o.chosen.Carstamp, RoundTrips: o.trips}
+	if o.writes() {
+		p.Took(pathWrite)
+	} else {
+		r.Value = o.chosen.Value
+		r.Fast = o.trips <= 1
+		if p.mistakes.RereadValue {
+			r.Value = p.Load(o.key).Value
+		}
+	}
+	p.operations.End(o)
+	p.CompleteWhen(p.mistakes.CompleteBeforePersist || p.Durable(o.key), o.request.Handle, r)
+}
+
+// expire gives up an operation. A write in its second phase has left its tag somewhere, and a later read may propagate it.
+func (p *Protocol) expire(o *operation) {
+	path, r := pathUnavailable, base.Untaken(o.request.Operation.Kind, o.trips, p.NoQuorum())
+	if o.writes() && o.second {
+		path, r = pathUnknown, base.MayTake(o.request.Operation.Kind, o.trips, p.NoQuorum())
+	}
+	p.Took(path)
+	p.fail(o, r)
+}
+
+func (p *Protocol) fail(o *operation, r register.Result) {
+	p.operations.End(o)
+	p.Complete(o.request.Handle, r)
+}

@@ -1,0 +1,42 @@
+package abd
+
+import (
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// onQuery answers READ1 and WRITE1 with the tag of the register, and READ1 with its value too, unless the reader has it. What
+// a read is told may let it return, so that must survive a crash of this member; a write only needs a tag that is large
+// enough, and one that is lost was too.
+func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
+	current := p.Load(m.Key)
+	reply := p.Message(m.Kind+1, m.Op, m.Key)
+	if m.Kind == peerv1.Kind_WRITE1 {
+		stamp.Put(reply, register.Versioned{Carstamp: current.Carstamp})
+		p.Send(from, reply)
+		return
+	}
+	if reply.Same = current.Carstamp == stamp.Of(m).Carstamp; reply.Same {
+		current.Value = nil
+	}
+	stamp.Put(reply, current)
+	p.reply(from, reply, p.mistakes.ExposeVolatile)
+}
+
+// onUpdate applies what READ2 and WRITE2 propagate. The reply says that this member holds that tag or a larger one, and will
+// after a crash.
+func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
+	p.Apply(m.Key, stamp.Of(m))
+	p.reply(from, p.Message(m.Kind+1, m.Op, m.Key), p.mistakes.AckBeforePersist)
+}
+
+// reply sends an answer once the register that it is about is durable, or at once by a mistake.
+func (p *Protocol) reply(to view.MemberID, m *peerv1.Message, atOnce bool) {
+	durable := atOnce || p.Durable(m.Key)
+	if !durable {
+		p.Took(pathReplyWaits)
+	}
+	p.SendWhen(durable, to, m)
+}

@@ -1,0 +1,121 @@
+// Package base is the frame that all protocols share: what a member's part is made of, what it asks of the world, the
+// operations that it coordinates, its copies of registers, and the words in which operations are refused and given up.
+package base
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/slab"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Base is one member's part of a protocol, as far as it is alike in all of them. A protocol embeds it; the parts of a
+// protocol share one.
+type Base struct {
+	Outbox
+	Config       protocol.Config
+	Incarnations *quorum.Incarnations
+	Counted      *quorum.Incarnations // whose answers count: Incarnations, unless a mistake is put back
+	Now          protocol.Instant     // of the last Tick
+	Draws        Draws
+	Keys         slab.Keys // of records, and of operations
+}
+
+// New returns the base of the protocol of that name.
+func New(name string, config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations) *Base {
+	b := &Base{Config: config, Incarnations: known, Counted: known, Draws: Draws(config.Seed)}
+	b.Outbox = NewOutbox(name, firstOp(&config, known), journal)
+	return b
+}
+
+// firstOp is the number that a coordinator's questions count up from. It names the incarnation and the boot, so that an
+// answer to a question of an earlier process is never taken for one of this process; 40 bits count.
+func firstOp(c *protocol.Config, known *quorum.Incarnations) uint64 {
+	return uint64(known.Of(c.Self)&0xff)<<56 | uint64(c.Boot&0xffff)<<40
+}
+
+// CountDeadDisks has answers count of disks that are lost. It is a known bug, for tests that show that it is found.
+func (b *Base) CountDeadDisks() { b.Counted = quorum.FirstDisks(b.Config.View) }
+
+// Writer names this process on this disk: no other one issues its carstamps.
+func (b *Base) Writer() register.Writer { return b.writer(b.Config.Boot) }
+
+// Author names this disk, over all its processes.
+func (b *Base) Author() register.Writer { return b.writer(0) }
+
+func (b *Base) writer(boot uint32) register.Writer {
+	self := b.Config.Self
+	return register.NewWriter(uint32(self), uint32(b.Incarnations.Of(self)), boot)
+}
+
+// Took counts a path of the protocol.
+func (b *Base) Took(path string) { b.Config.Took(path) }
+
+// Pace implements protocol.Machine.
+func (b *Base) Pace(retry, suspect time.Duration) { b.Config.Retry, b.Config.Suspect = retry, suspect }
+
+// AskQuorum begins a question: the nearest members that are a quorum with this one.
+func (b *Base) AskQuorum(t *quorum.Tally) []view.MemberID {
+	return t.AskQuorum(&b.Config, b.Counted, b.Now)
+}
+
+// AskAll begins a question to all other members.
+func (b *Base) AskAll(t *quorum.Tally) []view.MemberID {
+	return t.Ask(&b.Config, b.Now, len(b.Config.Nearest))
+}
+
+// Unanswered are the members to retransmit a question to, if it is time for that: those that have not answered.
+func (b *Base) Unanswered(t *quorum.Tally) []view.MemberID {
+	return t.Again(&b.Config, b.Counted, b.Now)
+}
+
+// Late reports whether a request's deadline has passed.
+func (b *Base) Late(r *protocol.Request) bool { return r.Deadline != 0 && b.Now >= r.Deadline }
+
+// NoQuorum is why an operation is given up whose questions too few answered before its deadline.
+func (b *Base) NoQuorum() string {
+	if b.Config.View.Joint() {
+		return "members are changing, and no majority of those before the change and of those after it answered in time"
+	}
+	return fmt.Sprintf("fewer than %d of %d members answered in time", b.Config.View.Majority(), b.Config.View.Size())
+}
+
+// Untaken is the result of an operation that is given up, after so many round trips, before it could have an effect.
+func Untaken(kind register.Kind, trips int, why string) register.Result {
+	return register.Result{
+		Status: register.Unavailable, RoundTrips: trips, Message: fmt.Sprintf("%s; the %s did not take effect, try again", why, kind),
+	}
+}
+
+// MayTake is the result of an operation that is given up and may have an effect all the same.
+func MayTake(kind register.Kind, trips int, why string) register.Result {
+	return register.Result{
+		Status: register.Unknown, RoundTrips: trips,
+		Message: fmt.Sprintf("%s; the %s may take effect yet, read the key to find out", why, kind),
+	}
+}
+
+// Invalid completes a request that is no read, no write and no call of a known function, and reports whether it did.
+func (b *Base) Invalid(r protocol.Request) bool {
+	err := CheckOperation(b.Config.Functions, r.Operation)
+	if err != nil {
+		b.Complete(r.Handle, register.Result{Status: register.Invalid, Message: err.Error()})
+	}
+	return err != nil
+}
+
+// CheckOperation reports what is no read, no write and no call of a known function.
+func CheckOperation(functions *register.Registry, op register.Operation) error {
+	switch op.Kind {
+	case register.Read, register.Write:
+		return nil
+	case register.RMW:
+		return functions.Check(op.Call)
+	}
+	return errors.New("the operation has no kind")
+}

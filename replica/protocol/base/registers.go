@@ -1,0 +1,86 @@
+package base
+
+import (
+	"bytes"
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+)
+
+// registerRecord begins the journal keys of RegisterRecords; the register's key follows.
+const registerRecord = 'r'
+
+// Registers are a member's copies of registers: of each, the value of the largest carstamp that was applied.
+type Registers struct {
+	*Base
+	// AdoptBlindly is a known bug, for tests: a record of another member replaces what is newer here.
+	AdoptBlindly bool
+}
+
+// Load returns a register; the zero Versioned if it was never written. A record that can't be decoded stops the member: going
+// on with an absent value would take back what it has acknowledged.
+func (r *Registers) Load(key []byte) register.Versioned {
+	raw, ok := r.Journal.Get(r.Keys.Lookup(registerRecord, key))
+	if !ok {
+		return register.Versioned{}
+	}
+	v, err := decodeRegister(raw)
+	if err != nil {
+		r.Damaged(key, err)
+	}
+	return v
+}
+
+// Durable reports whether what this member holds of a register survives a crash now.
+func (r *Registers) Durable(key []byte) bool {
+	return r.Journal.Durable(r.Keys.Lookup(registerRecord, key))
+}
+
+// Apply stores a value and its carstamp if that is larger than the register's.
+func (r *Registers) Apply(key []byte, v register.Versioned) {
+	if !r.Load(key).Carstamp.Less(v.Carstamp) || r.Err() != nil {
+		return
+	}
+	raw, err := stamp.Record(v).MarshalVT()
+	if err != nil {
+		r.Fault("encode the register of key %q: %w", key, err)
+		return
+	}
+	r.Journal.Put(r.Keys.Record(registerRecord, key), raw)
+}
+
+// Adopt implements member.Inner: what came meanwhile under a larger carstamp stays.
+func (r *Registers) Adopt(key, value []byte) error {
+	if !IsRegister(key) {
+		return fmt.Errorf("%q is no register; all members must run one protocol", key)
+	}
+	v, err := decodeRegister(value)
+	switch {
+	case err != nil:
+		return err
+	case r.AdoptBlindly:
+		r.Journal.Put(bytes.Clone(key), bytes.Clone(value))
+	default:
+		r.Apply(key[1:], v)
+	}
+	return nil
+}
+
+// IsRegister reports whether a key of the journal is that of a register's record.
+func IsRegister(key []byte) bool { return len(key) > 0 && key[0] == registerRecord }
+
+// decodeRegister decodes a record, within bounds: they are the same for own records and others'. The value may alias the
+// record, which never changes.
+func decodeRegister(raw []byte) (register.Versioned, error) {
+	var record peerv1.RegisterRecord
+	if err := record.UnmarshalVTUnsafe(raw); err != nil {
+		return register.Versioned{}, fmt.Errorf("decode a register record: %w", err)
+	}
+	if err := bounds.Record(&record); err != nil {
+		return register.Versioned{}, err
+	}
+	return stamp.OfRecord(&record), nil
+}
