@@ -44,7 +44,7 @@ build-operator: ## Build bin/georegister-operator, which is bin/kubectl-georegis
 test: ## Run all tests: no root, no Docker, no packages needed
 	$(GO) test -timeout 45m ./...
 
-# Rooms in which nothing runs beside anything else, so that there is no race to look for; test/layout holds both.
+# Packages in which nothing runs beside anything else, so that there is no race to look for; test/layout holds both.
 PURE := replica/register replica/view replica/membership replica/capability replica/protocol controllers/world controllers/build controllers/chaosmesh \
 	controllers/decide witness/cache witness/core
 # test/e2e runs programs that are built without the race detector, and test/layout reads files.

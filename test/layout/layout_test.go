@@ -22,11 +22,11 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// rooms says what each room may import of the project; rooms that are not listed may import anything but cmd.
+// areas says what each area may import of the project; areas that are not listed may import anything but cmd.
 // Dependencies point one way: register <- view <- protocol <- {runtime, simulator} <- listener <- cmd.
-// The first entry that fits a file counts, and every room may import what is below itself.
-var rooms = []struct {
-	room string
+// The first entry that fits a file counts, and every area may import what is below itself.
+var areas = []struct {
+	area string
 	may  []string
 }{
 	{"replica/register/wire", []string{"api/register", "replica/register"}},
@@ -93,22 +93,22 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		for _, path := range imports(s) {
 			target, ours := strings.CutPrefix(path, module+"/")
 			if ours && !allowed(s, target) {
-				t.Errorf("%s imports %s: a file of %s must not depend on it", s.path, target, s.room)
+				t.Errorf("%s imports %s: a file of %s must not depend on it", s.path, target, s.area)
 			}
 		}
 	}
 }
 
 func allowed(s source, target string) bool {
-	for _, r := range rooms {
-		if s.in(r.room) {
-			return inside(target, r.room) || slices.ContainsFunc(r.may, func(may string) bool { return inside(target, may) })
+	for _, r := range areas {
+		if s.in(r.area) {
+			return inside(target, r.area) || slices.ContainsFunc(r.may, func(may string) bool { return inside(target, may) })
 		}
 	}
 	return !inside(target, "cmd") || s.in("cmd")
 }
 
-// pure lists the rooms that hold deterministic state machines and their vocabulary.
+// pure lists the areas that hold deterministic state machines and their vocabulary.
 var pure = []string{"replica/register", "replica/view", "replica/membership", "replica/capability", "replica/protocol",
 	"controllers/world", "controllers/build", "controllers/chaosmesh", "controllers/decide",
 	"witness/cache", "witness/core",
@@ -156,7 +156,7 @@ func TestPurePackagesSeeNoWorld(t *testing.T) {
 	}
 }
 
-// The race detector is not run on pure rooms, which costs minutes and finds nothing; on all others it is.
+// The race detector is not run on pure areas, which costs minutes and finds nothing; on all others it is.
 func TestTheRaceDetectorLeavesOutPureRoomsOnly(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -164,8 +164,8 @@ func TestTheRaceDetectorLeavesOutPureRoomsOnly(t *testing.T) {
 	}
 	_, list, found := strings.Cut(string(makefile), "\nPURE := ")
 	list, _, _ = strings.Cut(strings.ReplaceAll(list, "\\\n", " "), "\n")
-	if rooms := strings.Fields(list); !found || !slices.Equal(rooms, pure) {
-		t.Errorf("the Makefile leaves out %v, and the pure rooms are %v", rooms, pure)
+	if areas := strings.Fields(list); !found || !slices.Equal(areas, pure) {
+		t.Errorf("the Makefile leaves out %v, and the pure areas are %v", areas, pure)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// ordered lists the rooms where the order of a map must not reach an effect: it would break replay.
+// ordered lists the areas where the order of a map must not reach an effect: it would break replay.
 var ordered = []string{"replica/view", "replica/membership", "replica/protocol"}
 
 // excuses are the comments, on the line of a loop or the one before, that say why a map's order does no harm.
@@ -26,15 +26,15 @@ func TestMapOrderReachesNoEffect(t *testing.T) {
 	packages := map[string][]*ast.File{}
 	for _, s := range all {
 		if !s.isTest() && slices.ContainsFunc(ordered, s.in) {
-			packages[s.room] = append(packages[s.room], s.file)
+			packages[s.area] = append(packages[s.area], s.file)
 		}
 	}
 	compiled := exportData(t)
-	for room, files := range packages {
+	for area, files := range packages {
 		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
 		config := types.Config{Importer: importer.ForCompiler(fset, "gc", compiled)}
-		if _, err := config.Check(module+"/"+room, fset, files, info); err != nil {
-			t.Errorf("%s: %v", room, err)
+		if _, err := config.Check(module+"/"+area, fset, files, info); err != nil {
+			t.Errorf("%s: %v", area, err)
 			continue
 		}
 		for _, file := range files {
@@ -48,12 +48,12 @@ func TestMapOrderReachesNoEffect(t *testing.T) {
 	}
 }
 
-// exportData finds what the compiler wrote about the packages that the ordered rooms import.
+// exportData finds what the compiler wrote about the packages that the ordered areas import.
 func exportData(t *testing.T) importer.Lookup {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
-	for _, room := range ordered {
-		args = append(args, "./"+room+"/...")
+	for _, area := range ordered {
+		args = append(args, "./"+area+"/...")
 	}
 	list := exec.CommandContext(t.Context(), "go", args...)
 	list.Dir = root

@@ -16,7 +16,7 @@ import (
 
 func TestAllowed(t *testing.T) {
 	tests := []struct {
-		room, target string
+		area, target string
 		want         bool
 	}{
 		{"replica/view", "replica/register", true},
@@ -33,8 +33,8 @@ func TestAllowed(t *testing.T) {
 		{"cmd/georegister", "replica/simulator", true},
 	}
 	for _, tt := range tests {
-		if got := allowed(source{room: tt.room}, tt.target); got != tt.want {
-			t.Errorf("%s may import %s: %t, want %t", tt.room, tt.target, got, tt.want)
+		if got := allowed(source{area: tt.area}, tt.target); got != tt.want {
+			t.Errorf("%s may import %s: %t, want %t", tt.area, tt.target, got, tt.want)
 		}
 	}
 }

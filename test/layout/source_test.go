@@ -21,19 +21,19 @@ const module = "github.com/georegister/georegister"
 // source is one parsed Go file.
 type source struct {
 	path  string // relative to root, with forward slashes
-	room  string // the directory of path
+	area  string // the directory of path
 	lines int
 	file  *ast.File
 }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// in reports whether the file is in the room or in a room below it.
-func (s source) in(room string) bool { return inside(s.room, room) }
+// in reports whether the file is in the area or in a area below it.
+func (s source) in(area string) bool { return inside(s.area, area) }
 
-// inside reports whether a path is the room or below it.
-func inside(path, room string) bool {
-	return path == room || strings.HasPrefix(path, room+"/")
+// inside reports whether a path is the area or below it.
+func inside(path, area string) bool {
+	return path == area || strings.HasPrefix(path, area+"/")
 }
 
 // sources parses every Go file of the module: nested modules, hidden directories and testdata are not part of it.

@@ -3,7 +3,7 @@
 //
 // A Protocol is one member's part in one partition, the shard of its index in view.Partitions. It is the client of the
 // operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go, sync.go), backup or
-// learner (follower.go, copy.go). recover.go is the recovery of section 3.3; the witness is in another room.
+// learner (follower.go, copy.go). recover.go is the recovery of section 3.3; the witness is another package.
 //
 // What a world has to do beside the contract of protocol.Protocol and protocol.Partitioned:
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
