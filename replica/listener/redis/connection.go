@@ -40,9 +40,10 @@ type clientState struct {
 
 func newConnection(server *Server, conn net.Conn, id int64) *connection {
 	c := &connection{server: server, conn: conn, id: id, since: time.Now()}
+	c.calls = newQueue(&server.options, &server.metrics)
 	c.memory = server.options.Memory.Open("redis", conn.RemoteAddr(), c.abandon)
-	c.memory.Hold(connectionOverhead)
-	c.calls = newQueue(&server.options, &server.metrics, c.memory)
+	c.calls.memory = c.memory
+	c.memory.Hold(connectionOverhead) // from now on it may be abandoned
 	c.in = resp.NewReader(flushingReader{c}, server.limits)
 	c.in.Grown = c.calls.hold
 	c.resetClient()

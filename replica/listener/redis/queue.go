@@ -29,9 +29,9 @@ type queue struct {
 	over       bool             // nobody reads or writes any more; operations may go on
 }
 
-// newQueue returns the queue of a connection whose memory is counted by an account.
-func newQueue(options *Options, listener *operation.ListenerMetrics, memory *operation.Account) *queue {
-	q := &queue{options: options, memory: memory, last: map[string]*step{}}
+// newQueue returns the queue of a connection, whose account is still to be set.
+func newQueue(options *Options, listener *operation.ListenerMetrics) *queue {
+	q := &queue{options: options, last: map[string]*step{}}
 	q.ready.L, q.room.L = &q.mu, &q.mu
 	q.session = operation.NewSession(&options.Options, listener, q.hold)
 	return q
