@@ -56,10 +56,20 @@ func (p *Pending) Init(s *Session, done func(register.Result)) {
 	}
 }
 
+// ended is the result of an operation that the end of its session has kept from being submitted: what the session had
+// read is forgotten, so the operation can't come after it.
+var ended = register.Result{Status: register.Unavailable, Message: "the connection ended before the command began"}
+
 // Submit starts a pending operation, after all that the session has read. It may block as long as Store.Submit does.
 func (s *Session) Submit(p *Pending, deadline time.Time) {
-	if s.regular && !s.admit(p, deadline) {
-		return
+	if s.regular {
+		switch s.admit(p, deadline) {
+		case deferred:
+			return
+		case refused:
+			p.done(ended)
+			return
+		}
 	}
 	left := time.Until(deadline)
 	if left <= 0 {
@@ -79,24 +89,35 @@ func (p *Pending) onResult(r register.Result) {
 	p.done(r)
 }
 
-// admit attaches the session's past to an operation. It reports false if the past is more than an operation carries: the operation is
-// then submitted once enough of the past is fenced.
-func (s *Session) admit(p *Pending, deadline time.Time) bool {
+// admission says what becomes of an operation.
+type admission uint8
+
+const (
+	admitted admission = iota // with the session's past attached
+	deferred                  // until enough of the past is fenced, since it is more than an operation carries
+	refused                   // the session is closed, and its past is gone
+)
+
+// admit attaches the session's past to an operation.
+func (s *Session) admit(p *Pending, deadline time.Time) admission {
 	if p.Op.Kind == register.Fence {
-		return true
+		return admitted
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return refused
+	}
 	if !s.past.Full() {
 		s.past.Attach(&p.Op)
-		return true
+		return admitted
 	}
 	s.waiting = append(s.waiting, waiting{p, deadline})
 	if !s.fencing {
 		s.fencing = true
 		go s.fence(s.past.Fence(), deadline)
 	}
-	return false
+	return deferred
 }
 
 // fence submits a fence for the operations that wait for one. It may block as long as Store.Submit does.
