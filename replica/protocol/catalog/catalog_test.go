@@ -82,3 +82,12 @@ func TestFindNamesTheChoices(t *testing.T) {
 		t.Errorf("the error must name what was asked for and what there is: %v", err)
 	}
 }
+
+func TestWhatHappensInSchedulesIsOnRecord(t *testing.T) {
+	for _, v := range catalog.Variants() {
+		record := filepath.Join("..", "..", "simulator", "testdata", "traces", strings.ToLower(v.Name)+".txt")
+		if lines, err := os.ReadFile(record); err != nil || strings.Count(string(lines), "\ndigest") != 49 {
+			t.Errorf("hack/traces.sh --write %s records 50 digests: %v", v.Name, err)
+		}
+	}
+}
