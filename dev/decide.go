@@ -45,32 +45,102 @@ type step struct {
 	waits     string    // for what, in words
 }
 
-// next decides on the step to take, as far as members told. It never makes a view before a quorum holds the one
-// before, but to abandon a change.
+// next decides on the step to take, as far as members told: it is the package membership that decides on views.
 func (r *record) next(reports map[view.MemberID]report) (step, error) {
-	c := r.Change
-	var partitions step
-	if r.View.Epoch > 0 && r.partitioned() {
-		if partitions = r.arrange(reports); partitions.view.Epoch > 0 {
-			return partitions, nil
+	if r.View.Epoch == 0 {
+		return r.found(reports)
+	}
+	c, why := r.Change, r.givenUp(reports)
+	if why != "" && c.Abandoned == "" && (!r.View.Joint() || r.partitioned()) {
+		return step{view: r.View, abandoned: why}, nil // it is noted before anything is done about it
+	}
+	waits := "a quorum of the members to connect and to say whom they hear"
+	if r.connected(reports) {
+		d := membership.Decide(r.snapshot(reports))
+		waits = r.waits(d)
+		if d.Err != nil || d.Changed() {
+			s := step{view: d.Next, abandoned: why, waits: waits}
+			for _, line := range d.Changes {
+				s.because = append(s.because, r.names(line))
+			}
+			return s, d.Err
 		}
 	}
-	switch {
-	case r.View.Epoch == 0:
-		return r.found(reports)
-	case r.View.Joint() && r.partitioned():
-		return step{waits: partitions.waits}, nil
-	case r.View.Joint():
-		return r.inJoint(reports)
-	case c == nil:
-		return step{waits: partitions.waits}, nil
-	case c.Abandoned == "" && !r.changed():
-		return r.begin(reports)
+	if c == nil || r.View.Joint() || r.begins() {
+		return step{waits: waits}, nil
 	}
 	if waits := r.held(reports); waits != "" {
 		return step{waits: waits}, nil
 	}
 	return step{over: true}, nil
+}
+
+// begins reports whether a change that is wanted has not begun.
+func (r *record) begins() bool {
+	return r.Change != nil && r.Change.Abandoned == "" && !r.View.Joint() && !r.changed()
+}
+
+// givenUp is why the members before a change that is not over are wanted again; empty: they are not.
+func (r *record) givenUp(reports map[view.MemberID]report) string {
+	switch c := r.Change; {
+	case c != nil && c.Abandoned != "":
+		return c.Abandoned
+	case r.View.Joint() || r.begins():
+		return r.failed(reports)
+	}
+	return ""
+}
+
+// connected reports whether enough has been heard for a decision. Where there are partitions, a quorum says whom it hears.
+func (r *record) connected(reports map[view.MemberID]report) bool {
+	there := r.View
+	if r.Change != nil && r.Change.Abandoned != "" {
+		there = r.View.Before() // those after the change may be gone
+	}
+	return !r.partitioned() || there.Quorum(func(id view.MemberID) bool { return reports[id].told != nil })
+}
+
+// snapshot is what decisions are made from. A change that can be finished does not wait for members that are lost, but for
+// newcomers; nobody is hopeless, since whoever is lost can be started again.
+func (r *record) snapshot(reports map[view.MemberID]report) membership.Snapshot {
+	s := membership.Snapshot{
+		View: r.View, Fragments: r.fragments, Abandon: r.givenUp(reports) != "", Standings: map[view.MemberID]membership.Standing{},
+	}
+	if r.begins() {
+		s.Leave = r.Change.Leave
+		for _, id := range r.Change.Join {
+			newcomer := r.find(id).founder("")
+			if reports[id].waiting {
+				newcomer.Disk = reports[id].disk
+			}
+			s.Join = append(s.Join, newcomer)
+		}
+	}
+	for id, report := range reports { // order is irrelevant: a map from a map
+		s.Standings[id] = report.standing
+	}
+	for _, m := range r.View.Members {
+		if reports[m.ID].lost() && !m.Joining {
+			s.Absent = append(s.Absent, m.ID)
+		}
+	}
+	if r.partitioned() {
+		r.addPartitions(&s, reports)
+	}
+	return s
+}
+
+// waits says what a decision waits for.
+func (r *record) waits(d membership.Decision) string {
+	switch {
+	case d.Wait == membership.ForNewcomers:
+		return r.label(d.For[0]) + " to name its empty disk"
+	case len(d.For) > 0:
+		return r.labels(d.For) + " to do its part"
+	case d.Wait == membership.ForView && r.Change != nil:
+		return fmt.Sprintf("a quorum to hold the view of epoch %d", r.View.Epoch)
+	}
+	return r.names(strings.Join(d.Waits, "; "))
 }
 
 // found makes the first view, or finds the one that members of a directory without a record of it hold.
@@ -107,54 +177,6 @@ func (r *record) found(reports map[view.MemberID]report) (step, error) {
 
 func (m memberRecord) founder(disk string) membership.Founder {
 	return membership.Founder{ID: m.ID, Site: m.Site, Address: loopback(m.Ports.Peer), Disk: disk}
-}
-
-// begin makes the joint view, once the newcomers named their disks.
-func (r *record) begin(reports map[view.MemberID]report) (step, error) {
-	c := r.Change
-	if why := r.failed(reports); why != "" {
-		return step{view: r.View, abandoned: why}, nil
-	}
-	if !membership.Committed(r.View, holders(reports)) {
-		return step{waits: fmt.Sprintf("a quorum to hold the view of epoch %d", r.View.Epoch)}, nil
-	}
-	var newcomers []membership.Founder
-	for _, id := range c.Join {
-		if !reports[id].waiting || reports[id].disk == "" {
-			return step{waits: r.label(id) + " to name its empty disk"}, nil
-		}
-		newcomers = append(newcomers, r.find(id).founder(reports[id].disk))
-	}
-	v, err := membership.Change(r.View, newcomers, c.Leave)
-	return step{view: v}, err
-}
-
-// inJoint finishes or abandons the change. Newcomers are waited for, and others that are not lost.
-func (r *record) inJoint(reports map[view.MemberID]report) (step, error) {
-	why := r.failed(reports)
-	if r.Change != nil && r.Change.Abandoned != "" {
-		why = r.Change.Abandoned
-	}
-	if why != "" {
-		v, err := membership.Abandon(r.View)
-		return step{view: v, abandoned: why}, err
-	}
-	standings := map[view.MemberID]membership.Standing{}
-	for id, report := range reports { // order is irrelevant: a map from a map
-		standings[id] = report.standing
-	}
-	safe, rest := membership.Finishable(r.View, r.fragments, standings)
-	rest = slices.DeleteFunc(rest, func(id view.MemberID) bool {
-		return safe && reports[id].lost() && !r.View.Members[r.View.Index(id)].Joining
-	})
-	switch {
-	case len(rest) > 0:
-		return step{waits: r.labels(rest) + " to do its part"}, nil
-	case !safe:
-		return step{waits: fmt.Sprintf("a quorum to hold the view of epoch %d", r.View.Epoch)}, nil
-	}
-	v, err := membership.Finish(r.View)
-	return step{view: v}, err
 }
 
 // failed is why the change can't come to its end: a newcomer crashed, or a majority of the members after it.

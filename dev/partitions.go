@@ -48,9 +48,9 @@ func (r *record) placement(v view.View) membership.Placement {
 	return p
 }
 
-// snapshot is what decisions on partitions are made from. That this process does not hear somebody is not in it.
-func (r *record) snapshot(reports map[view.MemberID]report) membership.Snapshot {
-	s := membership.Snapshot{View: r.View, Abandon: r.Change != nil && r.Change.Abandoned != ""}
+// addPartitions adds to a snapshot what decisions on partitions are made from. That this process does not hear somebody is not
+// in it.
+func (r *record) addPartitions(s *membership.Snapshot, reports map[view.MemberID]report) {
 	s.Placement = r.placement(r.View.After())
 	if s.Abandon {
 		s.Placement = r.placement(r.View.Before())
@@ -67,7 +67,6 @@ func (r *record) snapshot(reports map[view.MemberID]report) membership.Snapshot 
 	said, named := r.named(reports)
 	s.Witnesses, s.Named = append(s.Witnesses, said...), append(s.Named, named...)
 	s.Retiring = r.retiring()
-	return s
 }
 
 // place gives the first view its partitions, once the witnesses named their disks.
@@ -102,33 +101,6 @@ func (r *record) place(v view.View, reports map[view.MemberID]report) (step, err
 // sidecar is the witness beside a member, as a view has it.
 func (m memberRecord) sidecar(disk string) view.Witness {
 	return view.Witness{ID: m.Witness, Site: m.Site, Address: loopback(m.Ports.Witness), Disk: disk, Beside: m.ID}
-}
-
-// arrange decides on who is in the view, if a change is going on, and who keeps the partitions from now on. That a partition
-// waits for something alone hinders nothing else.
-func (r *record) arrange(reports map[view.MemberID]report) step {
-	if why := r.failed(reports); why != "" && r.View.Joint() && r.Change.Abandoned == "" {
-		return step{view: r.View, abandoned: why}
-	}
-	there := r.View
-	if r.Change != nil && r.Change.Abandoned != "" {
-		there = r.View.Before() // those after the change may be gone
-	}
-	if !there.Quorum(func(id view.MemberID) bool { return reports[id].told != nil }) {
-		return step{waits: "a quorum of the members to connect and to say whom they hear"}
-	}
-	d := membership.Decide(r.snapshot(reports))
-	s := step{waits: r.names(strings.Join(d.Waits, "; "))}
-	if r.Change != nil {
-		s.abandoned = r.Change.Abandoned
-	}
-	if d.Changed() {
-		s.view = d.Next
-		for _, why := range d.Changes {
-			s.because = append(s.because, r.names(why))
-		}
-	}
-	return s
 }
 
 // numbered are the words with which decisions name members and witnesses.

@@ -58,14 +58,19 @@ func (s *situation) begin() *outcome {
 	if len(missing) > 0 {
 		return waitFor("StartingMembers", "%s; newcomers are started first, and these are missing: %s", s.purpose(change), list(missing))
 	}
-	var newcomers []membership.Founder
+	wanted := s.managed()
+	wanted.Leave = ids(change.leave)
 	for _, m := range change.join {
-		newcomers = append(newcomers, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: s.report(m.ID).Disk})
+		wanted.Join = append(wanted.Join, membership.Founder{ID: m.ID, Site: m.Site, Address: m.Address, Disk: s.report(m.ID).Disk})
 	}
-	next, err := membership.Change(s.view, newcomers, ids(change.leave))
-	if err != nil {
-		return waitFor("CannotChange", "%s, and that can't be: %s", s.purpose(change), err)
+	d := membership.Decide(wanted)
+	switch {
+	case d.Err != nil:
+		return waitFor("CannotChange", "%s, and that can't be: %s", s.purpose(change), d.Err)
+	case d.Kind != membership.Begun: // not reached: nothing else is to be done by now, and the view took hold
+		return waitFor("ViewNotConfirmed", "%s, once view %d took hold", s.purpose(change), s.view.Epoch)
 	}
+	next := d.Next
 	reason := fmt.Sprintf("%s: began the change in view %d", s.purpose(change), next.Epoch)
 	event := Normal("ChangeBegun", "ChangeView", reason)
 	if s.repairs() {
@@ -128,71 +133,61 @@ func (s *situation) purpose(change memberChange) string {
 	return "The members change: " + list(parts)
 }
 
-// proceed goes on in a joint view: it finishes the change when that is safe and whoever is not done is lost, abandons it
-// when it has become pointless, and waits otherwise.
+// proceed goes on in a joint view as the package membership decides: it finishes the change when that is safe and whoever is not
+// done is lost, abandons it when it has become pointless, and waits otherwise.
 func (s *situation) proceed() *outcome {
-	safe, rest := membership.Finishable(s.view, s.Cluster.Spec.Fragments(), s.standings())
-	var working []string
-	for _, id := range rest {
-		m := s.view.Members[s.view.Index(id)]
-		if s.hopeless(m) == "" {
-			working = append(working, fmt.Sprintf("%s %s", name(m), s.catchesUp(m)))
+	d := membership.Decide(s.managed())
+	switch {
+	case d.Err != nil:
+		return waitFor("CannotChange", "%s", sentence(d.Err.Error()))
+	case d.Kind == membership.Finished:
+		reason := fmt.Sprintf("%s: the change is finished with view %d of %d members", s.changing(), d.Next.Epoch, d.Next.Size())
+		if len(d.Rest) > 0 {
+			reason += "; it is finished without some: " + list(s.say(d.Rest, s.hopeless))
 		}
-	}
-	if why := s.pointless(safe); why != "" && !(safe && len(working) == 0) {
-		return s.abandon(why)
-	}
-	if safe && len(working) == 0 {
-		return s.finish(rest)
-	}
-	if len(working) == 0 && s.settled() { // all who can do something are done, and too few of them hold what is needed
-		return s.abandon(fmt.Sprintf("too few of those after it are left: %s", list(s.hopes(rest))))
-	}
-	if !s.settled() {
+		return act(s.record(d.Next, "FinishingChange", reason), Normal("ChangeFinished", "ChangeView", reason))
+	case d.Kind == membership.Abandoned:
+		reason := fmt.Sprintf("%s: the change is abandoned with view %d, since %s", s.changing(), d.Next.Epoch, s.because(d))
+		return act(s.record(d.Next, "AbandoningChange", reason), Warning("ChangeAbandoned", "ChangeView", reason))
+	case d.Wait == membership.ForAnswers:
+		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members before it answers; missing: %s",
+			s.changing(), s.because(d), list(s.lacking()))
+	case d.Wait == membership.ForView:
 		return waitFor("ViewNotConfirmed", "%s; view %d counts once a majority of the members before the change and one of those after it "+
 			"say that they hold it; missing: %s", s.changing(), s.view.Epoch, list(s.lacking()))
 	}
-	return waitFor("CatchingUp", "%s; %s; not done: %s", s.changing(), s.done().text(), list(working))
+	return waitFor("CatchingUp", "%s; %s; not done: %s", s.changing(), s.done().text(), list(s.say(d.For, s.catchesUp)))
 }
 
-// hopes says of each of some members why it is given up in a change.
-func (s *situation) hopes(rest []view.MemberID) (all []string) {
-	for _, id := range rest {
+// say says something of each of some members of the view.
+func (s *situation) say(of []view.MemberID, what func(view.Member) string) (all []string) {
+	for _, id := range of {
 		m := s.view.Members[s.view.Index(id)]
-		all = append(all, fmt.Sprintf("%s %s", name(m), s.hopeless(m)))
+		all = append(all, fmt.Sprintf("%s %s", name(m), what(m)))
 	}
 	return all
 }
 
-func (s *situation) finish(rest []view.MemberID) *outcome {
-	next, err := membership.Finish(s.view)
-	if err != nil {
-		return waitFor("CannotChange", "%s", sentence(err.Error()))
+// because says why a change is abandoned, or is to be.
+func (s *situation) because(d membership.Decision) string {
+	const tooFew = "too few of those after it are left: "
+	switch d.Cause {
+	case membership.NotWanted:
+		return s.notWanted()
+	case membership.NewcomerLost:
+		i := slices.IndexFunc(s.view.Members, func(m view.Member) bool { return m.Joining && s.hopeless(m) != "" })
+		return fmt.Sprintf("%s %s", name(s.view.Members[i]), s.hopeless(s.view.Members[i]))
+	case membership.TooFewLeft:
+		gone := slices.DeleteFunc(ids(s.view.After().Members), func(id view.MemberID) bool {
+			return s.givenUp(s.view.Members[s.view.Index(id)]) == ""
+		})
+		return tooFew + list(s.say(gone, s.givenUp))
 	}
-	reason := fmt.Sprintf("%s: the change is finished with view %d of %d members", s.changing(), next.Epoch, next.Size())
-	if len(rest) > 0 {
-		reason += "; it is finished without some: " + list(s.hopes(rest))
-	}
-	return act(s.record(next, "FinishingChange", reason), Normal("ChangeFinished", "ChangeView", reason))
+	return tooFew + list(s.say(d.Rest, s.hopeless))
 }
 
-// abandon goes back to the members before the change. That can't fail them, but it helps only if they are there.
-func (s *situation) abandon(why string) *outcome {
-	before := s.view.Before()
-	if !before.Quorum(func(id view.MemberID) bool { return s.report(id) != nil }) {
-		return waitFor("NoQuorum", "%s; the change is to be abandoned, since %s, once a majority of the members before it answers; missing: %s",
-			s.changing(), why, list(s.lacking()))
-	}
-	next, err := membership.Abandon(s.view)
-	if err != nil {
-		return waitFor("CannotChange", "%s", sentence(err.Error()))
-	}
-	reason := fmt.Sprintf("%s: the change is abandoned with view %d, since %s", s.changing(), next.Epoch, why)
-	return act(s.record(next, "AbandoningChange", reason), Warning("ChangeAbandoned", "ChangeView", reason))
-}
-
-// pointless says why the members after the change of a joint view are not worth waiting for, or is empty.
-func (s *situation) pointless(safe bool) string {
+// notWanted says why nobody asks for the members after the change of a joint view any more, or is empty.
+func (s *situation) notWanted() string {
 	after := map[string]int{}
 	for _, m := range s.view.After().Members {
 		after[m.Site]++
@@ -204,31 +199,11 @@ func (s *situation) pointless(safe bool) string {
 			return fmt.Sprintf("%s is not asked for any more", name(m))
 		case m.Joining && s.elsewhere(m) != "":
 			return fmt.Sprintf("%s %s, as is asked for now", name(m), s.elsewhere(m))
-		case m.Joining && !safe && s.hopeless(m) != "":
-			return fmt.Sprintf("%s %s", name(m), s.hopeless(m))
 		case m.Leaving && site != nil && after[m.Site] < site.MemberCount() && s.lost(m) == "" && s.elsewhere(m) == "":
 			return fmt.Sprintf("%s is asked for again", name(m))
 		}
 	}
-	if gone := s.goneAfter(); len(gone) > 0 {
-		return "too few of those after it are left: " + list(gone)
-	}
 	return ""
-}
-
-// goneAfter says of the members after the change of a joint view which are given up, if that leaves no majority of
-// them; else it is empty. No quorum of the joint view comes back then, while those before the change may be one.
-func (s *situation) goneAfter() (gone []string) {
-	after := s.view.After()
-	if after.Quorum(func(id view.MemberID) bool { return s.givenUp(s.view.Members[s.view.Index(id)]) == "" }) {
-		return nil
-	}
-	for _, m := range s.view.Members {
-		if why := s.givenUp(m); !m.Leaving && why != "" {
-			gone = append(gone, fmt.Sprintf("%s %s", name(m), why))
-		}
-	}
-	return gone
 }
 
 // givenUp says why a member will not vote in a joint view, or not in time, to be read after its name; or is empty. A

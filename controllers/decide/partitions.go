@@ -41,7 +41,7 @@ func (s *situation) decideOnPartitions() (d membership.Decision) {
 	return membership.Decide(s.managed())
 }
 
-// managed is the snapshot as the manager of partitions wants it. Its lists are shared.
+// managed is the snapshot as the package membership wants it. Its lists are shared.
 func (s *situation) managed() membership.Snapshot {
 	if s.asManaged == nil {
 		to := s.manage()
@@ -51,7 +51,28 @@ func (s *situation) managed() membership.Snapshot {
 }
 
 func (s *situation) manage() membership.Snapshot {
-	to := membership.Snapshot{View: s.view, Placement: s.placement(s.Cluster.Spec.ShardCount(), s.faults()), Abandon: s.abandons()}
+	to := membership.Snapshot{View: s.view, Standings: s.standings(), Fragments: s.Cluster.Spec.Fragments()}
+	if s.view.Joint() {
+		to.Unwanted = s.notWanted() != ""
+		for _, m := range s.view.Members {
+			switch {
+			case s.hopeless(m) != "":
+				to.Hopeless = append(to.Hopeless, m.ID)
+			case s.givenUp(m) != "":
+				to.Lost = append(to.Lost, m.ID)
+			}
+		}
+	}
+	if s.partitioned() {
+		s.addPartitions(&to)
+	}
+	return to
+}
+
+// addPartitions adds to a snapshot what decisions on partitions are made from.
+func (s *situation) addPartitions(to *membership.Snapshot) {
+	to.Abandon = s.view.Joint() && to.Pointless(false) != membership.NoCause
+	to.Placement = s.placement(s.Cluster.Spec.ShardCount(), s.faultsOf(to.Abandon))
 	for _, m := range s.Members {
 		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
 			to.Members = append(to.Members, wordOf(m.ID, r))
@@ -73,7 +94,6 @@ func (s *situation) manage() membership.Snapshot {
 	if m, drained := s.drained(); drained {
 		to.Drained = []view.MemberID{m.ID}
 	}
-	return to
 }
 
 // wordOf is what a member said, as the manager of partitions wants it.
@@ -90,13 +110,12 @@ func wordOf(id view.MemberID, r *world.Report) membership.MemberReport {
 	return said
 }
 
-// abandons reports whether the members before a change are wanted again.
-func (s *situation) abandons() bool { return s.view.Joint() && s.pointless(false) != "" }
-
 // faults is how many losses a partition can survive with the members that there are: at most what the manifest asks
 // for.
-func (s *situation) faults() int {
-	most := membership.Faults(s.view, s.abandons())
+func (s *situation) faults() int { return s.faultsOf(s.managed().Abandon) }
+
+func (s *situation) faultsOf(abandoned bool) int {
+	most := membership.Faults(s.view, abandoned)
 	if asked := s.Cluster.Spec.FaultTolerance; asked != nil {
 		most = min(most, int(*asked))
 	}

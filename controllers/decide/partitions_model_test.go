@@ -137,7 +137,7 @@ func (m *partsModel) carryOut(p Plan) {
 // keepsBackups has no partition go on with fewer backups than it had, or than are asked for, whichever are fewer.
 func (m *partsModel) keepsBackups(next view.View) {
 	of := understand(*m.s)
-	faults := membership.Faults(of.view, of.abandons())
+	faults := membership.Faults(of.view, of.managed().Abandon)
 	for i, p := range of.view.Partitions {
 		if has := next.Partitions[i]; len(has.Backups) < min(len(p.Backups), faults) {
 			m.t.Fatalf("partition %d: the backups %v become %v in view %d, where %d losses are to be survived", i, p.Backups, has.Backups, next.Epoch, faults)

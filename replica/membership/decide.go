@@ -1,10 +1,57 @@
 package membership
 
-import "slices"
+import (
+	"slices"
 
-// Decide decides on the next view of one with partitions: who is in it (Members), and if that is as it should be for now, who
-// keeps the partitions (Partitions). What the former waits for keeps the latter from nothing.
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Kind says what the next view of a decision does with a change of members.
+type Kind int
+
+const (
+	Unchanged Kind = iota // nothing, or there is no next view
+	Begun                 // it is the joint view of the change that was wanted
+	Finished              // it is the plain view after the change
+	Abandoned             // it is the plain view of the members before the change
+)
+
+// Cause says why a change is abandoned, or is to be.
+type Cause int
+
+const (
+	NoCause      Cause = iota
+	Asked              // Snapshot.Abandon
+	NotWanted          // Snapshot.Unwanted
+	NewcomerLost       // a newcomer is hopeless before the change can be finished
+	TooFewLeft         // no majority of the members after the change is left (Snapshot.Hopeless, Snapshot.Lost)
+	NobodyWorks        // all who are not hopeless are done, and the change can't be finished
+)
+
+// Wait says what a change of members waits for.
+type Wait int
+
+const (
+	NoWait       Wait = iota
+	ForView           // a quorum of the recorded view to hold it
+	ForNewcomers      // newcomers to name their disks
+	ForParts          // members to settle and to fetch what they have to
+	ForAnswers        // a majority of the members before the change to answer, so that it can be abandoned
+)
+
+// Decide decides on the view that follows the recorded one, for every protocol: it is the one place where a change of
+// members begins, is finished or is abandoned. One step at a time, and none before the recorded view took hold, but for
+// the end of a change that is abandoned. The caller records the next view, and tells it to members only then.
+//
+// Where there are partitions, it also decides who keeps them (Members, Partitions); a change begins when nothing is to be
+// done there. What Members waits for keeps Partitions from nothing.
 func Decide(s Snapshot) Decision {
+	if len(s.View.Partitions) == 0 {
+		if s.View.Joint() {
+			return s.conclude()
+		}
+		return s.begin(Decision{})
+	}
 	d := Members(s)
 	if d.Changed() {
 		return d
@@ -15,6 +62,104 @@ func Decide(s Snapshot) Decision {
 			d.Waits = append(d.Waits, why)
 		}
 	}
-	parts.Waits = d.Waits
-	return parts
+	if parts.Waits = d.Waits; parts.Changed() || s.View.Joint() || len(s.Join)+len(s.Leave) == 0 {
+		return parts
+	}
+	return s.begin(parts)
+}
+
+// begin makes the joint view of the change that is wanted, if there is one, once the plain view took hold and the newcomers
+// have named their disks. Else the decision stays as it is, with what is waited for.
+func (s *Snapshot) begin(d Decision) Decision {
+	if !s.View.Quorum(s.holds) {
+		d.Wait = ForView
+		return d
+	}
+	if len(s.Join)+len(s.Leave) == 0 {
+		return d
+	}
+	for _, newcomer := range s.Join {
+		if newcomer.Disk == "" {
+			d.For = append(d.For, newcomer.ID)
+		}
+	}
+	if len(d.For) > 0 {
+		d.Wait = ForNewcomers
+		return d
+	}
+	if d.Next, d.Err = Change(s.View, s.Join, s.Leave); d.Err == nil {
+		d.Kind = Begun
+	}
+	return d
+}
+
+// conclude ends the change of a joint view of a protocol without partitions, if it can or has to.
+func (s *Snapshot) conclude() (d Decision) {
+	safe, rest := Finishable(s.View, s.Fragments, s.Standings)
+	d.Rest = rest
+	for _, id := range rest {
+		if !slices.Contains(s.Hopeless, id) && !(safe && slices.Contains(s.Absent, id)) {
+			d.For = append(d.For, id)
+		}
+	}
+	held := s.View.Quorum(s.holds)
+	d.Cause = s.Pointless(safe)
+	if d.Cause == NoCause && !safe && held && len(d.For) == 0 {
+		d.Cause = NobodyWorks
+	}
+	switch {
+	case d.Cause == Asked:
+		d.end(s, Abandon, Abandoned)
+	case safe && len(d.For) == 0:
+		d.Cause = NoCause
+		d.end(s, Finish, Finished)
+	case d.Cause != NoCause && !s.View.Before().Quorum(s.answers):
+		d.Wait = ForAnswers // to abandon it can't fail those before the change, but helps only if they are there
+	case d.Cause != NoCause:
+		d.end(s, Abandon, Abandoned)
+	case !held:
+		d.Wait = ForView
+	default:
+		d.Wait = ForParts
+	}
+	return d
+}
+
+// end makes the plain view with which a change ends.
+func (d *Decision) end(s *Snapshot, by func(view.View) (view.View, error), kind Kind) {
+	if d.Next, d.Err = by(s.View); d.Err == nil {
+		d.Kind = kind
+	}
+}
+
+// Pointless says why the members after the change of a joint view are not worth waiting for, or NoCause. It matters whether
+// the change could be finished without those who are not done: then a newcomer that is hopeless is no reason.
+func (s *Snapshot) Pointless(safe bool) Cause {
+	hopeless := func(id view.MemberID) bool { return slices.Contains(s.Hopeless, id) }
+	switch after := s.View.After(); {
+	case s.Abandon:
+		return Asked
+	case s.Unwanted:
+		return NotWanted
+	case !safe && slices.ContainsFunc(s.View.Members, func(m view.Member) bool { return m.Joining && hopeless(m.ID) }):
+		return NewcomerLost
+	case !after.Quorum(func(id view.MemberID) bool { return !hopeless(id) && !slices.Contains(s.Lost, id) }):
+		return TooFewLeft
+	}
+	return NoCause
+}
+
+// holds reports whether a member says that it holds the recorded view.
+func (s *Snapshot) holds(id view.MemberID) bool {
+	if len(s.View.Partitions) == 0 {
+		return s.Standings[id].Digest == s.digest()
+	}
+	r := s.report(id)
+	return r != nil && r.Digest == s.digest()
+}
+
+// answers reports whether a member of a view without partitions said anything.
+func (s *Snapshot) answers(id view.MemberID) bool {
+	_, told := s.Standings[id]
+	return told
 }

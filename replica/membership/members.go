@@ -54,16 +54,16 @@ func Members(s Snapshot) (d Decision) {
 	if d.Waits = s.stays(); len(d.Waits) > 0 {
 		return d
 	}
-	end, what := Finish, "finished"
+	end, kind, what := Finish, Finished, "finished"
 	if s.Abandon {
-		end, what = Abandon, "abandoned"
+		end, kind, what = Abandon, Abandoned, "abandoned"
 	}
 	next, err := end(s.View)
 	if err != nil { // not reached: a last line of defence before what can't be taken back
 		d.Waits = append(d.Waits, err.Error())
 		return d
 	}
-	d.Next = next
+	d.Next, d.Kind = next, kind
 	d.Changes = append(d.Changes, fmt.Sprintf("the change of members is %s", what))
 	return d
 }
@@ -84,7 +84,7 @@ func (s *Snapshot) giveBack(waiting Decision) Decision {
 		waiting.Waits = append(waiting.Waits, err.Error())
 		return waiting
 	}
-	return Decision{Next: next, Changes: []string{"the change of members is abandoned"}}
+	return Decision{Next: next, Kind: Abandoned, Changes: []string{"the change of members is abandoned"}}
 }
 
 // coming are the witnesses that can be entered: on disks that they have named, beside members that stay.

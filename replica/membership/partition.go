@@ -75,9 +75,29 @@ type Life struct {
 	Term      uint64
 }
 
-// Snapshot is all that decisions on partitions are made from: the recorded view, and what its members and witnesses said.
+// Snapshot is all that decisions are made from: the recorded view, what its members and witnesses said, the change of members
+// that is wanted, and the policy of whoever decides, as far as policies differ.
 type Snapshot struct {
-	View      view.View
+	View view.View
+	// Join and Leave are the change that is to begin when the view is plain. A newcomer that has not named its disk yet has
+	// none here.
+	Join  []Founder
+	Leave []view.MemberID
+	// Abandon asks for the members before the change of a joint view again, though it could be finished. Where there are
+	// partitions, newcomers are drained then, and those who leave are not.
+	Abandon bool
+
+	// Of views without partitions: what members said of themselves a short while ago, and how large values are stored.
+	Standings map[view.MemberID]Standing
+	Fragments view.Fragments
+	// Unwanted says that nobody asks for the members after the change any more: it is abandoned, unless it can be finished
+	// at once.
+	Unwanted bool
+	// Absent are members that a change that can be finished does not wait for. Hopeless are those that will not do their part
+	// at all: nobody waits for them, and a change that needs them is abandoned. Lost are those that won't vote again.
+	Absent, Hopeless, Lost []view.MemberID
+
+	// Of views with partitions.
 	Placement Placement
 	Members   []MemberReport
 	Witnesses []WitnessReport
@@ -90,8 +110,6 @@ type Snapshot struct {
 	// Named are witnesses that wait on empty disks, beside members that the view has or that join, as they would be entered:
 	// with ID, site, address, disk and the member. Those that the view has already count for nothing.
 	Named []view.Witness
-	// Abandon asks for the members before the change of a joint view again: newcomers are drained, those who leave are not.
-	Abandon bool
 
 	known string // the digest of View
 }

@@ -9,12 +9,20 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Decision is what is to be done about partitions.
+// Decision is what is to be done about a view. People are told of it by the caller, in words of its own; but what
+// partitions change and wait for is worded here.
 type Decision struct {
 	// Next is the view to record, then to tell; its epoch is 0 if there is nothing to change.
 	Next    view.View
+	Kind    Kind     // what it does with a change of members
+	Cause   Cause    // why that is abandoned, or is to be
 	Changes []string // why, for people: a line for each partition that changes
-	Waits   []string // what can't be done yet, and what it waits for
+	Waits   []string // what can't be done yet with partitions, and what it waits for
+	Wait    Wait     // what a change of members waits for
+	// For are the members that it waits for: newcomers without disks, or those not done with their part. Rest are all that
+	// are not done with their part in a joint view; a change that is finished leaves them behind.
+	For, Rest []view.MemberID
+	Err       error // why the change that is wanted can't be made; there is no next view then
 	// Rebuild says that members hold a view that the record does not know: it was lost, or an old one came back. What they hold
 	// decides (Rebuild), not what the record says.
 	Rebuild bool

@@ -55,30 +55,70 @@ func newcomers(faults []Fault) int {
 	return count
 }
 
-// step goes on with the change in progress, or begins the next.
+// step goes on with the change in progress, or begins the next, as the package membership decides.
 func (m *manager) step() {
-	w, v := m.world, &m.views[m.record]
-	c := m.change
+	w, v, c := m.world, &m.views[m.record], m.change
 	if v.Joint() {
-		m.conclude(c, v.View)
-		return
+		if c == nil { // it was taken for over before the view after it was committed
+			w.fail("the view of epoch %d is joint, and there is no change of members", v.Epoch)
+			return
+		}
+		c.rounds++
 	}
-	digests := map[view.MemberID]string{}
-	for _, member := range v.Members {
-		digests[member.ID] = m.standings[member.ID].Digest
-	}
-	switch {
-	case !membership.Committed(v.View, digests):
+	s := m.snapshotOfChange(c)
+	switch d := membership.Decide(s); {
+	case d.Err != nil:
+		w.fail("%w", d.Err)
+	case d.Changed():
+		m.take(c, d)
+	case v.Joint() || d.Wait == membership.ForView:
+	case c != nil && c.concluded:
+		m.end(c)
 	case c == nil && len(m.wanted) > 0 && !w.settled:
 		f := m.wanted[0]
 		m.wanted = m.wanted[1:]
 		m.begin(f, v.View)
-	case c == nil:
-	case c.concluded:
-		m.end(c)
-	default:
-		m.propose(c, v.View)
 	}
+}
+
+// snapshotOfChange is what the manager decides from, in a world without masters.
+func (m *manager) snapshotOfChange(c *change) membership.Snapshot {
+	v := &m.views[m.record]
+	s := membership.Snapshot{View: v.View, Standings: m.standings, Fragments: m.fragments()}
+	switch {
+	case v.Joint():
+		m.policy(c, &s)
+	case c != nil && !c.concluded:
+		s.Join, s.Leave = m.founders(c), c.leaving
+	}
+	m.mislead(&s)
+	return s
+}
+
+// take records what was decided on a change.
+func (m *manager) take(c *change, d membership.Decision) {
+	w := m.world
+	switch d.Kind {
+	case membership.Begun:
+		m.propose(c, d.Next)
+		return
+	case membership.Finished:
+		if len(d.Rest) > 0 {
+			w.took("change.hurried")
+		}
+		if m.wrong.forgets && !w.settled {
+			position := m.add(d.Next)
+			for _, member := range d.Next.Members {
+				m.call(configure, w.nodes[member.ID-1], position)
+			}
+			m.take(c, membership.Decide(membership.Snapshot{View: m.views[m.record].View, Abandon: true}))
+			return
+		}
+	case membership.Abandoned:
+		c.abandoned = true
+	}
+	c.concluded = true
+	m.write(d.Next)
 }
 
 // begin starts the newcomers of a change, and perhaps gives up those who leave.
@@ -172,31 +212,25 @@ func (m *manager) reuse(v view.View, nd *node) {
 	nd.boot()
 }
 
-// propose records the joint view once the newcomers have named their disks, and enough members would be left on
-// either side.
-func (m *manager) propose(c *change, v view.View) {
-	var founders []membership.Founder
+// founders are the newcomers of a change, with the disks that they have named.
+func (m *manager) founders(c *change) (all []membership.Founder) {
 	for _, nd := range c.newcomers {
-		disk := m.disks[nd.config.Self]
-		if disk == "" {
-			return
-		}
 		site := m.world.env.network.Sites[nd.site]
-		founders = append(founders, membership.Founder{ID: nd.config.Self, Site: site, Address: site, Disk: disk})
+		all = append(all, membership.Founder{ID: nd.config.Self, Site: site, Address: site, Disk: m.disks[nd.config.Self]})
 	}
-	joint, err := membership.Change(v, founders, c.leaving)
-	if err != nil {
-		m.world.fail("%w", err)
-		return
-	}
-	for i, nd := range c.newcomers {
-		nd.lost = founders[i].Disk != nd.disk()
+	return all
+}
+
+// propose records the joint view, if enough members would be left on either side, and reports whether it did.
+func (m *manager) propose(c *change, joint view.View) bool {
+	for _, nd := range c.newcomers {
+		nd.lost = joint.Members[joint.Index(nd.config.Self)].Disk != nd.disk()
 	}
 	if !m.world.bearable(joint, nil) {
 		if m.world.env.parted != nil && len(c.newcomers) == 0 {
 			m.change = nil // who is lost is replaced first, and too few would be left without the others
 		}
-		return
+		return false
 	}
 	c.joint = joint.Epoch
 	for _, nd := range c.newcomers {
@@ -205,26 +239,7 @@ func (m *manager) propose(c *change, v view.View) {
 		}
 	}
 	m.write(joint)
-}
-
-// conclude ends a joint view once that is safe.
-func (m *manager) conclude(c *change, joint view.View) {
-	w := m.world
-	c.rounds++
-	safe, rest := membership.Finishable(joint, m.fragments(), m.standings)
-	if m.wrong.uncovered {
-		safe = joint.Quorum(func(id view.MemberID) bool { return m.standings[id].Digest == m.views[m.record].digest })
-	}
-	const waits = 40 // rounds, for those that are not done
-	switch {
-	case !w.settled && c.patience > 0 && c.rounds > c.patience, w.settled && w.now > w.calm+60*w.env.retry:
-		m.abandon(c, joint)
-	case safe && (len(rest) == 0 || c.hasty || c.rounds > waits):
-		if len(rest) > 0 {
-			w.took("change.hurried")
-		}
-		m.finish(c, joint)
-	}
+	return true
 }
 
 // fragments says how the members store large values, as whoever decides on changes has to know.
@@ -233,34 +248,6 @@ func (m *manager) fragments() view.Fragments {
 		return view.Fragments{}
 	}
 	return view.Fragments{Data: m.world.env.data, Faults: m.world.env.losses}
-}
-
-func (m *manager) finish(c *change, joint view.View) {
-	next, err := membership.Finish(joint)
-	if err != nil {
-		m.world.fail("%w", err)
-		return
-	}
-	if m.wrong.forgets && !m.world.settled {
-		position := m.add(next)
-		for _, member := range next.Members {
-			m.call(configure, m.world.nodes[member.ID-1], position)
-		}
-		m.abandon(c, joint)
-		return
-	}
-	c.concluded = true
-	m.write(next)
-}
-
-func (m *manager) abandon(c *change, joint view.View) {
-	next, err := membership.Abandon(joint)
-	if err != nil {
-		m.world.fail("%w", err)
-		return
-	}
-	c.concluded, c.abandoned = true, true
-	m.write(next)
 }
 
 // end notes that the view after a change took hold.

@@ -67,26 +67,36 @@ func (m *manager) govern() {
 		m.rescue(s)
 		return
 	}
-	if m.moveMembers(&s) || m.replaceWitness() || m.succeed(&s) {
+	if m.moveMembers(&s) {
 		return
 	}
-	d := membership.Partitions(s)
+	d := membership.Decide(s)
+	if m.waits = d.Waits; d.Kind == membership.Finished || d.Kind == membership.Abandoned || !slices.Equal(d.Next.Witnesses, s.View.Witnesses) && d.Changed() {
+		m.conclude(d)
+		return
+	}
+	if m.replaceWitness() || m.succeed(&s) {
+		return
+	}
 	if d.Rebuild && m.losses > 0 && !w.env.parted.wrong.tellsFirst {
 		w.took("change.record-behind")
 		w.trace.remark("the record is not what members hold")
 		m.loseRecord()
 		return
 	}
-	m.waits = append(m.waits, d.Waits...)
 	if w.env.parted.wrong.alone {
-		d = membership.Partitions(m.presume(s))
+		d = membership.Decide(m.presume(s))
 	}
 	if w.env.parted.wrong.splits {
 		if next := m.splitAtOnce(&s); next.Epoch > 0 {
 			d = membership.Decision{Next: next}
 		}
 	}
-	if d.Changed() {
+	if d.Kind == membership.Begun {
+		if m.propose(m.change, d.Next) {
+			return
+		}
+	} else if d.Changed() {
 		w.trace.remark("%s", strings.Join(d.Changes, "; "))
 		m.noteDecision(&s, d.Next)
 		return

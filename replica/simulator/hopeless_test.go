@@ -61,7 +61,7 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 					t.Fatalf("one member at least, and no quorum, is to hold the joint view: %v", w.err)
 				}
 				if c.abandon {
-					m.abandon(m.change, m.views[m.record].View)
+					m.take(m.change, membership.Decide(membership.Snapshot{View: m.views[m.record].View, Abandon: true}))
 				}
 				for _, id := range c.lost[1:] {
 					lose(id)

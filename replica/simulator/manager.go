@@ -22,8 +22,9 @@ type manager struct {
 	record, former int     // former: the last view that had taken hold when the record was written
 	change         *change // in progress, or nil
 	wanted         []*fault
-	spare          int // the first node that was never started
-	losses         int // how often the record was lost
+	operatorPolicy bool // changes are judged as the operator does (judge)
+	spare          int  // the first node that was never started
+	losses         int  // how often the record was lost
 
 	// What does not.
 	standings map[view.MemberID]membership.Standing // as members told; never ranged over
@@ -97,6 +98,8 @@ func managerPaths() []string {
 
 func newManager(w *world, first view.View, nodes int) *manager {
 	m := &manager{world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, spare: nodes}
+	policy := newStream(w.seed, forManager, 1)
+	m.operatorPolicy = policy.chance(500)
 	m.slandered = none
 	m.forgetAnswers()
 	m.add(first)

@@ -119,26 +119,17 @@ func (m *manager) moveMembers(s *membership.Snapshot) bool {
 		m.end(c)
 	case c.concluded:
 	case c.joint == 0:
-		m.propose(c, v.View)
+		s.Join, s.Leave = m.founders(c), c.leaving
 	}
-	if m.record != before || m.lost || w.now < m.away {
-		return true
+	return m.record != before || m.lost || w.now < m.away
+}
+
+// conclude records a view with other witnesses, or one with which a change ends.
+func (m *manager) conclude(d membership.Decision) {
+	if d.Kind != membership.Unchanged && m.change != nil {
+		m.change.concluded = true
 	}
-	lost := func(x view.Witness) bool { return w.nodes[x.ID-1].disk() != x.Disk }
-	if m.waits = nil; !v.Joint() && len(s.Named)+len(s.Retiring) == 0 && !slices.ContainsFunc(v.Witnesses, lost) {
-		return false
-	}
-	d := membership.Members(*s)
-	m.waits = d.Waits
-	if d.Changed() {
-		ends := v.Joint() && !d.Next.Joint()
-		if ends && c != nil {
-			c.concluded = true
-		}
-		m.write(d.Next)
-		return true
-	}
-	return false
+	m.write(d.Next)
 }
 
 // beginMove begins the next change, if there is one to make.

@@ -1,0 +1,59 @@
+package simulator
+
+import (
+	"maps"
+
+	"github.com/georegister/georegister/replica/membership"
+)
+
+// policy adds to a snapshot what the manager makes of a change: by the operator's policy in some schedules, at random in the
+// others.
+func (m *manager) policy(c *change, s *membership.Snapshot) {
+	if m.operatorPolicy {
+		m.judge(c, s)
+		return
+	}
+	w := m.world
+	const waits = 40 // rounds, for those that are not done
+	s.Abandon = !w.settled && c.patience > 0 && c.rounds > c.patience || w.settled && w.now > w.calm+60*w.env.retry
+	if c.hasty || c.rounds > waits {
+		for _, member := range s.View.Members {
+			s.Absent = append(s.Absent, member.ID)
+		}
+	}
+}
+
+// judge is the operator's policy (controllers/decide), by what members said: a member that is gone for good, or a newcomer
+// that lost the disk it joined with, will not do its part; others that have lost their disks will not vote again by
+// themselves. Nobody else is given up. When its patience ends the administrator asks for the members before the change again.
+func (m *manager) judge(c *change, s *membership.Snapshot) {
+	s.Unwanted = c.patience > 0 && c.rounds > c.patience
+	s.Standings = maps.Clone(s.Standings)
+	for _, member := range s.View.Members {
+		disk, named := m.disks[member.ID]
+		switch other := named && disk != member.Disk; {
+		case m.world.nodes[member.ID-1].gone, member.Joining && other:
+			s.Hopeless = append(s.Hopeless, member.ID)
+			if m.world.nodes[member.ID-1].gone {
+				delete(s.Standings, member.ID) // what it said is no answer any more
+			}
+		case other:
+			s.Lost = append(s.Lost, member.ID)
+		}
+	}
+}
+
+// mislead puts a known mistake back: who holds a joint view counts as done with its part in the change.
+func (m *manager) mislead(s *membership.Snapshot) {
+	if !m.wrong.uncovered || !s.View.Joint() {
+		return
+	}
+	s.Standings = maps.Clone(s.Standings)
+	for _, member := range s.View.Members {
+		if said := s.Standings[member.ID]; said.Digest == m.views[m.record].digest {
+			said.Settled, said.Fetched = true, true
+			s.Standings[member.ID] = said
+		}
+		s.Absent = append(s.Absent, member.ID)
+	}
+}
