@@ -3,7 +3,8 @@
 //
 // A Protocol is one member's part in one partition, the shard of its index in view.Partitions. It is the client of the
 // operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go, sync.go), backup or
-// learner (follower.go, copy.go). recover.go is the recovery of section 3.3; the witness is another package.
+// learner (follower.go, copy.go), all over the member's copy of the partition (state.go, and log.go, records.go, session.go).
+// recover.go is the recovery of section 3.3; the witness is another package.
 //
 // What a world has to do beside the contract of protocol.Protocol and protocol.Partitioned:
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
@@ -30,12 +31,10 @@ import (
 type Protocol struct {
 	base.Outbox
 	config    protocol.Config
-	mistakes  Mistakes
 	partition view.Partition
 	digest    uint64 // of the view
 	index     int
 	role      protocol.Role
-	journal   *protocol.Journal
 	now       protocol.Instant
 	started   protocol.Instant // the first Tick
 	ticked    bool
@@ -48,11 +47,7 @@ type Protocol struct {
 	aside     protocol.Effects                   // of what is about disks
 	stale     bool                               // what the disk has is of before the partition was given up: it goes when the term begins
 
-	own     *peerv1.PartitionRecord
-	unsaved bool // own is to be put
-	log     log
-	commit  uint64 // all backups hold the log up to here
-
+	state    // the member's copy of the partition
 	client   client
 	hold     *hold                    // until the view is known to be held, a member takes no part in a new term; of its master
 	holders  []view.MemberID          // other members that have said that they hold this view
@@ -91,16 +86,17 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 		return nil, fmt.Errorf("the view of epoch %d has no partition %d; it has %d", config.View.Epoch, partition, len(config.View.Partitions))
 	}
 	p := &Protocol{
-		config: config, mistakes: mistakes, partition: config.View.Partitions[partition], index: partition, journal: journal,
+		config: config, partition: config.View.Partitions[partition], index: partition,
 		Outbox: base.NewOutbox("curp", mix(config.Nonce, uint64(config.Self))&^(1<<32-1), journal),
 		noted:  map[view.MemberID]uint64{},
 	}
 	p.config.Sync = config.Sync.WithDefaults()
+	p.state = state{config: &p.config, mistakes: mistakes, term: p.partition.Term, journal: journal, outbox: &p.Outbox}
 	p.role = roleOf(p.partition, config.Self)
 	p.digest = digestOf(config.View)
 	known, err := p.loadOwn()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("partition %d: %w", p.index, err)
 	}
 	p.startClient()
 	p.known = known

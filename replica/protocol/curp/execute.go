@@ -42,16 +42,16 @@ func (p *Protocol) execute(r *peerv1.Request, replay bool) *unsynced {
 }
 
 // run is what the request does to its register. The carstamps are for checkers: the order of the log.
-func (p *Protocol) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
+func (st *state) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
 	c := r.Command
 	if c.Function == "" {
-		p.assign(e, r.Key, stamp.Value(r.Present, r.Value))
+		st.assign(e, r.Key, stamp.Value(r.Present, r.Value))
 		return &peerv1.Answer{Timestamp: e.Index}
 	}
-	current := p.load(r.Key)
-	out, err := p.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	current := st.load(r.Key)
+	out, err := st.config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
 	if err != nil {
-		p.Fault("execute an rmw: %w", err)
+		st.outbox.Fault("execute an rmw: %w", err)
 		return &peerv1.Answer{Refused: err.Error()}
 	}
 	a := &peerv1.Answer{Present: out.Reply.Present(), Value: out.Reply, Refused: out.Refused}
@@ -62,25 +62,45 @@ func (p *Protocol) run(e *peerv1.LogEntry, r *peerv1.Request) *peerv1.Answer {
 			a.Timestamp = e.Index
 		}
 	case out.Changed:
-		p.assign(e, r.Key, out.Next)
+		st.assign(e, r.Key, out.Next)
 		a.Timestamp = e.Index
 	}
 	return a
 }
 
-func (p *Protocol) assign(e *peerv1.LogEntry, key []byte, v register.Value) {
+func (st *state) assign(e *peerv1.LogEntry, key []byte, v register.Value) {
 	if !v.Present() {
-		p.remove(e, registerKey(key))
+		st.remove(e, registerKey(key))
 		return
 	}
-	p.set(e, registerKey(key), &peerv1.RegisterRecord{Timestamp: e.Index, Present: true, Value: v})
+	st.set(e, registerKey(key), &peerv1.RegisterRecord{Timestamp: e.Index, Present: true, Value: v})
 }
 
 // read is the register as a reader is told of it: an absent value has the place in the log at which it was found absent.
-func (p *Protocol) read(key []byte, at uint64) *peerv1.Answer {
-	v := p.load(key)
+func (st *state) read(key []byte, at uint64) *peerv1.Answer {
+	v := st.load(key)
 	if !v.Value.Present() {
 		return &peerv1.Answer{Timestamp: at}
 	}
 	return &peerv1.Answer{Present: true, Value: v.Value, Timestamp: v.Carstamp.Timestamp}
+}
+
+// latest is the register with what waits applied, which is nobody's to tell: for a mistake.
+func (st *state) latest(key []byte) *peerv1.Answer {
+	found := st.read(key, st.own.Applied)
+	name := string(registerKey(key))
+	for _, e := range st.log.behind(max(st.own.Applied, st.log.floor)) {
+		for _, r := range e.Records {
+			var record peerv1.RegisterRecord
+			if string(r.Key) == name && record.UnmarshalVT(r.Value) == nil {
+				found = &peerv1.Answer{Present: true, Value: stamp.Value(true, record.Value), Timestamp: record.Timestamp}
+			}
+		}
+		for _, deleted := range e.Deleted {
+			if string(deleted) == name {
+				found = &peerv1.Answer{Timestamp: e.Index}
+			}
+		}
+	}
+	return found
 }

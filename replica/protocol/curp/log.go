@@ -86,64 +86,64 @@ func agrees(mine []*peerv1.TermStart, last uint64, theirs []*peerv1.TermStart) u
 }
 
 // append adds an entry to the log and the disk.
-func (p *Protocol) append(e *peerv1.LogEntry) {
-	p.log.add(e)
-	p.put(logKey(e.Index), e)
-	p.unsaved = true
+func (st *state) append(e *peerv1.LogEntry) {
+	st.log.add(e)
+	st.put(logKey(e.Index), e)
+	st.unsaved = true
 }
 
 // truncate drops entries from the log and the disk.
-func (p *Protocol) truncate(index uint64) {
-	for _, e := range p.log.behind(index) {
-		p.journal.Delete(logKey(e.Index))
+func (st *state) truncate(index uint64) {
+	for _, e := range st.log.behind(index) {
+		st.journal.Delete(logKey(e.Index))
 	}
-	p.log.cut(index)
-	if p.own.WholeIndex > index {
-		p.own.WholeTerm, p.own.WholeIndex = 0, 0 // the master of a later term has not got it from that one
+	st.log.cut(index)
+	if st.own.WholeIndex > index {
+		st.own.WholeTerm, st.own.WholeIndex = 0, 0 // the master of a later term has not got it from that one
 	}
-	p.unsaved = true
+	st.unsaved = true
 }
 
 // trim forgets entries up to an index that nobody needs, but for some.
-func (p *Protocol) trim(index uint64) {
-	l := &p.log
+func (st *state) trim(index uint64) {
+	l := &st.log
 	n := 0
-	for n < len(l.entries) && l.entries[n].Index <= index && (l.last()-l.entries[n].Index >= p.keptEntries() || l.bytes > keptBytes) {
+	for n < len(l.entries) && l.entries[n].Index <= index && (l.last()-l.entries[n].Index >= st.keptEntries() || l.bytes > keptBytes) {
 		l.bytes -= l.entries[n].SizeVT()
-		p.journal.Delete(logKey(l.entries[n].Index))
+		st.journal.Delete(logKey(l.entries[n].Index))
 		n++
 	}
 	if n > 0 {
 		l.floor += uint64(n)
 		l.entries = slices.Clone(l.entries[n:])
-		p.unsaved = true
+		st.unsaved = true
 	}
 }
 
 // keptEntries is how many entries are kept although nobody is known to need them.
-func (p *Protocol) keptEntries() uint64 { return min(keptEntries, uint64(p.config.Sync.Kept)) }
+func (st *state) keptEntries() uint64 { return min(keptEntries, uint64(st.config.Sync.Kept)) }
 
 // loadLog reads the entries that are on disk.
-func (p *Protocol) loadLog() {
-	p.log.floor, p.log.history = p.own.Floor, p.own.History
-	p.journal.Scan([]byte{logRecord}, func(key, raw []byte) bool {
+func (st *state) loadLog() {
+	st.log.floor, st.log.history = st.own.Floor, st.own.History
+	st.journal.Scan([]byte{logRecord}, func(key, raw []byte) bool {
 		if key[0] != logRecord {
 			return false
 		}
 		e := &peerv1.LogEntry{}
 		if err := e.UnmarshalVT(raw); err != nil {
-			p.Fault("an entry of the log on disk is damaged: %w", err)
+			st.outbox.Fault("an entry of the log on disk is damaged: %w", err)
 			return false
 		}
 		if err := bounds.Record(e); err != nil {
-			p.Fault("an entry of the log on disk is damaged: %w", err)
+			st.outbox.Fault("an entry of the log on disk is damaged: %w", err)
 			return false
 		}
-		if e.Index != p.log.last()+1 {
-			p.Fault("entry %d of the log on disk follows entry %d", e.Index, p.log.last())
+		if e.Index != st.log.last()+1 {
+			st.outbox.Fault("entry %d of the log on disk follows entry %d", e.Index, st.log.last())
 			return false
 		}
-		p.log.add(e)
+		st.log.add(e)
 		return true
 	})
 }

@@ -20,8 +20,6 @@ type master struct {
 	serving bool
 	served  uint64 // the mark of the journal with which it is durable that this term serves
 
-	ahead    map[string]unapplied // by key of the state
-	sessions sessions
 	unsynced map[requestID]*unsynced
 	touched  map[string]uint64  // by key: the last entry about it, as long as that is not synced
 	recent   map[string]uint64  // by key: the last entry about it, of the last ones

@@ -4,7 +4,6 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -66,26 +65,6 @@ func (p *Protocol) onCheckReply(from view.MemberID, w *witnessv1.Message) {
 		answer = o.early
 	}
 	p.finish(o, answered(answer, o.trips, true))
-}
-
-// latest is the register with what waits applied, which is nobody's to tell: for a mistake.
-func (p *Protocol) latest(key []byte) *peerv1.Answer {
-	found := p.read(key, p.own.Applied)
-	name := string(registerKey(key))
-	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
-		for _, r := range e.Records {
-			var record peerv1.RegisterRecord
-			if string(r.Key) == name && record.UnmarshalVT(r.Value) == nil {
-				found = &peerv1.Answer{Present: true, Value: stamp.Value(true, record.Value), Timestamp: record.Timestamp}
-			}
-		}
-		for _, deleted := range e.Deleted {
-			if string(deleted) == name {
-				found = &peerv1.Answer{Timestamp: e.Index}
-			}
-		}
-	}
-	return found
 }
 
 // readAtMaster asks the master. A backup that would rather read here asks for a lease with it.

@@ -2,7 +2,6 @@ package curp
 
 import (
 	"encoding/binary"
-	"fmt"
 	"strconv"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -48,13 +47,13 @@ func doneKey(session, number uint64) []byte {
 type marshaler interface{ MarshalVT() ([]byte, error) }
 
 // put sets a record of this member alone.
-func (p *Protocol) put(key []byte, m marshaler) []byte {
+func (st *state) put(key []byte, m marshaler) []byte {
 	raw, err := m.MarshalVT()
 	if err != nil {
-		p.Fault("encode a record: %w", err)
+		st.outbox.Fault("encode a record: %w", err)
 		return nil
 	}
-	p.journal.Put(key, raw)
+	st.journal.Put(key, raw)
 	return raw
 }
 
@@ -66,109 +65,109 @@ type unapplied struct {
 }
 
 // set has an entry set a record of the state.
-func (p *Protocol) set(e *peerv1.LogEntry, key []byte, m marshaler) {
+func (st *state) set(e *peerv1.LogEntry, key []byte, m marshaler) {
 	raw, err := m.MarshalVT()
 	if err != nil {
-		p.Fault("encode a record: %w", err)
+		st.outbox.Fault("encode a record: %w", err)
 	}
 	if raw == nil {
 		raw = []byte{}
 	}
 	e.Records = append(e.Records, &peerv1.Record{Key: key, Value: raw})
-	p.ahead[string(key)] = unapplied{raw, e.Index}
+	st.ahead[string(key)] = unapplied{raw, e.Index}
 }
 
 // remove has an entry delete a record of the state.
-func (p *Protocol) remove(e *peerv1.LogEntry, key []byte) {
+func (st *state) remove(e *peerv1.LogEntry, key []byte) {
 	e.Deleted = append(e.Deleted, key)
-	p.ahead[string(key)] = unapplied{nil, e.Index}
+	st.ahead[string(key)] = unapplied{nil, e.Index}
 }
 
 // expect notes what an entry that is not applied yet makes of the state.
-func (p *Protocol) expect(e *peerv1.LogEntry) {
+func (st *state) expect(e *peerv1.LogEntry) {
 	for _, r := range e.Records {
-		p.ahead[string(r.Key)] = unapplied{append([]byte{}, r.Value...), e.Index}
+		st.ahead[string(r.Key)] = unapplied{append([]byte{}, r.Value...), e.Index}
 	}
 	for _, key := range e.Deleted {
-		p.ahead[string(key)] = unapplied{nil, e.Index}
+		st.ahead[string(key)] = unapplied{nil, e.Index}
 	}
 }
 
 // apply makes an entry part of the state.
-func (p *Protocol) apply(e *peerv1.LogEntry) {
+func (st *state) apply(e *peerv1.LogEntry) {
 	for _, r := range e.Records {
-		p.journal.Put(r.Key, r.Value)
-		p.reach(r.Key, e.Index)
+		st.journal.Put(r.Key, r.Value)
+		st.reach(r.Key, e.Index)
 	}
 	for _, key := range e.Deleted {
-		p.journal.Delete(key)
-		p.reach(key, e.Index)
+		st.journal.Delete(key)
+		st.reach(key, e.Index)
 	}
-	p.own.Applied = e.Index
+	st.own.Applied = e.Index
 }
 
 // reach notes that the state has a record as an entry made it.
-func (p *Protocol) reach(key []byte, index uint64) {
-	if p.ahead[string(key)].index == index {
-		delete(p.ahead, string(key))
+func (st *state) reach(key []byte, index uint64) {
+	if st.ahead[string(key)].index == index {
+		delete(st.ahead, string(key))
 	}
 }
 
 // newest is a record of the state: at a master as it has executed the log, at others as they have applied it.
-func (p *Protocol) newest(key []byte) ([]byte, bool) {
-	if a, ok := p.ahead[string(key)]; ok {
+func (st *state) newest(key []byte) ([]byte, bool) {
+	if a, ok := st.ahead[string(key)]; ok {
 		return a.raw, a.raw != nil
 	}
-	return p.journal.Get(key)
+	return st.journal.Get(key)
 }
 
 // load is the register of a key. An absent one has no carstamp.
-func (p *Protocol) load(key []byte) register.Versioned {
-	raw, ok := p.newest(registerKey(key))
+func (st *state) load(key []byte) register.Versioned {
+	raw, ok := st.newest(registerKey(key))
 	if !ok {
 		return register.Versioned{}
 	}
-	return p.decode(key, raw)
+	return st.decode(key, raw)
 }
 
 // decode reads a register's record.
-func (p *Protocol) decode(key, raw []byte) register.Versioned {
+func (st *state) decode(key, raw []byte) register.Versioned {
 	var record peerv1.RegisterRecord
 	if err := record.UnmarshalVTUnsafe(raw); err != nil { // records never change, so the value may alias one
-		p.Fault("the register of %q on disk is damaged: %w", key, err)
+		st.outbox.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
 	if err := bounds.Record(&record); err != nil {
-		p.Fault("the register of %q on disk is damaged: %w", key, err)
+		st.outbox.Fault("the register of %q on disk is damaged: %w", key, err)
 		return register.Versioned{}
 	}
 	return register.Versioned{Carstamp: register.Carstamp{Timestamp: record.Timestamp}, Value: stamp.Value(record.Present, record.Value)}
 }
 
 // loadOwn reads what this member knows of its part; false if its disk says nothing.
-func (p *Protocol) loadOwn() (bool, error) {
-	own, err := readOwn(p.journal)
+func (st *state) loadOwn() (bool, error) {
+	own, err := readOwn(st.journal)
 	if err != nil {
-		return false, fmt.Errorf("partition %d: %w", p.index, err)
+		return false, err
 	}
-	if p.own = own; own == nil {
-		p.own = &peerv1.PartitionRecord{}
+	if st.own = own; own == nil {
+		st.own = &peerv1.PartitionRecord{}
 	}
 	return own != nil, nil
 }
 
 // save puts what this member knows of its part into the journal, if there is news.
-func (p *Protocol) save() {
-	if !p.unsaved {
+func (st *state) save() {
+	if !st.unsaved {
 		return
 	}
-	p.unsaved = false
-	p.own.Floor, p.own.History = p.log.floor, p.log.history
-	p.put(ownKey(), p.own)
+	st.unsaved = false
+	st.own.Floor, st.own.History = st.log.floor, st.log.history
+	st.put(ownKey(), st.own)
 }
 
 // wipe drops the state and the log, to begin anew with a copy of another member's.
-func (p *Protocol) wipe() {
+func (st *state) wipe() {
 	var keys [][]byte
 	collect := func(key, _ []byte) bool {
 		if key[0] != ownRecord && !keeps(key) {
@@ -176,14 +175,14 @@ func (p *Protocol) wipe() {
 		}
 		return true
 	}
-	p.journal.Scan(nil, collect)
+	st.journal.Scan(nil, collect)
 	for _, key := range keys {
-		p.journal.Delete(key)
+		st.journal.Delete(key)
 	}
-	p.log = log{}
-	p.own.Applied, p.own.Commit = 0, 0
-	p.own.WholeTerm, p.own.WholeIndex = 0, 0
-	p.unsaved = true
+	st.log = log{}
+	st.own.Applied, st.own.Commit = 0, 0
+	st.own.WholeTerm, st.own.WholeIndex = 0, 0
+	st.unsaved = true
 }
 
 // digestOf is the digest of a view as messages carry it.
@@ -193,4 +192,11 @@ func digestOf(v view.View) uint64 {
 		panic(err) // of 16 hexadecimal digits
 	}
 	return n
+}
+
+// become notes up to where the log has all that was to be recovered from the terms before one.
+func (st *state) become(term, index uint64) {
+	st.own.WholeTerm, st.own.WholeIndex = term, index
+	st.own.NotedTerm = max(st.own.NotedTerm, term)
+	st.unsaved = true
 }

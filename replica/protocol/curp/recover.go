@@ -87,13 +87,6 @@ func (p *Protocol) endReplay() {
 	}
 }
 
-// become notes up to where the log has all that was to be recovered from the terms before one.
-func (p *Protocol) become(term, index uint64) {
-	p.own.WholeTerm, p.own.WholeIndex = term, index
-	p.own.NotedTerm = max(p.own.NotedTerm, term)
-	p.unsaved = true
-}
-
 // remembers reports whether this member needs no witness to know what completed in a former term: it was the master, and
 // its disk has kept all that it answered for. If it never served in that term, it answered for nothing.
 func (p *Protocol) remembers(f view.Former) bool {

@@ -42,86 +42,86 @@ type sessions struct {
 
 // loadSessions reads the sessions from the state, and from the entries that are not applied yet. It leaves out the
 // registers between them: there may be millions, and clients wait for a new master meanwhile.
-func (p *Protocol) loadSessions() {
-	p.sessions = sessions{byID: map[uint64]*session{}}
+func (st *state) loadSessions() {
+	st.sessions = sessions{byID: map[uint64]*session{}}
 	for _, kind := range []byte{doneRecord, sessionRecord} {
-		p.loadRecords(kind)
+		st.loadRecords(kind)
 	}
-	if raw, ok := p.newest([]byte{horizonRecord}); ok {
-		p.loadSession([]byte{horizonRecord}, raw)
+	if raw, ok := st.newest([]byte{horizonRecord}); ok {
+		st.loadSession([]byte{horizonRecord}, raw)
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.ahead)) {
-		if a := p.ahead[key]; a.raw != nil && !p.loadSession([]byte(key), a.raw) {
+	for _, key := range slices.Sorted(maps.Keys(st.ahead)) {
+		if a := st.ahead[key]; a.raw != nil && !st.loadSession([]byte(key), a.raw) {
 			return
 		}
 	}
 }
 
 // loadRecords reads the records of a kind from the state. Their keys are longer than what names the kind.
-func (p *Protocol) loadRecords(kind byte) {
-	p.journal.Scan([]byte{kind}, func(key, raw []byte) bool {
+func (st *state) loadRecords(kind byte) {
+	st.journal.Scan([]byte{kind}, func(key, raw []byte) bool {
 		if key[0] != kind {
 			return false
 		}
-		_, newer := p.ahead[string(key)]
-		return newer || p.loadSession(key, raw)
+		_, newer := st.ahead[string(key)]
+		return newer || st.loadSession(key, raw)
 	})
 }
 
 // loadSession takes a record of the state in, if it is of a session; false: it is damaged.
-func (p *Protocol) loadSession(key, raw []byte) bool {
+func (st *state) loadSession(key, raw []byte) bool {
 	err := checkKey(key)
 	switch {
 	case err != nil:
 	case key[0] == doneRecord:
-		s, number := p.session(beUint64(key[1:9])), beUint64(key[9:17])
+		s, number := st.session(beUint64(key[1:9])), beUint64(key[9:17])
 		if at, known := slices.BinarySearch(s.done, number); !known {
 			s.done = slices.Insert(s.done, at, number)
 		}
 	case key[0] == horizonRecord:
-		err = p.sessions.horizon.UnmarshalVT(raw)
+		err = st.sessions.horizon.UnmarshalVT(raw)
 	case key[0] == sessionRecord:
 		var record peerv1.PartitionSession
 		if err = read(&record, raw, bounds.Record); err == nil {
-			s := p.session(beUint64(key[1:9]))
+			s := st.session(beUint64(key[1:9]))
 			s.firstIncomplete, s.seenAt, s.usedAt, s.usedIn = record.FirstIncomplete, record.SeenAt, record.UsedAt, record.UsedIn
-			p.sessions.latest = max(p.sessions.latest, s.seenAt)
+			st.sessions.latest = max(st.sessions.latest, s.seenAt)
 		}
 	}
 	if err != nil {
-		p.Fault("a session on disk is damaged: %w", err)
+		st.outbox.Fault("a session on disk is damaged: %w", err)
 	}
 	return err == nil
 }
 
-func (p *Protocol) session(id uint64) *session {
-	s := p.sessions.byID[id]
+func (st *state) session(id uint64) *session {
+	s := st.sessions.byID[id]
 	if s == nil {
 		s = &session{}
-		p.sessions.byID[id] = s
+		st.sessions.byID[id] = s
 	}
 	return s
 }
 
 // recall returns the answer that a request already got, or nil if it is new. What may be the duplicate of something
 // forgotten is not executed.
-func (p *Protocol) recall(c *peerv1.Command) *peerv1.Answer {
-	if p.mistakes.ForgetDuplicates {
+func (st *state) recall(c *peerv1.Command) *peerv1.Answer {
+	if st.mistakes.ForgetDuplicates {
 		return nil
 	}
-	s := p.sessions.byID[c.Session]
+	s := st.sessions.byID[c.Session]
 	if s == nil {
-		h := &p.sessions.horizon
+		h := &st.sessions.horizon
 		if c.IssuedAt != 0 && h.SeenAt != 0 && !seenAfter(c.IssuedAt, c.Session, h.SeenAt, h.Session) {
 			return forgotten
 		}
 		return nil
 	}
 	if _, known := slices.BinarySearch(s.done, c.Number); known {
-		raw, _ := p.newest(doneKey(c.Session, c.Number))
+		raw, _ := st.newest(doneKey(c.Session, c.Number))
 		a := &peerv1.Answer{}
 		if err := read(a, raw, bounds.Record); err != nil {
-			p.Fault("an answer on disk is damaged: %w", err)
+			st.outbox.Fault("an answer on disk is damaged: %w", err)
 		}
 		return a
 	}
@@ -138,8 +138,8 @@ func seenAfter(seenAt int64, session uint64, than int64, thanSession uint64) boo
 
 // remember keeps the answer of a request, with the entry that it made. A replayed request acknowledges nothing: those before
 // it, whose answers its client had, may come after it (section 4.8).
-func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Answer, replay bool) {
-	s := p.session(c.Session)
+func (st *state) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Answer, replay bool) {
+	s := st.session(c.Session)
 	s.seenAt = max(s.seenAt, c.IssuedAt)
 	s.usedAt, s.usedIn = e.Index, e.Term
 	if at, known := slices.BinarySearch(s.done, c.Number); !known {
@@ -148,8 +148,8 @@ func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Ans
 	if len(a.Value) > answerBytes {
 		a = forgotten
 	}
-	p.set(e, doneKey(c.Session, c.Number), a)
-	if !replay || p.mistakes.HonourAcks {
+	st.set(e, doneKey(c.Session, c.Number), a)
+	if !replay || st.mistakes.HonourAcks {
 		s.firstIncomplete = max(s.firstIncomplete, min(c.FirstIncomplete, c.Number))
 		most := memberAnswers
 		if s.seenAt != 0 {
@@ -159,19 +159,19 @@ func (p *Protocol) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Ans
 			s.firstIncomplete = max(s.firstIncomplete, s.done[excess])
 		}
 		for len(s.done) > 0 && s.done[0] < s.firstIncomplete {
-			p.remove(e, doneKey(c.Session, s.done[0]))
+			st.remove(e, doneKey(c.Session, s.done[0]))
 			s.done = s.done[1:]
 		}
 	}
 	record := &peerv1.PartitionSession{FirstIncomplete: s.firstIncomplete, SeenAt: s.seenAt, UsedAt: s.usedAt, UsedIn: s.usedIn}
-	if p.mistakes.ForgetWatermark {
-		p.put(sessionKey(c.Session), record)
+	if st.mistakes.ForgetWatermark {
+		st.put(sessionKey(c.Session), record)
 	} else {
-		p.set(e, sessionKey(c.Session), record)
+		st.set(e, sessionKey(c.Session), record)
 	}
-	p.sessions.latest = max(p.sessions.latest, s.seenAt)
-	if replay && p.mistakes.ExpireInReplay {
-		p.forgetUnseen(e, e.Index)
+	st.sessions.latest = max(st.sessions.latest, s.seenAt)
+	if replay && st.mistakes.ExpireInReplay {
+		st.forgetUnseen(e, e.Index)
 	}
 }
 
@@ -189,26 +189,26 @@ func (p *Protocol) expireSessions() {
 }
 
 // forgetUnseen adds to an entry what forgets sessions whose last request is among the entries up to synced.
-func (p *Protocol) forgetUnseen(e *peerv1.LogEntry, synced uint64) (any bool) {
+func (st *state) forgetUnseen(e *peerv1.LogEntry, synced uint64) (any bool) {
 	var clients, members []uint64
-	for id, s := range p.sessions.byID { // sorted below
+	for id, s := range st.sessions.byID { // sorted below
 		if s.seenAt != 0 {
 			clients = append(clients, id)
 		} else {
 			members = append(members, id)
 		}
 	}
-	all := p.sessions.byID
+	all := st.sessions.byID
 	slices.SortFunc(clients, func(a, b uint64) int {
 		return cmp.Or(cmp.Compare(all[a].seenAt, all[b].seenAt), cmp.Compare(a, b))
 	})
 	slices.SortFunc(members, func(a, b uint64) int {
 		return cmp.Or(cmp.Compare(all[a].usedAt, all[b].usedAt), cmp.Compare(a, b))
 	})
-	h := &p.sessions.horizon
+	h := &st.sessions.horizon
 	for i, id := range clients {
 		s := all[id]
-		if len(clients)-i <= clientSessions && s.seenAt >= p.sessions.latest-clientSessionsFor {
+		if len(clients)-i <= clientSessions && s.seenAt >= st.sessions.latest-clientSessionsFor {
 			break
 		}
 		if s.usedAt > synced {
@@ -217,11 +217,11 @@ func (p *Protocol) forgetUnseen(e *peerv1.LogEntry, synced uint64) (any bool) {
 		if seenAfter(s.seenAt, id, h.SeenAt, h.Session) {
 			h.SeenAt, h.Session = s.seenAt, id
 		}
-		p.forget(e, id)
+		st.forget(e, id)
 		any = true
 	}
 	if any {
-		p.set(e, []byte{horizonRecord}, h)
+		st.set(e, []byte{horizonRecord}, h)
 	}
 	// A member's process is a session, and its number says nothing of the time. What it recorded at witnesses can come up
 	// in its own term only.
@@ -230,18 +230,18 @@ func (p *Protocol) forgetUnseen(e *peerv1.LogEntry, synced uint64) (any bool) {
 		if len(members)-i <= memberSessions {
 			break
 		}
-		if s.usedIn < p.partition.Term && s.usedAt <= synced {
-			p.forget(e, id)
+		if s.usedIn < st.term && s.usedAt <= synced {
+			st.forget(e, id)
 			any = true
 		}
 	}
 	return any
 }
 
-func (p *Protocol) forget(e *peerv1.LogEntry, id uint64) {
-	for _, number := range p.sessions.byID[id].done {
-		p.remove(e, doneKey(id, number))
+func (st *state) forget(e *peerv1.LogEntry, id uint64) {
+	for _, number := range st.sessions.byID[id].done {
+		st.remove(e, doneKey(id, number))
 	}
-	p.remove(e, sessionKey(id))
-	delete(p.sessions.byID, id)
+	st.remove(e, sessionKey(id))
+	delete(st.sessions.byID, id)
 }
