@@ -1,8 +1,8 @@
 // Package client is the Go client of a replicated register store.
 //
-// A Client keeps one stream to each replica and sends operations of any number of goroutines to the
-// nearest one, failing over to the next. Every operation is linearizable, but for reads that may be stale (Stale), and for
-// reads under GryffRSC. What is retried:
+// A Client keeps one stream to each replica and sends operations of any number of goroutines to the nearest one,
+// failing over to the next. Every operation is linearizable, but for reads that may be stale (Stale), and for reads
+// under GryffRSC. What is retried:
 //
 //   - reads and fences, freely;
 //   - rmws, under one id (see Session), so that they are executed at most once;
@@ -11,17 +11,18 @@
 //
 // # Sessions under GryffRSC
 //
-// GryffRSC is regular sequentially consistent: a read takes one round trip, because only those who know of it have to see
-// what it saw while the write is still under way. The session that read is who knows. It keeps what it depends on and sends it along with its next
-// operation, of whatever key and to whichever replica, until a quorum holds it; that costs an rmw, and a read of another key,
-// a round trip more. So:
+// GryffRSC is regular sequentially consistent: a read takes one round trip, because only those who know of it have to
+// see what it saw while the write is still under way. The session that read is who knows. It keeps what it depends on
+// and sends it along with its next operation, of whatever key and to whichever replica, until a quorum holds it; that
+// costs an rmw, and a read of another key, a round trip more. So:
 //
-//   - Use one session for each causal thread, such as a user's, a request's or a worker's: what one of its operations saw, all later ones see. A session that
-//     many share is right too, and carries what any of them has read.
-//   - A new session knows nothing, not even what another one of the same client has read. That one's acknowledged writes everybody sees.
-//   - Before telling somebody what was read, by a message, an answer or a file, have the knowledge go along: ExportContext here and
-//     ImportContext there, which client/compose and client/compose/propagate do for whole processes and gRPC calls. Where nothing
-//     can go along, such as to a person who telephones, Fence first.
+//   - Use one session for each causal thread, such as a user's, a request's or a worker's: what one of its operations
+//     saw, all later ones see. A session that many share is right too, and carries what any of them has read.
+//   - A new session knows nothing, not even what another one of the same client has read. That one's acknowledged
+//     writes everybody sees.
+//   - Before telling somebody what was read, by a message, an answer or a file, have the knowledge go along:
+//     ExportContext here and ImportContext there, which client/compose and client/compose/propagate do for whole
+//     processes and gRPC calls. Where nothing can go along, such as to a person who telephones, Fence first.
 //   - Between this cluster and another service, fence too: Compose does it.
 //
 // Under the linearizable protocols sessions depend on nothing: all of this is allowed there, and does nothing.

@@ -60,7 +60,8 @@ func TestOperations(t *testing.T) {
 	check("delete", was, err, true)
 }
 
-// A read says itself whether it may be stale. Any other may be regular, where the protocol is, since its session carries what it finds.
+// A read says itself whether it may be stale. Any other may be regular, where the protocol is, since its session
+// carries what it finds.
 func TestStaleReads(t *testing.T) {
 	store := &listenertest.Memory{}
 	c := dial(t, serve(t, store))
@@ -187,7 +188,8 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
-// A write that took effect and whose answer was lost must not take effect again when somebody else has written meanwhile.
+// A write that took effect and whose answer was lost must not take effect again when somebody else has written
+// meanwhile.
 func TestAWriteIsSetOnce(t *testing.T) {
 	memory := &listenertest.Memory{}
 	faulty, well := &script{inner: memory, answer: always(register.Unknown, true)}, &script{inner: memory}

@@ -18,10 +18,11 @@ type membership struct {
 	name    string
 }
 
-// Fence returns once everything that the session has seen and done comes before every operation that anyone invokes later, through
-// whichever session: a real-time fence (Helt et al., Regular Sequential Serializability and Regular Sequential Consistency,
-// section 7.1). It costs nothing unless the session depends on something, and never does where the protocol is linearizable. Operations
-// that are under way are not part of it. After an error, ErrUnavailable or ErrClosed, the session depends on what it did before.
+// Fence returns once everything that the session has seen and done comes before every operation that anyone invokes
+// later, through whichever session: a real-time fence (Helt et al., Regular Sequential Serializability and Regular
+// Sequential Consistency, section 7.1). It costs nothing unless the session depends on something, and never does where
+// the protocol is linearizable. Operations that are under way are not part of it. After an error, ErrUnavailable or
+// ErrClosed, the session depends on what it did before.
 func (s *Session) Fence(ctx context.Context) error {
 	var left register.Past
 	s.mu.Lock()
@@ -48,19 +49,20 @@ func (s *Session) fence(ctx context.Context, op register.Operation) (register.Re
 	return result, nil
 }
 
-// ExportContext returns what the session depends on, in two bytes if that is nothing. Another session of the same cluster that
-// imports it comes after all that this one has seen and done until now. There are at most register.MaxDependencies keys and
-// values in it, of register.MaxDependencyBytes each at most, and some more while several goroutines read: Fence makes it short. There is
-// no error.
+// ExportContext returns what the session depends on, in two bytes if that is nothing. Another session of the same
+// cluster that imports it comes after all that this one has seen and done until now. There are at most
+// register.MaxDependencies keys and values in it, of register.MaxDependencyBytes each at most, and some more while
+// several goroutines read: Fence makes it short. There is no error.
 func (s *Session) ExportContext() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.past.Encode(), nil
 }
 
-// ImportContext has the operations of this session come after what another session of the same cluster had exported, beside what it depends
-// on already. Bytes that no session exports are refused, with an error that wraps register.ErrPast. But what is taken over is
-// written to the cluster before the next operation, so take it only from those who may write.
+// ImportContext has the operations of this session come after what another session of the same cluster had exported,
+// beside what it depends on already. Bytes that no session exports are refused, with an error that wraps
+// register.ErrPast. But what is taken over is written to the cluster before the next operation, so take it only from
+// those who may write.
 func (s *Session) ImportContext(past []byte) error {
 	limits := s.router.limits.Load()
 	if limits == nil { // a Client is there once one replica has told them
@@ -76,10 +78,10 @@ func (s *Session) ImportContext(past []byte) error {
 	return nil
 }
 
-// Compose makes the session one of the services of a process, under a name that means the same to all processes: from now on each operation
-// begins with the fences that it needs at the other services, so that all of them together are regular sequentially consistent (section
-// 4.1). The error is the process's, such as compose.ErrRegistered, or that the session has a process already. Call it before
-// the first operation.
+// Compose makes the session one of the services of a process, under a name that means the same to all processes: from
+// now on each operation begins with the fences that it needs at the other services, so that all of them together are
+// regular sequentially consistent (section 4.1). The error is the process's, such as compose.ErrRegistered, or that the
+// session has a process already. Call it before the first operation.
 func (s *Session) Compose(process *compose.Process, name string) error {
 	if process == nil {
 		return errors.New("compose a session: process is nil; make one with compose.NewProcess")

@@ -16,7 +16,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// regular is a regular sequential store with a client at its first site, which meets writes under way, and one at its second.
+// regular is a regular sequential store with a client at its first site, which meets writes under way, and one at its
+// second.
 func regular(t testing.TB) (cluster *regulartest.Cluster, first, second *Client) {
 	t.Helper()
 	cluster = &regulartest.Cluster{}
@@ -336,7 +337,8 @@ func TestSessionsWithoutDependenciesAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations of the session", n)
 	}
 	request := task{op: op}
-	if n := testing.AllocsPerRun(1000, func() { _ = request.request(time.Second) }); n > 2 { // the message and its key, as ever
+	// The message and its key, as ever.
+	if n := testing.AllocsPerRun(1000, func() { _ = request.request(time.Second) }); n > 2 {
 		t.Errorf("%v allocations of the request", n)
 	}
 }

@@ -13,10 +13,10 @@ import (
 
 // Session owns what belongs together in time: the ids that make rmws exactly-once, and what the session depends on.
 //
-// Each rmw is sent under the session's random number and a number of its own, which it keeps however often and to whichever
-// replica it is sent. With a regular protocol the session also keeps what its reads found that a quorum may not hold yet, and has every
-// later operation carry it (see the package's text and Fence). A session may be used by many goroutines, which then all come after what one of them
-// has read.
+// Each rmw is sent under the session's random number and a number of its own, which it keeps however often and to
+// whichever replica it is sent. With a regular protocol the session also keeps what its reads found that a quorum may
+// not hold yet, and has every later operation carry it (see the package's text and Fence). A session may be used by
+// many goroutines, which then all come after what one of them has read.
 type Session struct {
 	id     uint64
 	router *router
@@ -28,9 +28,10 @@ type Session struct {
 	member     membership
 }
 
-// Do carries out one operation. An rmw without an id gets the session's next one; one that has an id
-// keeps it. A result whose status is not OK becomes the error that stands for it; beside a Refused it is
-// given too, since it tells the carstamp that the refusal observed. The operation comes after all that the session depends on, whatever its After says; a register.Fence is Fence.
+// Do carries out one operation. An rmw without an id gets the session's next one; one that has an id keeps it. A result
+// whose status is not OK becomes the error that stands for it; beside a Refused it is given too, since it tells the
+// carstamp that the refusal observed. The operation comes after all that the session depends on, whatever its After
+// says; a register.Fence is Fence.
 func (s *Session) Do(ctx context.Context, op register.Operation) (register.Result, error) {
 	if op.Kind == register.Fence {
 		if err := s.Fence(ctx); err != nil {
@@ -79,9 +80,9 @@ func (s *Session) end(number uint64) {
 // ReadOption changes what a read asks for.
 type ReadOption func(*register.Operation)
 
-// Stale has a read wait for less: it may be answered with a value that was the register's a little before, and that can't be
-// lost any more. Under CURP that is within the lease, two seconds unless the cluster is configured otherwise, and reads of
-// one session need not agree on what is newer; under the other protocols it is a read as any other.
+// Stale has a read wait for less: it may be answered with a value that was the register's a little before, and that
+// can't be lost any more. Under CURP that is within the lease, two seconds unless the cluster is configured otherwise,
+// and reads of one session need not agree on what is newer; under the other protocols it is a read as any other.
 func Stale() ReadOption { return func(op *register.Operation) { op.Stale = true } }
 
 // Get returns the value of a key, nil if it is absent.
@@ -104,9 +105,10 @@ func (s *Session) Set(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// SetOnce is Set by an rmw, which has an id: it is retried when its outcome is lost, and takes effect at most once, at one time
-// between call and return, so that it never takes back what others wrote meanwhile. It costs what an rmw costs in the protocol, and
-// ends with ErrUnsupported where there are none (ABD, Gus). To make a key absent in the same way, use Delete.
+// SetOnce is Set by an rmw, which has an id: it is retried when its outcome is lost, and takes effect at most once, at
+// one time between call and return, so that it never takes back what others wrote meanwhile. It costs what an rmw costs
+// in the protocol, and ends with ErrUnsupported where there are none (ABD, Gus). To make a key absent in the same way,
+// use Delete.
 func (s *Session) SetOnce(ctx context.Context, key string, value []byte) error {
 	_, err := s.RMW(ctx, key, register.Set, value)
 	return err

@@ -16,8 +16,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// dedicated gathers what there is of every witness with a pod of its own, by the labels, as parts does of members, and names those
-// of the view of whom nothing is.
+// dedicated gathers what there is of every witness with a pod of its own, by the labels, as parts does of members, and
+// names those of the view of whom nothing is.
 func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, v view.View) ([]world.Member, error) {
 	if !cluster.Spec.Dedicated() {
 		return nil, nil

@@ -19,9 +19,9 @@ import (
 // leaseName names the lease of the operator that works.
 const leaseName = "georegister-operator"
 
-// election lets one of several operators work. One that loses the lease, as when the apiserver is away, goes on without work, with
-// its caches and its connections, until it has the lease again: nothing but the number of requests rests on the lease, so that to
-// lose it is no reason to end.
+// election lets one of several operators work. One that loses the lease, as when the apiserver is away, goes on without
+// work, with its caches and its connections, until it has the lease again: nothing but the number of requests rests on
+// the lease, so that to lose it is no reason to end.
 type election struct {
 	config  leaderelection.LeaderElectionConfig
 	clients client.Reader

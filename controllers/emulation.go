@@ -67,7 +67,8 @@ func (r *Reconciler) observeEmulation(ctx context.Context, cluster *v1alpha1.Geo
 	return world.Emulation{Kind: true, Known: known, Links: all}, err
 }
 
-// applyEmulation carries out what a plan says of the network, and has its status say what failed. Nothing else waits for it.
+// applyEmulation carries out what a plan says of the network, and has its status say what failed. Nothing else waits
+// for it.
 func (r *Reconciler) applyEmulation(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
 	gone := errors.Join(r.applier.Remove(ctx, plan.Emulation.Remove...), r.applier.Annotate(ctx, plan.Emulation.Release...))
 	taken, failure := r.applier.Make(ctx, plan.Emulation.Make...)

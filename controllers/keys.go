@@ -15,9 +15,9 @@ import (
 	"github.com/georegister/georegister/replica/proof"
 )
 
-// keys makes the Secret with which members prove what sessions depend on, once in the cluster's life. Secrets are neither listed nor
-// cached: it is asked for by name, without its content unless it is the cluster's, and only as long as a member does not answer. One of
-// somebody else in its place, or one that holds no key, is returned.
+// keys makes the Secret with which members prove what sessions depend on, once in the cluster's life. Secrets are
+// neither listed nor cached: it is asked for by name, without its content unless it is the cluster's, and only as long
+// as a member does not answer. One of somebody else in its place, or one that holds no key, is returned.
 func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.Taken, err error) {
 	cluster := s.Cluster
 	seen, _ := r.keyed.Load(client.ObjectKeyFromObject(cluster))

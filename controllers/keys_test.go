@@ -82,7 +82,8 @@ func TestKeysThatAreNone(t *testing.T) {
 	}
 }
 
-// A Secret of somebody else is neither read nor changed, and said so, also that of a former cluster of the name, which may stay.
+// A Secret of somebody else is neither read nor changed, and said so, also that of a former cluster of the name, which
+// may stay.
 func TestForeignKeysAreLeftAlone(t *testing.T) {
 	yes := true
 	for name, test := range map[string]struct {

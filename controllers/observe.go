@@ -97,8 +97,8 @@ func (r *Reconciler) record(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 	return record, nil
 }
 
-// claimsRecord reports whether the object of the record's name is the record of a cluster of this name, by its owner or its
-// annotation or, where both are lost, its content.
+// claimsRecord reports whether the object of the record's name is the record of a cluster of this name, by its owner or
+// its annotation or, where both are lost, its content.
 func claimsRecord(cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap) bool {
 	if build.Claims(cluster, record) {
 		return true
@@ -154,9 +154,9 @@ func astray(record, want *corev1.ConfigMap) bool {
 		!equality.Semantic.DeepEqual(record.OwnerReferences, want.OwnerReferences)
 }
 
-// clusterID is the identity of the stored data: what the record says, else retained volumes, else what members
-// were started with. A cluster without any of them is new, and named after its resource's UID, which is random
-// and the same for every operator that looks. Where volumes of different clusters are all that could tell, and members of this
+// clusterID is the identity of the stored data: what the record says, else retained volumes, else what members were
+// started with. A cluster without any of them is new, and named after its resource's UID, which is random and the same
+// for every operator that looks. Where volumes of different clusters are all that could tell, and members of this
 // resource were not started with one of those, what each of them stored is returned, too.
 func clusterID(
 	cluster *v1alpha1.GeoRegisterCluster, record *corev1.ConfigMap, seen []world.Member, boot *corev1.ConfigMap,
@@ -442,8 +442,8 @@ func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.M
 	return err
 }
 
-// nodeOf reports whether a node exists that a volume is tied to, by its name or by a label, or that is of a pool. Its hostname may
-// be another one than its name.
+// nodeOf reports whether a node exists that a volume is tied to, by its name or by a label, or that is of a pool. Its
+// hostname may be another one than its name.
 func (r *Reconciler) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
 	if key == metav1.ObjectNameField {
 		return r.node(ctx, s, value)

@@ -292,7 +292,8 @@ func TestShardsOfTheBootConfigurationAreSeen(t *testing.T) {
 	}
 }
 
-// Where volumes of several clusters are all that is left, nothing is guessed; what members of this resource were started with tells.
+// Where volumes of several clusters are all that is left, nothing is guessed; what members of this resource were
+// started with tells.
 func TestVolumesOfSeveralClusters(t *testing.T) {
 	one, _ := objectsOf(founded().Members[0])
 	two, _ := objectsOf(founded().Members[1])

@@ -20,7 +20,8 @@ type Options struct {
 	Settings world.Settings
 	// Namespaces are those whose clusters are managed; none stands for all.
 	Namespaces []string
-	// MaxConcurrent is how many clusters are worked on at the same time, at least 1, beside those whose members are waited for.
+	// MaxConcurrent is how many clusters are worked on at the same time, at least 1, beside those whose members are waited
+	// for.
 	MaxConcurrent int
 
 	MetricsAddress string // host:port, or 0 for none

@@ -1,9 +1,9 @@
 package controllers
 
-// What the operator may do, from which `make manifests` generates config/rbac/role.yaml. It is bound in the
-// namespaces whose clusters are managed. Server-side apply needs create beside patch: the apiserver asks for it
-// when the object is not there yet. What is not the operator's is in no cache, so it is asked for by its name (get) before an object
-// is made.
+// What the operator may do, from which `make manifests` generates config/rbac/role.yaml. It is bound in the namespaces
+// whose clusters are managed. Server-side apply needs create beside patch: the apiserver asks for it when the object is
+// not there yet. What is not the operator's is in no cache, so it is asked for by its name (get) before an object is
+// made.
 //
 // +kubebuilder:rbac:groups=georegister.io,resources=georegisterclusters,verbs=list;watch,roleName=georegister-operator
 // +kubebuilder:rbac:groups=georegister.io,resources=georegisterclusters/status,verbs=update,roleName=georegister-operator

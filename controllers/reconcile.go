@@ -45,8 +45,8 @@ type Reconciler struct {
 	now        func() time.Time
 }
 
-// Reconcile observes a cluster, has the next plan decided, and carries it out: objects, one step and its events, status.
-// What failed is said in the status too.
+// Reconcile observes a cluster, has the next plan decided, and carries it out: objects, one step and its events,
+// status. What failed is said in the status too.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if !r.election.working() { // all are looked at once it is
 		return reconcile.Result{}, nil
@@ -138,8 +138,8 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 	return err
 }
 
-// tellEvents tells events of a cluster, whatever version of it: the recorder counts the same event of one object, and of versions
-// of it apart.
+// tellEvents tells events of a cluster, whatever version of it: the recorder counts the same event of one object, and
+// of versions of it apart.
 func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...decide.Event) {
 	of := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}}
 	for _, e := range events {
@@ -147,8 +147,8 @@ func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...
 	}
 }
 
-// eventOf tells an event of what could not be done, for the action that it names. That it is tried again and fails again is
-// counted by the recorder, and written every few minutes.
+// eventOf tells an event of what could not be done, for the action that it names. That it is tried again and fails
+// again is counted by the recorder, and written every few minutes.
 func (r *Reconciler) eventOf(cluster *v1alpha1.GeoRegisterCluster, action string, came error) {
 	if failure := apply.Failure(came); failure != nil {
 		r.tellEvents(cluster, decide.Warning(decide.OperatorFailed, action, "The operator tries again: "+reason(failure)))
@@ -164,8 +164,8 @@ func (r *Reconciler) forget(request reconcile.Request) {
 	r.silences.forget(request.NamespacedName)
 }
 
-// sayFailure has the status say what the operator could not do. A lost race is no failure, and a budget that does not allow
-// an eviction yet is a wait.
+// sayFailure has the status say what the operator could not do. A lost race is no failure, and a budget that does not
+// allow an eviction yet is a wait.
 func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, came error) {
 	failure := apply.Failure(came)
 	switch {

@@ -29,8 +29,8 @@ import (
 	"github.com/georegister/georegister/controllers/chaosmesh"
 )
 
-// New returns an operator, ready to be started: its Start returns when the context ends. It asks the apiserver which kinds there
-// are and what may be read, and waits for one that is away.
+// New returns an operator, ready to be started: its Start returns when the context ends. It asks the apiserver which
+// kinds there are and what may be read, and waits for one that is away.
 func New(ctx context.Context, config *rest.Config, o Options) (manager.Manager, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

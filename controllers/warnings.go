@@ -56,8 +56,8 @@ func (w *warnings) note(uid types.UID, h heard) {
 	w.heard[uid] = h
 }
 
-// warn has those whose pods are missing or do not start say what the events of their objects warn of. The events are asked for
-// one object at a time, since the apiserver has many and none is watched; without them nothing is held up.
+// warn has those whose pods are missing or do not start say what the events of their objects warn of. The events are
+// asked for one object at a time, since the apiserver has many and none is watched; without them nothing is held up.
 func (r *Reconciler) warn(ctx context.Context, s *world.Snapshot) {
 	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
 		for i := range all {

@@ -19,7 +19,8 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 )
 
-// withEvents has the apiserver have events, by the UID of the object that they are about, and counts how often it is asked.
+// withEvents has the apiserver have events, by the UID of the object that they are about, and counts how often it is
+// asked.
 func withEvents(r *Reconciler, events map[types.UID][]corev1.Event) (asked *[]string) {
 	asked = &[]string{}
 	r.live = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
@@ -40,7 +41,8 @@ func withEvents(r *Reconciler, events map[types.UID][]corev1.Event) (asked *[]st
 	return asked
 }
 
-// What the apiserver says of a pod that it does not let exist stands in an event of its StatefulSet alone. The status names it.
+// What the apiserver says of a pod that it does not let exist stands in an event of its StatefulSet alone. The status
+// names it.
 func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
 	first := build.FirstMembers(shop(), settings)[0]
 	d, ours := &diary{}, old().OwnerReferences

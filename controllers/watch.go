@@ -29,7 +29,8 @@ import (
 // reconcileWithin bounds one look at one cluster.
 const reconcileWithin = 30 * time.Second
 
-// syncsWithin is how long the apiserver may be away at the start: to end would bring nothing, and /readyz says what is missing.
+// syncsWithin is how long the apiserver may be away at the start: to end would bring nothing, and /readyz says what is
+// missing.
 const syncsWithin = 24 * time.Hour
 
 // A look that failed is repeated after pauses that grow from the first to the last. The last is short: members are

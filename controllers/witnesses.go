@@ -15,8 +15,8 @@ import (
 	"github.com/georegister/georegister/replica/membership"
 )
 
-// askWitnesses has the witness in each member's pod, or in a pod of its own, say how it is, where there are any. It touches nothing of the members
-// that ask does.
+// askWitnesses has the witness in each member's pod, or in a pod of its own, say how it is, where there are any. It
+// touches nothing of the members that ask does.
 func (r *Reconciler) askWitnesses(ctx context.Context, s *world.Snapshot) {
 	if !s.Cluster.Spec.Partitioned() {
 		return
@@ -71,8 +71,8 @@ func witnessOf(s *world.Snapshot, m *world.Member) (members.WitnessTarget, strin
 	}, ""
 }
 
-// begin has witnesses begin and end lives as a plan says. The view that asks for them is recorded, so it may be repeated,
-// and done by two operators.
+// begin has witnesses begin and end lives as a plan says. The view that asks for them is recorded, so it may be
+// repeated, and done by two operators.
 func (r *Reconciler) begin(ctx context.Context, s world.Snapshot, lives decide.Lives) error {
 	if len(lives.Start)+len(lives.End) == 0 {
 		return nil

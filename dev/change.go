@@ -77,8 +77,8 @@ func (c *Cluster) begin(ctx context.Context, join, leave []string) (string, erro
 	return begun + "; `abandon` gives that up", nil
 }
 
-// gather observes the members, and waits for a while until a quorum is in reach: after a start, a recovery or a new view they connect
-// anew. Where too few run, it does not wait.
+// gather observes the members, and waits for a while until a quorum is in reach: after a start, a recovery or a new
+// view they connect anew. Where too few run, it does not wait.
 func (c *Cluster) gather(ctx context.Context) []Observation {
 	said := false
 	for deadline := time.Now().Add(c.settle + silentAfter); ; {

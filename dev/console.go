@@ -152,8 +152,8 @@ func (c *Console) Execute(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown command %q; `help` lists the commands", words[0])
 }
 
-// Follow writes how the change, the move or the split that a line began is going, until it is over or the context ends. Of another
-// line there is nothing to follow.
+// Follow writes how the change, the move or the split that a line began is going, until it is over or the context ends.
+// Of another line there is nothing to follow.
 func (c *Console) Follow(ctx context.Context, line string, write func(string)) error {
 	name, arguments, _ := strings.Cut(strings.TrimSpace(line), " ")
 	switch name {

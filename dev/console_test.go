@@ -150,7 +150,8 @@ func TestTable(t *testing.T) {
 		{observed(7, 100, 50), 0, "a serving - - - - 127.0.0.1:1 127.0.0.1:2 7"},
 		{observed(7, 300, 250), time.Second, "a serving 200 1.0 ms 1.0 ms 100% 127.0.0.1:1 127.0.0.1:2 7"},
 		{observed(7, 500, 350), 2 * time.Second, "a serving 200 1.0 ms 1.0 ms 75% 127.0.0.1:1 127.0.0.1:2 7"},
-		{observed(7, 500, 350), 20 * time.Second, "a serving 0 - - - 127.0.0.1:1 127.0.0.1:2 7"}, // nothing since the latest look
+		// Nothing since the latest look.
+		{observed(7, 500, 350), 20 * time.Second, "a serving 0 - - - 127.0.0.1:1 127.0.0.1:2 7"},
 		{observed(8, 10, 10), 21 * time.Second, "a serving - - - - 127.0.0.1:1 127.0.0.1:2 8"},
 		{observed(8, 30, 20), 23 * time.Second, "a serving 10 1.0 ms 1.0 ms 50% 127.0.0.1:1 127.0.0.1:2 8"},
 		{Observation{Label: "a", State: Crashed, Reason: "disk full", PID: 8}, 24 * time.Second, "a crashed - - - - 8"},

@@ -91,7 +91,8 @@ func (r *record) givenUp(reports map[view.MemberID]report) string {
 	return ""
 }
 
-// connected reports whether enough has been heard for a decision. Where there are partitions, a quorum says whom it hears.
+// connected reports whether enough has been heard for a decision. Where there are partitions, a quorum says whom it
+// hears.
 func (r *record) connected(reports map[view.MemberID]report) bool {
 	there := r.View
 	if r.Change != nil && r.Change.Abandoned != "" {
@@ -100,8 +101,8 @@ func (r *record) connected(reports map[view.MemberID]report) bool {
 	return !r.partitioned() || there.Quorum(func(id view.MemberID) bool { return reports[id].told != nil })
 }
 
-// snapshot is what decisions are made from. A change that can be finished does not wait for members that are lost, but for
-// newcomers; nobody is hopeless, since whoever is lost can be started again.
+// snapshot is what decisions are made from. A change that can be finished does not wait for members that are lost, but
+// for newcomers; nobody is hopeless, since whoever is lost can be started again.
 func (r *record) snapshot(reports map[view.MemberID]report) membership.Snapshot {
 	s := membership.Snapshot{
 		View: r.View, Fragments: r.fragments, Abandon: r.givenUp(reports) != "", Standings: map[view.MemberID]membership.Standing{},

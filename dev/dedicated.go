@@ -73,8 +73,8 @@ func (r *record) mislaid(w witnessRecord, reports map[view.MemberID]report) bool
 	return known && said != nil && said.Disk != "" && said.Disk != entry.Disk
 }
 
-// retiring are the dedicated witnesses of the view that are to go: those of sites without members, and those that have a successor
-// there.
+// retiring are the dedicated witnesses of the view that are to go: those of sites without members, and those that have
+// a successor there.
 func (r *record) retiring() (ids []view.MemberID) {
 	for _, w := range r.View.Witnesses {
 		succeeded := slices.ContainsFunc(r.View.Witnesses, func(o view.Witness) bool { return o.Site == w.Site && o.ID > w.ID })
@@ -85,8 +85,9 @@ func (r *record) retiring() (ids []view.MemberID) {
 	return ids
 }
 
-// staff says which dedicated witnesses are to be started, by their sites, and which are over. One that is mislaid gets a successor; one that was killed is
-// waited for. While members change none begins: the view takes IDs on in their order.
+// staff says which dedicated witnesses are to be started, by their sites, and which are over. One that is mislaid gets
+// a successor; one that was killed is waited for. While members change none begins: the view takes IDs on in their
+// order.
 func (r *record) staff(reports map[view.MemberID]report) (missing []string, over []view.MemberID) {
 	if !r.Dedicated || r.View.Epoch == 0 || r.View.Joint() || r.Change != nil || !membership.Committed(r.View, holders(reports)) {
 		return nil, nil

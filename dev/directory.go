@@ -21,15 +21,15 @@ type record struct {
 	Cluster  string `json:"cluster"` // the cluster's identity
 	Protocol string `json:"protocol"`
 	Shards   int    `json:"shards"` // that the cluster was founded with
-	// Wanted is how many shards there are to be, where they are partitions, which are split until there are as many; no more than
-	// Shards: they are all.
+	// Wanted is how many shards there are to be, where they are partitions, which are split until there are as many; no
+	// more than Shards: they are all.
 	Wanted int `json:"wanted,omitempty"`
 	// Faults is how many losses a partition survives, where shards are partitions with masters; 0: they are not.
 	Faults int `json:"faults,omitempty"`
 	// Homes are the sites of the masters, in turn, as far as they have members; those that came later follow.
 	Homes []string `json:"homes,omitempty"`
-	// Given are the homes of masters as the manifest has them now, by partition, and Moved those that were given since, which
-	// count first. Empty: none.
+	// Given are the homes of masters as the manifest has them now, by partition, and Moved those that were given since,
+	// which count first. Empty: none.
 	Given   []string       `json:"given,omitempty"`
 	Moved   []string       `json:"moved,omitempty"`
 	Sites   []string       `json:"sites"`   // the labels of those that it was made with

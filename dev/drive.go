@@ -68,9 +68,9 @@ func (c *Cluster) drive(ctx context.Context) {
 	}
 }
 
-// lost are the members and witnesses that are known to be gone. A command takes a member and the witness beside it at once,
-// and is waited for: if one of them were seen to be gone alone, the view without it would hold up the one without the
-// other.
+// lost are the members and witnesses that are known to be gone. A command takes a member and the witness beside it at
+// once, and is waited for: if one of them were seen to be gone alone, the view without it would hold up the one without
+// the other.
 func (c *Cluster) lost() (ids []view.MemberID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// settleRTTs and settleLeast say how long members take to hear each other in a new view: they connect, say hello and ping,
-// and a partition that recovers asks its witnesses and copies to its backups meanwhile.
+// settleRTTs and settleLeast say how long members take to hear each other in a new view: they connect, say hello and
+// ping, and a partition that recovers asks its witnesses and copies to its backups meanwhile.
 const (
 	settleRTTs  = 4
 	settleLeast = 500 * time.Millisecond
@@ -28,8 +28,8 @@ func settling(spec v1alpha1.GeoRegisterClusterSpec) time.Duration {
 	return settleLeast + settleRTTs*farthest
 }
 
-// hearing judges what members say of whom they hear, over time. One that has just taken on a view hears nobody for a moment:
-// if that counted, each view would give the reason for the next.
+// hearing judges what members say of whom they hear, over time. One that has just taken on a view hears nobody for a
+// moment: if that counted, each view would give the reason for the next.
 type hearing struct {
 	settle time.Duration
 	of     map[view.MemberID]*heardBy
@@ -48,8 +48,8 @@ func newHearing(settle time.Duration) *hearing {
 	return &hearing{settle: settle, of: map[view.MemberID]*heardBy{}}
 }
 
-// judge completes whom a member hears with those that it heard a short while ago, but for those that are known to be lost:
-// it takes the member longer to find out. It returns nil for a process that started a moment ago: it can't know.
+// judge completes whom a member hears with those that it heard a short while ago, but for those that are known to be
+// lost: it takes the member longer to find out. It returns nil for a process that started a moment ago: it can't know.
 func (h *hearing) judge(
 	o Observation, said *membership.MemberReport, lost []view.MemberID, now time.Time,
 ) *membership.MemberReport {

@@ -125,8 +125,8 @@ func TestPace(t *testing.T) {
 	check("when nobody tells", time.Second)
 }
 
-// A process that was killed is lost, one that was stopped in order may come back at once. Whose disk was removed is lost
-// until it has said on which one it is.
+// A process that was killed is lost, one that was stopped in order may come back at once. Whose disk was removed is
+// lost until it has said on which one it is.
 func TestWhoIsKnownToBeLost(t *testing.T) {
 	check := func(what string, s *slot, want bool) {
 		t.Helper()

@@ -14,8 +14,8 @@ import (
 // homeDefault is what takes a home away that was given.
 const homeDefault = "default"
 
-// home is the site where the master of a partition is at rest, of those that have members: where it was moved to, or what the
-// manifest says, or the one whose turn it is.
+// home is the site where the master of a partition is at rest, of those that have members: where it was moved to, or
+// what the manifest says, or the one whose turn it is.
 func (r *record) home(partition int, there []string) string {
 	for _, given := range [][]string{r.Moved, r.Given} {
 		if partition < len(given) && slices.Contains(there, given[partition]) {

@@ -142,9 +142,10 @@ func (o Observation) reading() meter.Reading {
 	return sum
 }
 
-// WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named; and the master of
-// each partition, where there are some. What a command does to a member after that, such as a kill from another shell, does not concern it; nor do members
-// that join. It fails when a member crashes before, or when the context ends; then it says who did not serve.
+// WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named; and the
+// master of each partition, where there are some. What a command does to a member after that, such as a kill from
+// another shell, does not concern it; nor do members that join. It fails when a member crashes before, or when the
+// context ends; then it says who did not serve.
 func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 	served, led := map[string]bool{}, map[int]bool{}
 	for {

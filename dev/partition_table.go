@@ -49,8 +49,8 @@ func (r *Rates) lately(o Observation, now time.Time) []updates {
 	return counts
 }
 
-// Partitions renders who keeps each partition of a view, and how it is doing; nothing if it has none. Label names members
-// and witnesses to people. At most so many rows are rendered; 0: all.
+// Partitions renders who keeps each partition of a view, and how it is doing; nothing if it has none. Label names
+// members and witnesses to people. At most so many rows are rendered; 0: all.
 func (r *Rates) Partitions(v view.View, label func(view.MemberID) string, observations []Observation, most int, now time.Time) []string {
 	if len(v.Partitions) == 0 {
 		return nil

@@ -34,8 +34,8 @@ func told(id view.MemberID, s *adminv1.StatusResponse) *membership.MemberReport 
 	return r
 }
 
-// placement is how partitions are to be kept by the members of a plain view: as the manifest wants it, as far as they are
-// enough. A site keeps its place in the order of homes when its member is replaced.
+// placement is how partitions are to be kept by the members of a plain view: as the manifest wants it, as far as they
+// are enough. A site keeps its place in the order of homes when its member is replaced.
 func (r *record) placement(v view.View) membership.Placement {
 	p := membership.Placement{Partitions: r.Shards, Faults: min(r.Faults, (v.Size()-1)/2), Dedicated: r.Dedicated}
 	if len(v.Partitions) > 0 { // else it is to be founded
@@ -48,8 +48,8 @@ func (r *record) placement(v view.View) membership.Placement {
 	return p
 }
 
-// addPartitions adds to a snapshot what decisions on partitions are made from. That this process does not hear somebody is not
-// in it.
+// addPartitions adds to a snapshot what decisions on partitions are made from. That this process does not hear somebody
+// is not in it.
 func (r *record) addPartitions(s *membership.Snapshot, reports map[view.MemberID]report) {
 	s.Placement = r.placement(r.View.After())
 	if s.Abandon {
@@ -119,7 +119,8 @@ func (r *record) names(text string) string {
 	})
 }
 
-// recoverWithin is what a recovery may take beside connecting, most of it until the leases of the former master have ended.
+// recoverWithin is what a recovery may take beside connecting, most of it until the leases of the former master have
+// ended.
 const recoverWithin = 3 * time.Second
 
 // recovering reports whether a partition is being recovered, and not over with it, by a master that answers.

@@ -18,7 +18,8 @@ import (
 
 const curpThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}]}"
 
-// curpScene is a cluster with masters, whose members and witnesses say what a test has them say: all hear all but the dead.
+// curpScene is a cluster with masters, whose members and witnesses say what a test has them say: all hear all but the
+// dead.
 type curpScene struct {
 	*scene
 	dead []view.MemberID

@@ -66,9 +66,9 @@ func (p *portPicker) any() (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
 }
 
-// assign gives every member its ports. Those of an earlier run are kept where they are free. A Redis base
-// port that is not 0 is the first member's, the others follow; it is an error if one is taken, or a port for peers, or of a
-// witness, of members that have a view: it tells where they are. Those of a run that was killed take a moment to end.
+// assign gives every member its ports. Those of an earlier run are kept where they are free. A Redis base port that is
+// not 0 is the first member's, the others follow; it is an error if one is taken, or a port for peers, or of a witness,
+// of members that have a view: it tells where they are. Those of a run that was killed take a moment to end.
 func assign(members []memberRecord, redisBase int, viewed bool) error {
 	for deadline := time.Now().Add(stopWithin); ; time.Sleep(pollEvery) {
 		var picker portPicker

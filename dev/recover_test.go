@@ -78,8 +78,8 @@ func TestWhatRecoverRefuses(t *testing.T) {
 	}
 }
 
-// With masters, a member on another disk than the view names follows on it, and is no part of a quorum; without, it counts
-// as soon as it votes again.
+// With masters, a member on another disk than the view names follows on it, and is no part of a quorum; without, it
+// counts as soon as it votes again.
 func TestWhoIsOnAnotherDiskIsNoPartOfAQuorum(t *testing.T) {
 	for spec, want := range map[string]bool{curpThree: false, threeSites: true} {
 		s := newCURPSceneOf(t, spec)

@@ -10,7 +10,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// wanted is how many partitions there are to be: more than the cluster was founded with where some were split, or are to be.
+// wanted is how many partitions there are to be: more than the cluster was founded with where some were split, or are
+// to be.
 func (r *record) wanted() int { return max(r.Shards, r.Wanted) }
 
 // grow wants as many partitions as a later manifest does. Those that were split meanwhile stay so.
@@ -20,8 +21,8 @@ func (r *record) grow(shards int) {
 	}
 }
 
-// fewer reports that a later manifest wants fewer partitions than an earlier one, or than `split` made. That which the directory was made
-// with may stay as it is.
+// fewer reports that a later manifest wants fewer partitions than an earlier one, or than `split` made. That which the
+// directory was made with may stay as it is.
 func (r *record) fewer(shards int) error {
 	switch {
 	case shards < r.Shards:
@@ -45,7 +46,8 @@ func (r *record) number(text string) (int, error) {
 	return n, nil
 }
 
-// Split wants one partition more: the next one in turn gives it half of its keys. It says which; that goes on by itself.
+// Split wants one partition more: the next one in turn gives it half of its keys. It says which; that goes on by
+// itself.
 func (c *Cluster) Split() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

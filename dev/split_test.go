@@ -162,7 +162,8 @@ func TestWhatSplitRefuses(t *testing.T) {
 	}
 }
 
-// How many shards are wanted is in the directory: by `split`, or by a manifest that asks for more than that of an earlier run.
+// How many shards are wanted is in the directory: by `split`, or by a manifest that asks for more than that of an
+// earlier run.
 func TestShardsAreNeverFewer(t *testing.T) {
 	path := t.TempDir()
 	with := func(shards int) (*directory, error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/georegister/georegister/witness/manage"
 )
 
-// witnessSuffix follows a member's name in that of the witness beside it, or a site's in that of its dedicated one; commands
-// take these too.
+// witnessSuffix follows a member's name in that of the witness beside it, or a site's in that of its dedicated one;
+// commands take these too.
 const witnessSuffix = "/witness"
 
 // unit is what runs as a process: a member, or the witness beside one. Both are what a pod holds, so they are killed,
@@ -178,10 +178,11 @@ func (c *Cluster) Restart(site string) error {
 	})
 }
 
-// Wipe kills the members of a site, removes their disks, and those of their witnesses, and starts them on empty ones, which
-// the view does not name; or that of a dedicated witness, by its name.
+// Wipe kills the members of a site, removes their disks, and those of their witnesses, and starts them on empty ones,
+// which the view does not name; or that of a dedicated witness, by its name.
 func (c *Cluster) Wipe(site string) error {
-	if member, alone := strings.CutSuffix(site, witnessSuffix); alone && !c.directory.record.Dedicated { // this never changes
+	// This never changes.
+	if member, alone := strings.CutSuffix(site, witnessSuffix); alone && !c.directory.record.Dedicated {
 		return fmt.Errorf("the disk of a witness is lost with that of its member; use `wipe %s`", member)
 	}
 	return c.each(site, func(units []unit) error {

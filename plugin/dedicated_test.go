@@ -32,7 +32,8 @@ func witness() (*corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVo
 	return pod, claim, volume
 }
 
-// A dedicated witness that waits for its node does not keep the member there from leaving, as long as the shards have others.
+// A dedicated witness that waits for its node does not keep the member there from leaving, as long as the shards have
+// others.
 func TestDrainMovesDedicatedWitnesses(t *testing.T) {
 	homeless := remake(func(p *corev1.Pod) {
 		p.Spec.NodeName = ""

@@ -14,8 +14,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// Move gives the master of a shard a home, by spec.homes, and waits until it is there and serves. An empty site takes the home
-// away that the shard was given. If ctx ends before, the move goes on.
+// Move gives the master of a shard a home, by spec.homes, and waits until it is there and serves. An empty site takes
+// the home away that the shard was given. If ctx ends before, the move goes on.
 func (k *Kubernetes) Move(ctx context.Context, out io.Writer, name string, shard int, site string) error {
 	c, err := k.cluster(ctx, name)
 	if err != nil {

@@ -30,8 +30,8 @@ type VerifyOptions struct {
 const verifySeed = 1
 
 // Verify loads a cluster from every site through its pods' gRPC ports, and decides whether what the clients saw is
-// linearizable, or regular sequentially consistent under GryffRSC: it returns an error unless it is. It touches keys of a prefix of its own alone, and deletes them in
-// the end.
+// linearizable, or regular sequentially consistent under GryffRSC: it returns an error unless it is. It touches keys of
+// a prefix of its own alone, and deletes them in the end.
 func (k *Kubernetes) Verify(ctx context.Context, out io.Writer, name string, o VerifyOptions) (err error) {
 	c, err := k.cluster(ctx, name)
 	if err != nil {

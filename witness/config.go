@@ -1,5 +1,5 @@
-// Package witness is a CURP witness as a process: it puts the core, the disk and the listeners together as a configuration
-// file says, and takes them apart in order.
+// Package witness is a CURP witness as a process: it puts the core, the disk and the listeners together as a
+// configuration file says, and takes them apart in order.
 package witness
 
 import (

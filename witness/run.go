@@ -32,8 +32,8 @@ type Options struct {
 	Listening func(peer net.Addr) // told where members reach it, if not nil
 }
 
-// Run runs a witness until the context ends, then answers what has arrived and returns nil; or until it fails, as when its
-// disk does, and returns why.
+// Run runs a witness until the context ends, then answers what has arrived and returns nil; or until it fails, as when
+// its disk does, and returns why.
 func Run(ctx context.Context, c Config, o Options) (err error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()

@@ -29,9 +29,10 @@ type Keys string
 
 // The ways of choosing keys.
 const (
-	Conflict Keys = "conflict" // one key of all clients with probability Spec.Conflict, else the client's own key (Gryff, section 6.2)
-	Zipf     Keys = "zipf"     // KeyCount keys, the i-th drawn in proportion to 1/i^Theta
-	Uniform  Keys = "uniform"  // KeyCount keys, all alike
+	// One key of all clients with probability Spec.Conflict, else the client's own key (Gryff, section 6.2).
+	Conflict Keys = "conflict"
+	Zipf     Keys = "zipf"    // KeyCount keys, the i-th drawn in proportion to 1/i^Theta
+	Uniform  Keys = "uniform" // KeyCount keys, all alike
 )
 
 // RMWs is which read-modify-writes a workload makes.

@@ -68,8 +68,8 @@ func (s GeoRegisterClusterSpec) Faults() int {
 	return int(valueOr(s.FaultTolerance, int32((s.MemberCount()-1)/2)))
 }
 
-// RelaxedFaults is spec.faultTolerance with a protocol whose members are told of it, and count other quorums by it: Gus. Otherwise,
-// and if it is absent, 0.
+// RelaxedFaults is spec.faultTolerance with a protocol whose members are told of it, and count other quorums by it:
+// Gus. Otherwise, and if it is absent, 0.
 func (s GeoRegisterClusterSpec) RelaxedFaults() int {
 	if s.Protocol != gus {
 		return 0
@@ -77,8 +77,8 @@ func (s GeoRegisterClusterSpec) RelaxedFaults() int {
 	return int(valueOr(s.FaultTolerance, 0))
 }
 
-// Home is the site where the master of a shard is at rest, with protocol CURP: that of spec.homes, or the default, which is the
-// sites in their order, again and again.
+// Home is the site where the master of a shard is at rest, with protocol CURP: that of spec.homes, or the default,
+// which is the sites in their order, again and again.
 func (s GeoRegisterClusterSpec) Home(shard int) string {
 	if shard < len(s.Homes) && s.Homes[shard] != "" {
 		return s.Homes[shard]

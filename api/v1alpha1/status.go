@@ -4,8 +4,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // The types of conditions.
 const (
-	// ConditionReady is True while the cluster serves as its manifest asks for: it is Available, not Degraded, not Progressing,
-	// not Stalled and not Paused, and what spec.wan asks for is in place. Unknown means that no operator has looked at it.
+	// ConditionReady is True while the cluster serves as its manifest asks for: it is Available, not Degraded, not
+	// Progressing, not Stalled and not Paused, and what spec.wan asks for is in place. Unknown means that no operator has
+	// looked at it.
 	ConditionReady = "Ready"
 	// ConditionStalled is True while the operator can't go on before somebody does what the message says.
 	ConditionStalled = "Stalled"
@@ -73,13 +74,13 @@ type GeoRegisterClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// State is in one word how the cluster is: Unknown, Starting, Ready, Changing, Degraded, Unavailable, Stalled or Paused. The
-	// conditions say more.
+	// State is in one word how the cluster is: Unknown, Starting, Ready, Changing, Degraded, Unavailable, Stalled or
+	// Paused. The conditions say more.
 	// +optional
 	State State `json:"state,omitempty"`
 
-	// Conditions are Ready, Stalled, Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown, ToleratesZoneLoss, Paused,
-	// PartitionsServing, MonitoringReady, WANInjected and WANWithinTolerance.
+	// Conditions are Ready, Stalled, Available, Progressing, Degraded, QuorumHealthy, QuorumLost, ViewKnown,
+	// ToleratesZoneLoss, Paused, PartitionsServing, MonitoringReady, WANInjected and WANWithinTolerance.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -187,8 +188,8 @@ type ViewStatus struct {
 }
 
 // ChangeStatus is a change of members that is under way. First the newcomers start and wait; then a joint view has the
-// members of both sides, and operations need a majority of each; and when the state is where it is needed, the next view
-// has the members after the change alone.
+// members of both sides, and operations need a majority of each; and when the state is where it is needed, the next
+// view has the members after the change alone.
 type ChangeStatus struct {
 	// Epoch is that of the joint view. It is absent until there is one.
 	// +optional
@@ -337,8 +338,8 @@ type PartitionStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Backups []int32 `json:"backups,omitempty"`
 
-	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's pod is the
-	// member's own number and one; those of dedicated ones are even too, and members' are odd.
+	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's pod
+	// is the member's own number and one; those of dedicated ones are even too, and members' are odd.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8

@@ -16,8 +16,9 @@ const (
 	Kind       = "GeoRegisterCluster"
 )
 
-// GeoRegisterCluster is a replicated store whose members live at several sites. Its name has at most 40 characters
-// of lower case letters, digits and hyphens, begins with a letter, and has no two hyphens in a row: Services and pods are named after it.
+// GeoRegisterCluster is a replicated store whose members live at several sites. Its name has at most 40 characters of
+// lower case letters, digits and hyphens, begins with a letter, and has no two hyphens in a row: Services and pods are
+// named after it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=grc,categories=all;georegister
@@ -58,8 +59,8 @@ type GeoRegisterClusterList struct {
 }
 
 // GeoRegisterClusterSpec is what the user asks for. Options of one protocol alone stand in a section of its name, which
-// only that protocol may have; what speaks of members, sites and shards stands beside them, also where few protocols have
-// it yet.
+// only that protocol may have; what speaks of members, sites and shards stands beside them, also where few protocols
+// have it yet.
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'CURP' || !has(self.curp)",message="curp is the section of protocol CURP alone: remove it, or use protocol CURP",fieldPath=".curp"
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'Gus' || !has(self.gus)",message="gus is the section of protocol Gus alone: remove it, or use protocol Gus",fieldPath=".gus"
 // +kubebuilder:validation:XValidation:rule="self.sites.map(s, s.?members.orValue(1)).sum() in (self.protocol == 'Gus' ? [3, 4, 5, 7, 9] : [3, 5, 7])",message="all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus: add or remove sites or members",fieldPath=".sites"
@@ -94,34 +95,36 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
-	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4 or 9. They may be edited: sites
-	// and members are added, removed and exchanged in one change of the membership, and another node pool moves the
-	// members of its site. The status tells the change, and to edit the sites back abandons it.
+	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4 or 9. They may be
+	// edited: sites and members are added, removed and exchanged in one change of the membership, and another node pool
+	// moves the members of its site. The status tells the change, and to edit the sites back abandons it.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=7
 	Sites []Site `json:"sites"`
 
-	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It can't be changed
-	// later, but with protocol CURP, which has a master for each of them, it may grow: shards are split while the cluster serves, one
-	// after the other, and each new one takes half of the keys of one. It can't shrink. Default: 4; with protocol CURP as many as there
-	// are sites, so that a site that is added adds a shard, and a site can be removed only with shards given.
+	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It can't
+	// be changed later, but with protocol CURP, which has a master for each of them, it may grow: shards are split while
+	// the cluster serves, one after the other, and each new one takes half of the keys of one. It can't shrink. Default:
+	// 4; with protocol CURP as many as there are sites, so that a site that is added adds a shard, and a site can be
+	// removed only with shards given.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Shards *int32 `json:"shards,omitempty"`
 
-	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP and Gus alone, and must
-	// be less than half of the members.
+	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP and Gus alone, and
+	// must be less than half of the members.
 	//
 	// With CURP so many can be lost without losing what was acknowledged. A shard has a master, and as many backups and as
-	// many witnesses as this says. A master can be replaced only while a majority of the members is there. Default: the most.
+	// many witnesses as this says. A master can be replaced only while a majority of the members is there. Default: the
+	// most.
 	//
-	// With Gus and more than 5 members, to tolerate fewer than any minority lets reads return what is not known to be final, once
-	// enough members hold it. A write that others conflict with then waits for all members but so many. With 7 or 9 members
-	// it is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. It can't be changed later. Default: any minority may be lost,
-	// and all wait for majorities.
+	// With Gus and more than 5 members, to tolerate fewer than any minority lets reads return what is not known to be
+	// final, once enough members hold it. A write that others conflict with then waits for all members but so many. With 7
+	// or 9 members it is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. It can't be changed
+	// later. Default: any minority may be lost, and all wait for majorities.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
@@ -135,9 +138,10 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Gus *GusOptions `json:"gus,omitempty"`
 
-	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first. One that
-	// is empty or missing has the default: the sites in their order, again and again. They may be changed at any time: the
-	// master of that shard alone moves, once a member at its new home has fetched the state. A home must be in sites.
+	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first. One
+	// that is empty or missing has the default: the sites in their order, again and again. They may be changed at any
+	// time: the master of that shard alone moves, once a member at its new home has fetched the state. A home must be in
+	// sites.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=20
@@ -312,13 +316,14 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('1ms') && duration(self) <= duration('1m')",message="interval must be between 1ms and 1m"
 	Interval Duration `json:"interval,omitempty"`
 
-	// Size of each member's volume. It may grow, and shrink only before the cluster is founded. Without meaning with durability Memory. Default: 10Gi.
+	// Size of each member's volume. It may grow, and shrink only before the cluster is founded. Without meaning with
+	// durability Memory. Default: 10Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than nothing, such as 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// Class is the StorageClass of the volumes. It can be changed before the cluster is founded, when volumes that nobody has
-	// used are made again; not later. Default: the cluster's default class.
+	// Class is the StorageClass of the volumes. It can be changed before the cluster is founded, when volumes that nobody
+	// has used are made again; not later. Default: the cluster's default class.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Class string `json:"class,omitempty"`
@@ -347,8 +352,8 @@ const (
 	Delete Retention = "Delete"
 )
 
-// Limits bound what a client may store, and what clients may make a member hold. Larger keys and values are refused with the limit in
-// the message.
+// Limits bound what a client may store, and what clients may make a member hold. Larger keys and values are refused
+// with the limit in the message.
 // +kubebuilder:validation:XValidation:rule="!has(self.clientMemory) || quantity(string(self.clientMemory)).asApproximateFloat() >= 16.0 * double(has(self.valueBytes) ? self.valueBytes : 1048576)",message="clientMemory must be at least 16 times valueBytes (absent, valueBytes is 1048576), so that several commands with the largest values have room"
 type Limits struct {
 	// KeyBytes is the length of the longest key. Default: 4096.
@@ -363,9 +368,10 @@ type Limits struct {
 	// +kubebuilder:validation:Maximum=16777216
 	ValueBytes *int32 `json:"valueBytes,omitempty"`
 
-	// ClientMemory is how much memory all clients of a member may make it hold at a time: commands and messages of gRPC that are not
-	// finished or not answered, and replies that they do not read. Over it the connections that hold most are closed first. From 64Mi to 1Ti, at least
-	// 16 times valueBytes, and less than the member's memory limit. Default: a quarter of the memory that the member has, 1Gi at most.
+	// ClientMemory is how much memory all clients of a member may make it hold at a time: commands and messages of gRPC
+	// that are not finished or not answered, and replies that they do not read. Over it the connections that hold most are
+	// closed first. From 64Mi to 1Ti, at least 16 times valueBytes, and less than the member's memory limit. Default: a
+	// quarter of the memory that the member has, 1Gi at most.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="clientMemory must be between 64Mi and 1Ti"
 	ClientMemory *resource.Quantity `json:"clientMemory,omitempty"`

@@ -37,9 +37,9 @@ type cluster struct {
 	clients  []*client.Client
 }
 
-// startCluster has what comes to the first member be late by so much, and what goes from the second to the third, so that what the
-// second writes back is still under way when others look. Members ask those next to them in the circle first, and ask again after a
-// long time only.
+// startCluster has what comes to the first member be late by so much, and what goes from the second to the third, so
+// that what the second writes back is still under way when others look. Members ask those next to them in the circle
+// first, and ask again after a long time only.
 func startCluster(t *testing.T, late time.Duration) *cluster {
 	t.Helper()
 	const size = 5
@@ -149,9 +149,9 @@ func begin(t *testing.T, photos, albums *client.Client, composed bool) thread {
 	return thread{p, a}
 }
 
-// share has Charlie upload a photo, which so far his own member alone has; Alice find it and put its name into her album; and Bob read the
-// album and look for the photo. It says whether the photo is there, and whether the
-// upload was neither faster nor slower than this test.
+// share has Charlie upload a photo, which so far his own member alone has; Alice find it and put its name into her
+// album; and Bob read the album and look for the photo. It says whether the photo is there, and whether the upload was
+// neither faster nor slower than this test.
 func share(t *testing.T, photos, albums *cluster, key string, late time.Duration, composed bool) (there, asMeant bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -1,11 +1,13 @@
 // Package compose lets a process use several regular sequentially consistent services, so that together they are one.
 //
-// Each such service gives an order of its own operations; without more, the orders of two services need not fit together: one process
-// may see a new x and then an old y, and another one the new y and then the old x. So whoever moves on to another service issues
-// a real-time fence at the former one first (Helt et al., Regular Sequential Serializability and Regular Sequential Consistency,
-// section 4.1), and what processes tell each other outside of the services takes a context along (section 4.2).
+// Each such service gives an order of its own operations; without more, the orders of two services need not fit
+// together: one process may see a new x and then an old y, and another one the new y and then the old x. So whoever
+// moves on to another service issues a real-time fence at the former one first (Helt et al., Regular Sequential
+// Serializability and Regular Sequential Consistency, section 4.1), and what processes tell each other outside of the
+// services takes a context along (section 4.2).
 //
-// A session of the Go client joins a process with its method Compose; package propagate has contexts go along gRPC calls.
+// A session of the Go client joins a process with its method Compose; package propagate has contexts go along gRPC
+// calls.
 package compose
 
 import (
@@ -19,8 +21,8 @@ import (
 
 // Service is one process's access to a regular sequential service, such as a session.
 type Service interface {
-	// Fence returns once everything that causally precedes it at the service, through this access, comes before every operation that
-	// anyone invokes there later. After an error nothing is known.
+	// Fence returns once everything that causally precedes it at the service, through this access, comes before every
+	// operation that anyone invokes there later. After an error nothing is known.
 	Fence(ctx context.Context) error
 }
 
@@ -45,9 +47,9 @@ var (
 	ErrContext = errors.New("not a context")
 )
 
-// Process is one thread of causality: what it does later may depend on what it did before. Use one for each session of a user, not
-// one for a whole server, since a Process waits for the fences of all that it did. Its methods may be called by several
-// goroutines at once.
+// Process is one thread of causality: what it does later may depend on what it did before. Use one for each session of
+// a user, not one for a whole server, since a Process waits for the fences of all that it did. Its methods may be
+// called by several goroutines at once.
 type Process struct {
 	turn chan struct{} // held by who fences
 
@@ -68,8 +70,9 @@ func NewProcess() *Process {
 	return &Process{turn: make(chan struct{}, 1), services: map[string]*access{}}
 }
 
-// Register adds a service under a name, which means the same to all processes that exchange contexts. It is REGISTERSERVICE of
-// the paper's figure 3. The name is 1 to MaxNameBytes long. The error is ErrRegistered if the name is taken.
+// Register adds a service under a name, which means the same to all processes that exchange contexts. It is
+// REGISTERSERVICE of the paper's figure 3. The name is 1 to MaxNameBytes long. The error is ErrRegistered if the name
+// is taken.
 func (p *Process) Register(name string, service Service) error {
 	if name == "" || len(name) > MaxNameBytes {
 		return fmt.Errorf("register a service: name has %d bytes; give 1 to %d", len(name), MaxNameBytes)
@@ -89,8 +92,8 @@ func (p *Process) Register(name string, service Service) error {
 	return nil
 }
 
-// Unregister removes a service (UNREGISTERSERVICE). It is fenced if it has been used since its last fence, because nobody can do so later;
-// if that fails, the service stays. The error is ErrBusy while an operation is under way.
+// Unregister removes a service (UNREGISTERSERVICE). It is fenced if it has been used since its last fence, because
+// nobody can do so later; if that fails, the service stays. The error is ErrBusy while an operation is under way.
 func (p *Process) Unregister(ctx context.Context, name string) error {
 	if err := p.lock(ctx); err != nil {
 		return fmt.Errorf("unregister %q: %w", name, err)
@@ -122,10 +125,10 @@ func (p *Process) Unregister(ctx context.Context, name string) error {
 	}
 }
 
-// Start must be called before each operation (STARTTRANSACTION); it issues the fences that the operation needs, one at each other
-// service that was used since its last fence, and none if the former operation was at the same service. Call end once the
-// operation was answered or given up. After an error the operation must not be sent. Operations of one service may be under way
-// at once. Operations that end while others start are not ordered with them.
+// Start must be called before each operation (STARTTRANSACTION); it issues the fences that the operation needs, one at
+// each other service that was used since its last fence, and none if the former operation was at the same service. Call
+// end once the operation was answered or given up. After an error the operation must not be sent. Operations of one
+// service may be under way at once. Operations that end while others start are not ordered with them.
 func (p *Process) Start(ctx context.Context, name string) (end func(), err error) {
 	if err := p.lock(ctx); err != nil {
 		return nil, fmt.Errorf("start an operation at %q: %w", name, err)
@@ -147,8 +150,8 @@ func (p *Process) Start(ctx context.Context, name string) (end func(), err error
 	return sync.OnceFunc(func() { p.use(a, -1) }), nil
 }
 
-// Fence fences every service that was used since its last fence: what this process did and saw comes before all that anyone does
-// from now on. It is the alternative to a context, before telling somebody something that can't carry one.
+// Fence fences every service that was used since its last fence: what this process did and saw comes before all that
+// anyone does from now on. It is the alternative to a context, before telling somebody something that can't carry one.
 func (p *Process) Fence(ctx context.Context) error {
 	if err := p.lock(ctx); err != nil {
 		return fmt.Errorf("fence: %w", err)
@@ -162,9 +165,10 @@ func (p *Process) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Export returns the context that has to go along with whatever this process tells another one: the names of the services that it
-// has used since their last fence, usually that of the last one, and what these services want to be known. A service that can't be
-// carried, or not within MaxPastBytes and MaxContextBytes, is fenced instead. Operations that are under way are not part of it.
+// Export returns the context that has to go along with whatever this process tells another one: the names of the
+// services that it has used since their last fence, usually that of the last one, and what these services want to be
+// known. A service that can't be carried, or not within MaxPastBytes and MaxContextBytes, is fenced instead. Operations
+// that are under way are not part of it.
 func (p *Process) Export(ctx context.Context) ([]byte, error) {
 	if err := p.lock(ctx); err != nil {
 		return nil, fmt.Errorf("export the context: %w", err)
@@ -193,10 +197,10 @@ func (p *Process) Export(ctx context.Context) ([]byte, error) {
 	return encode(entries), nil
 }
 
-// Import takes over a context that another process has exported, beside what this one knows already: what is done from now on comes after
-// what the other one did before the export. Each service that the context names must be registered here, as a Carrier. The error
-// is ErrContext for bytes that are no context, and ErrNotRegistered; the process is then as before. If a service refuses its part,
-// the process may know a part of the context.
+// Import takes over a context that another process has exported, beside what this one knows already: what is done from
+// now on comes after what the other one did before the export. Each service that the context names must be registered
+// here, as a Carrier. The error is ErrContext for bytes that are no context, and ErrNotRegistered; the process is then
+// as before. If a service refuses its part, the process may know a part of the context.
 func (p *Process) Import(ctx context.Context, exported []byte) error {
 	entries, err := decode(exported)
 	if err != nil {
@@ -225,8 +229,8 @@ func (p *Process) Import(ctx context.Context, exported []byte) error {
 	return nil
 }
 
-// Version is larger whenever this process has begun or ended an operation, or taken over a context. While it stays the same, whoever was
-// told everything knows everything.
+// Version is larger whenever this process has begun or ended an operation, or taken over a context. While it stays the
+// same, whoever was told everything knows everything.
 func (p *Process) Version() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,8 +258,9 @@ func (p *Process) access(name string) *access {
 	return p.services[name]
 }
 
-// use notes that a service's order has been added to, and that there is one operation more or less under way. It is called when an
-// operation begins, since it may have an effect even if it fails, and again when it ends, since a fence in between need not cover it.
+// use notes that a service's order has been added to, and that there is one operation more or less under way. It is
+// called when an operation begins, since it may have an effect even if it fails, and again when it ends, since a fence
+// in between need not cover it.
 func (p *Process) use(a *access, running int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,8 @@ func TestFencesMakeTwoServicesOne(t *testing.T) {
 	}
 }
 
-// The example of section 4.2: a process tells another one what it has seen, and that one uses another service in between.
+// The example of section 4.2: a process tells another one what it has seen, and that one uses another service in
+// between.
 func TestContextsCarryWhatWasSeen(t *testing.T) {
 	tests := []struct {
 		name           string

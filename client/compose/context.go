@@ -29,8 +29,8 @@ type entry struct {
 // size bounds what an entry takes in a context.
 func (e entry) size() int { return 2*binary.MaxVarintLen32 + len(e.name) + len(e.past) }
 
-// encode writes a context: the version, the number of services, and for each, in the order of their names, its name and its past. Numbers
-// and lengths are unsigned varints.
+// encode writes a context: the version, the number of services, and for each, in the order of their names, its name and
+// its past. Numbers and lengths are unsigned varints.
 func encode(entries []entry) []byte {
 	b := binary.AppendUvarint([]byte{contextVersion}, uint64(len(entries)))
 	for _, e := range entries {

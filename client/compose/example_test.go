@@ -14,7 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// site is where clients of both clusters are: at the first one, one meets writes that are under way, at the second one not yet.
+// site is where clients of both clusters are: at the first one, one meets writes that are under way, at the second one
+// not yet.
 type site struct{ photos, albums *client.Client }
 
 // user is one causal thread, with a session at each cluster.
@@ -48,9 +49,10 @@ func dial(ctx context.Context, address string) *client.Client {
 	return c
 }
 
-// Two clusters, whose protocol is GryffRSC, with registers in memory in their place (TestSessionsOfTwoClustersCompose runs the protocol): one has the photos, the other one each user's album, which names photos. Charlie's upload is
-// under way when Alice finds his photo and puts it into her album, which Bob reads. An album must not name a photo
-// that is not there.
+// Two clusters, whose protocol is GryffRSC, with registers in memory in their place (TestSessionsOfTwoClustersCompose
+// runs the protocol): one has the photos, the other one each user's album, which names photos. Charlie's upload is
+// under way when Alice finds his photo and puts it into her album, which Bob reads. An album must not name a photo that
+// is not there.
 func Example_twoClusters() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

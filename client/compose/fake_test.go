@@ -13,8 +13,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// fakeService is a regular sequential service of one register. Versions are numbered from 1. A read may find any version from the
-// newest that everyone has to see, because its write has returned or a fence says so, or that its session has to see, to the newest of all.
+// fakeService is a regular sequential service of one register. Versions are numbered from 1. A read may find any
+// version from the newest that everyone has to see, because its write has returned or a fence says so, or that its
+// session has to see, to the newest of all.
 type fakeService struct {
 	mu       sync.Mutex
 	name     string

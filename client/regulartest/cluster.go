@@ -1,5 +1,5 @@
-// Package regulartest serves regular sequentially consistent registers from memory, in the place of a cluster whose protocol is
-// GryffRSC, for tests and examples of its clients.
+// Package regulartest serves regular sequentially consistent registers from memory, in the place of a cluster whose
+// protocol is GryffRSC, for tests and examples of its clients.
 package regulartest
 
 import (
@@ -19,9 +19,10 @@ import (
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
-// Cluster is registers behind two listeners. At the first site one meets writes that are still under way, of which only the replica there
-// knows; at the second site one does not, until they are at a quorum. That a read depends on such a write is
-// told, and what an operation is after is brought to a quorum first, as the protocol does. The zero value is ready.
+// Cluster is registers behind two listeners. At the first site one meets writes that are still under way, of which only
+// the replica there knows; at the second site one does not, until they are at a quorum. That a read depends on such a
+// write is told, and what an operation is after is brought to a quorum first, as the protocol does. The zero value is
+// ready.
 type Cluster struct {
 	mu       sync.Mutex
 	keys     map[string]*versions
@@ -34,8 +35,8 @@ type versions struct {
 	settled int
 }
 
-// Begin has a write be under way that only the first site knows of, which tests make as they like: nobody sent it. It has
-// returned once finish has.
+// Begin has a write be under way that only the first site knows of, which tests make as they like: nobody sent it. It
+// has returned once finish has.
 func (c *Cluster) Begin(key string, value register.Value) (finish func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,6 @@
-// Command georegister-operator is all that talks to Kubernetes: the operator, and the plugin of kubectl. It is a program
-// of its own, so that whoever wants a store on his machine does not wait for the libraries of Kubernetes to compile.
+// Command georegister-operator is all that talks to Kubernetes: the operator, and the plugin of kubectl. It is a
+// program of its own, so that whoever wants a store on his machine does not wait for the libraries of Kubernetes to
+// compile.
 package main
 
 import (

@@ -155,7 +155,8 @@ func checkRSC(ctx context.Context, out io.Writer, name string, record history.Re
 	return errors.New("the history is not regular sequentially consistent")
 }
 
-// checkLinearizable judges a history by linearizability, of which messages and fences are no part: real time orders more.
+// checkLinearizable judges a history by linearizability, of which messages and fences are no part: real time orders
+// more.
 func checkLinearizable(ctx context.Context, out io.Writer, name string, record history.Record, f checkFlags) error {
 	begun, operations := time.Now(), record.Operations
 	verdict, wrong := history.Check(ctx, operations, history.Options{Timeout: f.timeout}), errors.New("the history is not linearizable")

@@ -101,8 +101,8 @@ func (c comparison) experiment(network profile.Profile) (simulator.Experiment, e
 	return simulator.Experiment{Network: network, Clients: c.clients, Workload: load, Duration: c.duration, Seed: 1}, nil
 }
 
-// fragments are the numbers of fragments with which a protocol is compared: 0, for values that are stored whole, and what the manifest
-// says of larger ones.
+// fragments are the numbers of fragments with which a protocol is compared: 0, for values that are stored whole, and
+// what the manifest says of larger ones.
 func (c comparison) fragments(row capability.Protocol) []int {
 	if row.Name != c.spec.Protocol || c.spec.ErasureCoding() == nil {
 		return []int{0}
@@ -117,8 +117,8 @@ func (c comparison) shards(protocol string) int {
 	return spec.ShardCount()
 }
 
-// measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes. With fragments all values
-// are stored so.
+// measure runs one protocol. What it refuses, clients leave out: writes stand for rmws, or rmws for writes. With
+// fragments all values are stored so.
 func (c comparison) measure(ctx context.Context, row capability.Protocol, x simulator.Experiment, fragments int) (map[register.Kind]workload.KindFigures, error) {
 	tolerance := 0
 	if row.Name == c.spec.Protocol && (c.spec.FaultTolerance != nil || fragments > 0) {
@@ -225,8 +225,8 @@ func (c comparison) print(out io.Writer, rows []compared, without []string) erro
 	return err
 }
 
-// network is the one that the manifest declares, or that --rtt gives it, with a site for each member: those of one site are as far
-// from each other as a client from its member. Jitter, loss and rates are left out.
+// network is the one that the manifest declares, or that --rtt gives it, with a site for each member: those of one site
+// are as far from each other as a client from its member. Jitter, loss and rates are left out.
 func (c comparison) network() (profile.Profile, error) {
 	between := c.spec.RTT
 	switch {

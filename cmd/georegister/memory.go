@@ -58,8 +58,8 @@ func machineMemory(read func(path string) ([]byte, error)) int64 {
 	return memory
 }
 
-// clientMemory is how much memory the clients of a member may take if nothing is said: a quarter of what there is, up to a gibibyte;
-// 0 if the system does not tell.
+// clientMemory is how much memory the clients of a member may take if nothing is said: a quarter of what there is, up
+// to a gibibyte; 0 if the system does not tell.
 func clientMemory(read func(path string) ([]byte, error)) int64 {
 	return min(machineMemory(read)/4, 1<<30)
 }
@@ -79,8 +79,8 @@ func toolMemory() int64 {
 	return someMemory
 }
 
-// boundMemory returns a context that ends, beside when ctx does, soon after this process holds more than so many bytes. The cause says that,
-// and what to do about it. Call stop when the bound is to hold no more.
+// boundMemory returns a context that ends, beside when ctx does, soon after this process holds more than so many bytes.
+// The cause says that, and what to do about it. Call stop when the bound is to hold no more.
 func boundMemory(ctx context.Context, most int64, advice string) (bounded context.Context, stop func()) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	before := debug.SetMemoryLimit(most) // what is over is collected before the bound is reached

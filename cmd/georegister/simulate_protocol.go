@@ -28,7 +28,8 @@ type simulated struct {
 	fragments int
 }
 
-// Values of more bytes than threshold are stored as fragments, if any are. They are short, since nothing here takes longer with longer ones.
+// Values of more bytes than threshold are stored as fragments, if any are. They are short, since nothing here takes
+// longer with longer ones.
 const (
 	threshold  = 16
 	largeValue = 64
@@ -37,8 +38,8 @@ const (
 // regular reports whether histories are to be regular sequentially consistent, and no more.
 func (s simulated) regular() bool { return s.row.Regular() }
 
-// findSimulated finds a protocol or a variant by its name, and what is to be tolerated where that is given; the error names the flag that
-// is wrong.
+// findSimulated finds a protocol or a variant by its name, and what is to be tolerated where that is given; the error
+// names the flag that is wrong.
 func findSimulated(name string, tolerance, fragments int) (simulated, error) {
 	entry, variant, err := catalog.FindVariant(name)
 	if err != nil {
@@ -104,8 +105,8 @@ func (s simulated) losses() int {
 	return s.tolerance
 }
 
-// checkSites refuses a number of sites that the protocol, or what it is to tolerate, is not for, and names the flag that is wrong.
-// Where there are relaxed quorums for more members than a manifest may have, these can be simulated.
+// checkSites refuses a number of sites that the protocol, or what it is to tolerate, is not for, and names the flag
+// that is wrong. Where there are relaxed quorums for more members than a manifest may have, these can be simulated.
 func (s simulated) checkSites(n int) error {
 	if s.tolerance == 0 || !s.relaxed(n) {
 		if err := s.row.CheckMembers(n); err != nil {
@@ -145,8 +146,8 @@ func (s simulated) relaxed(n int) bool {
 // widest is the largest number of sites that schedules of a soak have by themselves.
 const widest = 9
 
-// sizes are the numbers of members that the schedules of a soak choose from: nil for the simulator's own, or those that have relaxed
-// quorums for what is to be tolerated.
+// sizes are the numbers of members that the schedules of a soak choose from: nil for the simulator's own, or those that
+// have relaxed quorums for what is to be tolerated.
 func (s simulated) sizes(kinds []simulator.FaultKind) (sizes []int, err error) {
 	switch {
 	case s.fragments > 0:
@@ -167,8 +168,8 @@ func (s simulated) sizes(kinds []simulator.FaultKind) (sizes []int, err error) {
 	return sizes, nil
 }
 
-// fragmentSizes are those of sizes with fragments: where members change, all that can have as many as were asked for, since a disk knows
-// for good how many restore a value.
+// fragmentSizes are those of sizes with fragments: where members change, all that can have as many as were asked for,
+// since a disk knows for good how many restore a value.
 func (s simulated) fragmentSizes(change bool) (sizes []int, err error) {
 	fits := false
 	for _, n := range s.row.Members {

@@ -136,7 +136,8 @@ func overall(t *testing.T, flags string) map[string]figures {
 	return all
 }
 
-// What a read returns that enough members hold, it returns after one round trip; with majorities it waits for the write to end.
+// What a read returns that enough members hold, it returns after one round trip; with majorities it waits for the write
+// to end.
 func TestSimulateFaultTolerance(t *testing.T) {
 	fast := map[string]float64{}
 	for _, tolerance := range []string{"", " --fault-tolerance 2"} {

@@ -1,5 +1,5 @@
-// Package chaos holds the chaos experiments as manifests, and puts the parameters of a cluster into them: for the kubectl
-// plugin, from the same files that kustomize and the Helm chart read.
+// Package chaos holds the chaos experiments as manifests, and puts the parameters of a cluster into them: for the
+// kubectl plugin, from the same files that kustomize and the Helm chart read.
 package chaos
 
 import (

@@ -74,7 +74,8 @@ func TestSchedules(t *testing.T) {
 				t.Errorf("it is injected %s, %s", s.Spec.Schedule, s.Spec.ConcurrencyPolicy)
 			}
 			checkSelectors(t, object.Object, p)
-			// A pod that is deleted has two seconds to end even so: a member's disk is told apart from its memory by a kill alone.
+			// A pod that is deleted has two seconds to end even so: a member's disk is told apart from its memory by a kill
+			// alone.
 			action := v1alpha1.PodKillAction
 			if e.Name == "kill-all" {
 				action = v1alpha1.ContainerKillAction

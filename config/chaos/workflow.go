@@ -7,8 +7,8 @@ import (
 )
 
 // Workflow does experiments one after the other. Each is: inject for DURATION, and once it has settled ask PEER for its
-// quorum, at the same time; heal, settle, and ask both PEER and SITE. A quorum that is not there for a minute aborts the
-// Workflow. All experiments are templates of it, whether they are named or not, so that it can be edited.
+// quorum, at the same time; heal, settle, and ask both PEER and SITE. A quorum that is not there for a minute aborts
+// the Workflow. All experiments are templates of it, whether they are named or not, so that it can be edited.
 func Workflow(names []string, p Parameters) (*unstructured.Unstructured, error) {
 	object, err := workflow(names)
 	if err != nil {

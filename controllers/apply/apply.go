@@ -65,9 +65,9 @@ func New(c client.Client, direct client.Reader) *Applier {
 // to be as desired. What others change about an owned field is undone. The objects are left as they are. All are
 // tried; the error joins those of the ones that failed.
 //
-// An object that exists and is not the cluster's is left alone, and so is the StatefulSet whose pods would use it. Those
-// that were not known before are returned; Taken tells all. Others are such objects that were found elsewhere, of the core
-// group.
+// An object that exists and is not the cluster's is left alone, and so is the StatefulSet whose pods would use it.
+// Those that were not known before are returned; Taken tells all. Others are such objects that were found elsewhere, of
+// the core group.
 func (a *Applier) Apply(
 	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, objects []client.Object, others ...world.Taken,
 ) (fresh []world.Taken, err error) {
@@ -145,8 +145,8 @@ func hold(set *appsv1.StatefulSet, all map[identity]application) (held bool) {
 	return held
 }
 
-// Taken are the objects of others that stood in the way when the objects of a cluster were applied last, in the order of
-// their kinds and names.
+// Taken are the objects of others that stood in the way when the objects of a cluster were applied last, in the order
+// of their kinds and names.
 func (a *Applier) Taken(cluster types.NamespacedName) (all []world.Taken) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -217,15 +217,15 @@ func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 	return application{desired: hash, result: stampOf(desired)}, nil
 }
 
-// write is a server-side apply with force. Reads are of typed objects or of metadata alone, and these writes are neither: waiting
-// for a cache of untyped objects would be waiting for one more cache.
+// write is a server-side apply with force. Reads are of typed objects or of metadata alone, and these writes are
+// neither: waiting for a cache of untyped objects would be waiting for one more cache.
 func (a *Applier) write(ctx context.Context, desired *unstructured.Unstructured) error {
 	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), Owner, client.ForceOwnership,
 		client.DisableReadYourWritesConsistency)
 }
 
-// look asks the apiserver itself for an object that no cache has: one that is not labelled as the operator's. It returns its
-// metadata, or nil.
+// look asks the apiserver itself for an object that no cache has: one that is not labelled as the operator's. It
+// returns its metadata, or nil.
 func (a *Applier) look(ctx context.Context, object client.Object) (client.Object, error) {
 	there := &metav1.PartialObjectMetadata{}
 	there.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())

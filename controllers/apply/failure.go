@@ -35,8 +35,8 @@ func explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Failure is what is left of an error without lost races and evictions that have to wait, which are ordinary: the next look
-// sees to them. Of errors that are joined it keeps the others. It is nil if nothing is left.
+// Failure is what is left of an error without lost races and evictions that have to wait, which are ordinary: the next
+// look sees to them. Of errors that are joined it keeps the others. It is nil if nothing is left.
 func Failure(err error) error {
 	if err == nil || err == ErrStale || err == ErrBudget {
 		return nil
@@ -57,8 +57,8 @@ func Failure(err error) error {
 	return err
 }
 
-// Refused reports whether an error, or one that is joined in it, says that the apiserver does not take something as it is asked
-// for: it is not valid, or a quota, a limit, a policy or a Role is against it.
+// Refused reports whether an error, or one that is joined in it, says that the apiserver does not take something as it
+// is asked for: it is not valid, or a quota, a limit, a policy or a Role is against it.
 func Refused(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return slices.ContainsFunc(joined.Unwrap(), Refused)

@@ -52,8 +52,8 @@ func (a *Applier) Delete(ctx context.Context, objects ...client.Object) error {
 	return errors.Join(errs...)
 }
 
-// Make makes objects by server-side apply, each complete: one that is there already is left as it is. Those of another controller,
-// or of none, that are in the place are returned. All are tried.
+// Make makes objects by server-side apply, each complete: one that is there already is left as it is. Those of another
+// controller, or of none, that are in the place are returned. All are tried.
 func (a *Applier) Make(ctx context.Context, objects ...client.Object) (taken []world.Taken, err error) {
 	var errs []error
 	for _, object := range objects {
@@ -97,8 +97,8 @@ func (a *Applier) Remove(ctx context.Context, objects ...client.Object) error {
 	return errors.Join(errs...)
 }
 
-// Annotate sets the annotations that objects have, each only on the one that has the UID that was looked at. One that is
-// gone is fine. All are tried.
+// Annotate sets the annotations that objects have, each only on the one that has the UID that was looked at. One that
+// is gone is fine. All are tried.
 func (a *Applier) Annotate(ctx context.Context, objects ...client.Object) error {
 	var errs []error
 	for _, object := range objects {

@@ -36,8 +36,9 @@ type Input struct {
 	Monitoring world.MonitoringKinds
 }
 
-// Founded is how many shards the cluster has or had when it was founded. Members' disks are made for as many, for ever, whatever
-// spec.shards became since: before there is a view with partitions, for what the first member was started with.
+// Founded is how many shards the cluster has or had when it was founded. Members' disks are made for as many, for ever,
+// whatever spec.shards became since: before there is a view with partitions, for what the first member was started
+// with.
 func (in Input) Founded() int {
 	wanted := in.Cluster.Spec.ShardCount()
 	if !in.Cluster.Spec.Partitioned() {
@@ -84,8 +85,8 @@ func Member(in Input, m view.Member) []client.Object {
 	return []client.Object{volume(in, m), statefulSet(in, m)}
 }
 
-// NextID is the first id for a newcomer after the last that was given to anybody: the next one, or where witnesses run in
-// members' pods one that leaves the id after it to the witness.
+// NextID is the first id for a newcomer after the last that was given to anybody: the next one, or where witnesses run
+// in members' pods one that leaves the id after it to the witness.
 func NextID(cluster *v1alpha1.GeoRegisterCluster, last view.MemberID) view.MemberID {
 	if cluster.Spec.Partitioned() {
 		return membership.PairedIDs(last, 1)[0]

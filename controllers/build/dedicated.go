@@ -22,9 +22,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Dedicated witnesses have pods with the labels of the cluster and their site, as members have, so that what is done to a site is
-// done to them too. What is for members alone, or for witnesses alone, asks for the component; where witnesses are in members'
-// pods, no pod has one.
+// Dedicated witnesses have pods with the labels of the cluster and their site, as members have, so that what is done to
+// a site is done to them too. What is for members alone, or for witnesses alone, asks for the component; where
+// witnesses are in members' pods, no pod has one.
 const (
 	ComponentLabel   = "app.kubernetes.io/component"
 	WitnessLabel     = "georegister.io/witness" // the id
@@ -32,8 +32,8 @@ const (
 	ReplicaComponent = "replica"
 )
 
-// FirstWitnesses are the dedicated witnesses to found a cluster with, one at each site, without the names of their disks; none where they
-// are in members' pods.
+// FirstWitnesses are the dedicated witnesses to found a cluster with, one at each site, without the names of their
+// disks; none where they are in members' pods.
 func FirstWitnesses(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings) (all []view.Witness) {
 	if !cluster.Spec.Dedicated() {
 		return nil
@@ -79,8 +79,8 @@ func dedicatedLabels(cluster string, w view.Witness) map[string]string {
 	return labels
 }
 
-// WitnessHash tells whether what a user wrote reaches the pods of dedicated witnesses in another form than before, as SpecHash
-// does for members.
+// WitnessHash tells whether what a user wrote reaches the pods of dedicated witnesses in another form than before, as
+// SpecHash does for members.
 func WitnessHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	spec := cluster.Spec
 	text, err := json.Marshal(map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness()})
@@ -96,9 +96,9 @@ func Dedicated(in Input, w view.Witness) []client.Object {
 	return []client.Object{dedicatedVolume(in, w), dedicatedSet(in, w)}
 }
 
-// DedicatedSize is what the volume of a dedicated witness has: room for the log at its longest. Its lives together may take
-// livesPerShard times what each shard's slots take; the log is at most twice as long as what is live, and is there beside the
-// next one while it is rewritten. 64 MiB are for the rest, and few volumes are smaller than 1 GiB.
+// DedicatedSize is what the volume of a dedicated witness has: room for the log at its longest. Its lives together may
+// take livesPerShard times what each shard's slots take; the log is at most twice as long as what is live, and is there
+// beside the next one while it is rewritten. 64 MiB are for the rest, and few volumes are smaller than 1 GiB.
 func DedicatedSize(spec v1alpha1.GeoRegisterClusterSpec) resource.Quantity {
 	const log, rest, least, mebibyte = 3, 64 << 20, 1 << 30, 1 << 20
 	size := max(log*livesPerShard*witnessMemory(spec)+rest, least)
@@ -176,8 +176,9 @@ func dedicatedTemplate(in Input, w view.Witness) corev1.PodTemplateSpec {
 	}
 }
 
-// dedicatedAffinity is the user's, or a preference: no zone has pods of two sites, so that nobody else who keeps a shard is lost with
-// this witness; above all that it is in the zone of its site's members, which need no zone more for it; and no node has two pods.
+// dedicatedAffinity is the user's, or a preference: no zone has pods of two sites, so that nobody else who keeps a
+// shard is lost with this witness; above all that it is in the zone of its site's members, which need no zone more for
+// it; and no node has two pods.
 func dedicatedAffinity(cluster *v1alpha1.GeoRegisterCluster, site string) *corev1.Affinity {
 	if written := cluster.Spec.PodTemplate.Affinity; written != nil {
 		return written.DeepCopy()
@@ -199,9 +200,9 @@ func dedicatedAffinity(cluster *v1alpha1.GeoRegisterCluster, site string) *corev
 	}
 }
 
-// dedicatedObjects are what the dedicated witnesses of a cluster share: a budget that lets one of them be evicted at a time, while
-// the others are ready, since a shard may have its updates with one of them alone; and what keeps others than members
-// and the operator from it. Their names are in the DNS by the Service of the peers.
+// dedicatedObjects are what the dedicated witnesses of a cluster share: a budget that lets one of them be evicted at a
+// time, while the others are ready, since a shard may have its updates with one of them alone; and what keeps others
+// than members and the operator from it. Their names are in the DNS by the Service of the peers.
 func dedicatedObjects(in Input) []client.Object {
 	if !in.Cluster.Spec.Dedicated() {
 		return nil

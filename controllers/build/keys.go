@@ -6,7 +6,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// Where a member finds the keys that prove what sessions depend on. A Secret can't be mounted below the boot file's directory.
+// Where a member finds the keys that prove what sessions depend on. A Secret can't be mounted below the boot file's
+// directory.
 const (
 	keysVolume    = "token-keys"
 	keysDirectory = "/etc/georegister-keys"
@@ -14,8 +15,8 @@ const (
 	KeysKey = "keys"
 )
 
-// Keys is the Secret for a cluster whose protocol has sessions. It is made once, and never written again: its content is drawn then, and
-// whoever replaces the keys does so by hand.
+// Keys is the Secret for a cluster whose protocol has sessions. It is made once, and never written again: its content
+// is drawn then, and whoever replaces the keys does so by hand.
 func Keys(cluster *v1alpha1.GeoRegisterCluster, drawn []byte) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: kind("v1", "Secret"), ObjectMeta: owned(Input{Cluster: cluster}, SecretName(cluster.Name), Labels(cluster.Name)),

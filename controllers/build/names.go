@@ -11,20 +11,22 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Every object that the operator makes is named here: by the cluster and a site or a kind of object, or by both. Names of clusters
-// and sites have no two hyphens in a row and none at an end, and no site has the name of a kind of Service (api/v1alpha1): a name can
-// be read in one way only, so no two objects of a kind share one, of whatever clusters they are.
+// Every object that the operator makes is named here: by the cluster and a site or a kind of object, or by both. Names
+// of clusters and sites have no two hyphens in a row and none at an end, and no site has the name of a kind of Service
+// (api/v1alpha1): a name can be read in one way only, so no two objects of a kind share one, of whatever clusters they
+// are.
 const (
 	separator = "--"
-	// cutMark is between what is left of a cluster's name that was cut and the hash that stands for the whole: no name that
-	// was not cut has three hyphens in a row.
+	// cutMark is between what is left of a cluster's name that was cut and the hash that stands for the whole: no name
+	// that was not cut has three hyphens in a row.
 	cutMark = "---"
 	// hashLength is how many characters the hash has, 5 bits each.
 	hashLength = 10
 
 	// maxLabel bounds Services, hostnames, and values of labels.
 	maxLabel = 63
-	// maxSet bounds StatefulSets: the label controller-revision-hash of their pods has the name, a hyphen and up to 10 characters.
+	// maxSet bounds StatefulSets: the label controller-revision-hash of their pods has the name, a hyphen and up to 10
+	// characters.
 	maxSet = maxLabel - 11
 	// maxChaos bounds objects of Chaos Mesh.
 	maxChaos = 57
@@ -68,19 +70,19 @@ func DedicatedVolumeName(cluster string, w view.Witness) string {
 	return "data-" + DedicatedName(cluster, w)
 }
 
-// PeersName names the headless Service that gives members their names in the DNS, ready or not. It is why no site can be called
-// "peers".
+// PeersName names the headless Service that gives members their names in the DNS, ready or not. It is why no site can
+// be called "peers".
 func PeersName(cluster string) string { return join(maxLabel, cluster, "peers") }
 
 // SiteName names the headless Service for the clients of a site: NAME--SITE, which is never cut.
 func SiteName(cluster, site string) string { return join(maxLabel, cluster, site) }
 
-// ClientsName names the Service for clients that do not care where they are: NAME--clients. It is why no site can be called
-// "clients".
+// ClientsName names the Service for clients that do not care where they are: NAME--clients. It is why no site can be
+// called "clients".
 func ClientsName(cluster string) string { return join(maxLabel, cluster, "clients") }
 
-// MembersName names what the members' pods share: their PodDisruptionBudget, their NetworkPolicy, and their ServiceAccount, which
-// may do nothing and is that of dedicated witnesses, too.
+// MembersName names what the members' pods share: their PodDisruptionBudget, their NetworkPolicy, and their
+// ServiceAccount, which may do nothing and is that of dedicated witnesses, too.
 func MembersName(cluster string) string { return join(maxLabel, cluster, "members") }
 
 // WitnessesName names the PodDisruptionBudget and the NetworkPolicy of dedicated witnesses.
@@ -98,7 +100,8 @@ func RecordName(cluster string) string { return join(maxLabel, cluster, "view") 
 // SecretName names the Secret with the keys that prove what sessions depend on.
 func SecretName(cluster string) string { return join(maxLabel, cluster, "token-keys") }
 
-// NetworkName names what emulates the network from one site to another. A hash, of 10 characters, tells it from all others.
+// NetworkName names what emulates the network from one site to another. A hash, of 10 characters, tells it from all
+// others.
 func NetworkName(cluster, from, to, hash string) string {
 	whole := strings.Join([]string{cluster, from, to}, separator)
 	return strings.TrimRight(whole[:min(len(whole), maxChaos-len(cutMark)-len(hash))], "-") + cutMark + hash
@@ -106,7 +109,8 @@ func NetworkName(cluster, from, to, hash string) string {
 
 // Address is where a member's peers reach it, host:port. It depends on nothing but names, so it outlives pods.
 func Address(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {
-	return fmt.Sprintf("%s:%d", host(cluster, settings, m), PeerPort) // a name: never an IPv6 address, which would need brackets
+	// A name: never an IPv6 address, which would need brackets.
+	return fmt.Sprintf("%s:%d", host(cluster, settings, m), PeerPort)
 }
 
 func host(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.Member) string {

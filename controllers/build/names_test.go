@@ -44,7 +44,8 @@ var namers = []struct {
 	}},
 }
 
-// objects are the names of all that there is of a member and a witness of an id at a site of a cluster, by what they are of.
+// objects are the names of all that there is of a member and a witness of an id at a site of a cluster, by what they
+// are of.
 func objects(t *testing.T, cluster, site string, id view.MemberID) map[string]subject {
 	all := map[string]subject{}
 	for _, n := range namers {
@@ -78,7 +79,8 @@ func valid(cluster, site string) bool {
 		!strings.Contains(cluster+" "+site, "--") && site != "peers" && site != "clients"
 }
 
-// Names are made of pieces that the operator's own names have, so that many come close to each other: no two objects share one.
+// Names are made of pieces that the operator's own names have, so that many come close to each other: no two objects
+// share one.
 func TestNoTwoObjectsShareAName(t *testing.T) {
 	pieces := []string{"a", "b", "1", "2", "0", "eu", "shop", "peers", "clients", "boot", "view", "members", "witness", "witnesses", "data", "secret",
 		"monitoring", "abcdefghij"}

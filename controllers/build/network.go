@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// networkPolicy keeps the ports that trust whoever calls from everybody else: peers are the members, the
-// admin port is the operator's, and witnesses are for both. Clients and Prometheus may come from anywhere; a user who wants less adds a
-// policy of his own for pods of other labels, or an egress policy where the clients are. What members may call
-// is not restricted.
+// networkPolicy keeps the ports that trust whoever calls from everybody else: peers are the members, the admin port is
+// the operator's, and witnesses are for both. Clients and Prometheus may come from anywhere; a user who wants less adds
+// a policy of his own for pods of other labels, or an egress policy where the clients are. What members may call is not
+// restricted.
 func networkPolicy(in Input) *networkingv1.NetworkPolicy {
 	theMembers, theOperator := theMembers(in), theOperator(in)
 	ingress := []networkingv1.NetworkPolicyIngressRule{
@@ -18,7 +18,8 @@ func networkPolicy(in Input) *networkingv1.NetworkPolicy {
 		allow([]networkingv1.NetworkPolicyPeer{theOperator}, named(AdminPortName)),
 		allow(nil, named(RedisPortName), named(GRPCPortName), named(HTTPPortName)),
 	}
-	if in.Cluster.Spec.Partitioned() && !in.Cluster.Spec.Dedicated() { // by their numbers: not everything looks for names in sidecars
+	// By their numbers: not everything looks for names in sidecars.
+	if in.Cluster.Spec.Partitioned() && !in.Cluster.Spec.Dedicated() {
 		ingress = append(ingress,
 			allow([]networkingv1.NetworkPolicyPeer{theMembers, theOperator}, intstr.FromInt32(WitnessPort)),
 			allow(nil, intstr.FromInt32(WitnessHTTPPort)))

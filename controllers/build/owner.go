@@ -8,12 +8,12 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// AdoptAnnotation on an object that no controller owns, with the name of a cluster, gives the object to that cluster, unless it says that
-// it holds what another cluster stored: that one may live.
+// AdoptAnnotation on an object that no controller owns, with the name of a cluster, gives the object to that cluster,
+// unless it says that it holds what another cluster stored: that one may live.
 const AdoptAnnotation = "georegister.io/adopt"
 
-// Owns reports whether an object is a cluster's: the resource controls it, or nobody does and it has the cluster's ID, as what is kept
-// beyond the resource's life has, or it has none and was given to the cluster.
+// Owns reports whether an object is a cluster's: the resource controls it, or nobody does and it has the cluster's ID,
+// as what is kept beyond the resource's life has, or it has none and was given to the cluster.
 func Owns(cluster *v1alpha1.GeoRegisterCluster, object metav1.Object, id string) bool {
 	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
 		return controller.UID == cluster.UID
@@ -24,8 +24,9 @@ func Owns(cluster *v1alpha1.GeoRegisterCluster, object metav1.Object, id string)
 	return object.GetAnnotations()[AdoptAnnotation] == cluster.Name
 }
 
-// Claims reports whether an object says that it is of the cluster of this name: this resource's or, whose ID is not known before
-// it was looked at, that of a former one. A controller of that name that is gone takes it along: it is waited for.
+// Claims reports whether an object says that it is of the cluster of this name: this resource's or, whose ID is not
+// known before it was looked at, that of a former one. A controller of that name that is gone takes it along: it is
+// waited for.
 func Claims(cluster *v1alpha1.GeoRegisterCluster, object metav1.Object) bool {
 	if controller := metav1.GetControllerOfNoCopy(object); controller != nil {
 		return controller.UID == cluster.UID || controller.Kind == v1alpha1.Kind && controller.Name == cluster.Name

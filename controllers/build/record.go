@@ -19,7 +19,8 @@ type recordFile struct {
 	// Of protocols with masters alone.
 	Witnesses  []recordWitness   `json:"witnesses,omitempty"`
 	Partitions []recordPartition `json:"partitions,omitempty"`
-	Founded    int               `json:"founded,omitempty"` // how many partitions the cluster was founded with; 0: all of them
+	// How many partitions the cluster was founded with; 0: all of them.
+	Founded int `json:"founded,omitempty"`
 }
 
 type recordWitness struct {

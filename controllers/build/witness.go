@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// witnessDirectory is the witness's part of the member's volume: they are lost together, as the view says. A dedicated one has
-	// the volume for itself.
+	// witnessDirectory is the witness's part of the member's volume: they are lost together, as the view says. A dedicated
+	// one has the volume for itself.
 	witnessDirectory = dataDirectory + "/witness"
 	// slotBytes is what a slot takes, with the largest request that is saved: 8.65 MB for 4096 of them, as measured.
 	slotBytes = 2112
-	// livesPerShard is by what the lives of a witness are bounded: a shard has one there, two while its master changes, and more while
-	// one master after the other is lost. What they hold together is bounded for the shards that there are when it starts, their
-	// number for all that can ever be split off: a witness that refuses a life costs the shard's updates a round trip.
+	// livesPerShard is by what the lives of a witness are bounded: a shard has one there, two while its master changes,
+	// and more while one master after the other is lost. What they hold together is bounded for the shards that there are
+	// when it starts, their number for all that can ever be split off: a witness that refuses a life costs the shard's
+	// updates a round trip.
 	livesPerShard = 4
 )
 
@@ -57,9 +58,9 @@ func witnessMemory(spec v1alpha1.GeoRegisterClusterSpec) int64 {
 	return int64(spec.ShardCount()) * int64(spec.WitnessSlots()) * slotBytes
 }
 
-// witnesses are the sidecars of a member's pod: one with a protocol that has witnesses, unless these have pods of their own. It starts before the member and
-// ends after it, and the member does not wait for it. The pod is ready when both are: another pod is not to be evicted
-// while what a witness saved can't be asked for.
+// witnesses are the sidecars of a member's pod: one with a protocol that has witnesses, unless these have pods of their
+// own. It starts before the member and ends after it, and the member does not wait for it. The pod is ready when both
+// are: another pod is not to be evicted while what a witness saved can't be asked for.
 func witnesses(in Input, m view.Member) []corev1.Container {
 	if !in.Cluster.Spec.Partitioned() || in.Cluster.Spec.Dedicated() {
 		return nil

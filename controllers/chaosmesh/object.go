@@ -1,5 +1,5 @@
-// Package chaosmesh makes the Chaos Mesh objects of a wide-area network between sites, and reads what they say. Everything
-// that the project knows of Chaos Mesh's types is here, since they change.
+// Package chaosmesh makes the Chaos Mesh objects of a wide-area network between sites, and reads what they say.
+// Everything that the project knows of Chaos Mesh's types is here, since they change.
 package chaosmesh
 
 import (
@@ -123,8 +123,8 @@ func microseconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Microsecond-1)/time.Microsecond), 10) + "us"
 }
 
-// hash is of all that an object depends on. It tells objects apart, also those of other namespaces: the names of sets of
-// addresses are made from it alone.
+// hash is of all that an object depends on. It tells objects apart, also those of other namespaces: the names of sets
+// of addresses are made from it alone.
 func hash(cluster *v1alpha1.GeoRegisterCluster, from, to Site, way v1alpha1.Way) string {
 	of := sha256.New()
 	_, _ = fmt.Fprintf(of, "%s\n%s\n%d %d %d %d\n", // a hash takes everything

@@ -10,8 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// concludeChange finishes or abandons a change as soon as that is safe. It comes before the members are told of the joint view:
-// some may refuse it, as those of an image without joint views do, and to tell them again would be all that happens.
+// concludeChange finishes or abandons a change as soon as that is safe. It comes before the members are told of the
+// joint view: some may refuse it, as those of an image without joint views do, and to tell them again would be all that
+// happens.
 func concludeChange(s *situation) *outcome {
 	if !s.view.Joint() || s.quorumGone() || s.partitioned() { // where there are partitions, assignPartitions ends it
 		return nil
@@ -133,8 +134,8 @@ func (s *situation) purpose(change memberChange) string {
 	return "The members change: " + list(parts)
 }
 
-// proceed goes on in a joint view as the package membership decides: it finishes the change when that is safe and whoever is not
-// done is lost, abandons it when it has become pointless, and waits otherwise.
+// proceed goes on in a joint view as the package membership decides: it finishes the change when that is safe and
+// whoever is not done is lost, abandons it when it has become pointless, and waits otherwise.
 func (s *situation) proceed() *outcome {
 	d := membership.Decide(s.managed())
 	switch {

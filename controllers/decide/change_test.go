@@ -461,8 +461,9 @@ func TestServicesOfFormerSites(t *testing.T) {
 	}
 }
 
-// Newcomers that wait are not ready, so they take nobody's place in the budget: one that can't start would keep everybody
-// from being evicted, and the spec that mends it from being rolled out. Members that were left out may look ready still.
+// Newcomers that wait are not ready, so they take nobody's place in the budget: one that can't start would keep
+// everybody from being evicted, and the spec that mends it from being rolled out. Members that were left out may look
+// ready still.
 func TestTheBudgetCountsWhoWasLeftOut(t *testing.T) {
 	stays := func(s *world.Snapshot) int {
 		for _, object := range Next(*s).Apply {

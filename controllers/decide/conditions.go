@@ -16,7 +16,8 @@ func condition(kind string, status metav1.ConditionStatus, reason, format string
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Bounded is a message of which the end is left out if it is long: the apiserver takes no more than 1024 bytes of an event.
+// Bounded is a message of which the end is left out if it is long: the apiserver takes no more than 1024 bytes of an
+// event.
 func Bounded(message string) string {
 	const most = 1000
 	if len(message) <= most {
@@ -48,8 +49,8 @@ func (s *situation) conditions(o *outcome, members []view.Member) []metav1.Condi
 	return append(all, s.emulation.conditions()...)
 }
 
-// inForce is the situation in the view that members serve clients in: while the recorded one has not taken hold, that is
-// an earlier one, if a quorum of it holds it still.
+// inForce is the situation in the view that members serve clients in: while the recorded one has not taken hold, that
+// is an earlier one, if a quorum of it holds it still.
 func (s *situation) inForce() *situation {
 	if s.doubt != nil || s.settled() {
 		return s

@@ -14,9 +14,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Dedicated witnesses have pods of their own, one at each site. What a lost one saved nobody needs once other witnesses have
-// taken its parts over; so another one, under a new ID, takes its place without ceremony: it waits on an empty disk, the
-// view takes it on, and the former one retires.
+// Dedicated witnesses have pods of their own, one at each site. What a lost one saved nobody needs once other witnesses
+// have taken its parts over; so another one, under a new ID, takes its place without ceremony: it waits on an empty
+// disk, the view takes it on, and the former one retires.
 
 // dedicated reports whether witnesses have pods of their own.
 func (s *situation) dedicated() bool { return s.Cluster.Spec.Dedicated() }
@@ -38,8 +38,8 @@ func (s *situation) alone() []view.Witness {
 	return slices.DeleteFunc(slices.Clone(s.view.Witnesses), func(w view.Witness) bool { return w.Beside != 0 })
 }
 
-// witnesses are the dedicated witnesses to keep objects of: those of the view and those that come; with the view in doubt,
-// those of whom something is there.
+// witnesses are the dedicated witnesses to keep objects of: those of the view and those that come; with the view in
+// doubt, those of whom something is there.
 func (s *situation) witnesses() (all []view.Witness) {
 	if s.doubt == nil || s.mayBeNew() {
 		return append(s.alone(), s.coming...)
@@ -62,9 +62,9 @@ func (s *situation) dedicatedAt(id view.MemberID, site string) view.Witness {
 	return w
 }
 
-// comingWitnesses are the dedicated witnesses that are to be taken on: for each site whose witness is not fit, or that has none, the one
-// that waits there, or a new one under an ID that nobody had. Before the cluster is founded that is every site; later
-// those that have members.
+// comingWitnesses are the dedicated witnesses that are to be taken on: for each site whose witness is not fit, or that
+// has none, the one that waits there, or a new one under an ID that nobody had. Before the cluster is founded that is
+// every site; later those that have members.
 func (s *situation) comingWitnesses() (all []view.Witness) {
 	if !s.dedicated() || s.doubt != nil && !s.mayBeNew() {
 		return nil
@@ -103,8 +103,8 @@ func (s *situation) awaited(seen *world.Member) bool {
 	return seen.ID > s.view.LastIssued() && there && s.witnessVolumeLost(seen) == "" && s.unfit(seen) == ""
 }
 
-// bestWitness is the one of those in the view that a site is to have: a fit one before others, then the latest. It is not
-// fit if there is none.
+// bestWitness is the one of those in the view that a site is to have: a fit one before others, then the latest. It is
+// not fit if there is none.
 func (s *situation) bestWitness(site string) (best view.Witness, fit bool) {
 	for _, w := range s.alone() {
 		good := s.witnessLost(w) == "" && s.unfit(s.seenWitness(w.ID)) == ""
@@ -115,8 +115,8 @@ func (s *situation) bestWitness(site string) (best view.Witness, fit bool) {
 	return best, fit
 }
 
-// retiring are the dedicated witnesses of the view that are to go: those of sites that are not asked for, once they or the members
-// there are gone, and those in whose place there is another one.
+// retiring are the dedicated witnesses of the view that are to go: those of sites that are not asked for, once they or
+// the members there are gone, and those in whose place there is another one.
 func (s *situation) retiring() (all []view.MemberID) {
 	for _, w := range s.alone() {
 		best, fit := s.bestWitness(w.Site)
@@ -144,8 +144,8 @@ func (s *situation) unfit(seen *world.Member) string {
 	return ""
 }
 
-// witnessLost says why another one is to take the place of a dedicated witness of the view, to be read after its name, or is empty: it is on another
-// disk, or it was not ready for long, and a quorum of the members don't hear it.
+// witnessLost says why another one is to take the place of a dedicated witness of the view, to be read after its name,
+// or is empty: it is on another disk, or it was not ready for long, and a quorum of the members don't hear it.
 func (s *situation) witnessLost(w view.Witness) string {
 	seen := s.seenWitness(w.ID)
 	switch {
@@ -178,8 +178,8 @@ func (s *situation) unheard(id view.MemberID) bool {
 	})
 }
 
-// namedWitnesses are those that come and can be taken on now: they named their disks, and nobody with a lower ID is about to, who could
-// not be taken on any more after them.
+// namedWitnesses are those that come and can be taken on now: they named their disks, and nobody with a lower ID is
+// about to, who could not be taken on any more after them.
 func (s *situation) namedWitnesses() (all []view.Witness) {
 	for _, w := range s.coming {
 		hopeful := func(seen *world.Member) bool {
@@ -209,8 +209,8 @@ func (s *situation) witnessState(w view.Witness) string {
 	return unheard(seen, seen.WitnessSilence)
 }
 
-// unfounded says of each of the first witnesses that can't be founded with what it does. One that served a cluster before may hand that one's
-// requests to this one's masters.
+// unfounded says of each of the first witnesses that can't be founded with what it does. One that served a cluster
+// before may hand that one's requests to this one's masters.
 func (s *situation) unfounded() (missing []string) {
 	for _, w := range s.coming {
 		why := s.witnessState(w)
@@ -244,8 +244,9 @@ func (s *situation) witnessProblems() (all []cause) {
 
 func witnessName(w view.Witness) string { return fmt.Sprintf("witness %d (site %s)", w.ID, w.Site) }
 
-// dedicatedWanted are the objects of the dedicated witnesses that are to be there now, with what must stay of those that were seen, as for
-// members: a volume that is lost is not made again, and none grows; a witness stays in its node pool until another one has taken its place.
+// dedicatedWanted are the objects of the dedicated witnesses that are to be there now, with what must stay of those
+// that were seen, as for members: a volume that is lost is not made again, and none grows; a witness stays in its node
+// pool until another one has taken its place.
 func (s *situation) dedicatedWanted(in build.Input) (objects []client.Object) {
 	if !s.dedicated() {
 		return nil

@@ -138,8 +138,8 @@ func (l *loneModel) rests(m *partsModel, seed int) {
 	}
 }
 
-// The same where witnesses have pods of their own, which are lost, stay away, are updated and go with their sites; and no
-// ID is given twice.
+// The same where witnesses have pods of their own, which are lost, stay away, are updated and go with their sites; and
+// no ID is given twice.
 func TestDedicatedWitnessesComeToRest(t *testing.T) {
 	count := map[string]int{}
 	schedules := 25

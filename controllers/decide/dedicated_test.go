@@ -19,8 +19,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// lone is a cluster whose witnesses have pods of their own at rest: members 1, 3, 5 and witnesses 2, 4, 6 of three sites and
-// zones. Partition i is 1 [3] w6, 3 [5] w2, 5 [1] w4.
+// lone is a cluster whose witnesses have pods of their own at rest: members 1, 3, 5 and witnesses 2, 4, 6 of three
+// sites and zones. Partition i is 1 [3] w6, 3 [5] w2, 5 [1] w4.
 func lone(t *testing.T) *world.Snapshot {
 	t.Helper()
 	s := parted(t)

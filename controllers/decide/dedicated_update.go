@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// discardWitness removes what is left of a dedicated witness that no view names any more, and that is not to be taken on. The view
-// is settled, and without it, so nobody recovers from what it saved.
+// discardWitness removes what is left of a dedicated witness that no view names any more, and that is not to be taken
+// on. The view is settled, and without it, so nobody recovers from what it saved.
 func discardWitness(s *situation) *outcome {
 	if !s.settled() {
 		return nil
@@ -47,8 +47,8 @@ func (s *situation) outdatedWitness(seen *world.Member) bool {
 	return seen != nil && seen.Pod != nil && hashOf(seen.Pod.Annotations) != build.WitnessHash(s.Cluster)
 }
 
-// nextWitness is the dedicated witness of the view whose pod is to be ended since it was made for another spec, or nil; first such as say
-// nothing. While one of them is ending there is none.
+// nextWitness is the dedicated witness of the view whose pod is to be ended since it was made for another spec, or nil;
+// first such as say nothing. While one of them is ending there is none.
 func (s *situation) nextWitness() (next *world.Member, ends *world.Member) {
 	for _, w := range s.alone() {
 		seen := s.seenWitness(w.ID)
@@ -63,9 +63,9 @@ func (s *situation) nextWitness() (next *world.Member, ends *world.Member) {
 	return next, ends
 }
 
-// updateOneWitness ends the pod of a dedicated witness that was made for another spec. The witness comes back on its disk:
-// what it saved is not lost, and meanwhile updates take a round trip more. A witness that says nothing serves nobody, and
-// goes at once. What this rule waits for keeps nothing else from being done.
+// updateOneWitness ends the pod of a dedicated witness that was made for another spec. The witness comes back on its
+// disk: what it saved is not lost, and meanwhile updates take a round trip more. A witness that says nothing serves
+// nobody, and goes at once. What this rule waits for keeps nothing else from being done.
 func updateOneWitness(s *situation) *outcome {
 	if !s.dedicated() || !s.partitioned() {
 		return nil

@@ -26,8 +26,8 @@ const (
 	// rttWindow is for how long those round trips count that were measured before an injection: members remember them for
 	// 13 s, and are asked every two.
 	rttWindow = 16 * time.Second
-	// lostAfter is how long round trips are too short before the network counts as lost. Chaos Mesh takes all rules out of a
-	// pod for a moment whenever any of them changes, and members remember what they measured then.
+	// lostAfter is how long round trips are too short before the network counts as lost. Chaos Mesh takes all rules out of
+	// a pod for a moment whenever any of them changes, and members remember what they measured then.
 	lostAfter = 2 * rttWindow
 	// stuckAfter is how long Chaos Mesh may take to undo an object before it is said to be stuck.
 	stuckAfter = time.Minute
@@ -62,8 +62,8 @@ type direction struct{ from, to string }
 
 func (d direction) String() string { return d.from + " to " + d.to }
 
-// emulation is how far the emulated network of all directions is, and what is to be done about it. It is decided from the
-// snapshot and the pods that are to be there, and from nothing else that is known of the cluster.
+// emulation is how far the emulated network of all directions is, and what is to be done about it. It is decided from
+// the snapshot and the pods that are to be there, and from nothing else that is known of the cluster.
 type emulation struct {
 	world.Snapshot
 	expected []expectedPod
@@ -98,7 +98,8 @@ type expectedPod struct {
 	there     bool
 }
 
-// emulatedNetwork compares the emulation that there is with that of spec.wan, unless it is not clear whose the pods are.
+// emulatedNetwork compares the emulation that there is with that of spec.wan, unless it is not clear whose the pods
+// are.
 func (s *situation) emulatedNetwork() *emulation {
 	e := &emulation{Snapshot: s.Snapshot, placed: map[direction]world.Injection{}, leaving: map[direction]bool{}}
 	if s.unclear() {
@@ -342,9 +343,9 @@ func (e *emulation) outFor(link string) time.Duration {
 	return 0
 }
 
-// patience is how old an object gets before it is made again though it is as it should be. That is at least so much, and
-// half of the time for which the condition has not been true: what keeps being of no use is made again half as often
-// each time. Without the former status it starts again.
+// patience is how old an object gets before it is made again though it is as it should be. That is at least so much,
+// and half of the time for which the condition has not been true: what keeps being of no use is made again half as
+// often each time. Without the former status it starts again.
 func (e *emulation) patience(kind string, least time.Duration) time.Duration {
 	is := meta.FindStatusCondition(e.Cluster.Status.Conditions, kind)
 	if is == nil || is.Status == metav1.ConditionTrue {
@@ -383,9 +384,9 @@ func (e *emulation) awaitRemoval(at stage, d direction, i world.Injection) {
 		"are? If their rules do not matter, annotate it with %s=forced", d, i.Name, chaosmesh.ForceAnnotation))
 }
 
-// waitsInVain reports whether Chaos Mesh has taken back all rules of an object, and waits to hear so of pods that are gone.
-// It counts the versions of its own record of a pod, by the pod's name, and that count begins again with the pod that comes
-// after it, under the same name in a StatefulSet.
+// waitsInVain reports whether Chaos Mesh has taken back all rules of an object, and waits to hear so of pods that are
+// gone. It counts the versions of its own record of a pod, by the pod's name, and that count begins again with the pod
+// that comes after it, under the same name in a StatefulSet.
 func (e *emulation) waitsInVain(i world.Injection) bool {
 	for _, u := range i.Unconfirmed {
 		if !slices.ContainsFunc(e.Members, func(m world.Member) bool {

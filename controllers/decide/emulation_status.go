@@ -79,9 +79,9 @@ func (e *emulation) measured(a, b string) (least time.Duration) {
 	return least
 }
 
-// placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is. It counts
-// from the last time that anything changed at either site: Chaos Mesh takes all rules out of a pod, and puts the new ones in,
-// and for that moment nothing is delayed.
+// placedSince is since when what is to be emulated between two sites is in place, if it is and nothing else is. It
+// counts from the last time that anything changed at either site: Chaos Mesh takes all rules out of a pod, and puts the
+// new ones in, and for that moment nothing is delayed.
 func (e *emulation) placedSince(a, b string) (since time.Time, placed bool) {
 	for _, d := range []direction{{a, b}, {b, a}} {
 		if e.leaving[d] {

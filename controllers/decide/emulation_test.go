@@ -113,8 +113,8 @@ var (
 	ca     = direction{"c", "a"}
 )
 
-// undone is an object that is being removed for long enough: Chaos Mesh waits for member 2's pod, in which it had injected it
-// as soon as the pod was there.
+// undone is an object that is being removed for long enough: Chaos Mesh waits for member 2's pod, in which it had
+// injected it as soon as the pod was there.
 func undone(s *world.Snapshot, d direction) *world.Injection {
 	i := injection(s, d)
 	i.Deleting = s.Now.Add(-releaseAfter)

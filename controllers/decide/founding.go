@@ -12,9 +12,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// mayBeNew reports whether nothing that is seen contradicts that the cluster was never founded: no record,
-// no view in the status, nobody holds a view, and nobody but the first members and such as were never used is there. The status may have been
-// wiped, so what it lacks proves nothing; but where all disks and the record are gone, it is all that is left to tell.
+// mayBeNew reports whether nothing that is seen contradicts that the cluster was never founded: no record, no view in
+// the status, nobody holds a view, and nobody but the first members and such as were never used is there. The status
+// may have been wiped, so what it lacks proves nothing; but where all disks and the record are gone, it is all that is
+// left to tell.
 func (s *situation) mayBeNew() bool {
 	if s.Record.Exists || s.Cluster.Status.View != nil {
 		return false
@@ -118,8 +119,8 @@ func foundCluster(s *situation) *outcome {
 		"Founded the cluster %s with %d members", s.ClusterID, first.Size())))
 }
 
-// sendView gives the recorded view to the members that hold an older one or none. Of a plain view that did not take hold
-// nothing else happens until it does; a joint one may be abandoned before.
+// sendView gives the recorded view to the members that hold an older one or none. Of a plain view that did not take
+// hold nothing else happens until it does; a joint one may be abandoned before.
 func sendView(s *situation) *outcome {
 	var old []view.MemberID
 	for _, m := range s.view.Members {

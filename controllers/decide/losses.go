@@ -83,7 +83,8 @@ func (s *situation) suspected(m view.Member) string {
 	return fmt.Sprintf("%d members can't reach it, and %s must say so", len(by), s.quorum())
 }
 
-// remains reports whether a member has what it voted on, or may come back with it: only then it can vote again by itself.
+// remains reports whether a member has what it voted on, or may come back with it: only then it can vote again by
+// itself.
 func (s *situation) remains(m view.Member) bool {
 	r := s.report(m.ID)
 	switch {

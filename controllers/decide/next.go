@@ -17,8 +17,8 @@ const (
 	late = 20 * time.Second // at rest
 )
 
-// rules are the decisions on the next step, in the order of what matters most. The first that has something to do, or to
-// wait for, has the last word.
+// rules are the decisions on the next step, in the order of what matters most. The first that has something to do, or
+// to wait for, has the last word.
 var rules = []func(*situation) *outcome{
 	awaitFormerResource,
 	restartStuckMember,
@@ -122,9 +122,9 @@ func (s *situation) plan(o *outcome) Plan {
 	return p
 }
 
-// awaitFormerResource waits until nothing is left of a deleted resource of the same name. What goes with it proves nothing of this
-// one: a record or members that are about to be removed would be taken for its own, and their disks would be missed
-// for ever. Nor is anything done while it is not clear whose data this is.
+// awaitFormerResource waits until nothing is left of a deleted resource of the same name. What goes with it proves
+// nothing of this one: a record or members that are about to be removed would be taken for its own, and their disks
+// would be missed for ever. Nor is anything done while it is not clear whose data this is.
 func awaitFormerResource(s *situation) *outcome {
 	if !s.unclear() {
 		return nil

@@ -43,8 +43,9 @@ func (s *situation) wantsOf(seen *world.Member, object client.Object) bool {
 // pinned keeps of an object that was seen what must stay. A volume gets the UID that it had: it is changed, or nothing
 // is. It may be gone by the time that it is applied, and an apply would make an empty one under the member's name. A
 // volume that is larger than asked for, as one that a former resource left may be, stays as it is: volumes can't
-// shrink, and one of another class too. None is given an owner that it does not have, unless its user says so: it may hold more
-// than is known. A member stays where it is until another one has taken its place: its disk may be tied to there.
+// shrink, and one of another class too. None is given an owner that it does not have, unless its user says so: it may
+// hold more than is known. A member stays where it is until another one has taken its place: its disk may be tied to
+// there.
 func (s *situation) pinned(m view.Member, object client.Object) client.Object {
 	seen := s.Member(m.ID)
 	if seen == nil {
@@ -86,8 +87,8 @@ func (s *situation) leftover() (all []*world.Member) {
 	return all
 }
 
-// discardMember removes what is left of a member that no view names. The view is settled, so the member has no quorum, and
-// its id is given to nobody else.
+// discardMember removes what is left of a member that no view names. The view is settled, so the member has no quorum,
+// and its id is given to nobody else.
 func discardMember(s *situation) *outcome {
 	if !s.settled() {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Where shards have masters, a master that is lost stops its shard until somebody decides on another one. So members are
-// asked more often than others: by this, at rest, a loss is noticed within two seconds.
+// Where shards have masters, a master that is lost stops its shard until somebody decides on another one. So members
+// are asked more often than others: by this, at rest, a loss is noticed within two seconds.
 const (
 	partitionedSoon = time.Second
 	partitionedLate = 2 * time.Second
@@ -24,8 +24,8 @@ func (s *situation) partitioned() bool {
 	return s.Cluster.Spec.Partitioned() && len(s.view.Partitions) > 0
 }
 
-// keeping decides on who keeps each shard, and in a joint view on its end: the step to the next view, if there is one, and
-// what can't be done yet.
+// keeping decides on who keeps each shard, and in a joint view on its end: the step to the next view, if there is one,
+// and what can't be done yet.
 func (s *situation) keeping() membership.Decision {
 	if s.decision == nil {
 		d := s.decideOnPartitions()
@@ -122,8 +122,8 @@ func (s *situation) faultsOf(abandoned bool) int {
 	return most
 }
 
-// placement is how so many partitions are to be kept: as the manifest says, and apart by zones where these are known. There may be more
-// than the manifest asks for, if another resource took them up: none goes away.
+// placement is how so many partitions are to be kept: as the manifest says, and apart by zones where these are known.
+// There may be more than the manifest asks for, if another resource took them up: none goes away.
 func (s *situation) placement(partitions, faults int) membership.Placement {
 	p := membership.Placement{
 		Partitions: max(partitions, len(s.view.Partitions)), Faults: faults, Dedicated: s.dedicated(), Domains: map[view.MemberID]string{},
@@ -183,9 +183,9 @@ func (s *situation) place(first view.View) (view.View, error) {
 	return membership.Place(first, all, s.placement(s.input().Founded(), s.Cluster.Spec.Faults()))
 }
 
-// drained is the member that hands over what it is master or backup of, since its pod is about to end or ends already: that
-// of a former spec, or one whose node is to be emptied. One at a time, and as long as it takes the same one: the others
-// need somebody to hand over to.
+// drained is the member that hands over what it is master or backup of, since its pod is about to end or ends already:
+// that of a former spec, or one whose node is to be emptied. One at a time, and as long as it takes the same one: the
+// others need somebody to hand over to.
 func (s *situation) drained() (view.Member, bool) {
 	if s.view.Joint() || s.Cluster.Spec.Paused {
 		return view.Member{}, false
@@ -233,8 +233,8 @@ func (s *situation) roles(id view.MemberID) (numbers []int) {
 	return numbers
 }
 
-// assignPartitions records the next view with other masters, backups and witnesses of partitions. What it waits for keeps nothing else from being
-// done: to replace a member that is lost may be what it waits for.
+// assignPartitions records the next view with other masters, backups and witnesses of partitions. What it waits for
+// keeps nothing else from being done: to replace a member that is lost may be what it waits for.
 func assignPartitions(s *situation) *outcome {
 	d := s.keeping()
 	if !d.Changed() {
@@ -263,7 +263,8 @@ func awaitPartitions(s *situation) *outcome {
 	return nil
 }
 
-// splitting says which shard is split off next, and what that waits for, where there are fewer than asked for; or is nil.
+// splitting says which shard is split off next, and what that waits for, where there are fewer than asked for; or is
+// nil.
 func (s *situation) splitting(waits []string) *outcome {
 	if !s.partitioned() || s.doubt != nil {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// partsModel plays the world of a cluster with masters: members do what they are told at the next look, if they are there.
+// partsModel plays the world of a cluster with masters: members do what they are told at the next look, if they are
+// there.
 type partsModel struct {
 	t      *testing.T
 	s      *world.Snapshot
@@ -185,8 +186,8 @@ func (m *partsModel) disturb() {
 // mostShards are those that a model may come to have.
 const mostShards = 5
 
-// Whatever happens, and however it is mixed with updates, drains and changes of members: once everybody is back, what is
-// asked for is reached, and no member restarts that is master or backup.
+// Whatever happens, and however it is mixed with updates, drains and changes of members: once everybody is back, what
+// is asked for is reached, and no member restarts that is master or backup.
 func TestPartitionsComeToRest(t *testing.T) {
 	schedules := 25
 	if testing.Short() {

@@ -87,8 +87,8 @@ func (s *situation) partitionProblems() (all []cause) {
 	return all
 }
 
-// diskProblems are the members and witnesses that serve no partition, since they are not on the disk that the view names, or
-// say nothing. A member and its witness are replaced together, which takes their volume.
+// diskProblems are the members and witnesses that serve no partition, since they are not on the disk that the view
+// names, or say nothing. A member and its witness are replaced together, which takes their volume.
 func (s *situation) diskProblems(members []view.Member) (all []cause) {
 	if !s.partitioned() {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// parted is a cluster of a protocol with masters at rest: three members, 1, 3 and 5, of three sites, with witnesses 2, 4, 6.
-// Partition i is 1 [3] w4, 3 [5] w6, 5 [1] w2.
+// parted is a cluster of a protocol with masters at rest: three members, 1, 3 and 5, of three sites, with witnesses 2,
+// 4, 6. Partition i is 1 [3] w4, 3 [5] w6, 5 [1] w2.
 func parted(t *testing.T) *world.Snapshot {
 	t.Helper()
 	s := healthy(3)
@@ -344,7 +344,8 @@ func TestLivesFollowTheRecord(t *testing.T) {
 	}
 }
 
-// Members of clusters with masters come and go by joint views too; newcomers get odd ids, and come with their witnesses.
+// Members of clusters with masters come and go by joint views too; newcomers get odd ids, and come with their
+// witnesses.
 func TestMembersOfPartitionsChange(t *testing.T) {
 	s := parted(t)
 	shards := int32(3)
@@ -370,8 +371,8 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 	}
 }
 
-// A master goes to another home once a member there has the state, and back to its turn when that is taken away again. What
-// is not moved keeps its term.
+// A master goes to another home once a member there has the state, and back to its turn when that is taken away again.
+// What is not moved keeps its term.
 func TestMastersMoveHome(t *testing.T) {
 	s := parted(t)
 	for _, tt := range []struct {

@@ -24,7 +24,8 @@ type Plan struct {
 	// Status is the whole new status; times of unchanged conditions are kept by the writer.
 	Status v1alpha1.GeoRegisterClusterStatus
 	Events []Event
-	// Emulation is what to do about the emulated network between the sites. It stops no member, so it waits for no step and is none.
+	// Emulation is what to do about the emulated network between the sites. It stops no member, so it waits for no step
+	// and is none.
 	Emulation EmulationChanges
 	// Lives are what witnesses are to be told of the recorded view. It may be repeated, so it is no step.
 	Lives Lives
@@ -101,9 +102,9 @@ func (SendView) step()           {}
 func (DeletePod) step()          {}
 func (Discard) step()            {}
 
-// EmulationChanges are what to do about the emulated network between the sites, in this order: remove objects, and annotate such as are
-// being removed so that Chaos Mesh lets go of them, each only if it has the UID that was observed; make others, and tell
-// the events.
+// EmulationChanges are what to do about the emulated network between the sites, in this order: remove objects, and
+// annotate such as are being removed so that Chaos Mesh lets go of them, each only if it has the UID that was observed;
+// make others, and tell the events.
 type EmulationChanges struct {
 	Remove, Release, Make []client.Object
 	Events                []Event

@@ -35,8 +35,8 @@ func (s *situation) stalled(o *outcome, members []view.Member, lost metav1.Condi
 	return condition(v1alpha1.ConditionStalled, metav1.ConditionFalse, "NotStalled", "Nothing waits for a person")
 }
 
-// flaws are what keeps a cluster from being ready, in the order in which they are told: conditions, and their status in which
-// they do so.
+// flaws are what keeps a cluster from being ready, in the order in which they are told: conditions, and their status in
+// which they do so.
 var flaws = []struct {
 	kind string
 	is   metav1.ConditionStatus
@@ -49,8 +49,8 @@ var flaws = []struct {
 	{v1alpha1.ConditionWANInjected, metav1.ConditionFalse},
 }
 
-// Conclude has a status say in one condition, Ready, and in one word, State, what all the other conditions come to. It is for
-// whoever has changed one of them.
+// Conclude has a status say in one condition, Ready, and in one word, State, what all the other conditions come to. It
+// is for whoever has changed one of them.
 func Conclude(status *v1alpha1.GeoRegisterClusterStatus, generation int64) {
 	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "AsAsked", "Every member serves, as the manifest asks for")
 	status.State = v1alpha1.StateReady
@@ -87,8 +87,9 @@ func stateOf(flaw *metav1.Condition) v1alpha1.State {
 	return v1alpha1.StateChanging
 }
 
-// Failed has a status say what the operator could not do. With refused the apiserver does not take something as it is asked
-// for, which somebody has to mend. A status whose conditions speak of what was seen keeps what the cluster lacks first.
+// Failed has a status say what the operator could not do. With refused the apiserver does not take something as it is
+// asked for, which somebody has to mend. A status whose conditions speak of what was seen keeps what the cluster lacks
+// first.
 func Failed(status *v1alpha1.GeoRegisterClusterStatus, generation int64, message string, refused bool) {
 	before := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	failed := condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, OperatorFailed, "The operator tries again: %s", message)

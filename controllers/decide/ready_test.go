@@ -44,8 +44,8 @@ func unmade(s *world.Snapshot, id view.MemberID, warnings ...world.Warning) {
 
 const quota = `create Pod demo--b--2-0 in StatefulSet demo--b--2 failed error: pods "demo--b--2-0" is forbidden: exceeded quota: pods`
 
-// A cluster is ready only while it serves as it is asked to. Whatever keeps it from that is named in Ready, and in Degraded and
-// Stalled with what the apiserver or a kubelet says of the cause, if somebody has to mend it.
+// A cluster is ready only while it serves as it is asked to. Whatever keeps it from that is named in Ready, and in
+// Degraded and Stalled with what the apiserver or a kubelet says of the cause, if somebody has to mend it.
 func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*world.Snapshot)

@@ -73,8 +73,9 @@ func (s *situation) highestHeld() view.View {
 	return highest
 }
 
-// tookHold is the view of the highest epoch that anybody holds if a quorum of its members holds it, or none. Where there are
-// masters, a record that was lost and made again can have given an epoch a second view: this one is the cluster's.
+// tookHold is the view of the highest epoch that anybody holds if a quorum of its members holds it, or none. Where
+// there are masters, a record that was lost and made again can have given an epoch a second view: this one is the
+// cluster's.
 func (s *situation) tookHold() view.View {
 	highest := s.highestHeld().Epoch
 	for _, other := range s.Members {
@@ -95,8 +96,8 @@ func (s *situation) tookHold() view.View {
 	return view.View{}
 }
 
-// rebuildRecord writes a record that is missing, damaged or behind, from what the members hold: the highest view,
-// once a quorum of its members answered (membership.Rebuild). The next of a joint view may be either of two, which have no
+// rebuildRecord writes a record that is missing, damaged or behind, from what the members hold: the highest view, once
+// a quorum of its members answered (membership.Rebuild). The next of a joint view may be either of two, which have no
 // quorum in common, and may have been told to somebody: there everybody answers who is not lost. No quorum: wait. A
 // cluster that may hold data is never founded again.
 func rebuildRecord(s *situation) *outcome {
@@ -170,8 +171,8 @@ func (s *situation) holderOfAnother(v view.View) *world.Member {
 	return nil
 }
 
-// keepRecordMetadata writes the record's owner and labels anew where they are not as they should be. By its owner the record
-// is deleted with the resource or outlives it, as spec.storage.retention says; by its labels it is found.
+// keepRecordMetadata writes the record's owner and labels anew where they are not as they should be. By its owner the
+// record is deleted with the resource or outlives it, as spec.storage.retention says; by its labels it is found.
 func keepRecordMetadata(s *situation) *outcome {
 	if !s.Record.Astray {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/georegister/georegister/controllers/world"
 )
 
-// Of two views of an epoch, which a record that was lost and made again can give to a cluster with masters, the one that a
-// quorum holds is the cluster's, whatever the record says.
+// Of two views of an epoch, which a record that was lost and made again can give to a cluster with masters, the one
+// that a quorum holds is the cluster's, whatever the record says.
 func TestTheViewThatAQuorumHolds(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -14,8 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// recoverLostQuorum goes on with what one member holds, where spec.recovery consents to it. First that is recorded, then all other
-// members are stopped, and only then is the trusted one told: until it is told it serves nobody alone.
+// recoverLostQuorum goes on with what one member holds, where spec.recovery consents to it. First that is recorded,
+// then all other members are stopped, and only then is the trusted one told: until it is told it serves nobody alone.
 func recoverLostQuorum(s *situation) *outcome {
 	if s.recovered() && !s.settled() {
 		return s.stopOthers()
@@ -56,7 +56,8 @@ func (s *situation) fragmentsLost(separator string) string {
 	return separator + sentence(e.LostWithOne())
 }
 
-// recovered reports whether the view is one that a recovery made. No other has one member, where shards have no masters.
+// recovered reports whether the view is one that a recovery made. No other has one member, where shards have no
+// masters.
 func (s *situation) recovered() bool {
 	return membership.Recovered(s.view) || s.view.Size() == 1 && s.view.Epoch > 1 && s.view.Since == s.view.Epoch
 }

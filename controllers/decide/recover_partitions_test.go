@@ -136,7 +136,8 @@ func TestRecoveryWithoutWitnesses(t *testing.T) {
 	}
 }
 
-// A witness with a pod of its own outlives the members: what it saved is replayed. One that may come back is waited for.
+// A witness with a pod of its own outlives the members: what it saved is replayed. One that may come back is waited
+// for.
 func TestRecoveryWithDedicatedWitnesses(t *testing.T) {
 	s := lone(t)
 	destroyed(s, 1, 3) // of partition 1 member 5 is left, which is its backup, and witness 2

@@ -84,7 +84,8 @@ var (
 	}}
 )
 
-// A master that restarts stops its shards, and a backup that restarts what has to be synced: others take their parts first.
+// A master that restarts stops its shards, and a backup that restarts what has to be synced: others take their parts
+// first.
 var itsPartsAreElsewhere = predicate{"HandingOver", func(s *situation, m view.Member) string {
 	if !s.partitioned() {
 		return ""

@@ -26,7 +26,8 @@ func (s *situation) silence(m view.Member) string {
 	return unheard(seen, seen.Silence)
 }
 
-// unheard says why a process of a member's or a witness's pod does not answer; silence is what was heard in place of an answer.
+// unheard says why a process of a member's or a witness's pod does not answer; silence is what was heard in place of an
+// answer.
 func unheard(seen *world.Member, silence string) string {
 	if seen.Pod != nil && seen.Pod.DeletionTimestamp != nil {
 		return "is ending its pod"
@@ -76,8 +77,8 @@ const (
 	containerCrashes    = "ContainerCrashes"
 )
 
-// trouble is why the pod of a member or a witness is not there or can't run, with a message to be read after the name, or nil.
-// The apiserver's events are the only ones to say so where there is no pod, or it waits for something else.
+// trouble is why the pod of a member or a witness is not there or can't run, with a message to be read after the name,
+// or nil. The apiserver's events are the only ones to say so where there is no pod, or it waits for something else.
 func trouble(seen *world.Member) *cause {
 	if seen.Pod == nil {
 		if w := seen.Warning("StatefulSet"); w != nil {
@@ -101,8 +102,8 @@ func trouble(seen *world.Member) *cause {
 	return nil
 }
 
-// unplaced is the trouble of a member's pod, which for one that no node takes may be a mistake in the manifest. An autoscaler may bring a
-// node for it.
+// unplaced is the trouble of a member's pod, which for one that no node takes may be a mistake in the manifest. An
+// autoscaler may bring a node for it.
 func (s *situation) unplaced(m view.Member, of cause) cause {
 	i := slices.IndexFunc(s.Cluster.Spec.Sites, func(o v1alpha1.Site) bool { return o.Name == m.Site })
 	if of.reason != podNotPlaced || i < 0 || !slices.Contains(s.EmptyPools, m.Site) {

@@ -105,8 +105,8 @@ func (s *situation) siteOf(m view.Member) *v1alpha1.Site {
 	return nil
 }
 
-// elsewhere says where a member is, to be read after its name, if its site's node pool is another one; else it is empty.
-// Where its pod was made for another pool but its node is in the one that is asked for, it is in its place.
+// elsewhere says where a member is, to be read after its name, if its site's node pool is another one; else it is
+// empty. Where its pod was made for another pool but its node is in the one that is asked for, it is in its place.
 func (s *situation) elsewhere(m view.Member) string {
 	return s.offPool(s.Member(m.ID))
 }

@@ -97,7 +97,8 @@ func TestASplitWaits(t *testing.T) {
 		"for a learner to copy it")
 }
 
-// The cluster has at first as many shards as its members' disks were made for, whatever is asked for by the time that it is founded.
+// The cluster has at first as many shards as its members' disks were made for, whatever is asked for by the time that
+// it is founded.
 func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 	s := parted(t)
 	empty(s)
@@ -124,7 +125,8 @@ func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 	}
 }
 
-// With the record lost, the view that members hold tells how many shards there were; and if none answers, what they were started with.
+// With the record lost, the view that members hold tells how many shards there were; and if none answers, what they
+// were started with.
 func TestFoundedShardsOutliveTheRecord(t *testing.T) {
 	s := parted(t)
 	v := s.Record.View

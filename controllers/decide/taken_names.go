@@ -43,8 +43,8 @@ func leftAlone(cluster *v1alpha1.GeoRegisterCluster, t world.Taken) string {
 	return fmt.Sprintf("%s %s/%s is not this cluster's (%s) and is left alone: delete or rename it", t.Kind, cluster.Namespace, t.Name, t.Whose)
 }
 
-// NetworkTaken has a status say that objects of others stand in the way of the emulated network, and returns the event that does, if
-// the status of before did not.
+// NetworkTaken has a status say that objects of others stand in the way of the emulated network, and returns the event
+// that does, if the status of before did not.
 func NetworkTaken(cluster *v1alpha1.GeoRegisterCluster, status *v1alpha1.GeoRegisterClusterStatus, taken []world.Taken) (events []Event) {
 	var all []string
 	for _, t := range taken {

@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/controllers/world"
 )
 
-// A name that is taken is told with what to do about it, and no pod is touched where pods would use the object; the operator looks as seldom
-// as at rest.
+// A name that is taken is told with what to do about it, and no pod is touched where pods would use the object; the
+// operator looks as seldom as at rest.
 func TestNamesThatAreTaken(t *testing.T) {
 	const says = "default/demo--members is not this cluster's (no cluster controls it) and is left alone: delete or rename it"
 	taken := func(kind string, pods bool) func(*world.Snapshot) {

@@ -43,8 +43,8 @@ func (s *situation) leaving() *outcome {
 	return nil
 }
 
-// restartStuckMember ends a pod of a former spec that can't start: the present one may help. It serves nobody, so nothing
-// is lost with it, whatever the others do.
+// restartStuckMember ends a pod of a former spec that can't start: the present one may help. It serves nobody, so
+// nothing is lost with it, whatever the others do.
 func restartStuckMember(s *situation) *outcome {
 	for _, m := range s.members() {
 		if !s.outdated(m.ID) || s.report(m.ID) != nil || itsStatefulSetIsUpToDate.violated(s, m) != "" {
@@ -66,8 +66,9 @@ func (s *situation) nextToUpdate() (next view.Member, found bool) {
 	return next, found
 }
 
-// earlier reports whether a member is to be updated before another one: who does not serve; where there are partitions, who
-// says nothing, and then who has begun to hand over. While it does, others take on views, and don't serve for a moment.
+// earlier reports whether a member is to be updated before another one: who does not serve; where there are partitions,
+// who says nothing, and then who has begun to hand over. While it does, others take on views, and don't serve for a
+// moment.
 func (s *situation) earlier(m, than view.Member) bool {
 	if !s.partitioned() {
 		return s.serves(than.ID) && !s.serves(m.ID)

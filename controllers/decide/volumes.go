@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/controllers/world"
 )
 
-// volumeGrowth says what the volume of a member waits for while it grows, to be read after the member's name, or is empty. Growth is
-// asked for by applying the volume with its new size.
+// volumeGrowth says what the volume of a member waits for while it grows, to be read after the member's name, or is
+// empty. Growth is asked for by applying the volume with its new size.
 func volumeGrowth(seen *world.Member) string {
 	if seen == nil || seen.Volume == nil {
 		return ""
@@ -51,7 +51,8 @@ func volumeObstacle(seen *world.Member) string {
 	return ""
 }
 
-// owned names the volumes that would go with the resource though they are to outlive it. Before the founding they do: nothing is on them.
+// owned names the volumes that would go with the resource though they are to outlive it. Before the founding they do:
+// nothing is on them.
 func (s *situation) owned() (all []string) {
 	for _, m := range s.first {
 		if seen := s.Member(m.ID); seen != nil && seen.Volume != nil && build.Retained(s.Cluster) && metav1.IsControlledBy(seen.Volume, s.Cluster) {
@@ -61,13 +62,14 @@ func (s *situation) owned() (all []string) {
 	return all
 }
 
-// remake removes, before the cluster is founded, a volume of another class than spec.storage asks for, or a larger one, if surely
-// nothing is on it. It is made again as it is asked for.
+// remake removes, before the cluster is founded, a volume of another class than spec.storage asks for, or a larger one,
+// if surely nothing is on it. It is made again as it is asked for.
 func (s *situation) remake() *outcome {
 	for _, m := range s.first {
 		seen := s.Member(m.ID)
 		if seen == nil || seen.Volume == nil || !s.unused(seen) ||
-			seen.Volume.Status.Phase != corev1.ClaimPending && !s.allWait() { // who is silent may hold a view that names its disk
+			// Who is silent may hold a view that names its disk.
+			seen.Volume.Status.Phase != corev1.ClaimPending && !s.allWait() {
 			continue
 		}
 		var objects []client.Object

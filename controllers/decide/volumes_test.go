@@ -84,7 +84,8 @@ func TestVolumesOutliveTheResourceFromTheFoundingOn(t *testing.T) {
 	}
 }
 
-// Before a cluster is founded, a volume that is not as asked for is made again if surely nothing is on it, and no other.
+// Before a cluster is founded, a volume that is not as asked for is made again if surely nothing is on it, and no
+// other.
 func TestUnusedVolumesAreMadeAgain(t *testing.T) {
 	small := resource.MustParse("1Gi")
 	for name, tt := range map[string]struct {

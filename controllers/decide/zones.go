@@ -79,8 +79,8 @@ func (s *situation) bearable(there func(view.MemberID) bool) bool {
 	return true
 }
 
-// partitionInOneZone names a partition that would be lost with the zone of its master, or is empty: another backup has to be
-// left, and a witness to recover from.
+// partitionInOneZone names a partition that would be lost with the zone of its master, or is empty: another backup has
+// to be left, and a witness to recover from.
 func (s *situation) partitionInOneZone() string {
 	if !s.partitioned() {
 		return ""
@@ -110,8 +110,8 @@ func (s *situation) partitionInOneZone() string {
 	return ""
 }
 
-// sharedZone names two of those who keep a partition that would be lost together, where dedicated witnesses are to keep them apart; or is
-// empty.
+// sharedZone names two of those who keep a partition that would be lost together, where dedicated witnesses are to keep
+// them apart; or is empty.
 func (s *situation) sharedZone(p view.Partition) string {
 	if !s.dedicated() {
 		return ""

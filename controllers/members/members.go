@@ -40,9 +40,9 @@ type Answer struct {
 // Members talks to the members of clusters. A cluster is named by its resource, namespace/name; the names tell
 // connections apart and nothing else.
 type Members interface {
-	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A
-	// member that says nothing within about a second counts as silent, and the next times nobody waits for it, until it has
-	// answered. Connections of the cluster to other addresses than those of the targets are closed: their pods are gone.
+	// Ask asks all members of a cluster at the same time. The answers are in the order of the targets. A member that says
+	// nothing within about a second counts as silent, and the next times nobody waits for it, until it has answered.
+	// Connections of the cluster to other addresses than those of the targets are closed: their pods are gone.
 	Ask(ctx context.Context, cluster string, targets []Target) []Answer
 	// Configure gives members a view, all at the same time. The error joins those of the members that did
 	// not take it.

@@ -12,8 +12,8 @@ import (
 // errMute is the answer of whoever says nothing in time.
 var errMute = status.Errorf(codes.DeadlineExceeded, "said nothing within %v", askWithin)
 
-// mutes are those who let their last question go without an answer: nobody waits for them until they have answered one. They
-// are told apart by cluster and name (Target.name).
+// mutes are those who let their last question go without an answer: nobody waits for them until they have answered one.
+// They are told apart by cluster and name (Target.name).
 type mutes struct {
 	mu sync.Mutex
 	of map[string]map[string]asked
@@ -22,7 +22,8 @@ type mutes struct {
 // asked is one who is mute, or has a question out.
 type asked struct{ mute, out bool }
 
-// ask notes that a question is about to be sent, and returns what was known before: while one is out there is none to send.
+// ask notes that a question is about to be sent, and returns what was known before: while one is out there is none to
+// send.
 func (m *mutes) ask(cluster, name string) asked {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,9 +75,10 @@ type answer[T any] struct {
 	err  error
 }
 
-// survey asks all who are named at the same time, each within askWithin, and returns the answers in their order. Whoever was mute the
-// last time is asked too, and not waited for: its answer counts if it is there when all others have answered, and else it shows that
-// the next survey has to wait for it again. So one who takes connections and never answers costs one survey its time, and no more.
+// survey asks all who are named at the same time, each within askWithin, and returns the answers in their order.
+// Whoever was mute the last time is asked too, and not waited for: its answer counts if it is there when all others
+// have answered, and else it shows that the next survey has to wait for it again. So one who takes connections and
+// never answers costs one survey its time, and no more.
 func survey[T any](ctx context.Context, m *mutes, cluster string, names []string, ask func(context.Context, int) (T, error)) []answer[T] {
 	answers := make([]answer[T], len(names))
 	coming := make([]chan answer[T], len(names))

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Who let a question go without an answer is asked again, once at a time, and nobody waits for it until it has answered.
+// Who let a question go without an answer is asked again, once at a time, and nobody waits for it until it has
+// answered.
 func TestNobodyWaitsForTheMuteTwice(t *testing.T) {
 	var m mutes
 	released, questions := make(chan struct{}), make(chan struct{}, 10)

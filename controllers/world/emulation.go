@@ -31,8 +31,8 @@ type Injection struct {
 	// AllInjected is what Chaos Mesh says of all that it chose, and Since is when the last of them was done with.
 	AllInjected bool
 	Since       time.Time
-	// Unconfirmed are pods in which it was undone, and Chaos Mesh waits to hear so. Held is whether it may still be in force in
-	// others.
+	// Unconfirmed are pods in which it was undone, and Chaos Mesh waits to hear so. Held is whether it may still be in
+	// force in others.
 	Unconfirmed []Undoing
 	Held        bool
 	// Forced is whether Chaos Mesh was told to let it go in any case.

@@ -21,7 +21,8 @@ type Snapshot struct {
 	// ClusterID is the identity of the stored data: the record's, else that of retained volumes, else a new one.
 	ClusterID string
 	Record    Record
-	// Shards is how many members are started with, as the boot configuration of this resource has it; 0: there is none yet.
+	// Shards is how many members are started with, as the boot configuration of this resource has it; 0: there is none
+	// yet.
 	Shards int
 	// Members is everybody of whom anything was seen: named by the record, by a StatefulSet, a pod, a volume;
 	// by id, each once.
@@ -34,7 +35,8 @@ type Snapshot struct {
 	Taken []Taken
 	// Former names objects of a deleted resource of the same name that are about to be removed with it.
 	Former []string
-	// Stored says of each volume which cluster stored on it, where these are several and nothing tells which of them this one is.
+	// Stored says of each volume which cluster stored on it, where these are several and nothing tells which of them this
+	// one is.
 	Stored []string
 	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
 	// may not read nodes.
@@ -77,7 +79,8 @@ type Taken struct {
 	Whose      string // for people
 	Stored     bool   // it holds what another cluster stored, so it can't be given to this one
 	Flaw       string // why it can't be used though it is this cluster's, and what to do; empty: it is somebody else's
-	// Pods says that members' pods would use it, or be left without what it stands in the way of: none is started or restarted.
+	// Pods says that members' pods would use it, or be left without what it stands in the way of: none is started or
+	// restarted.
 	Pods bool
 }
 
@@ -108,16 +111,16 @@ type Member struct {
 	NodeGone   bool
 	// Refused is why the apiserver refused the volume as it was asked for last, or empty.
 	Refused string
-	// Warnings are what the apiserver's events say of those of the objects above that keep its pod from running, each of its
-	// kind at most once.
+	// Warnings are what the apiserver's events say of those of the objects above that keep its pod from running, each of
+	// its kind at most once.
 	Warnings []Warning
 	// Report is the member's own word, nil while it is silent; Silence then says why.
 	Report  *Report
 	Silence string
 	// SilentFor is how long this operator has asked it in vain; zero where it answers, or was not asked before.
 	SilentFor time.Duration
-	// Witness is the word of the witness in its pod, of protocols that have some, or of the witness that this is; nil while that is silent, and
-	// WitnessSilence then says why.
+	// Witness is the word of the witness in its pod, of protocols that have some, or of the witness that this is; nil
+	// while that is silent, and WitnessSilence then says why.
 	Witness        *membership.WitnessReport
 	WitnessSilence string
 }

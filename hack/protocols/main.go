@@ -1,5 +1,5 @@
-// Command protocols generates what follows from the definitions of the protocols (replica/protocol/catalog): the table of
-// replica/capability, the names that the CRD allows, and the tables of README.md, docs/protocols.md and
+// Command protocols generates what follows from the definitions of the protocols (replica/protocol/catalog): the table
+// of replica/capability, the names that the CRD allows, and the tables of README.md, docs/protocols.md and
 // docs/redis.md.
 //
 //	go run ./hack/protocols [-out DIRECTORY]

@@ -1,6 +1,7 @@
-// Package capability is the one table of what each protocol can do, at which cost and with how many members.
-// Manifest validation, listeners, the command line and the documentation read it; no protocol does. Each protocol defines its
-// row, in replica/protocol; the table is generated from them (make manifests), so that its readers depend on no protocol.
+// Package capability is the one table of what each protocol can do, at which cost and with how many members. Manifest
+// validation, listeners, the command line and the documentation read it; no protocol does. Each protocol defines its
+// row, in replica/protocol; the table is generated from them (make manifests), so that its readers depend on no
+// protocol.
 package capability
 
 import (
@@ -67,8 +68,8 @@ type Operation struct {
 	Kind  register.Kind
 	Best  Path // without failures and conflicts, at the site where that is least; zero if the operation is refused
 	Worst Path // with them, short of lost messages; zero if the operation is refused
-	// BestOnly lists the numbers of members with which every operation of this kind takes the best path, as long as who is asked
-	// answers in time.
+	// BestOnly lists the numbers of members with which every operation of this kind takes the best path, as long as who is
+	// asked answers in time.
 	BestOnly []int
 	// UpTo is the most bytes of a value for which BestOnly says so. 0: any value.
 	UpTo int
@@ -84,8 +85,8 @@ type Protocol struct {
 	Name        string // as manifests spell it
 	Consistency string // what clients may rely on, per key
 	Members     []int  // how many replicas a cluster may have, ascending
-	// Relaxed says that a cluster may be told how many replicas it loses at once, fewer than any minority, and has quorums of
-	// other sizes then (view.RelaxedFor).
+	// Relaxed says that a cluster may be told how many replicas it loses at once, fewer than any minority, and has quorums
+	// of other sizes then (view.RelaxedFor).
 	Relaxed bool
 	// Fragments says that large values can be stored as fragments of an erasure code.
 	Fragments  bool
@@ -97,7 +98,8 @@ type Protocol struct {
 // FragmentTrips is how many round trips storing or fetching the fragments of a value adds to those of its metadata.
 const FragmentTrips = 1
 
-// Sizes are the numbers of members that survive the loss of one more than the next smaller: a fourth makes quorums larger, and no more.
+// Sizes are the numbers of members that survive the loss of one more than the next smaller: a fourth makes quorums
+// larger, and no more.
 func Sizes() []int { return []int{3, 5, 7} }
 
 // What clients may rely on, per key.
@@ -157,8 +159,8 @@ func (p Protocol) CheckMembers(n int) error {
 // Faults is how many of n members may be lost at once with every operation still served.
 func (p Protocol) Faults(n int) int { return (n - 1) / 2 }
 
-// CheckFaults refuses a number of replicas, of n, that are to be tolerated as lost, where the protocol has no quorums for it; the
-// error says why, and which number it has them for.
+// CheckFaults refuses a number of replicas, of n, that are to be tolerated as lost, where the protocol has no quorums
+// for it; the error says why, and which number it has them for.
 func (p Protocol) CheckFaults(n, f int) error {
 	var fits []int
 	for k := 1; k < n; k++ {
@@ -191,8 +193,9 @@ func (p Protocol) CheckErasureCoding() error {
 	return fmt.Errorf("protocol %s stores values whole", p.Name)
 }
 
-// CheckFragments refuses a number of data fragments for n replicas of which f may be lost (0: any minority): so many more than
-// restore a value have to be acknowledged that enough are left without f, and also while f others do not answer.
+// CheckFragments refuses a number of data fragments for n replicas of which f may be lost (0: any minority): so many
+// more than restore a value have to be acknowledged that enough are left without f, and also while f others do not
+// answer.
 func (p Protocol) CheckFragments(n, f, k int) error {
 	if err := p.CheckErasureCoding(); err != nil {
 		return err

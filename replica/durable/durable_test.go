@@ -138,7 +138,8 @@ func TestWhatTheMachineRefusesIsNoDamage(t *testing.T) {
 	}
 }
 
-// Who can't lock a directory for want of rights or of a file system that can be written is not told that another process uses it.
+// Who can't lock a directory for want of rights or of a file system that can be written is not told that another
+// process uses it.
 func TestALockThatIsRefusedIsNotTaken(t *testing.T) {
 	for err, want := range map[error]string{
 		syscall.EROFS: "lock LOCK: ", syscall.EACCES: "lock LOCK: ", syscall.ENOSPC: "lock LOCK: ", syscall.EAGAIN: "another process uses it: ",

@@ -1,5 +1,5 @@
-// Package durable keeps the small files beside a log or a database: each is replaced as a whole, durably, and says by itself
-// whether it is what was written.
+// Package durable keeps the small files beside a log or a database: each is replaced as a whole, durably, and says by
+// itself whether it is what was written.
 package durable
 
 import (
@@ -21,8 +21,8 @@ const newSuffix = ".new"
 // ErrDamaged is what is wrapped where a file is not what was written.
 var ErrDamaged = errors.New("damaged")
 
-// Refused reports whether the machine refused an operation, such as for want of room, rights or a device that answers: that
-// says nothing about what the disk holds. A file that is missing is another matter.
+// Refused reports whether the machine refused an operation, such as for want of room, rights or a device that answers:
+// that says nothing about what the disk holds. A file that is missing is another matter.
 func Refused(err error) bool {
 	var number syscall.Errno
 	if !errors.As(err, &number) {

@@ -47,10 +47,10 @@ func ParseMark(data []byte, seed uint64) (Mark, bool) {
 	return Mark{binary.BigEndian.Uint32(data), binary.BigEndian.Uint64(data[4:])}, true
 }
 
-// MarkFile keeps the mark of the latest commit that was reported as durable. It is written over in place, without an fsync
-// of its own: when only the process dies, the kernel keeps it, so that it tells exactly what was reported. After a loss of
-// power it may be older, and never newer, since it follows the fsync of what it tells of. It lies in one sector, which a
-// disk writes whole or not at all.
+// MarkFile keeps the mark of the latest commit that was reported as durable. It is written over in place, without an
+// fsync of its own: when only the process dies, the kernel keeps it, so that it tells exactly what was reported. After
+// a loss of power it may be older, and never newer, since it follows the fsync of what it tells of. It lies in one
+// sector, which a disk writes whole or not at all.
 type MarkFile struct {
 	file vfs.File
 	seed uint64

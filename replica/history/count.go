@@ -4,17 +4,19 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// count is the carstamp of a value if carstamps count, as those of EPaxos do: every write takes the timestamp of the one before
-// plus 1, and every rmw adds 1 to the rmws. Between two steps whose carstamps are known it tells how many others there were.
+// count is the carstamp of a value if carstamps count, as those of EPaxos do: every write takes the timestamp of the
+// one before plus 1, and every rmw adds 1 to the rmws. Between two steps whose carstamps are known it tells how many
+// others there were.
 type count struct {
 	timestamp, rmws uint64
-	// How many writes and rmws of unknown outcome may still have taken effect, where they are placed or where nobody saw it.
+	// How many writes and rmws of unknown outcome may still have taken effect, where they are placed or where nobody saw
+	// it.
 	writes, changes int
 }
 
-// counts reports whether the carstamps of the steps in order may be counts, and what is counted from. They are none if two writers
-// have the same timestamp, or if there are not so many writes; without loose steps there is nothing to gain. leftOut is how many
-// unknown writes there are beside the loose ones.
+// counts reports whether the carstamps of the steps in order may be counts, and what is counted from. They are none if
+// two writers have the same timestamp, or if there are not so many writes; without loose steps there is nothing to
+// gain. leftOut is how many unknown writes there are beside the loose ones.
 func counts(order, loose []*step, leftOut int) (count, bool) {
 	if len(order) == 0 || len(loose) == 0 {
 		return count{}, false
@@ -69,7 +71,8 @@ func (c count) after(s *step) count {
 	return c
 }
 
-// missing is how many writes and rmws come before a step that has a carstamp; it reports false if there are too many already.
+// missing is how many writes and rmws come before a step that has a carstamp; it reports false if there are too many
+// already.
 func (c count) missing(s *step) (writes, rmws uint64, possible bool) {
 	stamp := s.Result.Carstamp
 	switch {
@@ -88,8 +91,8 @@ func (c count) missing(s *step) (writes, rmws uint64, possible bool) {
 	return 0, stamp.RMWs - c.rmws, stamp.Timestamp == c.timestamp && stamp.RMWs >= c.rmws
 }
 
-// reach is the count after a step that has a carstamp, if nobody saw the ones that are missing before it; it reports false if there
-// are not so many.
+// reach is the count after a step that has a carstamp, if nobody saw the ones that are missing before it; it reports
+// false if there are not so many.
 func (c count) reach(s *step, writes, rmws uint64) (count, bool) {
 	if writes > uint64(c.writes) || rmws > uint64(c.changes) {
 		return c, false

@@ -15,8 +15,8 @@ type Gap struct {
 // Length is how long the gap is.
 func (g Gap) Length() time.Duration { return g.To - g.From }
 
-// LongestGaps finds, for each site, the longest time without a successful operation, from the site's first invocation to the
-// last answer that anyone got. It shows what clients felt of a fault, also of one that never ended.
+// LongestGaps finds, for each site, the longest time without a successful operation, from the site's first invocation
+// to the last answer that anyone got. It shows what clients felt of a fault, also of one that never ended.
 func LongestGaps(operations []Operation) map[string]Gap {
 	moments := map[string][]time.Duration{} // a site's first invocation, and its successes
 	var end time.Duration

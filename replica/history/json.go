@@ -23,16 +23,17 @@ type line struct {
 	Function      string `json:"function,omitempty"`        // rmw: name.vN
 	Args          []text `json:"args,omitempty"`            // rmw
 	MaxValueBytes int    `json:"max_value_bytes,omitempty"` // rmw: what the call was bounded by; 0 is no bound
-	Session       uint64 `json:"session,string,omitempty"`  // rmw id; a string, as 64 bits don't fit other readers' numbers
-	Number        uint64 `json:"number,omitempty"`          // rmw id
-	Invoked       int64  `json:"invoked_ns"`
-	Returned      *int64 `json:"returned_ns,omitempty"` // absent if the outcome is unknown
-	Status        string `json:"status"`                // ok, failed, invalid, unsupported, unavailable, unknown
-	Reply         text   `json:"reply,omitzero"`        // read: the value; rmw: what the function replied
-	Message       string `json:"message,omitempty"`     // for people
-	Carstamp      string `json:"carstamp,omitempty"`    // timestamp/member.incarnation.boot/rmws
-	RoundTrips    int    `json:"round_trips,omitempty"` // wide-area ones that the answer waited for
-	Fast          bool   `json:"fast,omitempty"`        // whether it took its protocol's fast path
+	// Rmw id; a string, as 64 bits don't fit other readers' numbers.
+	Session    uint64 `json:"session,string,omitempty"`
+	Number     uint64 `json:"number,omitempty"` // rmw id
+	Invoked    int64  `json:"invoked_ns"`
+	Returned   *int64 `json:"returned_ns,omitempty"` // absent if the outcome is unknown
+	Status     string `json:"status"`                // ok, failed, invalid, unsupported, unavailable, unknown
+	Reply      text   `json:"reply,omitzero"`        // read: the value; rmw: what the function replied
+	Message    string `json:"message,omitempty"`     // for people
+	Carstamp   string `json:"carstamp,omitempty"`    // timestamp/member.incarnation.boot/rmws
+	RoundTrips int    `json:"round_trips,omitempty"` // wide-area ones that the answer waited for
+	Fast       bool   `json:"fast,omitempty"`        // whether it took its protocol's fast path
 }
 
 // text is bytes in JSON.

@@ -16,8 +16,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Read reads the operations that a Writer wrote; messages and fences it leaves out. Its errors name the line, from 1, and the
-// field. Blank lines are skipped.
+// Read reads the operations that a Writer wrote; messages and fences it leaves out. Its errors name the line, from 1,
+// and the field. Blank lines are skipped.
 func Read(r io.Reader) ([]Operation, error) {
 	record, err := ReadRecord(context.Background(), r, false)
 	return record.Operations, err

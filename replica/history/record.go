@@ -89,9 +89,9 @@ func WriteRecordFile(path string, record Record) error {
 	return nil
 }
 
-// ReadRecord reads what a Writer wrote, messages and fences too, in any order. With torn, a last line that has no end is left out,
-// as by ReadTorn. Its errors name the line, from 1, and the field; one is the context's cause, once that has ended before a line. A line of more
-// than MaxLine is an error.
+// ReadRecord reads what a Writer wrote, messages and fences too, in any order. With torn, a last line that has no end
+// is left out, as by ReadTorn. Its errors name the line, from 1, and the field; one is the context's cause, once that
+// has ended before a line. A line of more than MaxLine is an error.
 func ReadRecord(ctx context.Context, r io.Reader, torn bool) (Record, error) {
 	var record Record
 	lines, table := bufio.NewReaderSize(r, 64<<10), fields()

@@ -63,7 +63,8 @@ func (i Invocation) Return(result register.Result) Operation {
 	return *i.operation
 }
 
-// Stamp is a reading for what is no operation, such as a message between clients: after everything that was noted before.
+// Stamp is a reading for what is no operation, such as a message between clients: after everything that was noted
+// before.
 func (r *Recorder) Stamp() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

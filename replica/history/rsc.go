@@ -16,8 +16,9 @@ const (
 	Undecided Outcome = "undecided"
 )
 
-// Message is what a process told another one outside of the store: an answer to a user who asks the next server, a context that
-// is handed on, a session that moves. What its sender knew when it was sent, its receiver knows from then on.
+// Message is what a process told another one outside of the store: an answer to a user who asks the next server, a
+// context that is handed on, a session that moves. What its sender knew when it was sent, its receiver knows from then
+// on.
 type Message struct {
 	From     string        // the client that sent it
 	Sent     time.Duration // on the history's clock; operations that had returned before are told of
@@ -25,9 +26,9 @@ type Message struct {
 	Received time.Duration // after Sent; operations that are invoked after it know what was told
 }
 
-// Fence is a real-time fence that ended without an error: whatever came before it in causal order comes before every operation
-// of any client that was invoked after its end (Regular Sequential Consistency, section 4.1). It fences all keys of the history, so
-// check the history of a fenced service by itself.
+// Fence is a real-time fence that ended without an error: whatever came before it in causal order comes before every
+// operation of any client that was invoked after its end (Regular Sequential Consistency, section 4.1). It fences all
+// keys of the history, so check the history of a fenced service by itself.
 type Fence struct {
 	Client   string
 	Invoked  time.Duration
@@ -38,8 +39,8 @@ type Fence struct {
 type RSCOptions struct {
 	Messages []Message
 	Fences   []Fence
-	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes seconds for hundreds
-	// of operations and tens of seconds for many thousands.
+	// MaxStates bounds each search for an order by values alone, as a number of states; 0 is 200,000, which takes seconds
+	// for hundreds of operations and tens of seconds for many thousands.
 	MaxStates int
 	// Registry holds the rmw functions of the history; nil is the built-in ones.
 	Registry *register.Registry
@@ -60,8 +61,8 @@ type RSCVerdict struct {
 	Keys       int  // of the checked ones
 	Searched   bool // whether the order that the carstamps propose was no proof, so that others were searched
 
-	// Cycle is the shortest that was found in the order that carstamps, processes and real time give. A Violation may have none,
-	// where the carstamps give no order; with Undecided, one of the carstamps may be wrong instead.
+	// Cycle is the shortest that was found in the order that carstamps, processes and real time give. A Violation may have
+	// none, where the carstamps give no order; with Undecided, one of the carstamps may be wrong instead.
 	Cycle       []RSCEdge
 	Failing     []Operation // Violation: some operations that no order explains
 	Explanation string      // for people; empty if the history is regular sequential
@@ -70,26 +71,28 @@ type RSCVerdict struct {
 // OK reports whether the history was proved to be regular sequentially consistent.
 func (v RSCVerdict) OK() bool { return v.Outcome == RegularSequential }
 
-// CheckRSC decides whether a regular sequentially consistent store can have given these answers (Helt et al., Regular Sequential
-// Serializability and Regular Sequential Consistency, section 3.4): whether there is one order of all operations, over all keys,
+// CheckRSC decides whether a regular sequentially consistent store can have given these answers (Helt et al., Regular
+// Sequential Serializability and Regular Sequential Consistency, section 3.4): whether there is one order of all
+// operations, over all keys,
 //
 //   - that is legal: every answer is the one that a single copy gives in this order;
 //   - that keeps causal order: what a process did one after the other, what a message tells of, and what was read; and
-//   - in which a write or rmw that had returned comes before each write or rmw of any key, and each read of its own key, that was
-//     invoked later.
+//   - in which a write or rmw that had returned comes before each write or rmw of any key, and each read of its own
+//     key, that was invoked later.
 //
-// A read that has returned is no reason for others to see what it saw, unless they know of it: that is what makes the model weaker than
-// linearizability. An rmw counts as a write whatever it did. What certainly had no effect and says nothing is left out, as are
-// reads that may be stale, as in Check. An operation of unknown outcome comes after what its process did before and after
-// every write that had returned when it was invoked; nothing comes after it but what it is read by, or it never took effect.
-// The definition has nothing against a read that returned before the write that it found was invoked, and so it is accepted.
-// Operations of one client that overlap are not ordered by their process.
+// A read that has returned is no reason for others to see what it saw, unless they know of it: that is what makes the
+// model weaker than linearizability. An rmw counts as a write whatever it did. What certainly had no effect and says
+// nothing is left out, as are reads that may be stale, as in Check. An operation of unknown outcome comes after what
+// its process did before and after every write that had returned when it was invoked; nothing comes after it but what
+// it is read by, or it never took effect. The definition has nothing against a read that returned before the write that
+// it found was invoked, and so it is accepted. Operations of one client that overlap are not ordered by their process.
 //
-// Carstamps propose for every key an order of its writes. With it the question is one for a cycle in a graph, which takes time
-// nearly linear in the history, and an order without a cycle is then replayed: values decide, and a wrong carstamp can't
-// make a history pass. Where there is a cycle, or carstamps are missing, the answers alone are searched for another order, first
-// for a few operations that can't be explained by themselves, and then for all; each search ends at MaxStates. Values that
-// were written twice make that harder, since it is open then which of the writes was read.
+// Carstamps propose for every key an order of its writes. With it the question is one for a cycle in a graph, which
+// takes time nearly linear in the history, and an order without a cycle is then replayed: values decide, and a wrong
+// carstamp can't make a history pass. Where there is a cycle, or carstamps are missing, the answers alone are searched
+// for another order, first for a few operations that can't be explained by themselves, and then for all; each search
+// ends at MaxStates. Values that were written twice make that harder, since it is open then which of the writes was
+// read.
 //
 // It ends soon after the context does. Unless an answer was found until then, the outcome is Stopped.
 //
@@ -234,8 +237,8 @@ func (c *rscChecker) unwritten() (int, bool) {
 	return 0, false
 }
 
-// replays applies the operations in an order, and reports whether all answers are those that were given. Operations of unknown
-// outcome are applied if they have an effect.
+// replays applies the operations in an order, and reports whether all answers are those that were given. Operations of
+// unknown outcome are applied if they have an effect.
 func (c *rscChecker) replays(order []int32, effects []bool) bool {
 	values := map[string]register.Value{}
 	for _, i := range order {

@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// rscOp is an operation as CheckRSC takes it: all records of an rmw ID are one. It was invoked by the client that did so first, and
-// returned when the first answer came.
+// rscOp is an operation as CheckRSC takes it: all records of an rmw ID are one. It was invoked by the client that did
+// so first, and returned when the first answer came.
 type rscOp struct {
 	step
 	asker   string    // who invoked it first
@@ -26,8 +26,8 @@ type learned struct {
 // writes reports whether an operation is one of the model's writes, which real time orders.
 func (o *rscOp) writes() bool { return o.Request.Kind != register.Read }
 
-// collectRSC gives the operations that count, in the order of their invocation, and those of each key. Two different answers to one rmw are
-// returned as a conflict.
+// collectRSC gives the operations that count, in the order of their invocation, and those of each key. Two different
+// answers to one rmw are returned as a conflict.
 func collectRSC(operations []Operation) (ops []rscOp, keys [][]int, conflict []Operation) {
 	steps := partition(operations)
 	for _, key := range slices.Sorted(maps.Keys(steps)) {

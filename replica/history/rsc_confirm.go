@@ -82,9 +82,9 @@ func finds(o *rscOp) (register.Value, bool) {
 	return nil, false
 }
 
-// impossible reports whether some operations can't be explained by themselves, by values alone: first together with those that may
-// have left what they found, then with all of their keys. What is left out or made weaker could only have made it harder to explain
-// them.
+// impossible reports whether some operations can't be explained by themselves, by values alone: first together with
+// those that may have left what they found, then with all of their keys. What is left out or made weaker could only
+// have made it harder to explain them.
 func (c *rscChecker) impossible(core []int) bool {
 	for _, part := range [][]rscOp{c.weakest(core), c.whole(core)} {
 		if len(part) == 0 || len(part) > confirmMax || len(part) == len(c.ops) {
@@ -115,8 +115,8 @@ func (c *rscChecker) whole(core []int) []rscOp {
 	return part
 }
 
-// weakest lists some operations and those that may have left what they found, which become plain writes. It is nil where that
-// can't be told from the answers.
+// weakest lists some operations and those that may have left what they found, which become plain writes. It is nil
+// where that can't be told from the answers.
 func (c *rscChecker) weakest(core []int) []rscOp {
 	part, taken := map[int]rscOp{}, map[int]bool{}
 	type need struct {

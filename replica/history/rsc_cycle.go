@@ -31,8 +31,8 @@ func (c rscCycle) operations() []int {
 	return operations
 }
 
-// cycles finds some cycles, the shortest first, if there are any. Each is the shortest through one of its operations, and the
-// first of all unless the graph is so tangled that the search is cut off, or the context ended.
+// cycles finds some cycles, the shortest first, if there are any. Each is the shortest through one of its operations,
+// and the first of all unless the graph is so tangled that the search is cut off, or the context ended.
 func (g *rscGraph) cycles(ctx context.Context) []rscCycle {
 	var found []rscCycle
 	component := g.components()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// rscGraph is what comes before what. Its nodes are the operations and, after them, points: moments that many operations lie before
-// and after, so that the edges between all of these need not be drawn.
+// rscGraph is what comes before what. Its nodes are the operations and, after them, points: moments that many
+// operations lie before and after, so that the edges between all of these need not be drawn.
 type rscGraph struct {
 	ops    []rscOp
 	points []rscPoint
@@ -76,8 +76,8 @@ type rscEvent struct {
 	node  int32
 }
 
-// addProcesses draws causal order, but for what was read: it follows each process through time. It also draws fences, since what
-// comes before a fence is what is known at its process.
+// addProcesses draws causal order, but for what was read: it follows each process through time. It also draws fences,
+// since what comes before a fence is what is known at its process.
 func (g *rscGraph) addProcesses(options RSCOptions) {
 	events := map[string][]rscEvent{}
 	add := func(client string, e rscEvent) { events[client] = append(events[client], e) }
@@ -173,8 +173,8 @@ func (g *rscGraph) before(ends, begins []rscEvent, kind pointKind) {
 	}
 }
 
-// addVersions draws what follows from the order of one key's changes: who found a value comes after who left it, and before who
-// replaced it.
+// addVersions draws what follows from the order of one key's changes: who found a value comes after who left it, and
+// before who replaced it.
 func (g *rscGraph) addVersions(groups []rscGroup) {
 	for i, group := range groups {
 		next := int32(-1)
@@ -195,8 +195,8 @@ func (g *rscGraph) addVersions(groups []rscGroup) {
 	}
 }
 
-// sort puts the operations into an order that all edges agree with, and reports whether there is one. Without one, it gives those
-// that do not come after a cycle.
+// sort puts the operations into an order that all edges agree with, and reports whether there is one. Without one, it
+// gives those that do not come after a cycle.
 func (g *rscGraph) sort() (order []int32, acyclic bool) {
 	before := g.indegrees()
 	var ready []int32

@@ -10,8 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// TestCheckRSCAgreesWithPlainSearch compares with a search of all orders that knows only the definition. Answers, carstamps and
-// times are spoilt at random, so that both outcomes occur.
+// TestCheckRSCAgreesWithPlainSearch compares with a search of all orders that knows only the definition. Answers,
+// carstamps and times are spoilt at random, so that both outcomes occur.
 func TestCheckRSCAgreesWithPlainSearch(t *testing.T) {
 	counts := map[Outcome]int{}
 	for seed := range uint64(3000) {
@@ -189,8 +189,8 @@ func BenchmarkCheckRSC(b *testing.B) {
 	}
 }
 
-// A history of 100,000 operations is decided: one that is legal, with rmws and unknown outcomes, without a search; and one that is not,
-// with the cycle. It says nothing of how long that takes: see BenchmarkCheckRSC.
+// A history of 100,000 operations is decided: one that is legal, with rmws and unknown outcomes, without a search; and
+// one that is not, with the cycle. It says nothing of how long that takes: see BenchmarkCheckRSC.
 func TestCheckRSCOfManyOperations(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

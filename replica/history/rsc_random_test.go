@@ -17,8 +17,9 @@ type delayed struct {
 	options    RSCOptions
 }
 
-// delays makes a random history that is regular sequential. Operations take effect one after the other, as they are listed; their
-// times are then drawn client by client, and a return is put off where it would otherwise order what is in another order.
+// delays makes a random history that is regular sequential. Operations take effect one after the other, as they are
+// listed; their times are then drawn client by client, and a return is put off where it would otherwise order what is
+// in another order.
 func delays(rng *rand.Rand, s shape, messages, fences int) delayed {
 	var d delayed
 	registry, values := register.NewRegistry(), map[string]register.Value{}
@@ -132,8 +133,8 @@ func TestDelayedHistoriesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestWrongCarstampsRefuseNothing exchanges carstamps in histories that are regular sequential: they may be left undecided, but what is
-// refused is refused by values.
+// TestWrongCarstampsRefuseNothing exchanges carstamps in histories that are regular sequential: they may be left
+// undecided, but what is refused is refused by values.
 func TestWrongCarstampsRefuseNothing(t *testing.T) {
 	counts := map[Outcome]int{}
 	for seed := range uint64(150) {
@@ -170,8 +171,8 @@ type corruption struct {
 	why     string
 }
 
-// corruptions lists the changes that are certainly wrong: the version that a read is made to find was replaced by one that has to
-// come before the read, and real time orders the two.
+// corruptions lists the changes that are certainly wrong: the version that a read is made to find was replaced by one
+// that has to come before the read, and real time orders the two.
 func (d delayed) corruptions() []corruption {
 	writer := map[string]map[int]int{}
 	for i, o := range d.operations {
@@ -261,8 +262,8 @@ func TestSingleCorruptionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestWritesOutOfRealTimeAreRefused moves a write whose version was read before another one, by the times of its client alone, so
-// that everybody saw the two in an order that real time forbids.
+// TestWritesOutOfRealTimeAreRefused moves a write whose version was read before another one, by the times of its client
+// alone, so that everybody saw the two in an order that real time forbids.
 func TestWritesOutOfRealTimeAreRefused(t *testing.T) {
 	tried := 0
 	for seed := range uint64(150) {
@@ -285,8 +286,8 @@ func TestWritesOutOfRealTimeAreRefused(t *testing.T) {
 		if v := checkRSC(t, shuffled(rng, bad), d.options); v.Outcome != Violation {
 			t.Fatalf("seed %d: %s", seed, v.Outcome)
 		}
-		// The same over two keys: a version that was read is moved behind all other writes, and a later write of another key was seen
-		// by the same reader before.
+		// The same over two keys: a version that was read is moved behind all other writes, and a later write of another key
+		// was seen by the same reader before.
 		for i, w := range d.operations {
 			reader := slices.IndexFunc(d.operations, func(o Operation) bool {
 				return o.Request.Kind == register.Read && o.Request.Key == w.Request.Key && o.Result.Value.Equal(w.Request.Value)

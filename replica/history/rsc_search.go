@@ -44,8 +44,9 @@ type rscSearchKey struct {
 	writers map[int32]int // operations that leave a value
 }
 
-// searchRSC reports whether it has found an order, and else whether there is none: done is false if it gave up, or the context ended. What is known of the
-// past is 128 bits of a hash for each state, so that the chance of a wrong answer is negligible.
+// searchRSC reports whether it has found an order, and else whether there is none: done is false if it gave up, or the
+// context ended. What is known of the past is 128 bits of a hash for each state, so that the chance of a wrong answer
+// is negligible.
 func searchRSC(ctx context.Context, ops []rscOp, options RSCOptions, maxStates int) (found, done bool) {
 	s := rscSearch{
 		ctx:      ctx,
@@ -215,8 +216,8 @@ func (s *rscSearch) revert(done []undo) {
 // search reports whether what is left can follow.
 func (s *rscSearch) search() bool {
 	var done []undo
-	// What can't change anything may come as soon as it fits, and a write that nobody reads as soon as nobody needs what it covers:
-	// nothing is lost by that.
+	// What can't change anything may come as soon as it fits, and a write that nobody reads as soon as nobody needs what
+	// it covers: nothing is lost by that.
 	for progress := true; progress; {
 		progress = false
 		for _, n := range s.ready {
@@ -284,8 +285,8 @@ func (s *rscSearch) unread(n int32) bool {
 	return o.known && o.Request.Kind == register.Write && key.rmws == 0 && key.readers[s.ops[n].value] == 0 && key.readers[key.value] == 0
 }
 
-// moves lists what may come next, what is most likely first: writes in the order of their return, and those of unknown outcome
-// only where somebody may have seen them.
+// moves lists what may come next, what is most likely first: writes in the order of their return, and those of unknown
+// outcome only where somebody may have seen them.
 func (s *rscSearch) moves() []move {
 	type candidate struct {
 		move

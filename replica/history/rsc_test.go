@@ -279,7 +279,8 @@ func TestCheckRSCRefusesWhatCantHaveBeen(t *testing.T) {
 	}
 }
 
-// A wrong carstamp neither makes a bad history pass nor, as far as the search goes, a good one fail; beyond that nothing is claimed.
+// A wrong carstamp neither makes a bad history pass nor, as far as the search goes, a good one fail; beyond that
+// nothing is claimed.
 func TestCheckRSCDoesNotBelieveCarstamps(t *testing.T) {
 	history := []Operation{
 		at(2, 0, write("a", 1, 2, "x")), at(1, 0, write("a", 3, 4, "y")), at(1, 0, readOf("b", 5, 6, "y")),

@@ -30,13 +30,14 @@ type versions struct {
 	placed   []bool
 	stray    []int // reads for which the carstamp is no help
 	budget   int
-	eager    bool              // whether a gap between carstamps is taken for an operation of unknown outcome, even if nobody needs one there
-	stamp    register.Carstamp // of the last operation that had one
+	// Whether a gap between carstamps is taken for an operation of unknown outcome, even if nobody needs one there.
+	eager bool
+	stamp register.Carstamp // of the last operation that had one
 }
 
-// orderKey proposes an order of the changes of one key, by the carstamps and, where there are none, by the values. It reports whether
-// it has found a place for all that certainly happened, in which every answer fits. Operations of unknown outcome that are in no
-// group never took effect.
+// orderKey proposes an order of the changes of one key, by the carstamps and, where there are none, by the values. It
+// reports whether it has found a place for all that certainly happened, in which every answer fits. Operations of
+// unknown outcome that are in no group never took effect.
 func orderKey(ctx context.Context, registry *register.Registry, ops []rscOp, key []int) ([]rscGroup, bool) {
 	groups, ok := orderKeyOnce(ctx, registry, ops, key, false)
 	if !ok {
@@ -95,7 +96,8 @@ func (v *versions) next(i int) bool {
 	return true
 }
 
-// gap reports whether a carstamp says that something unobserved lies between the operations so far and an rmw or what found one.
+// gap reports whether a carstamp says that something unobserved lies between the operations so far and an rmw or what
+// found one.
 func (v *versions) gap(o *rscOp) bool {
 	c := o.Result.Carstamp
 	if o.Request.Kind == register.RMW && c.RMWs > 0 {

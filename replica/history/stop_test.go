@@ -31,8 +31,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// hard is a history whose check takes longer than anybody waits: many clients append at once and nobody looks before the end, so that
-// all orders must be tried.
+// hard is a history whose check takes longer than anybody waits: many clients append at once and nobody looks before
+// the end, so that all orders must be tried.
 func hard() []Operation {
 	var history []Operation
 	for i := range 24 {
@@ -41,7 +41,8 @@ func hard() []Operation {
 	return append(history, readOf("z", 2, 3, strings.Repeat("-", 40)))
 }
 
-// Wherever a check is when its context ends, it ends too, and has proved nothing: neither that an order exists nor that none does.
+// Wherever a check is when its context ends, it ends too, and has proved nothing: neither that an order exists nor that
+// none does.
 func TestAStoppedCheckProvesNothing(t *testing.T) {
 	limit := Options{Timeout: time.Minute} // a check that goes on ends with it
 	for looks := int64(0); looks < 2_000_000; looks = 2*looks + 1 {

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	tries      = 1_000_000 // what a replay may do beyond one pass before it leaves the key to the search: of a hundred steps, less than a second
-	maxUnknown = 3         // unknown effects in a row that are tried to explain one answer, beside those that a read shows
+	// What a replay may do beyond one pass before it leaves the key to the search: of a hundred steps, less than a second.
+	tries      = 1_000_000
+	maxUnknown = 3 // unknown effects in a row that are tried to explain one answer, beside those that a read shows
 )
 
 // proved reports whether the carstamps lead to a linearization of the steps. Whether they do is for the
@@ -22,13 +23,13 @@ const (
 // that had returned when it was invoked. A wrong carstamp can only make the proof fail. False says nothing
 // about the history.
 //
-// Reads and writes are taken in the order of their carstamps. A write that was answered before its place was known has that
-// of the operations that found it. Writes and rmws without one, as protocols need not tell it, and unknown steps are put between them
-// where they fit.
+// Reads and writes are taken in the order of their carstamps. A write that was answered before its place was known has
+// that of the operations that found it. Writes and rmws without one, as protocols need not tell it, and unknown steps
+// are put between them where they fit.
 //
-// If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. A last one lets rmws take
-// effect before their carstamps. leftOut is how many
-// unknown writes prepare left out: nobody saw them, but they may count.
+// If the carstamps may be counts, a first attempt takes them as such, which leaves the loose steps few places. A last
+// one lets rmws take effect before their carstamps. leftOut is how many unknown writes prepare left out: nobody saw
+// them, but they may count.
 func proved(ctx context.Context, registry *register.Registry, steps []step, leftOut int) bool {
 	r := replay{ctx: ctx, registry: registry}
 	seen := stamps(registry, steps)
@@ -96,8 +97,8 @@ func lacksStamp(s *step) bool {
 	return s.known && s.Request.Kind == register.Write && s.Result.Carstamp.IsZero() && s.Request.Value.Present()
 }
 
-// stamps are, by value, the carstamps of writes that were answered without: reads returned the value with it, or with that of
-// rmws on it, or the first rmw on the write was answered with the next one.
+// stamps are, by value, the carstamps of writes that were answered without: reads returned the value with it, or with
+// that of rmws on it, or the first rmw on the write was answered with the next one.
 func stamps(registry *register.Registry, steps []step) map[string]register.Carstamp {
 	var lacking []*step
 	for i := range steps {
@@ -170,7 +171,8 @@ type replay struct {
 	used     []int           // unknown steps that were placed, by class
 	budget   int
 	counted  bool // a step with a carstamp comes only where the count is right
-	// early has rmws come before their carstamp, too: one that is applied at least once is answered with the carstamp of the last time.
+	// early has rmws come before their carstamp, too: one that is applied at least once is answered with the carstamp of
+	// the last time.
 	early bool
 	taken []bool // steps of the order that came early
 	// failed are the points from which nothing led on: another order of the same loose steps comes to them again.
@@ -178,8 +180,8 @@ type replay struct {
 	scratch []byte
 }
 
-// point is a digest of where an attempt is: before which step of the order, with which value and count, and which steps were put before it.
-// Two points of one digest could only have the proof fail.
+// point is a digest of where an attempt is: before which step of the order, with which value and count, and which steps
+// were put before it. Two points of one digest could only have the proof fail.
 func (r *replay) point(i int, value register.Value, c count, unknown int) uint64 {
 	b := r.scratch[:0]
 	for _, n := range []uint64{uint64(i), uint64(unknown), c.timestamp, c.rmws, uint64(c.writes), uint64(c.changes)} {
@@ -332,8 +334,8 @@ func (r *replay) try(i, j int, value register.Value, c count, unknown int) bool 
 	return r.at(i, next, c.after(s), unknown)
 }
 
-// shows reports whether the next read from order[i] on returned what begins with a value. Of appends it shows the order, so that any number
-// of them can be placed.
+// shows reports whether the next read from order[i] on returned what begins with a value. Of appends it shows the
+// order, so that any number of them can be placed.
 func (r *replay) shows(i int, value register.Value) bool {
 	return r.read[i] != nil && bytes.HasPrefix(r.read[i].Result.Value, value)
 }

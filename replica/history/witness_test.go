@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Writes that were answered before their places were known are put where reads and rmws found them, without a search; those
-// that nobody found fit anywhere in their time.
+// Writes that were answered before their places were known are put where reads and rmws found them, without a search;
+// those that nobody found fit anywhere in their time.
 func TestWritesWithoutCarstampsArePlaced(t *testing.T) {
 	at := func(timestamp, rmws uint64, o Operation) Operation {
 		o.Result.Carstamp = register.Carstamp{Timestamp: timestamp, Writer: 1, RMWs: rmws}
@@ -75,8 +75,8 @@ func TestAppendsThatAReadShowsArePlaced(t *testing.T) {
 	}
 }
 
-// A write that nobody found fits where one of unknown outcome was, as far as the first answers tell. Of many unknown ones, it takes
-// the replay some time to come back to that.
+// A write that nobody found fits where one of unknown outcome was, as far as the first answers tell. Of many unknown
+// ones, it takes the replay some time to come back to that.
 func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 	var operations []Operation
 	for i := range 3 {
@@ -95,8 +95,8 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 	}
 }
 
-// Where carstamps count, they tell how many of the writes without one come between two operations, also of those of unknown outcome
-// that nobody saw. The same carstamps with gaps between them prove less.
+// Where carstamps count, they tell how many of the writes without one come between two operations, also of those of
+// unknown outcome that nobody saw. The same carstamps with gaps between them prove less.
 func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 	proves := func(history []Operation) bool {
 		merged, _ := mergeRetries(partition(history)["k0"])
@@ -124,9 +124,10 @@ func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 	}
 }
 
-// Histories of EPaxos with seven members that a search does not get through. In the first, of schedule 754, a read after rmws that changed
-// nothing tells where the write of its value is, which could also be one of many places earlier. In the second, of schedule 1013489, a dozen
-// writes whose place nobody tells are put in one order after the other, and lead to the same again.
+// Histories of EPaxos with seven members that a search does not get through. In the first, of schedule 754, a read
+// after rmws that changed nothing tells where the write of its value is, which could also be one of many places
+// earlier. In the second, of schedule 1013489, a dozen writes whose place nobody tells are put in one order after the
+// other, and lead to the same again.
 func TestHardHistoriesAreProved(t *testing.T) {
 	for name, count := range map[string]int{"refused_rmws": 88, "unknown_writes": 70} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +148,8 @@ func TestHardHistoriesAreProved(t *testing.T) {
 	}
 }
 
-// What carstamps count is no reason to believe an answer: of two writes, one after the other, the first is not read after the second.
+// What carstamps count is no reason to believe an answer: of two writes, one after the other, the first is not read
+// after the second.
 func TestCountsExcuseNoWrongValue(t *testing.T) {
 	for _, timestamp := range []uint64{1, 2, 3} {
 		operations := []Operation{

@@ -48,9 +48,9 @@ func Change(v view.View, newcomers []Founder, leaving []view.MemberID) (view.Vie
 	return next, nil
 }
 
-// Finish makes the plain view after the change of a joint one. The joint one has to have taken hold (Committed), and what
-// ended before it to be where it is needed (view.View.Covered, of members that hold it). Where there are partitions, those
-// who leave must have no part in any (Parts), and the witnesses beside them leave with them.
+// Finish makes the plain view after the change of a joint one. The joint one has to have taken hold (Committed), and
+// what ended before it to be where it is needed (view.View.Covered, of members that hold it). Where there are
+// partitions, those who leave must have no part in any (Parts), and the witnesses beside them leave with them.
 func Finish(joint view.View) (view.View, error) {
 	if !joint.Joint() {
 		return view.View{}, fmt.Errorf("finish the change of epoch %d: members don't change in it", joint.Epoch)
@@ -100,8 +100,8 @@ func depart(joint, next view.View) (view.View, error) {
 	return next, next.Validate()
 }
 
-// Parts lists the partitions that need a member, or a witness beside it: it has a role there, or the master has to recover
-// from a term in which it had one. A member without parts can leave a view.
+// Parts lists the partitions that need a member, or a witness beside it: it has a role there, or the master has to
+// recover from a term in which it had one. A member without parts can leave a view.
 func Parts(v view.View, member view.MemberID) (parts []int) {
 	with := func(id view.MemberID) bool {
 		w, known := v.Witness(id)

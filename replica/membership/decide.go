@@ -43,8 +43,8 @@ const (
 // members begins, is finished or is abandoned. One step at a time, and none before the recorded view took hold, but for
 // the end of a change that is abandoned. The caller records the next view, and tells it to members only then.
 //
-// Where there are partitions, it also decides who keeps them (Members, Partitions); a change begins when nothing is to be
-// done there. What Members waits for keeps Partitions from nothing.
+// Where there are partitions, it also decides who keeps them (Members, Partitions); a change begins when nothing is to
+// be done there. What Members waits for keeps Partitions from nothing.
 func Decide(s Snapshot) Decision {
 	if len(s.View.Partitions) == 0 {
 		if s.View.Joint() {
@@ -68,8 +68,8 @@ func Decide(s Snapshot) Decision {
 	return s.begin(parts)
 }
 
-// begin makes the joint view of the change that is wanted, if there is one, once the plain view took hold and the newcomers
-// have named their disks. Else the decision stays as it is, with what is waited for.
+// begin makes the joint view of the change that is wanted, if there is one, once the plain view took hold and the
+// newcomers have named their disks. Else the decision stays as it is, with what is waited for.
 func (s *Snapshot) begin(d Decision) Decision {
 	if !s.View.Quorum(s.holds) {
 		d.Wait = ForView
@@ -132,8 +132,8 @@ func (d *Decision) end(s *Snapshot, by func(view.View) (view.View, error), kind 
 	}
 }
 
-// Pointless says why the members after the change of a joint view are not worth waiting for, or NoCause. It matters whether
-// the change could be finished without those who are not done: then a newcomer that is hopeless is no reason.
+// Pointless says why the members after the change of a joint view are not worth waiting for, or NoCause. It matters
+// whether the change could be finished without those who are not done: then a newcomer that is hopeless is no reason.
 func (s *Snapshot) Pointless(safe bool) Cause {
 	hopeless := func(id view.MemberID) bool { return slices.Contains(s.Hopeless, id) }
 	switch after := s.View.After(); {

@@ -46,8 +46,8 @@ func Found(cluster string, founders []Founder) (view.View, error) {
 	return v, nil
 }
 
-// Committed reports whether a view took hold: a quorum of it holds it. Holders are the digests of the views that members
-// hold, as far as they told. From then on no earlier view can serve anybody.
+// Committed reports whether a view took hold: a quorum of it holds it. Holders are the digests of the views that
+// members hold, as far as they told. From then on no earlier view can serve anybody.
 func Committed(v view.View, holders map[view.MemberID]string) bool {
 	digest := v.Digest()
 	return v.Quorum(func(id view.MemberID) bool { return holders[id] == digest })
@@ -74,9 +74,9 @@ type Report struct {
 // views around it too; so no quorum of a view leaves out a later one that is in use. It is false while too few have
 // reported.
 //
-// Two views of one epoch are an error: somebody gave out a view that was not the record. Where there are partitions, of which
-// each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Partitions leads
-// the others to the next one.
+// Two views of one epoch are an error: somebody gave out a view that was not the record. Where there are partitions, of
+// which each master asks who holds its view, the one that a quorum of its members holds is the cluster's; Partitions
+// leads the others to the next one.
 func Rebuild(reports []Report) (v view.View, known bool, err error) {
 	for _, r := range reports {
 		if r.View.Epoch > v.Epoch {

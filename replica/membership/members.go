@@ -7,21 +7,21 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Members decides on the view that follows the recorded one as far as it is about who is in it, where there are partitions:
-// witnesses of newcomers come, lost ones go that are replaced and that nobody needs, and the change of a joint view is finished, or
-// abandoned if the snapshot asks for that. One step at a time; if there is none, Partitions has its turn, which moves the
-// parts of those who leave to others. So a change of members, also one that replaces a member that is lost with its
-// disk or its machine, is:
+// Members decides on the view that follows the recorded one as far as it is about who is in it, where there are
+// partitions: witnesses of newcomers come, lost ones go that are replaced and that nobody needs, and the change of a
+// joint view is finished, or abandoned if the snapshot asks for that. One step at a time; if there is none, Partitions
+// has its turn, which moves the parts of those who leave to others. So a change of members, also one that replaces a
+// member that is lost with its disk or its machine, is:
 //
 //  1. Newcomers and their witnesses start on empty disks, under new IDs (PairedIDs, WitnessOf), and name them.
 //  2. Once the recorded view took hold (Committed), Change makes the joint one of it.
-//  3. As long as that is joint, and after, in each round: record and tell d.Next of Members(s) if d.Changed(), else that of
-//     Partitions(s), with the newcomers' witnesses in s.Named and s.Placement as it is to be after the change.
+//  3. As long as that is joint, and after, in each round: record and tell d.Next of Members(s) if d.Changed(), else
+//     that of Partitions(s), with the newcomers' witnesses in s.Named and s.Placement as it is to be after the change.
 //  4. When the view is plain, those who left may be stopped.
 //
-// Who leaves is drained: its roles go to others, by learners that fetch the state from the master. No state moves by quorums,
-// so Finishable and what members say of having settled and fetched count for nothing here. While too few
-// are there to take the parts of those who leave, the joint view stays, and Partitions says what it waits for.
+// Who leaves is drained: its roles go to others, by learners that fetch the state from the master. No state moves by
+// quorums, so Finishable and what members say of having settled and fetched count for nothing here. While too few are
+// there to take the parts of those who leave, the joint view stays, and Partitions says what it waits for.
 //
 // Abandoned, it is the newcomers that are drained. A change whose newcomers have not come up has no other end, nor
 // has one that lost a majority of the members after it.
@@ -101,8 +101,8 @@ func (s *Snapshot) coming() (come []view.Witness) {
 	return come
 }
 
-// going are the witnesses that nobody needs, and that retire, or are lost with another one in their place. One that is paired with a
-// member goes with that.
+// going are the witnesses that nobody needs, and that retire, or are lost with another one in their place. One that is
+// paired with a member goes with that.
 func (s *Snapshot) going() []view.MemberID {
 	return slices.DeleteFunc(Idle(s.View), func(id view.MemberID) bool {
 		w, _ := s.View.Witness(id)

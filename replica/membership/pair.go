@@ -6,10 +6,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Where there are witnesses, members have odd IDs and witnesses even ones, so that newcomers of both kinds can be started at
-// the same time. Where each member has a witness in its own pod, the witness of member m is m + 1. So both
-// are known before either has said anything, and no table of them is kept. Dedicated witnesses have even IDs in the order in
-// which they are started (DedicatedIDs).
+// Where there are witnesses, members have odd IDs and witnesses even ones, so that newcomers of both kinds can be
+// started at the same time. Where each member has a witness in its own pod, the witness of member m is m + 1. So both
+// are known before either has said anything, and no table of them is kept. Dedicated witnesses have even IDs in the
+// order in which they are started (DedicatedIDs).
 
 // WitnessOf is the ID of the witness that runs beside a member.
 func WitnessOf(member view.MemberID) view.MemberID { return member + 1 }
@@ -24,9 +24,10 @@ func PairedIDs(last view.MemberID, count int) []view.MemberID {
 	return ids
 }
 
-// DedicatedIDs are the IDs of the next count witnesses that have pods of their own: even ones above the last that was ever
-// given to a member or a witness (view.View.LastIssued). The first are those after 0: 2, 4, 6, ... A view takes IDs on in
-// growing order alone: whoever waits under one that is below another that was taken on has to come under a later one.
+// DedicatedIDs are the IDs of the next count witnesses that have pods of their own: even ones above the last that was
+// ever given to a member or a witness (view.View.LastIssued). The first are those after 0: 2, 4, 6, ... A view takes
+// IDs on in growing order alone: whoever waits under one that is below another that was taken on has to come under a
+// later one.
 func DedicatedIDs(last view.MemberID, count int) []view.MemberID {
 	var ids []view.MemberID
 	for next := last + 2 - last%2; len(ids) < count; next += 2 {

@@ -23,8 +23,8 @@ func TestPairedIDs(t *testing.T) {
 	}
 }
 
-// Two newcomers have been named together, and the witness of the first comes after both; it neither goes nor comes again
-// while its member is there.
+// Two newcomers have been named together, and the witness of the first comes after both; it neither goes nor comes
+// again while its member is there.
 func TestTheWitnessOfANewcomerComesLater(t *testing.T) {
 	v := pairs(t, 3, 1)
 	ids := PairedIDs(v.LastIssued(), 2)

@@ -22,7 +22,8 @@ type Placement struct {
 	// Faults is how many losses a partition survives, f of the paper: it has as many backups and as many witnesses.
 	// Where too few members are heard it waits for them, and never goes on with fewer backups than it has.
 	Faults int
-	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet (section 5.4).
+	// Alone is how many witnesses a partition has if Faults is 0: they save what its master has not on disk yet (section
+	// 5.4).
 	Alone int
 	// Homes are the sites of the masters, by partition; those that are missing, or empty, go round the sites in the
 	// members' order.
@@ -52,7 +53,8 @@ type Part struct {
 	Term      uint64 // of which the rest speaks
 	Lost      bool   // a master or backup: its disk does not have what the part needs
 	Recovered bool   // a master: it has all that it was to recover, so have its backups, and it serves
-	// Restarted is a master without backups whose disk lacks what its witnesses have: it needs a term in which it recovers.
+	// Restarted is a master without backups whose disk lacks what its witnesses have: it needs a term in which it
+	// recovers.
 	Restarted bool
 	CaughtUp  []view.MemberID // a master: the learners that have what its backups have
 	Copying   bool            // it is fetching a copy of the state: until then it can't be of use
@@ -75,12 +77,12 @@ type Life struct {
 	Term      uint64
 }
 
-// Snapshot is all that decisions are made from: the recorded view, what its members and witnesses said, the change of members
-// that is wanted, and the policy of whoever decides, as far as policies differ.
+// Snapshot is all that decisions are made from: the recorded view, what its members and witnesses said, the change of
+// members that is wanted, and the policy of whoever decides, as far as policies differ.
 type Snapshot struct {
 	View view.View
-	// Join and Leave are the change that is to begin when the view is plain. A newcomer that has not named its disk yet has
-	// none here.
+	// Join and Leave are the change that is to begin when the view is plain. A newcomer that has not named its disk yet
+	// has none here.
 	Join  []Founder
 	Leave []view.MemberID
 	// Abandon asks for the members before the change of a joint view again, though it could be finished. Where there are
@@ -93,8 +95,8 @@ type Snapshot struct {
 	// Unwanted says that nobody asks for the members after the change any more: it is abandoned, unless it can be finished
 	// at once.
 	Unwanted bool
-	// Absent are members that a change that can be finished does not wait for. Hopeless are those that will not do their part
-	// at all: nobody waits for them, and a change that needs them is abandoned. Lost are those that won't vote again.
+	// Absent are members that a change that can be finished does not wait for. Hopeless are those that will not do their
+	// part at all: nobody waits for them, and a change that needs them is abandoned. Lost are those that won't vote again.
 	Absent, Hopeless, Lost []view.MemberID
 
 	// Of views with partitions.
@@ -104,11 +106,11 @@ type Snapshot struct {
 	// Drained are members that are about to be stopped: what they are master of is handed over, and they get nothing
 	// new. Members that leave a joint view are drained, without being named here.
 	Drained []view.MemberID
-	// Retiring are witnesses with pods of their own that are to leave: others take their places, and they go once no partition
-	// needs them.
+	// Retiring are witnesses with pods of their own that are to leave: others take their places, and they go once no
+	// partition needs them.
 	Retiring []view.MemberID
-	// Named are witnesses that wait on empty disks, beside members that the view has or that join, as they would be entered:
-	// with ID, site, address, disk and the member. Those that the view has already count for nothing.
+	// Named are witnesses that wait on empty disks, beside members that the view has or that join, as they would be
+	// entered: with ID, site, address, disk and the member. Those that the view has already count for nothing.
 	Named []view.Witness
 
 	known string // the digest of View

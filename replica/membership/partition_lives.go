@@ -44,9 +44,9 @@ func over(v *view.View, partition int, term uint64) bool {
 	return term <= v.Epoch && term != p.Term && !slices.ContainsFunc(p.Formers, func(f view.Former) bool { return f.Term <= term })
 }
 
-// ChangeWitnesses makes the view in which witnesses come and go. Those that come wait on empty disks that they have named,
-// under IDs that nobody had before; one that lost its disk comes again under a new ID. Those that go serve
-// no partition, and none has to recover from them. Where IDs are paired (WitnessOf), a witness comes after its member,
+// ChangeWitnesses makes the view in which witnesses come and go. Those that come wait on empty disks that they have
+// named, under IDs that nobody had before; one that lost its disk comes again under a new ID. Those that go serve no
+// partition, and none has to recover from them. Where IDs are paired (WitnessOf), a witness comes after its member,
 // perhaps when later IDs have been given, and it goes when its member leaves; so its ID is not used again.
 func ChangeWitnesses(v view.View, come []view.Witness, gone []view.MemberID) (view.View, error) {
 	fail := func(format string, args ...any) (view.View, error) {

@@ -23,18 +23,18 @@ type Decision struct {
 	// are not done with their part in a joint view; a change that is finished leaves them behind.
 	For, Rest []view.MemberID
 	Err       error // why the change that is wanted can't be made; there is no next view then
-	// Rebuild says that members hold a view that the record does not know: it was lost, or an old one came back. What they hold
-	// decides (Rebuild), not what the record says.
+	// Rebuild says that members hold a view that the record does not know: it was lost, or an old one came back. What they
+	// hold decides (Rebuild), not what the record says.
 	Rebuild bool
 }
 
 // Changed reports whether there is a view to record.
 func (d *Decision) Changed() bool { return d.Next.Epoch > 0 }
 
-// Partitions decides on the view that follows the recorded one: another master for one that a quorum of members does not
-// hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes one step at most, with a
-// term of its own unless only its recovery ended. The snapshot may be old or wrong in what it says of who is alive:
-// terms fence those that live on.
+// Partitions decides on the view that follows the recorded one: another master for one that a quorum of members does
+// not hear, the end of a recovery, replacements of lost backups and witnesses, hand-overs. Each partition takes one
+// step at most, with a term of its own unless only its recovery ended. The snapshot may be old or wrong in what it says
+// of who is alive: terms fence those that live on.
 func Partitions(s Snapshot) (d Decision) {
 	if len(s.View.Partitions) == 0 {
 		return d
@@ -96,8 +96,8 @@ func (m *mover) gone(id view.MemberID) bool {
 	return m.s.lost(id) || m.s.part(id, m.i).Lost || m.s.Suspected(id)
 }
 
-// cut reports whether a master and another member say that they don't hear each other. A quorum may hear both still, but the
-// master can't sync to that one, and an update that has to be synced would wait until the link is mended.
+// cut reports whether a master and another member say that they don't hear each other. A quorum may hear both still,
+// but the master can't sync to that one, and an update that has to be synced would wait until the link is mended.
 func (m *mover) cut(master, id view.MemberID) bool {
 	there, told := m.s.hears(master, id)
 	back, also := m.s.hears(id, master)
@@ -378,8 +378,8 @@ func (m *mover) tend() {
 	}
 }
 
-// keepWitnesses are the witnesses that a partition has, without those that are lost; those beside members that leave go once
-// others can take their place.
+// keepWitnesses are the witnesses that a partition has, without those that are lost; those beside members that leave go
+// once others can take their place.
 func (m *mover) keepWitnesses(next view.Partition, wanted int) []view.MemberID {
 	kept := slices.DeleteFunc(slices.Clone(m.p.Witnesses), m.gone)
 	if len(kept) == wanted && !slices.ContainsFunc(kept, m.s.drained) {
@@ -431,8 +431,8 @@ func (m *mover) target() view.MemberID {
 	return best
 }
 
-// handOver makes a backup the master. The term has no witnesses, so all that completes until the master hears of it is held by all
-// backups: the new one replays nothing, and one loss at this time is no more than at any other.
+// handOver makes a backup the master. The term has no witnesses, so all that completes until the master hears of it is
+// held by all backups: the new one replays nothing, and one loss at this time is no more than at any other.
 func (m *mover) handOver(target view.MemberID) {
 	m.reform(target, "its master %d hands over to member %d", m.p.Master, target)
 }

@@ -127,9 +127,9 @@ func all(witnesses []view.MemberID, p view.Partition) []view.MemberID {
 	return witnesses
 }
 
-// spread are as many witnesses as a partition has, of which fewer would be lost with its master, with each other or with its
-// backups, where witnesses are dedicated; those that it has if there are none. They clash after others had to stand in for who was
-// lost, and is there again.
+// spread are as many witnesses as a partition has, of which fewer would be lost with its master, with each other or
+// with its backups, where witnesses are dedicated; those that it has if there are none. They clash after others had to
+// stand in for who was lost, and is there again.
 func (c *chooser) spread(p view.Partition, has []view.MemberID) []view.MemberID {
 	if !c.placement.Dedicated {
 		return has

@@ -126,7 +126,8 @@ func (w *walk) wrong(s Snapshot, i int, p, next view.Partition, epoch uint64) st
 	if text(p) == text(next) {
 		return ""
 	}
-	knew := func(id view.MemberID, all []view.Former) bool { // it had a part in each term that may have served, or in a later one
+	// It had a part in each term that may have served, or in a later one.
+	knew := func(id view.MemberID, all []view.Former) bool {
 		own, _ := s.said(id, i)
 		return !slices.ContainsFunc(all, func(f view.Former) bool {
 			served := !slices.ContainsFunc(append([]view.MemberID{f.Master}, f.Backups...), func(id view.MemberID) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A master whose disk is sound copies the state, and can't serve. What it says of its term counts all the same: with the disk of its
-// only backup lost, it is the only one who can say that the term never served.
+// A master whose disk is sound copies the state, and can't serve. What it says of its term counts all the same: with
+// the disk of its only backup lost, it is the only one who can say that the term never served.
 func TestWhoCopiesSaysThatItsTermNeverServed(t *testing.T) {
 	v, p := placed(t, 5, 1, false)
 	v.Epoch = 2

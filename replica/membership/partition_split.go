@@ -6,8 +6,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// splits reports whether a partition is to be split next: there are fewer than there should be, it is its turn (view.Parent), it has
-// its backups, and nothing else is to be done with it than what next says of its witnesses.
+// splits reports whether a partition is to be split next: there are fewer than there should be, it is its turn
+// (view.Parent), it has its backups, and nothing else is to be done with it than what next says of its witnesses.
 func (m *mover) splits(next view.Partition, target view.MemberID) bool {
 	parent, child := m.view.NextSplit()
 	if m.placement.Partitions <= child || parent != m.i || m.view.Joint() {
@@ -17,9 +17,9 @@ func (m *mover) splits(next view.Partition, target view.MemberID) bool {
 	return whole && target == 0
 }
 
-// split divides a partition's keys between itself and a new one with the same master and backups (section 3.6). Both recover from the
-// term that ends, which has no witnesses: there is nothing to replay, and one loss at this time is no more than at any other. The new
-// one goes to its home afterwards.
+// split divides a partition's keys between itself and a new one with the same master and backups (section 3.6). Both
+// recover from the term that ends, which has no witnesses: there is nothing to replay, and one loss at this time is no
+// more than at any other. The new one goes to its home afterwards.
 func (m *mover) split(next view.Partition) {
 	next.Witnesses = all(m.witnesses(next, m.placement.witnesses(len(next.Backups))), next)
 	child := next

@@ -20,14 +20,15 @@ type Rescue struct {
 	Behind []int
 	// Emptied are those that begin again empty: nobody is left with a whole copy.
 	Emptied []int
-	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be recovered from.
+	// Shortened are those of which what only witnesses had is lost: none of a term is left that would have to be recovered
+	// from.
 	Shortened []int
 }
 
-// RecoverPartitions decides how the members that are left go on after a quorum was lost for good: those that the snapshot has
-// reports of, with the disks that the view names, and the witnesses of which the same is true. All others are given up,
-// and must have been stopped before anybody is told: they may serve what these don't know, and some of them may have held
-// what is said here to be lost.
+// RecoverPartitions decides how the members that are left go on after a quorum was lost for good: those that the
+// snapshot has reports of, with the disks that the view names, and the witnesses of which the same is true. All others
+// are given up, and must have been stopped before anybody is told: they may serve what these don't know, and some of
+// them may have held what is said here to be lost.
 //
 // A partition goes on from its master, who has all that it answered for, or else from one that had a part in all
 // terms that are not recovered and may have served, with the longest log: it has all that was synced. What was not is
@@ -110,8 +111,8 @@ func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
 	return d, nil
 }
 
-// Recovered reports whether a view is the one that RecoverPartitions made: no other has members for the first time and all its
-// partitions of its own epoch.
+// Recovered reports whether a view is the one that RecoverPartitions made: no other has members for the first time and
+// all its partitions of its own epoch.
 func Recovered(v view.View) bool {
 	return v.Epoch > 1 && v.Since == v.Epoch && len(v.Partitions) > 0 &&
 		!slices.ContainsFunc(v.Partitions, func(p view.Partition) bool { return p.Term != v.Epoch })
@@ -180,8 +181,8 @@ func (r *rescuer) most(able func(view.MemberID) bool, term func(Part) uint64) (b
 	return best
 }
 
-// goOn makes the configuration in which a member recovers the partition, and reports whether something is lost for want of
-// witnesses.
+// goOn makes the configuration in which a member recovers the partition, and reports whether something is lost for want
+// of witnesses.
 func (r *rescuer) goOn(master view.MemberID) (next view.Partition, shortened bool) {
 	next = view.Partition{Term: r.next.Epoch, Split: r.p.Split, Master: master}
 	formers := r.s.needed(r.i)

@@ -144,8 +144,8 @@ func TestALostBackupIsNoneAfterALostQuorum(t *testing.T) {
 	}
 }
 
-// A master that was recovering when the quorum was lost has what its former term's backups had; one that only became a backup in
-// the term that is not recovered yet may have not.
+// A master that was recovering when the quorum was lost has what its former term's backups had; one that only became a
+// backup in the term that is not recovered yet may have not.
 func TestALostQuorumInARecovery(t *testing.T) {
 	v, p := placed(t, 5, 1, false)
 	v.Epoch = 2

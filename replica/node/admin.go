@@ -130,7 +130,8 @@ func (a *admin) Configure(ctx context.Context, r *adminv1.ConfigureRequest) (*ad
 	return &adminv1.ConfigureResponse{}, nil
 }
 
-// SetLink implements adminv1.AdminServer. The peer may be a witness. A link stays as it was set over changes of the view.
+// SetLink implements adminv1.AdminServer. The peer may be a witness. A link stays as it was set over changes of the
+// view.
 func (a *admin) SetLink(_ context.Context, r *adminv1.SetLinkRequest) (*adminv1.SetLinkResponse, error) {
 	if err := a.meant(r.Cluster, r.Member); err != nil {
 		return nil, err

@@ -26,11 +26,12 @@ import (
 // Config is the file that a member is started with, in YAML or JSON. All members of a cluster can share one: then
 // Self and Site are given beside it (Who).
 type Config struct {
-	Cluster  string        `json:"cluster"`        // the cluster's identity
-	Protocol string        `json:"protocol"`       // as manifests spell it
-	Shards   int           `json:"shards"`         // 1..runtime.MaxShards; fixed for the cluster's life: of partitions, those that it was founded with
-	Self     view.MemberID `json:"self,omitempty"` // required, here or beside the file
-	Site     string        `json:"site,omitempty"` // of this member; required unless Members name it
+	Cluster  string `json:"cluster"`  // the cluster's identity
+	Protocol string `json:"protocol"` // as manifests spell it
+	// 1..runtime.MaxShards; fixed for the cluster's life: of partitions, those that it was founded with.
+	Shards int           `json:"shards"`
+	Self   view.MemberID `json:"self,omitempty"` // required, here or beside the file
+	Site   string        `json:"site,omitempty"` // of this member; required unless Members name it
 
 	// Epoch, Issued and Members are a view. Without Members and Epoch the member goes by the view on its disk, and
 	// waits to be given one if there is none. See latest for which view counts.
@@ -53,16 +54,16 @@ type Config struct {
 	Limits Limits `json:"limits"`
 	Listen Listen `json:"listen"`
 
-	// FaultTolerance is how many members may be lost at once, with a protocol that has quorums of its own for less than any
-	// minority; the same for all members. Absent: any minority.
+	// FaultTolerance is how many members may be lost at once, with a protocol that has quorums of its own for less than
+	// any minority; the same for all members. Absent: any minority.
 	FaultTolerance int `json:"faultTolerance,omitempty"`
 
-	// ErasureCoding is how large values are stored as fragments, with a protocol that knows of it; the same for all members.
-	// Absent: they are stored whole.
+	// ErasureCoding is how large values are stored as fragments, with a protocol that knows of it; the same for all
+	// members. Absent: they are stored whole.
 	ErasureCoding *ErasureCoding `json:"erasureCoding,omitempty"`
 
-	// TokenKeys is the file with the keys that prove to all members what one of them has answered, the same for all (replica/proof).
-	// Required with a protocol that has sessions, and only there.
+	// TokenKeys is the file with the keys that prove to all members what one of them has answered, the same for all
+	// (replica/proof). Required with a protocol that has sessions, and only there.
 	TokenKeys string `json:"tokenKeys,omitempty"`
 
 	// Distances emulate the network between this member and those at other sites, of whichever view; a site that is
@@ -92,8 +93,8 @@ func (e *ErasureCoding) fragments() protocol.Fragments {
 	return protocol.Fragments{Data: e.DataFragments, Threshold: e.ThresholdBytes}
 }
 
-// validateErasureCoding reports what large values can't be stored as fragments with. With how many members that can be is known
-// with the view alone.
+// validateErasureCoding reports what large values can't be stored as fragments with. With how many members that can be
+// is known with the view alone.
 func (c Config) validateErasureCoding() error {
 	e := c.ErasureCoding
 	if e == nil {

@@ -63,8 +63,8 @@ func TestADamagedDiskJoinsAgainByItself(t *testing.T) {
 	}
 }
 
-// Of three members two have lost their disks: none of them votes by itself, and both keep what they have left. One of them is
-// given its disk back as it was, and then the other one joins.
+// Of three members two have lost their disks: none of them votes by itself, and both keep what they have left. One of
+// them is given its disk back as it was, and then the other one joins.
 func TestNobodyJoinsWhileTooManyDisksAreLost(t *testing.T) {
 	all := waitFor(t, storage.Sync, 1, 2, 3)
 	founded(t, all)

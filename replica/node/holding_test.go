@@ -41,7 +41,8 @@ func TestOperationsGoOnBeforeLaterOnesBegin(t *testing.T) {
 	v := all.found(t, 1, 2, 3)
 	all.quorum(t, v)
 	var clients, answers sync.WaitGroup
-	room := make(chan struct{}, 4096) // they don't wait for answers, or nobody would be left to come in at the wrong moment
+	// They don't wait for answers, or nobody would be left to come in at the wrong moment.
+	room := make(chan struct{}, 4096)
 	over := make(chan struct{})
 	for range 2 {
 		clients.Go(func() {

@@ -121,8 +121,8 @@ type heard struct {
 	promised  []time.Time // Replica.Promised
 }
 
-// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; carried is what was
-// under way in it, which goes on before the replica takes anything else, if there is one.
+// begin makes the member what the view on its disk says. Nothing of an earlier view may run any more; carried is what
+// was under way in it, which goes on before the replica takes anything else, if there is one.
 func (n *node) begin(ctx context.Context, from heard, carried []*runtime.Carried) error {
 	v := n.store.View()
 	switch {

@@ -41,7 +41,8 @@ type Options struct {
 	Version string         // of the binary
 	Log     *zap.Logger    // nil: none
 	Dial    transport.Dial // to peers; nil: over TCP
-	// ClientMemory is what clients may make the member hold if its configuration does not say, in bytes. 0: operation.DefaultMemory.
+	// ClientMemory is what clients may make the member hold if its configuration does not say, in bytes. 0:
+	// operation.DefaultMemory.
 	ClientMemory int64
 }
 

@@ -47,7 +47,8 @@ var given sync.Map
 func free(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000)) // other packages' tests run beside these, on other ports
+		// Other packages' tests run beside these, on other ports.
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			continue

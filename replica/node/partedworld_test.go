@@ -23,7 +23,8 @@ import (
 	"github.com/georegister/georegister/witness/server"
 )
 
-// parted is a cluster of a protocol with masters, in this process: members, a witness beside each, and who manages them.
+// parted is a cluster of a protocol with masters, in this process: members, a witness beside each, and who manages
+// them.
 type parted struct {
 	t         testing.TB
 	members   cast
@@ -91,7 +92,8 @@ func (w *witnessed) end() {
 	<-w.ended
 }
 
-// newParted founds a cluster of that many members, each at a site of its own, with as many partitions, and has all of them served.
+// newParted founds a cluster of that many members, each at a site of its own, with as many partitions, and has all of
+// them served.
 func newParted(t testing.TB, size int) *parted {
 	t.Helper()
 	p := &parted{t: t, members: cast{}, witnesses: map[view.MemberID]*witnessed{}, heard: map[[2]view.MemberID]time.Time{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// How long clients wait while all members take on a view: from the moment that it is given to all of them at once, or to
-// one, from which the others learn it, until an operation that came in then is answered.
+// How long clients wait while all members take on a view: from the moment that it is given to all of them at once, or
+// to one, from which the others learn it, until an operation that came in then is answered.
 func BenchmarkTakingOnAView(b *testing.B) {
 	for name, told := range map[string][]view.MemberID{"all": {1, 2, 3}, "one": {1}} {
 		for _, durability := range []storage.Durability{storage.Sync, storage.Memory} {

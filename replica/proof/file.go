@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// others are the permissions that a key file must not have: for all who are not its owner, and for its group all but reading, which
-// Kubernetes gives to the group of a pod.
+// others are the permissions that a key file must not have: for all who are not its owner, and for its group all but
+// reading, which Kubernetes gives to the group of a pod.
 const others = 0o037
 
 // Load reads a key file. It refuses one that others may read or change.

@@ -1,5 +1,5 @@
-// Package proof lets the members of a cluster tell what one of them has answered from what somebody made up: what a session depends
-// on is written to the cluster on its behalf, so it must be something that the cluster holds already.
+// Package proof lets the members of a cluster tell what one of them has answered from what somebody made up: what a
+// session depends on is written to the cluster on its behalf, so it must be something that the cluster holds already.
 package proof
 
 import (
@@ -30,7 +30,8 @@ const (
 // ErrForged is what Check wraps: no member with one of the keys has answered this.
 var ErrForged = errors.New("no member of this cluster proves it")
 
-// Keys are the secrets of one cluster, the same at each of its members. They never change once made, and may be used by many goroutines.
+// Keys are the secrets of one cluster, the same at each of its members. They never change once made, and may be used by
+// many goroutines.
 type Keys struct {
 	cluster string
 	keys    []key // the first one proves
@@ -41,8 +42,8 @@ type key struct {
 	secret []byte
 }
 
-// Parse reads the text of a key file: one key a line, or two, each 64 hexadecimal digits. The first makes proofs, both check them.
-// The cluster is the identity for which proofs hold.
+// Parse reads the text of a key file: one key a line, or two, each 64 hexadecimal digits. The first makes proofs, both
+// check them. The cluster is the identity for which proofs hold.
 func Parse(text []byte, cluster string) (*Keys, error) {
 	k := &Keys{cluster: cluster}
 	for i, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
@@ -73,7 +74,8 @@ func Draw() []byte {
 	return append(hex.AppendEncode(nil, secret), '\n')
 }
 
-// Prove returns what proves to every member with the key that one of them has answered with this. A dependency that has a proof keeps it.
+// Prove returns what proves to every member with the key that one of them has answered with this. A dependency that has
+// a proof keeps it.
 func (k *Keys) Prove(d register.Dependency) []byte {
 	if len(d.Proof) > 0 {
 		return d.Proof
@@ -81,7 +83,8 @@ func (k *Keys) Prove(d register.Dependency) []byte {
 	return append(slices.Clone(k.keys[0].id[:]), k.keys[0].mac(k.cluster, d)...)
 }
 
-// Check reports a dependency that came from a client and that no member of the cluster has answered with. The error wraps ErrForged.
+// Check reports a dependency that came from a client and that no member of the cluster has answered with. The error
+// wraps ErrForged.
 func (k *Keys) Check(d register.Dependency) error {
 	if len(d.Proof) != idBytes+macBytes {
 		return fmt.Errorf("dependency on %.64q: %w: it has a proof of %d bytes, not %d; send what the answer had", d.Key, ErrForged, len(d.Proof), idBytes+macBytes)
@@ -101,8 +104,8 @@ func (k *Keys) Check(d register.Dependency) error {
 		"read again, and give all members the same keys", d.Key, ErrForged)
 }
 
-// mac authenticates all of a dependency. Each part has a fixed length, or its length before it, so that no two dependencies have the
-// same text.
+// mac authenticates all of a dependency. Each part has a fixed length, or its length before it, so that no two
+// dependencies have the same text.
 func (k *key) mac(cluster string, d register.Dependency) []byte {
 	text := append(make([]byte, 0, 128+len(cluster)+len(d.Key)), "georegister dependency 1\x00"...)
 	for _, part := range []string{cluster, d.Key} {

@@ -13,8 +13,8 @@ import (
 type Config struct {
 	Self view.MemberID
 	View view.View
-	// Shard is the number of the shard, from 0. With roles per shard it is the index of its partition in View.Partitions, which has
-	// the roles.
+	// Shard is the number of the shard, from 0. With roles per shard it is the index of its partition in View.Partitions,
+	// which has the roles.
 	Shard int
 	// Boot counts the starts of this process on its disk; the world makes it durable before the start.
 	Boot uint32
@@ -36,8 +36,8 @@ type Config struct {
 	// Nonce differs at every start of every process; the world draws it. A newcomer, whose boots count from
 	// the beginning again, tells answers to its questions by it.
 	Nonce uint64
-	// Faults is how many members may be lost at once, where a protocol is to tolerate fewer than any minority; every member
-	// must be told the same. Zero: any minority.
+	// Faults is how many members may be lost at once, where a protocol is to tolerate fewer than any minority; every
+	// member must be told the same. Zero: any minority.
 	Faults int
 	// Fragments is how large values are stored, by protocols that know of it; every member must be told the same.
 	Fragments Fragments
@@ -47,27 +47,28 @@ type Config struct {
 	// empty disk is a newcomer, which must join before it votes.
 	Bootstrap bool
 	// Continued says that an earlier protocol of this process had the journal, and did not doubt its disk any more
-	// (Protocol.Doubted), so that nothing that was put there is lost. Otherwise the disk may be an older copy of what it was, also where it is empty, and the others are
-	// asked before it votes.
+	// (Protocol.Doubted), so that nothing that was put there is lost. Otherwise the disk may be an older copy of what it
+	// was, also where it is empty, and the others are asked before it votes.
 	Continued bool
 	// Promised is until when promises to others may hold that earlier protocols of this process made, such as leases, by
 	// the clock that this one is told. Zero: it is not known, and whoever has to wait for their end counts from the start.
 	Promised Instant
-	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees to it:
-	// members neither tell how far their disks are nor ask.
+	// Undoubted says that no disk is ever put back from an older copy, since none outlives its process or the world sees
+	// to it: members neither tell how far their disks are nor ask.
 	Undoubted bool
 	// Count is told each time a path of the protocol is taken, by name. It may be nil.
 	Count func(path string)
 }
 
-// Sync says how a master has its backups hold what it executes, and what it lends meanwhile. The zero value has the defaults.
+// Sync says how a master has its backups hold what it executes, and what it lends meanwhile. The zero value has the
+// defaults.
 type Sync struct {
 	// After is how many operations a master executes until it syncs. Zero: 50.
 	After int
 	// Delay is how long an operation waits for a sync that nothing else begins. Zero: 20 ms.
 	Delay time.Duration
-	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits; reads that may be
-	// stale are not older. Zero: 2 s.
+	// Lease is for how long a backup promises not to serve as a later master, and how long a new master waits; reads that
+	// may be stale are not older. Zero: 2 s.
 	Lease time.Duration
 	// Kept is how many entries of the log a master keeps for a learner that is behind, which has to copy the state if
 	// it needs an earlier one. Zero: 65536.
@@ -92,12 +93,13 @@ func (s Sync) WithDefaults() Sync {
 	return s
 }
 
-// DriftBound is how far clocks may be from the true rate, in millionths: what leases rest on, and the age of reads that may be
-// stale, and nothing else does. Both are counted shorter by whoever relies on them, by what two clocks can differ within the bound.
+// DriftBound is how far clocks may be from the true rate, in millionths: what leases rest on, and the age of reads that
+// may be stale, and nothing else does. Both are counted shorter by whoever relies on them, by what two clocks can
+// differ within the bound.
 const DriftBound = 1000
 
-// Fragments says which values are stored as fragments of an erasure code, one with each member, and how many restore one. The zero
-// value: none are.
+// Fragments says which values are stored as fragments of an erasure code, one with each member, and how many restore
+// one. The zero value: none are.
 type Fragments struct {
 	Data      int // how many restore a value: k; with n members of which f may be lost, from 1 to n - 2f
 	Threshold int // values of more bytes are stored so; at least 1

@@ -43,8 +43,8 @@ type Refused struct {
 	Why  error // names what it told, and the bound
 }
 
-// Forgotten is the fault of a member whose disk lacks some of what others have heard that it held, as one does that was put
-// back from an older copy. What it promised is void.
+// Forgotten is the fault of a member whose disk lacks some of what others have heard that it held, as one does that was
+// put back from an older copy. What it promised is void.
 type Forgotten struct {
 	By  view.MemberID // who had heard it
 	Why string        // what is known of the disk, for people

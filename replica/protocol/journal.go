@@ -22,8 +22,8 @@ type Reader interface {
 
 // Loader is the capability of a Reader that finds many records in one pass.
 type Loader interface {
-	// Load says that Get is about to be asked for the records of these keys: where they ascend, one pass finds them. None of them
-	// is in a batch that is not durable yet.
+	// Load says that Get is about to be asked for the records of these keys: where they ascend, one pass finds them. None
+	// of them is in a batch that is not durable yet.
 	Load(keys [][]byte)
 }
 
@@ -127,8 +127,8 @@ func (j *Journal) Note(key, value []byte) {
 	j.promises = promises
 }
 
-// Count has each batch from now on say, in the record of that key, how many the disk has had, over all processes. It returns
-// how many there were.
+// Count has each batch from now on say, in the record of that key, how many the disk has had, over all processes. It
+// returns how many there were.
 func (j *Journal) Count(key []byte) (uint64, error) {
 	if j.countKey != nil {
 		return j.taken, nil // another protocol of this process counts
@@ -147,7 +147,8 @@ func (j *Journal) Count(key []byte) (uint64, error) {
 	return j.taken, nil
 }
 
-// Counted is how many batches are durable, of those that are counted; taken counts also those that were handed to the world.
+// Counted is how many batches are durable, of those that are counted; taken counts also those that were handed to the
+// world.
 func (j *Journal) Counted() (durable, taken uint64) { return j.counted, j.taken }
 
 func (j *Journal) set(key, value []byte) {

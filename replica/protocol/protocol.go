@@ -42,8 +42,8 @@ type Machine interface {
 	// Pending is the number of operations and of other work, such as instances, that are not finished here. It comes to 0
 	// once clients and faults rest.
 	Pending() int
-	// Unfinished ends the machine, and lists the operations in progress, each with what was done for it (Request.Resume), for
-	// the next view's protocol of this member.
+	// Unfinished ends the machine, and lists the operations in progress, each with what was done for it (Request.Resume),
+	// for the next view's protocol of this member.
 	Unfinished() []Request
 }
 
@@ -59,8 +59,8 @@ type Protocol interface {
 	Doubted() bool
 }
 
-// Joiner is the capability of a protocol whose members vote with incarnations: one whose disk was lost joins again, and one that
-// joins in a change of members fetches the state of those before.
+// Joiner is the capability of a protocol whose members vote with incarnations: one whose disk was lost joins again, and
+// one that joins in a change of members fetches the state of those before.
 type Joiner interface {
 	// Voter reports whether the member's answers count.
 	Voter() bool
@@ -77,8 +77,8 @@ type Thrifty interface {
 	Prefer(nearest []view.MemberID)
 }
 
-// Partitioned is the capability of a protocol whose shards are partitions of the view: view.Partition gives each member a
-// role in each, such as the master's. Such a protocol deals with lost disks itself: another disk is another member.
+// Partitioned is the capability of a protocol whose shards are partitions of the view: view.Partition gives each member
+// a role in each, such as the master's. Such a protocol deals with lost disks itself: another disk is another member.
 type Partitioned interface {
 	// PartitionStatus is the member's part in the partition, and how far it is.
 	PartitionStatus() PartitionStatus
@@ -110,11 +110,12 @@ type Request struct {
 
 // Resume lets an operation go on over a change of the view without taking effect twice.
 //
-// The protocol of the earlier view ends first: what it put into the journal becomes durable, and what it had completed by
-// then is handed over. What it lists after that (Unfinished) has had no answer. It is submitted to the next view's
+// The protocol of the earlier view ends first: what it put into the journal becomes durable, and what it had completed
+// by then is handed over. What it lists after that (Unfinished) has had no answer. It is submitted to the next view's
 // protocol of this member, over the same journal, in the order of the list and before any other operation, with its
 // handle and deadline. Instead, its submitter may be told that the outcome is unknown, or unavailable if Resume is nil.
 //
-// What a Resume holds is known to the protocol that made it, and to nobody else: others hand it over and compare it with nil. It
-// stays in the process, so it has no encoding. A protocol takes one that is of another type than its own for nil.
+// What a Resume holds is known to the protocol that made it, and to nobody else: others hand it over and compare it
+// with nil. It stays in the process, so it has no encoding. A protocol takes one that is of another type than its own
+// for nil.
 type Resume any

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Barrier is an operation that waits until other shards than its own have what its session read there: each shard is a service of its own,
-// which orders its operations for itself, so there is a fence between them (Helt et al., Regular Sequential Serializability and Regular
-// Sequential Consistency, section 4.1). A fence of a client is one that ends then. What waits has had no effect.
+// Barrier is an operation that waits until other shards than its own have what its session read there: each shard is a
+// service of its own, which orders its operations for itself, so there is a fence between them (Helt et al., Regular
+// Sequential Serializability and Regular Sequential Consistency, section 4.1). A fence of a client is one that ends
+// then. What waits has had no effect.
 type Barrier struct {
 	operation Operation // with what it comes after of its own shard
 	waiting   int       // for fences
@@ -21,8 +22,8 @@ type Part struct {
 	Fence Operation
 }
 
-// NewBarrier says what is to be fenced, shard by shard, before an operation may go to its own: at says in which one a key is. A fence
-// has no shard of its own. Without parts there is nothing to wait for.
+// NewBarrier says what is to be fenced, shard by shard, before an operation may go to its own: at says in which one a
+// key is. A fence has no shard of its own. Without parts there is nothing to wait for.
 func NewBarrier(op Operation, at func(key string) int) (Barrier, []Part) {
 	var parts []Part
 	var own []Dependency

@@ -46,8 +46,9 @@ func (c Carstamp) Compare(d Carstamp) int {
 	return cmp.Or(cmp.Compare(c.Timestamp, d.Timestamp), cmp.Compare(c.Writer, d.Writer), cmp.Compare(c.RMWs, d.RMWs))
 }
 
-// MaxNumber bounds everything that members count up and tell each other: timestamps, ballots, rounds, terms, instances, entries of a
-// log. What is counted comes to it in no lifetime (a million a second take two thousand years), and no sum of it overflows. Whoever tells of a larger number is broken or lies, and is not believed.
+// MaxNumber bounds everything that members count up and tell each other: timestamps, ballots, rounds, terms, instances,
+// entries of a log. What is counted comes to it in no lifetime (a million a second take two thousand years), and no sum
+// of it overflows. Whoever tells of a larger number is broken or lies, and is not believed.
 const MaxNumber = 1 << 56
 
 // ErrNumber is what an error wraps if a number is above its bound.

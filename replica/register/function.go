@@ -23,9 +23,9 @@ type Function struct {
 	Name    string // lower case, hyphens
 	Version int    // from 1; a changed meaning is a new version
 	Args    int    // how many arguments it takes
-	// Idempotent says that a call may be applied again at any later time, whatever other idempotent calls were applied to the
-	// value meanwhile: it then changes nothing, and if it changed the value the first time, it replies as it did then. See
-	// TestIdempotentFunctions, which holds the built-in ones to it.
+	// Idempotent says that a call may be applied again at any later time, whatever other idempotent calls were applied to
+	// the value meanwhile: it then changes nothing, and if it changed the value the first time, it replies as it did then.
+	// See TestIdempotentFunctions, which holds the built-in ones to it.
 	Idempotent bool
 	// Apply makes the new value. It allocates nothing larger than maxBytes; a larger result is refused.
 	Apply func(current Value, args [][]byte, maxBytes int) Outcome

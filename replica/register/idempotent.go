@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// The built-in functions that may be applied more than once. Their values begin differently, so that each refuses those of the
-// other: if both were taken for one key, what one has done could be undone by the other, and then done again. Neither
-// tells what it has found, which would be another thing the next time.
+// The built-in functions that may be applied more than once. Their values begin differently, so that each refuses those
+// of the other: if both were taken for one key, what one has done could be undone by the other, and then done again.
+// Neither tells what it has found, which would be another thing the next time.
 const (
-	SetNewest = "set-newest.v1" // decimal version, content -> nothing; the value is "version content", of the highest version
+	// Decimal version, content -> nothing; the value is "version content", of the highest version.
+	SetNewest = "set-newest.v1"
 	AddMember = "add-member.v1" // member, without a line break -> nothing; the value is a line "+member" for each, sorted
 )
 

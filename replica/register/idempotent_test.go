@@ -62,8 +62,8 @@ func TestIdempotentFunctionsByExample(t *testing.T) {
 	}
 }
 
-// Whatever idempotent calls come between, a call that is applied again changes nothing, and if it changed something it replies
-// as it did. That is what a register needs that may apply it more than once; no other built-in function has it.
+// Whatever idempotent calls come between, a call that is applied again changes nothing, and if it changed something it
+// replies as it did. That is what a register needs that may apply it more than once; no other built-in function has it.
 func TestIdempotentFunctions(t *testing.T) {
 	r := NewRegistry()
 	if names := r.IdempotentNames(); !slices.Equal(names, []string{AddMember, SetNewest}) {

@@ -13,15 +13,16 @@ import (
 const (
 	// MaxDependencies is how many one operation carries; a session that has more fences first.
 	MaxDependencies = 16
-	// MaxDependencyBytes bounds the value of one. A read of a larger value that a quorum may not hold writes it back itself.
+	// MaxDependencyBytes bounds the value of one. A read of a larger value that a quorum may not hold writes it back
+	// itself.
 	MaxDependencyBytes = 64 << 10
 	// MaxProofBytes bounds a proof.
 	MaxProofBytes = 64
 )
 
-// Dependency is what a regular read told of although a quorum may not hold it yet. Whatever its reader does next, and whatever
-// follows from that, must find it there (Helt et al., Regular Sequential Serializability and Regular Sequential Consistency,
-// section 7.1).
+// Dependency is what a regular read told of although a quorum may not hold it yet. Whatever its reader does next, and
+// whatever follows from that, must find it there (Helt et al., Regular Sequential Serializability and Regular
+// Sequential Consistency, section 7.1).
 type Dependency struct {
 	Key string
 	Versioned
@@ -29,8 +30,8 @@ type Dependency struct {
 	Proof []byte
 }
 
-// Past is what one session depends on: it goes along with each of the session's operations until one that carried it is done. The
-// zero value depends on nothing. It must not be used by several goroutines at once.
+// Past is what one session depends on: it goes along with each of the session's operations until one that carried it is
+// done. The zero value depends on nothing. It must not be used by several goroutines at once.
 type Past struct {
 	dependencies []Dependency // by key, one of each
 }
@@ -54,14 +55,15 @@ func (p *Past) Fence() Operation {
 	return Operation{Kind: Fence, After: slices.Clone(p.dependencies[:min(len(p.dependencies), MaxDependencies)])}
 }
 
-// Attach has an operation that is about to be sent come after the past; a read may then be regular. The past must not be Full.
+// Attach has an operation that is about to be sent come after the past; a read may then be regular. The past must not
+// be Full.
 func (p *Past) Attach(op *Operation) {
 	op.Regular = op.Kind == Read && !op.Stale
 	op.After = slices.Clone(p.dependencies)
 }
 
-// Learn notes how an operation ended that was attached, or a fence. What it carried is held by a quorum if it was answered, and
-// what it read is depended on if a quorum may not hold that.
+// Learn notes how an operation ended that was attached, or a fence. What it carried is held by a quorum if it was
+// answered, and what it read is depended on if a quorum may not hold that.
 func (p *Past) Learn(op *Operation, r Result) {
 	if r.Status != OK && r.Status != Failed {
 		return
@@ -122,9 +124,9 @@ var ErrPast = errors.New("not the past of a session")
 
 // Encode writes the past for another session to take over. Of nothing it is two bytes.
 //
-// Layout: the version, the number of dependencies, and for each, by key, the length of the key and the key, the three parts of the
-// carstamp, the length of the value and 1, or 0 if it is absent, and the value, the length of the proof and the proof. Numbers are unsigned
-// varints.
+// Layout: the version, the number of dependencies, and for each, by key, the length of the key and the key, the three
+// parts of the carstamp, the length of the value and 1, or 0 if it is absent, and the value, the length of the proof
+// and the proof. Numbers are unsigned varints.
 func (p *Past) Encode() []byte {
 	b := binary.AppendUvarint([]byte{pastVersion}, uint64(len(p.dependencies)))
 	for _, d := range p.dependencies {
@@ -142,7 +144,8 @@ func (p *Past) Encode() []byte {
 	return b
 }
 
-// DecodePast reads what Encode writes, and nothing else. The bytes are not to be trusted; limits bound the keys. The error wraps ErrPast.
+// DecodePast reads what Encode writes, and nothing else. The bytes are not to be trusted; limits bound the keys. The
+// error wraps ErrPast.
 func DecodePast(b []byte, limits Limits) (Past, error) {
 	fail := func(format string, args ...any) (Past, error) {
 		return Past{}, fmt.Errorf("%w: %s", ErrPast, fmt.Sprintf(format, args...))

@@ -29,8 +29,8 @@ type Limits struct {
 	ValueBytes int // largest value, in bytes
 }
 
-// LeastClientMemory is the least bound on what all clients of a member may make it hold at a time, in bytes: it has room for several
-// commands with the largest values.
+// LeastClientMemory is the least bound on what all clients of a member may make it hold at a time, in bytes: it has
+// room for several commands with the largest values.
 func (l Limits) LeastClientMemory() int64 { return max(64<<20, 16*int64(l.ValueBytes)) }
 
 // DefaultLimits are 4 KiB for a key and 1 MiB for a value.

@@ -39,8 +39,8 @@ func (c *cluster) put(i int, key string, record interface{ MarshalVT() ([]byte, 
 	}
 }
 
-// A disk that tells of a number which nobody can have counted up to is lost, whether that is found when the member starts or later: its process
-// ends, what is left is set aside, and the next process joins on an empty disk.
+// A disk that tells of a number which nobody can have counted up to is lost, whether that is found when the member
+// starts or later: its process ends, what is left is set aside, and the next process joins on an empty disk.
 func TestADiskAboveTheBoundIsCondemned(t *testing.T) {
 	const far = math.MaxUint64
 	for _, test := range []struct {

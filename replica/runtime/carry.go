@@ -114,9 +114,9 @@ func (r *Replica) Resume(operations []*Carried) {
 	}
 }
 
-// instant is a moment on the clock of the protocols, which is another one for each replica, and not the one of Go: time that the
-// machine was suspended is no part of how far the moment is away. The clock of the result is read last: a pause between the two
-// readings makes the moment later, and never ends a promise before it ends for others.
+// instant is a moment on the clock of the protocols, which is another one for each replica, and not the one of Go: time
+// that the machine was suspended is no part of how far the moment is away. The clock of the result is read last: a
+// pause between the two readings makes the moment later, and never ends a promise before it ends for others.
 func (r *Replica) instant(t time.Time) protocol.Instant {
 	ahead := time.Until(t)
 	return r.clock().Add(ahead)
@@ -128,8 +128,8 @@ func (r *Replica) moment(t protocol.Instant) time.Time {
 	return time.Now().Add(ahead)
 }
 
-// Promised is until when promises of this replica's protocols to others may hold, by shard: zero where that is not known.
-// It is to be asked once the replica has stopped (Carry), and counts for the next one of this process.
+// Promised is until when promises of this replica's protocols to others may hold, by shard: zero where that is not
+// known. It is to be asked once the replica has stopped (Carry), and counts for the next one of this process.
 func (r *Replica) Promised() []time.Time {
 	all := make([]time.Time, len(r.shards))
 	for i, s := range r.shards {

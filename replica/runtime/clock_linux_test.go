@@ -18,8 +18,9 @@ func reading(t *testing.T, clock int32) time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// The clock is the one that counts suspension. In a namespace of time of their own it is a day ahead of the one that doesn't, as on a
-// machine that was suspended for a day; where there may be none, the two may be the same, and less is shown.
+// The clock is the one that counts suspension. In a namespace of time of their own it is a day ahead of the one that
+// doesn't, as on a machine that was suspended for a day; where there may be none, the two may be the same, and less is
+// shown.
 func TestClockCountsSuspension(t *testing.T) {
 	const inside = "GEOREGISTER_TEST_SUSPENDED"
 	if before, now, after := reading(t, unix.CLOCK_BOOTTIME), elapsed(), reading(t, unix.CLOCK_BOOTTIME); now < before || now > after {

@@ -38,8 +38,8 @@ func TestSuspensionCounts(t *testing.T) {
 	}
 }
 
-// A process may be stopped between two readings of its clocks. What it promised then seems to end later, and never earlier than it
-// does for others.
+// A process may be stopped between two readings of its clocks. What it promised then seems to end later, and never
+// earlier than it does for others.
 func TestNoPromiseEndsEarlierForAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, pause := time.Now(), time.Second

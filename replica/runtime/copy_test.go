@@ -16,7 +16,8 @@ import (
 	"github.com/georegister/georegister/replica/storage"
 )
 
-// A directory that is put back from a copy looks whole: the others know better. It is lost, and the next start joins anew.
+// A directory that is put back from a copy looks whole: the others know better. It is lost, and the next start joins
+// anew.
 func TestADirectoryThatIsPutBackIsLost(t *testing.T) {
 	for _, e := range catalog.All() {
 		name := e.Name()
@@ -88,7 +89,8 @@ func TestADirectoryOfCURPThatIsPutBackIsLost(t *testing.T) {
 	}
 }
 
-// A copy from before the first start is of an empty disk, which the view names: that it was used since only the others know.
+// A copy from before the first start is of an empty disk, which the view names: that it was used since only the others
+// know.
 func TestAnEmptyDirectoryThatIsPutBackIsLost(t *testing.T) {
 	early := &firstCopy{FS: vfs.Default, of: "member-1", to: filepath.Join(t.TempDir(), "aside")}
 	c := newCluster(t, 3, Options{Protocol: "gryff", Durability: storage.Sync, Retry: 50 * time.Millisecond, fileSystem: early})

@@ -36,8 +36,9 @@ type Options struct {
 	// Store is the member's disk, opened for this member. The replica does not close it; another replica may have it
 	// after storage.Store.Reboot. Nil: the one in Directory.
 	Store *storage.Store
-	// Continued says that another replica of this process had the store before (storage.Store.Reboot), and that it had asked others
-	// whether the disk holds all that it held (Replica.Doubted). Otherwise members ask before they vote, or take the part that the view gives them.
+	// Continued says that another replica of this process had the store before (storage.Store.Reboot), and that it had
+	// asked others whether the disk holds all that it held (Replica.Doubted). Otherwise members ask before they vote, or
+	// take the part that the view gives them.
 	Continued bool
 	// Promised is what the replica of the view before told when it had stopped (Replica.Promised). Nil: nothing is known.
 	Promised []time.Time
@@ -74,7 +75,8 @@ type Options struct {
 	Bootstrap bool
 	// Faults is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFaults). Zero: any minority.
 	Faults int
-	// Fragments is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFragments). Zero: values are stored whole.
+	// Fragments is protocol.Config's, which the protocol must know of (capability.Protocol.CheckFragments). Zero: values
+	// are stored whole.
 	Fragments protocol.Fragments
 	// Retry and Suspect are protocol.Config's. Zero: derived from the largest delay, at least minRetry.
 	Retry, Suspect time.Duration
@@ -90,7 +92,8 @@ type Options struct {
 	measured    bool
 	partitioned *definition.Partitioned // of the protocol; nil: views give its members no roles per shard
 	paced       bool                    // and nothing is said of how long to wait for answers
-	regular     bool                    // reads may be answered before a quorum holds what they read (definition.Protocol.Regular)
+	// Reads may be answered before a quorum holds what they read (definition.Protocol.Regular).
+	regular bool
 
 	// Tests replace these.
 	elapsed    func() time.Duration                                                // the clock
@@ -152,8 +155,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// CheckPartitions reports why members of a protocol with that many shards can't run in a view, if that is for its partitions:
-// with masters there is one for each shard, and those that were split off since; else there are none.
+// CheckPartitions reports why members of a protocol with that many shards can't run in a view, if that is for its
+// partitions: with masters there is one for each shard, and those that were split off since; else there are none.
 func CheckPartitions(v view.View, protocol string, shards int) error {
 	entry, err := catalog.Find(protocol)
 	switch n := len(v.Partitions); {
@@ -201,8 +204,8 @@ func (o *Options) completeDistances() error {
 	return nil
 }
 
-// tickEvery is how often a shard's protocol is told the time, at least: an operation that waits for a sync of its master waits for
-// a tick, too.
+// tickEvery is how often a shard's protocol is told the time, at least: an operation that waits for a sync of its
+// master waits for a tick, too.
 func (o *Options) tickEvery() time.Duration {
 	every := o.Retry / 4
 	if o.partitioned != nil {

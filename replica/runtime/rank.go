@@ -69,8 +69,8 @@ func compareYes(a, b bool) int {
 	return -1
 }
 
-// prefer moves peers that don't answer behind those that do, so that thrifty sending spares them, and nearer ones
-// to the front if only measurements tell. Then the farthest that answers says how long to wait for answers, too: what is
+// prefer moves peers that don't answer behind those that do, so that thrifty sending spares them, and nearer ones to
+// the front if only measurements tell. Then the farthest that answers says how long to wait for answers, too: what is
 // asked again before anybody can have answered is asked in vain.
 func (s *shard) prefer() {
 	ranks := s.rank()

@@ -43,8 +43,8 @@ func (r *refusals) due(from view.MemberID, now protocol.Instant) bool {
 	return true
 }
 
-// condemn has the next start take the disk for lost if that is why a protocol can't begin, or go on: it is an older copy of what it was, or it
-// tells of a number that nobody can have counted up to.
+// condemn has the next start take the disk for lost if that is why a protocol can't begin, or go on: it is an older
+// copy of what it was, or it tells of a number that nobody can have counted up to.
 func (r *Replica) condemn(why error) {
 	if forgotten := (*protocol.Forgotten)(nil); errors.As(why, &forgotten) || errors.Is(why, register.ErrNumber) {
 		r.store.Condemn(why)

@@ -142,8 +142,8 @@ func (r *Replica) founded() bool {
 	return self.Disk != "" && self.Disk == r.store.Disk() || o.Bootstrap && !r.store.Lost()
 }
 
-// spoken names what members must agree on to talk: with another number of faults, others count other quorums, and with other
-// fragments they don't know values from names.
+// spoken names what members must agree on to talk: with another number of faults, others count other quorums, and with
+// other fragments they don't know values from names.
 func (o *Options) spoken() string {
 	spoken := o.Protocol
 	if o.Faults != 0 {
@@ -235,9 +235,9 @@ func (r *Replica) place(key string) int {
 	return Shard(key, len(r.shards))
 }
 
-// Submit starts an operation and returns at once. What it comes after (register.Operation.After) is at quorums before it has any
-// effect, and before it is answered. Done is called exactly once, from another goroutine, soon
-// after timeout at the latest (0: there is no limit); it must not block. What it is given must not be changed.
+// Submit starts an operation and returns at once. What it comes after (register.Operation.After) is at quorums before
+// it has any effect, and before it is answered. Done is called exactly once, from another goroutine, soon after timeout
+// at the latest (0: there is no limit); it must not block. What it is given must not be changed.
 //
 // It is false, and nothing happens, if the replica has stopped to carry its operations over (Carry): the next one is
 // who to ask.
@@ -303,8 +303,8 @@ func (r *Replica) check(op *register.Operation) error {
 	return fmt.Errorf("operation kind %d is unknown; use read, write, rmw or fence", op.Kind)
 }
 
-// checkAfter refuses what no session of this cluster depends on. It can't tell all of it: whoever may write may also make up what
-// was written.
+// checkAfter refuses what no session of this cluster depends on. It can't tell all of it: whoever may write may also
+// make up what was written.
 func (r *Replica) checkAfter(op *register.Operation) error {
 	switch n := len(op.After); {
 	case n == 0:

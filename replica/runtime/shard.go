@@ -152,8 +152,8 @@ func (s *shard) submit(q request) bool {
 	return true
 }
 
-// refuse ends an operation that was not taken, because the shard has stopped or has too many. It is false, and does nothing, if the
-// operations go over to another replica.
+// refuse ends an operation that was not taken, because the shard has stopped or has too many. It is false, and does
+// nothing, if the operations go over to another replica.
 func (s *shard) refuse(f *flight, stopped bool) bool {
 	switch {
 	case stopped && s.replica.carrying.Load() && !s.replica.failed():
@@ -178,7 +178,8 @@ func (s *shard) reserve() (full, stopped bool) {
 	return full, s.stopped
 }
 
-// redeem hands an operation to the loop for which there is room. It is false, and the room is kept, if the loop has stopped.
+// redeem hands an operation to the loop for which there is room. It is false, and the room is kept, if the loop has
+// stopped.
 func (s *shard) redeem(q request) bool {
 	s.mutex.Lock()
 	if !s.stopped {

@@ -71,8 +71,8 @@ func (r *Replica) Quorum() bool {
 	})
 }
 
-// Partitions tells this member's part in each partition, of a protocol with masters: in the partitions' order, up to the
-// first one that has not told of itself yet, since who decides on views knows them by their places.
+// Partitions tells this member's part in each partition, of a protocol with masters: in the partitions' order, up to
+// the first one that has not told of itself yet, since who decides on views knows them by their places.
 func (r *Replica) Partitions() (all []protocol.PartitionStatus) {
 	for _, s := range r.shards {
 		status := s.state.partition.Load()
@@ -84,8 +84,8 @@ func (r *Replica) Partitions() (all []protocol.PartitionStatus) {
 	return all
 }
 
-// Unserved is a partition that nobody serves as far as this member can tell: it is the master and does not serve yet, or it
-// does not reach the master. It is -1 if there is none.
+// Unserved is a partition that nobody serves as far as this member can tell: it is the master and does not serve yet,
+// or it does not reach the master. It is -1 if there is none.
 func (r *Replica) Unserved() int {
 	for _, p := range r.Partitions() {
 		serving := p.Serving
@@ -99,8 +99,8 @@ func (r *Replica) Unserved() int {
 	return -1
 }
 
-// Change is this member's part in a change of members, or in joining with another disk. With partitions there is nothing
-// to settle or to fetch: who leaves hands its parts over first, and who joins gets some as a learner.
+// Change is this member's part in a change of members, or in joining with another disk. With partitions there is
+// nothing to settle or to fetch: who leaves hands its parts over first, and who joins gets some as a learner.
 func (r *Replica) Change() protocol.Change {
 	if r.options.partitioned != nil {
 		return protocol.Change{Joint: r.options.View.Joint(), Settled: true, Fetched: true}
@@ -129,14 +129,14 @@ func (r *Replica) Complete() bool {
 	return r.Votes() && (!v.Members[v.Index(r.options.Self)].Joining || r.Change().Fetched)
 }
 
-// Votes reports whether this member votes in every shard, with or without a majority in its reach. With partitions that is
-// whether its disk can fill the part that the view gives it in each.
+// Votes reports whether this member votes in every shard, with or without a majority in its reach. With partitions that
+// is whether its disk can fill the part that the view gives it in each.
 func (r *Replica) Votes() bool {
 	return !slices.ContainsFunc(r.shards, func(s *shard) bool { return !s.state.voter.Load() })
 }
 
-// Doubted reports whether some shard does not know yet that the disk holds all that it held: the member has just started, and
-// waits for what others have heard of it.
+// Doubted reports whether some shard does not know yet that the disk holds all that it held: the member has just
+// started, and waits for what others have heard of it.
 func (r *Replica) Doubted() bool {
 	return slices.ContainsFunc(r.shards, func(s *shard) bool { return s.state.doubted.Load() })
 }

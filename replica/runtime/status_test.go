@@ -6,7 +6,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// What a member says of its part in a partition is never taken for its part in another one, which tells of itself later.
+// What a member says of its part in a partition is never taken for its part in another one, which tells of itself
+// later.
 func TestPartitionsKeepTheirPlaces(t *testing.T) {
 	first, second := &shard{}, &shard{}
 	second.state.partition.Store(&protocol.PartitionStatus{Partition: 1, NotedTerm: 7})

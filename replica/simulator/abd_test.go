@@ -8,11 +8,12 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 )
 
-// searchSeeds is how many random schedules the test command tries for each protocol and number of members: some more than the
-// 2,000 that must count, since a few hit too little.
+// searchSeeds is how many random schedules the test command tries for each protocol and number of members: some more
+// than the 2,000 that must count, since a few hit too little.
 const searchSeeds = 2200
 
-// seedsFor leaves out most of them where each costs much more: what worlds share by mistake, the race detector sees in a few.
+// seedsFor leaves out most of them where each costs much more: what worlds share by mistake, the race detector sees in
+// a few.
 func seedsFor(t *testing.T) int {
 	t.Helper()
 	if testing.Short() || raceEnabled {

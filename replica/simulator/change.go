@@ -179,8 +179,8 @@ func (m *manager) begin(f *fault, v view.View) {
 	}
 }
 
-// leavers orders the members by who leaves first: those that are gone, or have lost the disk that the view names, then those at the
-// fault's site.
+// leavers orders the members by who leaves first: those that are gone, or have lost the disk that the view names, then
+// those at the fault's site.
 func (m *manager) leavers(f *fault, v view.View) []*node {
 	var order []*node
 	for _, member := range v.Members {
@@ -263,7 +263,8 @@ func (m *manager) end(c *change) {
 	}
 	m.change = nil
 	for site, nd := range w.serving {
-		if at := w.at(site); !nd.acts && at != nil && at.witness == nil && m.draw.chance(800) { // the other clients still ask who has left
+		// The other clients still ask who has left.
+		if at := w.at(site); !nd.acts && at != nil && at.witness == nil && m.draw.chance(800) {
 			w.serving[site] = at
 		}
 	}
@@ -272,7 +273,8 @@ func (m *manager) end(c *change) {
 // resume is where a change stands once the record was rebuilt. If none of those that were asked had heard of its joint
 // view, that is proposed again.
 func (c *change) resume(record view.View) {
-	if record.Epoch < c.joint || record.Epoch == c.joint && !record.Joint() { // it never took hold: the change begins again
+	// It never took hold: the change begins again.
+	if record.Epoch < c.joint || record.Epoch == c.joint && !record.Joint() {
 		c.joint = 0
 	}
 	c.concluded = c.joint > 0 && !record.Joint()

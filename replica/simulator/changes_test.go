@@ -20,8 +20,8 @@ import (
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
 func sameMembers() []FaultKind { return without(FaultKinds(), Change) }
 
-// wholeDisks are the kinds without those that need members to ask each other about their disks: for mistakes that have nothing to
-// do with that.
+// wholeDisks are the kinds without those that need members to ask each other about their disks: for mistakes that have
+// nothing to do with that.
 func wholeDisks() []FaultKind { return without(sameMembers(), OldCopy, Rot) }
 
 // changePathsFor are the paths of changes that as many schedules as seedsFor says take: clusters of one are rare.
@@ -182,10 +182,11 @@ func TestRareMistakesOfChangesAreFound(t *testing.T) {
 	}
 }
 
-// drawLeftBehind makes a schedule in which two of three members leave, near each other and far from the one that stays, and the
-// manager is slow to tell them that the change is finished. Key after key, which nobody has touched since before the change, the one that
-// stays writes, and right after that one of those that leave reads. If the change was finished meanwhile, they agree on what
-// they hold, as a majority before the change; and they hear from the one that stays, which would tell them of the view, too late.
+// drawLeftBehind makes a schedule in which two of three members leave, near each other and far from the one that stays,
+// and the manager is slow to tell them that the change is finished. Key after key, which nobody has touched since
+// before the change, the one that stays writes, and right after that one of those that leave reads. If the change was
+// finished meanwhile, they agree on what they hold, as a majority before the change; and they hear from the one that
+// stays, which would tell them of the view, too late.
 func drawLeftBehind(seed uint64) Schedule {
 	const ms = time.Millisecond
 	const near, far = 10 * ms, 60 * ms

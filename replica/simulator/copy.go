@@ -13,8 +13,8 @@ import (
 	"github.com/georegister/georegister/witness/core"
 )
 
-// What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'. CURP keeps
-// the latter two, under keys of its own.
+// What member.Member keeps of disks: its own record, how many batches its disk has had, and what it heard of others'.
+// CURP keeps the latter two, under keys of its own.
 const (
 	memberKey     = "m"
 	countKey      = "mc"
@@ -23,7 +23,8 @@ const (
 	curpPositions = "K"
 )
 
-// drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from streams of its own.
+// drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from streams of its
+// own.
 func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 	draw, whose := newStream(seed, forCopies, 0), newStream(seed, forCopies, 1)
 	back, rot := slices.Contains(kinds, OldCopy), slices.Contains(kinds, Rot)
@@ -60,14 +61,15 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// The fault OldCopy of a witness's disk, and of the volume that a member's disk shares with that of the witness beside it.
+// The fault OldCopy of a witness's disk, and of the volume that a member's disk shares with that of the witness beside
+// it.
 const (
 	witnessCopy FaultKind = "witness-copy"
 	volumeCopy  FaultKind = "volume-copy"
 )
 
-// putBackWitness is that fault: first the copy is made, and after some time the disk is what it was then. It counts as a lost one, and
-// comes only when one may be lost, and behind something that all members have noted.
+// putBackWitness is that fault: first the copy is made, and after some time the disk is what it was then. It counts as
+// a lost one, and comes only when one may be lost, and behind something that all members have noted.
 func (f *fault) putBackWitness(w *world) {
 	if f.volume == nil {
 		for _, nd := range w.nodes {
@@ -102,8 +104,8 @@ func (v *volume) putBackWitness(back time.Duration) {
 	w.schedule(back, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
 }
 
-// notedOfWitness reports whether all members have noted more promises of a witness than a copy of its disk has, in each partition where it
-// has fewer.
+// notedOfWitness reports whether all members have noted more promises of a witness than a copy of its disk has, in each
+// partition where it has fewer.
 func (w *world) notedOfWitness(v *volume) bool {
 	x := v.node.witness
 	then, err := x.restored(v.log, 0)
@@ -195,8 +197,9 @@ func (v *volume) backable(w *world) bool {
 
 // putBack is the fault OldCopy: first the copy is made, and after some time the disk is what it was then.
 //
-// What nobody else has noted durably can't be found out by asking: that window is docs/operations.md's. So the disk goes back
-// behind something only that all others have noted; then every quorum that may let it vote has one that says so.
+// What nobody else has noted durably can't be found out by asking: that window is docs/operations.md's. So the disk
+// goes back behind something only that all others have noted; then every quorum that may let it vote has one that says
+// so.
 func (f *fault) putBack(w *world, nd *node) {
 	v := f.volume
 	if v == nil && nd.witness != nil { // that has no part in this
@@ -352,7 +355,8 @@ func (nd *node) noteActed() {
 	}
 }
 
-// vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has asked.
+// vouched reports that nobody has to be asked whether a shard's disk is whole: an earlier protocol of this process has
+// asked.
 func (s *shard) vouched(continued bool) bool {
 	return continued && s.protocol != nil && !s.protocol.Doubted()
 }
@@ -364,8 +368,8 @@ func (nd *node) vouched(continued bool) bool {
 		slices.ContainsFunc(running, func(s *shard) bool { return s.protocol != nil && s.vouched(continued) })
 }
 
-// aside reports whether a message tells only how far disks are. Such messages draw from streams of their own, so that the
-// others fare as without them.
+// aside reports whether a message tells only how far disks are. Such messages draw from streams of their own, so that
+// the others fare as without them.
 func aside(m *peerv1.Message) bool {
 	return m.Kind == peerv1.Kind_POSITION || m.Kind == peerv1.Kind_POSITION_QUERY || m.Kind == peerv1.Kind_POSITION_REPLY
 }

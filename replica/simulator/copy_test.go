@@ -17,8 +17,8 @@ func copied() (all []catalog.Entry) {
 	return all
 }
 
-// TestOldCopiesAreFound has disks go back to what they were, among faults that leave others' in peace: members find it out, and
-// nothing is lost.
+// TestOldCopiesAreFound has disks go back to what they were, among faults that leave others' in peace: members find it
+// out, and nothing is lost.
 func TestOldCopiesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, p := range copied() {

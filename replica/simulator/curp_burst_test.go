@@ -34,9 +34,9 @@ func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 	return s
 }
 
-// drawBurst makes a schedule in which masters are lost with many operations that only witnesses have: clients work on a few
-// keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is read. Random
-// schedules have few operations that are not synced when a master is lost.
+// drawBurst makes a schedule in which masters are lost with many operations that only witnesses have: clients work on a
+// few keys, syncs take their time, and whoever is master crashes, perhaps again in the recovery; then everything is
+// read. Random schedules have few operations that are not synced when a master is lost.
 func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	const ms = time.Millisecond
 	draw := newStream(seed, forSchedule, 4)

@@ -10,8 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// TestOldCopiesOfCURPAreFound has the disks of masters and backups go back to what they were: they find it out, are replaced, and
-// nothing is lost.
+// TestOldCopiesOfCURPAreFound has the disks of masters and backups go back to what they were: they find it out, are
+// replaced, and nothing is lost.
 func TestOldCopiesOfCURPAreFound(t *testing.T) {
 	t.Parallel()
 	found := map[string]uint64{}
@@ -31,8 +31,8 @@ func TestOldCopiesOfCURPAreFound(t *testing.T) {
 	}
 }
 
-// TestAnOldCopyThatIsTrustedIsFoundInCURP puts the mistake back that masters and backups believe whatever disk they find, alone or on a
-// volume that the witness beside them shares.
+// TestAnOldCopyThatIsTrustedIsFoundInCURP puts the mistake back that masters and backups believe whatever disk they
+// find, alone or on a volume that the witness beside them shares.
 func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	t.Parallel()
 	draw := drawn(curpOptions(curp.Mistakes{TrustOldCopy: true}, OldCopy))
@@ -51,8 +51,9 @@ func TestAnOldCopyThatIsTrustedIsFoundInCURP(t *testing.T) {
 	}
 }
 
-// TestOldCopiesOfWitnessesAreFound has masters lost with many operations that only witnesses have, after the disk of one of these has
-// gone back to what it was, alone or with that of the member beside it: it finds that out, is replaced, and nothing is lost.
+// TestOldCopiesOfWitnessesAreFound has masters lost with many operations that only witnesses have, after the disk of
+// one of these has gone back to what it was, alone or with that of the member beside it: it finds that out, is
+// replaced, and nothing is lost.
 func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []FaultKind{witnessCopy, volumeCopy} {
@@ -75,18 +76,20 @@ func TestOldCopiesOfWitnessesAreFound(t *testing.T) {
 	}
 }
 
-// TestAnOldCopyOfAWitnessThatIsTrustedIsFound puts the mistake back that members vouch for whatever disk a witness finds.
+// TestAnOldCopyOfAWitnessThatIsTrustedIsFound puts the mistake back that members vouch for whatever disk a witness
+// finds.
 func TestAnOldCopyOfAWitnessThatIsTrustedIsFound(t *testing.T) {
 	t.Parallel()
-	for kind, after := range map[FaultKind]uint64{witnessCopy: 60, volumeCopy: 760} { // order is irrelevant: these are tests apart
+	// Order is irrelevant: these are tests apart.
+	for kind, after := range map[FaultKind]uint64{witnessCopy: 60, volumeCopy: 760} {
 		t.Run(string(kind), func(t *testing.T) {
 			mustFind(t, drawCopyBurst(curp.Mistakes{TrustOldWitness: true}, kind), nil, after, 1000, found(""))
 		})
 	}
 }
 
-// drawCopyBurst is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash. Until then each
-// update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
+// drawCopyBurst is drawBurst with two witnesses, of which the disk of one goes back shortly before the first crash.
+// Until then each update has a key of its own, mostly, and nobody reads, so that there is much that is not synced.
 func drawCopyBurst(wrong curp.Mistakes, kind FaultKind) func(seed uint64) Schedule {
 	return func(seed uint64) Schedule {
 		s := drawBurst(seed, wrong)

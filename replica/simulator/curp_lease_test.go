@@ -16,8 +16,8 @@ func TestCURPSurvivesLeasesOverViews(t *testing.T) {
 	mustNotFind(t, func(seed uint64) Schedule { return drawLeases(seed, curp.Mistakes{}) }, nil, seedsFor(t)/8)
 }
 
-// drawLeases makes a schedule in which the master or a backup is cut off while it reads under a lease of many round trips, and those
-// who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
+// drawLeases makes a schedule in which the master or a backup is cut off while it reads under a lease of many round
+// trips, and those who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
 func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	s := drawBurst(seed, wrong)
 	draw := newStream(seed, forSchedule, 9)

@@ -105,7 +105,8 @@ func TestMistakesOfCURPAreFound(t *testing.T) {
 		{"ForgetDuplicates", mistakes{ForgetDuplicates: true}, nil, 0, 100, ""},
 		{"KeepSuffix", mistakes{KeepSuffix: true}, nil, 180, 500, ""},
 		{"DropPending", mistakes{DropPending: true}, nil, 0, 300, ""},
-		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, nil, 0, 200, Stuck}, // it recovers what is not frozen, and nobody can ask again
+		// It recovers what is not frozen, and nobody can ask again.
+		{"AnyWitnessLife", mistakes{AnyWitnessLife: true}, nil, 0, 200, Stuck},
 		{"SkipReplay", mistakes{SkipReplay: true}, drawBurst, 0, 200, ""},
 		{"ServeBeforeSynced", mistakes{ServeBeforeSynced: true}, nil, 80, 500, ""},
 		{"IgnoreLeases", mistakes{IgnoreLeases: true}, drawBurst, 200, 500, ""},
@@ -152,7 +153,8 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 		seeds int
 		class Class
 	}{
-		{"a view is told before it is recorded", mistakes{tellsFirst: true}, 0, 500, Stuck}, // terms fence what it told: nobody decides any more
+		// Terms fence what it told: nobody decides any more.
+		{"a view is told before it is recorded", mistakes{tellsFirst: true}, 0, 500, Stuck},
 		{"a master was no backup", mistakes{noBackup: true}, 0, 500, ""},
 		{"lives are ended early", mistakes{endsEarly: true}, 0, 500, Stuck}, // what is gone is missed, not made up
 		{"the manager alone suspects", mistakes{alone: true}, 0, 500, Broken},
@@ -167,8 +169,9 @@ func TestMistakesOfItsManagerAreFound(t *testing.T) {
 	}
 }
 
-// A master that never learns that its backups have all that was to be recovered asks them now and then, and not with each answer:
-// here, where it took part in terms that were forgotten, two backups' answers once became four questions, then eight.
+// A master that never learns that its backups have all that was to be recovered asks them now and then, and not with
+// each answer: here, where it took part in terms that were forgotten, two backups' answers once became four questions,
+// then eight.
 func TestQuestionsDoNotMultiply(t *testing.T) {
 	t.Parallel()
 	if o := Draw(1204, curpOptions(curp.Mistakes{ServeUncommitted: true})).Run(nil, nil); o.Events >= eventLimit {
@@ -190,8 +193,8 @@ func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	mustFind(t, fast, nil, 80, 1000, found(""))
 }
 
-// suspended is a schedule in which the machine of a master is suspended for longer than its leases last. Its clock counts that, or
-// it stands still meanwhile, as the monotonic clock of most systems does.
+// suspended is a schedule in which the machine of a master is suspended for longer than its leases last. Its clock
+// counts that, or it stands still meanwhile, as the monotonic clock of most systems does.
 func suspended(standing bool) func(seed uint64) Schedule {
 	return func(seed uint64) Schedule {
 		s := drawBurst(seed, curp.Mistakes{})

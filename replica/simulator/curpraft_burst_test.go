@@ -8,9 +8,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// drawLeaderLoss makes a schedule in which leaders are lost with operations that only witnesses have: clients work on some
-// keys, what the leader says is lost or late, and then it crashes, perhaps with its successor; then everything is read. A
-// leader replicates at once, so that random schedules have few such operations.
+// drawLeaderLoss makes a schedule in which leaders are lost with operations that only witnesses have: clients work on
+// some keys, what the leader says is lost or late, and then it crashes, perhaps with its successor; then everything is
+// read. A leader replicates at once, so that random schedules have few such operations.
 func drawLeaderLoss(seed uint64) Schedule {
 	const ms = time.Millisecond
 	draw := newStream(seed, forSchedule, 5)

@@ -10,7 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/raft"
 )
 
-// smallCURPRaft makes members that were cut off for a while fetch each other's state, and witnesses reject for want of room.
+// smallCURPRaft makes members that were cut off for a while fetch each other's state, and witnesses reject for want of
+// room.
 var smallCURPRaft = curpraft.Tuning{Log: shortLog, Slots: 64}
 
 func curpraftWith(m curpraft.Mistakes) Start { return Member(curpraft.FactoryWith(smallCURPRaft, m)) }
@@ -71,8 +72,8 @@ func pathsFor(t *testing.T, paths []string) []string {
 	return paths
 }
 
-// AckBeforePersist, KeepAccepting, ServeEarly, DropEarly, HeedAcks and UpdateUnsynced are shown step by step, by the protocol's
-// scripts: random schedules come to them too seldom. Mistakes of members and of changes are Raft's.
+// AckBeforePersist, KeepAccepting, ServeEarly, DropEarly, HeedAcks and UpdateUnsynced are shown step by step, by the
+// protocol's scripts: random schedules come to them too seldom. Mistakes of members and of changes are Raft's.
 func TestMistakesOfCURPRaftAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = curpraft.Mistakes

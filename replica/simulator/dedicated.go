@@ -13,9 +13,9 @@ func dedicatedPaths() []string {
 	return []string{"curp.away", "curp.succeeded", "curp.succeeded.meanwhile", "curp.returned", "curp.zones"}
 }
 
-// drawDedicated adds to a schedule of a world with dedicated witnesses what only they have: witnesses that are away for so long that
-// others take their places, and are there again then, with what they saved; and zones with more than one site. It draws from a stream of
-// its own.
+// drawDedicated adds to a schedule of a world with dedicated witnesses what only they have: witnesses that are away for
+// so long that others take their places, and are there again then, with what they saved; and zones with more than one
+// site. It draws from a stream of its own.
 func (s *Schedule) drawDedicated(seed uint64, n int, options Options) {
 	p := s.env.parted
 	if !p.placement.Dedicated {
@@ -39,7 +39,8 @@ func (s *Schedule) drawDedicated(seed uint64, n int, options Options) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// domains are what is lost as one where sites share zones, by the members and witnesses of a view; nil where sites are lost alone.
+// domains are what is lost as one where sites share zones, by the members and witnesses of a view; nil where sites are
+// lost alone.
 func (p *parted) domains(v view.View, sites []string) map[view.MemberID]string {
 	if p.zones == nil {
 		return nil
@@ -79,8 +80,8 @@ func (x *witness) returns() {
 	}
 }
 
-// succeed has another witness come for a dedicated one that is away, once a quorum of members say that they don't hear it,
-// and reports whether it did.
+// succeed has another witness come for a dedicated one that is away, once a quorum of members say that they don't hear
+// it, and reports whether it did.
 func (m *manager) succeed(s *membership.Snapshot) bool {
 	w := m.world
 	v := &m.views[m.record]
@@ -111,8 +112,8 @@ func succeeded(v view.View, entry view.Witness) bool {
 	})
 }
 
-// retiring are the dedicated witnesses that are to go: those that have a successor, and those of sites that no member is at, as long as
-// there are enough without them. It survives a crash of the manager, as it follows from the view.
+// retiring are the dedicated witnesses that are to go: those that have a successor, and those of sites that no member
+// is at, as long as there are enough without them. It survives a crash of the manager, as it follows from the view.
 func (m *manager) retiring(v view.View) (ids []view.MemberID) {
 	p := m.world.env.parted
 	if !p.placement.Dedicated || v.Joint() {
@@ -135,8 +136,8 @@ func (m *manager) retiring(v view.View) (ids []view.MemberID) {
 	return ids
 }
 
-// crowded names a partition of which two keepers are at one site at rest, though there are sites enough with members and
-// witnesses for all of them; or it is empty.
+// crowded names a partition of which two keepers are at one site at rest, though there are sites enough with members
+// and witnesses for all of them; or it is empty.
 func (m *manager) crowded(v view.View) string {
 	p := m.world.env.parted
 	placement := m.placement(v)

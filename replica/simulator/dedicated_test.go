@@ -13,8 +13,8 @@ func apart(wrong curp.Mistakes) Options {
 	return options
 }
 
-// Witnesses with pods of their own are lost apart from members, stay away until others have taken their places, and come back with what
-// nobody asks for any more.
+// Witnesses with pods of their own are lost apart from members, stay away until others have taken their places, and
+// come back with what nobody asks for any more.
 func TestCURPSurvivesWithDedicatedWitnesses(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{Options: apart(curp.Mistakes{}), First: 1, Seeds: seedsFor(t) / 8}, dedicatedPaths())

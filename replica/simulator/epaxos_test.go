@@ -83,7 +83,8 @@ func TestMistakesOfEPaxosAreFound(t *testing.T) {
 		{"SkipSettling", mistakes{}, member.Mistakes{SkipSettling: true}, wipes, 110, 4000},
 		{"SettledAtOnce", mistakes{}, member.Mistakes{SettledAtOnce: true}, changes, 110, 1000},
 		{"CountOneSide", mistakes{}, member.Mistakes{CountOneSide: true}, changes, 0, 500},
-		// OneBallot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. AnswerNamed, KeepAgreed and RecoverAsPlain: see the protocol's own tests.
+		// OneBallot: see below. Of lost disks: see TestMistakesOfLostDisksAreFound. AnswerNamed, KeepAgreed and
+		// RecoverAsPlain: see the protocol's own tests.
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mustDivide(t, drawn(c.options), MemberWith(epaxos.FactoryWith(c.mistakes), c.member), Member(epaxos.Factory), c.after, c.seeds, divided)
@@ -100,7 +101,8 @@ func drawInterferingDuel(seed uint64) Schedule {
 
 func TestRareMistakesOfEPaxosAreFound(t *testing.T) {
 	t.Parallel()
-	for name, draw := range map[string]func(uint64) Schedule{"three": drawInterferingDuel, "five": drawDuelOfFive} { // order is irrelevant: each is a test
+	// Order is irrelevant: each is a test.
+	for name, draw := range map[string]func(uint64) Schedule{"three": drawInterferingDuel, "five": drawDuelOfFive} {
 		t.Run("OneBallot of "+name, func(t *testing.T) {
 			mustNotFind(t, draw, Member(epaxos.Factory), 300)
 			mustDivide(t, draw, Member(epaxos.FactoryWith(epaxos.Mistakes{OneBallot: true})), Member(epaxos.Factory), 0, 2000, divided)

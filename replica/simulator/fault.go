@@ -21,10 +21,12 @@ const (
 	Reorder   FaultKind = "reorder"   // messages overtake each other
 	Slow      FaultKind = "slow"      // a node handles its inputs late, and in heaps
 	Skew      FaultKind = "skew"      // a node's clock jumps ahead and runs at another speed
-	Pause     FaultKind = "pause"     // a process stands still, or its machine is suspended, while time and clock go on, then continues
-	OldCopy   FaultKind = "old-copy"  // as Crash, and the disk is then what it was some time before
-	Rot       FaultKind = "rot"       // as Crash, and the next process finds the disk damaged, and begins with an empty one
-	Change    FaultKind = "change"    // members join and leave: a joint view, then the one after it or the one before it
+	// A process stands still, or its machine is suspended, while time and clock go on, then continues.
+	Pause   FaultKind = "pause"
+	OldCopy FaultKind = "old-copy" // as Crash, and the disk is then what it was some time before
+	// As Crash, and the next process finds the disk damaged, and begins with an empty one.
+	Rot    FaultKind = "rot"
+	Change FaultKind = "change" // members join and leave: a joint view, then the one after it or the one before it
 )
 
 // FaultKinds lists all kinds.
@@ -67,17 +69,20 @@ func parseFaults(list string, known []FaultKind) ([]FaultKind, error) {
 type Fault struct {
 	Kind FaultKind
 	At   time.Duration
-	For  time.Duration // until it is undone: the process starts again, the partition heals, ...; Change: between rounds of calls
-	Node int           // the position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links, of Move for the default
-	Side uint64        // Partition: a bit per node on the one side; Change: per node that the manager does not reach
+	// Until it is undone: the process starts again, the partition heals, ...; Change: between rounds of calls.
+	For time.Duration
+	// The position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links, of
+	// Move for the default.
+	Node int
+	Side uint64 // Partition: a bit per node on the one side; Change: per node that the manager does not reach
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
 	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
 	// with a process that stops or by a Partition; of the manager's calls, by Change. Of Skew, how many
 	// millionths the clock is fast. Of Move, the partition.
 	Rate int
-	// Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps; OldCopy: how old the copy is,
-	// which is made At.
+	// Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps; OldCopy: how old the copy
+	// is, which is made At.
 	Size   time.Duration
 	Intact int  // Torn: how many batches of the fsync in flight reach the disk
 	Join   int  // Change: how many members join

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// find returns the first failure that counts among so many seeds after one, or nil. Where the first seed that shows a mistake is a late
-// one, those long before it are left out: they were searched once. If some classes only count, checks end soon: to search a
-// wrong history to its end can take hours, and another seed shows as much.
+// find returns the first failure that counts among so many seeds after one, or nil. Where the first seed that shows a
+// mistake is a late one, those long before it are left out: they were searched once. If some classes only count, checks
+// end soon: to search a wrong history to its end can take hours, and another seed shows as much.
 func find(draw func(seed uint64) Schedule, start Start, after uint64, seeds int, counts func(*Failure) bool) *Failure {
 	for seed := after + 1; seed <= after+uint64(seeds); seed++ {
 		s := draw(seed)

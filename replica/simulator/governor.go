@@ -293,8 +293,8 @@ func (m *manager) replaceWitness() bool {
 	return m.restoreWitness()
 }
 
-// enlist has a witness come to a site, beside a member or alone, in the place of one that it follows or of nobody, and reports
-// whether there was one to come.
+// enlist has a witness come to a site, beside a member or alone, in the place of one that it follows or of nobody, and
+// reports whether there was one to come.
 func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
 	w := m.world
 	spare := m.recruit()
@@ -312,8 +312,8 @@ func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
 	return true
 }
 
-// restoreWitness has a witness come to a member or, if they are dedicated, a site that has lost its own with a quorum, and reports
-// whether it did.
+// restoreWitness has a witness come to a member or, if they are dedicated, a site that has lost its own with a quorum,
+// and reports whether it did.
 func (m *manager) restoreWitness() bool {
 	w := m.world
 	v := &m.views[m.record]

@@ -97,9 +97,9 @@ func (s *Schedule) plan(home int, at time.Duration, op register.Operation) {
 	s.Clients = append(s.Clients, Plan{Home: home, Operations: []Planned{{at, op}}})
 }
 
-// drawDuel makes a schedule of two recoveries of one instance: c was not heard when it asked one member, asked both, accepted what
-// they added in its own ballot, was cut off, and promised itself higher ones; a and b made it a no-op, and b alone remembers. Who
-// has but one ballot takes c's promise for the later acceptance.
+// drawDuel makes a schedule of two recoveries of one instance: c was not heard when it asked one member, asked both,
+// accepted what they added in its own ballot, was cut off, and promised itself higher ones; a and b made it a no-op,
+// and b alone remembers. Who has but one ballot takes c's promise for the later acceptance.
 func drawDuel(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)

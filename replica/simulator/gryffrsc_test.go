@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// sessions are schedules of Gryff-RSC. With three members all reads of Gryff take one round trip, and no session depends on
-// anything.
+// sessions are schedules of Gryff-RSC. With three members all reads of Gryff take one round trip, and no session
+// depends on anything.
 func sessions(faults []FaultKind) Options {
 	return Options{Faults: faults, RMWs: ManyRMWs, Members: []int{3, 5, 5, 5}, Regular: true}
 }
@@ -34,11 +34,11 @@ func TestGryffRSCSurvivesChanges(t *testing.T) {
 // halfKeys are those of drawHalf; of two shards, they are in one each.
 var halfKeys = [2]string{mixedPrefix + "0", mixedPrefix + "1"}
 
-// drawHalf makes a schedule in which a write gets no further than its coordinator, for as long as that waits before it asks again.
-// Two of five members are near each other, among them the coordinator, and the other three too: what a session reads at the one side, a
-// quorum on the other does not know of, unless the session says so. It goes on with other operations, tells others, moves, and
-// fences; its coordinator stops now and then, or does not get through with what the read writes back. Random schedules come to this
-// seldom, as reads spread what they read.
+// drawHalf makes a schedule in which a write gets no further than its coordinator, for as long as that waits before it
+// asks again. Two of five members are near each other, among them the coordinator, and the other three too: what a
+// session reads at the one side, a quorum on the other does not know of, unless the session says so. It goes on with
+// other operations, tells others, moves, and fences; its coordinator stops now and then, or does not get through with
+// what the read writes back. Random schedules come to this seldom, as reads spread what they read.
 func drawHalf(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)

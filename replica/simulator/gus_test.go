@@ -24,7 +24,8 @@ func TestGusSurvivesChanges(t *testing.T) {
 	}, append(changePathsFor(t), gus.ChangePaths()...))
 }
 
-// Members that keep next to nothing of writes that they don't know to be final forget them as others forget them on the hottest keys.
+// Members that keep next to nothing of writes that they don't know to be final forget them as others forget them on the
+// hottest keys.
 func TestForgetfulGusSurvives(t *testing.T) {
 	t.Parallel()
 	all := Report{Paths: map[string]uint64{}}
@@ -124,11 +125,11 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 	})
 }
 
-// drawPreempted makes a schedule in which a writer changes its tag while others have the write decided without it. Of five
-// members, one (1) has made tags that the others did not hear of; so it finds the tag stale that a writer (0) sends to all.
-// Then the two are cut off, with the writer's COMMIT under way. The other three hold the first tag; a read among them has it
-// decided, and another write follows. When the writer is back, it must not have a second tag. Random schedules come to this
-// too seldom.
+// drawPreempted makes a schedule in which a writer changes its tag while others have the write decided without it. Of
+// five members, one (1) has made tags that the others did not hear of; so it finds the tag stale that a writer (0)
+// sends to all. Then the two are cut off, with the writer's COMMIT under way. The other three hold the first tag; a
+// read among them has it decided, and another write follows. When the writer is back, it must not have a second tag.
+// Random schedules come to this too seldom.
 func drawPreempted(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)

@@ -13,9 +13,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A record that is lost together with a majority of the view that it would have to be rebuilt as can't be told apart from that of a
-// change that was finished by just those who are lost; any other ends. Here one of three members has lost its disk, both newcomers lose
-// theirs once the change is given up, and that is told to nobody before it is forgotten.
+// A record that is lost together with a majority of the view that it would have to be rebuilt as can't be told apart
+// from that of a change that was finished by just those who are lost; any other ends. Here one of three members has
+// lost its disk, both newcomers lose theirs once the change is given up, and that is told to nobody before it is
+// forgotten.
 func TestRecordsThatAreForgotten(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
@@ -30,7 +31,8 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 		{"before the change is given up", false, true, []view.MemberID{4, 5}, false},
 		{"by nobody", true, false, []view.MemberID{1, 4, 5}, false},
 	} {
-		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} { // order is irrelevant: each is a test
+		// Order is irrelevant: each is a test.
+		for name, inner := range map[string]member.Factory{"ABD": abd.Factory, "Gryff": gryff.Factory} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				s, _ := triangle(1)
 				for home := range 3 {

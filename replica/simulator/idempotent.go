@@ -13,8 +13,8 @@ const (
 	membersPrefix = "members-" // add-member and read
 )
 
-// repeatable is a read, or an update that may be applied more than once: with versions that grow, but for some, or of members
-// most of which are new. On mixed keys one function refuses what the other has made.
+// repeatable is a read, or an update that may be applied more than once: with versions that grow, but for some, or of
+// members most of which are new. On mixed keys one function refuses what the other has made.
 func (s *script) repeatable() register.Operation {
 	prefix := []string{newestPrefix, newestPrefix, membersPrefix, membersPrefix, mixedPrefix}[s.draw.below(5)]
 	key := prefix + strconv.Itoa(s.draw.below(s.keys))

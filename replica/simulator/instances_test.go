@@ -31,8 +31,9 @@ func appends(key, what string) register.Operation {
 	return register.Operation{Kind: register.RMW, Key: key, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte(what)}}}
 }
 
-// drawDuelOfFive is drawInterferingDuel with five members: e alone accepted what others added, in its own ballot, and promised
-// itself higher ones; a made it a no-op with others, and is cut off with b, so that c, who remembers, and d need e.
+// drawDuelOfFive is drawInterferingDuel with five members: e alone accepted what others added, in its own ballot, and
+// promised itself higher ones; a made it a no-op with others, and is cut off with b, so that c, who remembers, and d
+// need e.
 func drawDuelOfFive(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
@@ -58,9 +59,9 @@ func drawDuelOfFive(seed uint64) Schedule {
 	return s
 }
 
-// drawDeadVote makes a schedule in which a coordinator (a) hears one member (b) agree, which then loses its disk, and joins again
-// among three that were not asked. Two of those (c and d) agree then: with the lost disk's vote they would be a fast quorum, and
-// of those that are left, d alone would know of it.
+// drawDeadVote makes a schedule in which a coordinator (a) hears one member (b) agree, which then loses its disk, and
+// joins again among three that were not asked. Two of those (c and d) agree then: with the lost disk's vote they would
+// be a fast quorum, and of those that are left, d alone would know of it.
 func drawDeadVote(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s := drawFence(seed)
@@ -84,8 +85,9 @@ func drawDeadVote(seed uint64) Schedule {
 	return s
 }
 
-// drawReused makes a schedule in which a coordinator (a) loses its disk when one member (e) alone knows of its instance, and joins
-// again among the others. Its next instance of that key meets e, and a and b are cut off before others hear what came of it.
+// drawReused makes a schedule in which a coordinator (a) loses its disk when one member (e) alone knows of its
+// instance, and joins again among the others. Its next instance of that key meets e, and a and b are cut off before
+// others hear what came of it.
 func drawReused(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
@@ -116,9 +118,9 @@ func drawReused(seed uint64) Schedule {
 	return s
 }
 
-// drawNewDisk makes a schedule in which a coordinator (a) of three commits on the fast path with b, and loses its disk and its
-// Commit. If its next one votes before it is settled, b hears that one deny the instance. As it did not propose that, it is not
-// believed: b knows that the lost one may have committed.
+// drawNewDisk makes a schedule in which a coordinator (a) of three commits on the fast path with b, and loses its disk
+// and its Commit. If its next one votes before it is settled, b hears that one deny the instance. As it did not propose
+// that, it is not believed: b knows that the lost one may have committed.
 func drawNewDisk(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)
@@ -130,9 +132,10 @@ func drawNewDisk(seed uint64) Schedule {
 	return s
 }
 
-// drawDeadPromise makes a schedule in which b tells e, who recovers a's instance, that it does not know of it, loses its disk, joins
-// again with c, d and a, and agrees with c and d to a fast commit. If it votes before it is settled, then of what e hears, d's
-// word and b's new one are needed to find out. e itself has pre-accepted the instance after one of its own, and so did not agree.
+// drawDeadPromise makes a schedule in which b tells e, who recovers a's instance, that it does not know of it, loses
+// its disk, joins again with c, d and a, and agrees with c and d to a fast commit. If it votes before it is settled,
+// then of what e hears, d's word and b's new one are needed to find out. e itself has pre-accepted the instance after
+// one of its own, and so did not agree.
 func drawDeadPromise(seed uint64) Schedule {
 	const ms = time.Millisecond
 	const a, e, b, c = 0, 1, 4, 2

@@ -10,7 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/quorum"
 )
 
-// fragmented is Gus whose larger values are stored as fragments: three restore one, and with three members one does; f = 1.
+// fragmented is Gus whose larger values are stored as fragments: three restore one, and with three members one does; f
+// = 1.
 func fragmented(m layered.Mistakes) Start {
 	inner := layered.WrapWith(func(c protocol.Config, j *protocol.Journal, r *quorum.Incarnations) layered.Inner {
 		return gus.New(c, j, r, gus.Mistakes{})
@@ -59,7 +60,8 @@ func TestFragmentsSurviveChanges(t *testing.T) {
 	survives(t, Search{Start: fragmented(layered.Mistakes{Endless: true}), Options: fragmentedChanges(), First: 1, Seeds: seedsFor(t) / 4}, layered.Paths())
 }
 
-// Members miss fragments most of the time, and make theirs of others' as soon as that is known, while those go; or later.
+// Members miss fragments most of the time, and make theirs of others' as soon as that is known, while those go; or
+// later.
 func TestMissedFragmentsSurvive(t *testing.T) {
 	t.Parallel()
 	hasty := layered.Mistakes{Thrifty: true, NoGrace: true, Endless: true}

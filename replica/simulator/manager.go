@@ -10,8 +10,8 @@ import (
 
 // manager changes the members, one change at a time, as the operator of a cluster does: it starts newcomers, records
 // the joint view once they have named their disks, tells it to the members again and again, hears how far they are, and
-// records the view after the change, or the one before it again. It may crash at any point, and goes on from its record;
-// if that is lost it is rebuilt from what members say.
+// records the view after the change, or the one before it again. It may crash at any point, and goes on from its
+// record; if that is lost it is rebuilt from what members say.
 type manager struct {
 	world *world
 	draw  stream
@@ -375,11 +375,11 @@ func (m *manager) hopeless() bool {
 	return m.unknowable()
 }
 
-// unknowable reports whether the record is lost for good: so many members of the newest view that anybody holds have lost their disks, on
-// one side of a change at least, that they may have been the quorum of a later one. It comes of losses that were bearable in the view
-// that was recorded, such as of newcomers whose change was given up, when that record is lost before anybody who is left was told of it.
-// Those who are left can't tell this from a change that was finished with those who are lost, so to go on as before it could forget what
-// these acknowledged.
+// unknowable reports whether the record is lost for good: so many members of the newest view that anybody holds have
+// lost their disks, on one side of a change at least, that they may have been the quorum of a later one. It comes of
+// losses that were bearable in the view that was recorded, such as of newcomers whose change was given up, when that
+// record is lost before anybody who is left was told of it. Those who are left can't tell this from a change that was
+// finished with those who are lost, so to go on as before it could forget what these acknowledged.
 func (m *manager) unknowable() bool {
 	newest := none
 	for _, nd := range m.world.nodes {

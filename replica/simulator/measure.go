@@ -32,7 +32,8 @@ type Experiment struct {
 	Data       int         // how many fragments restore a value; 0: values are stored whole
 	Keep       bool        // members that change are never fewer than before
 	Partitions *Partitions // nil: the protocol is what Start says
-	Regular    bool        // the protocol is regular sequentially consistent: clients are sessions, and their reads are regular
+	// The protocol is regular sequentially consistent: clients are sessions, and their reads are regular.
+	Regular bool
 
 	// Progress, which may be nil, is told now and then how far virtual time is, and how many operations there were.
 	Progress func(now time.Duration, operations int)
@@ -60,7 +61,8 @@ type Measured struct {
 	Faults     int                 // injected
 }
 
-// OK reports whether the history was linearizable, or regular sequential where the protocol promises no more, and nothing got stuck.
+// OK reports whether the history was linearizable, or regular sequential where the protocol promises no more, and
+// nothing got stuck.
 func (m Measured) OK() bool {
 	return m.Report.Verdict == history.Linearizable || m.Report.Verdict == history.RegularSequential
 }

@@ -22,9 +22,9 @@ func curpExperiment(t *testing.T, mix string, sites ...string) Experiment {
 	return x
 }
 
-// An update without conflicts takes the longer of the round trips to the master and to the farthest witness. A read takes
-// the round trip to the master, and none where a backup and a witness are near. The master is at the first site, backups
-// and witnesses are at the next one or two.
+// An update without conflicts takes the longer of the round trips to the master and to the farthest witness. A read
+// takes the round trip to the master, and none where a backup and a witness are near. The master is at the first site,
+// backups and witnesses are at the next one or two.
 func TestCURPTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, sites := range [][]string{{"CA", "VA", "IR"}, {"CA", "VA", "IR", "OR", "JP"}} {
@@ -54,9 +54,9 @@ func TestCURPTakesOneRoundTrip(t *testing.T) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// The share of updates that take one round trip under YCSB-A and B with a skew of 0.99, by how many operations are synced at
-// once (figure 7). Here it hardly depends on that: with clients at three sites a hot key conflicts before a batch is full, and
-// each conflict syncs.
+// The share of updates that take one round trip under YCSB-A and B with a skew of 0.99, by how many operations are
+// synced at once (figure 7). Here it hardly depends on that: with clients at three sites a hot key conflicts before a
+// batch is full, and each conflict syncs.
 func TestCURPUnderSkew(t *testing.T) {
 	t.Parallel()
 	least := map[string]float64{"ycsb-a": 0.8, "ycsb-b": 0.9}
@@ -88,8 +88,8 @@ func TestCURPReplaysWithFaults(t *testing.T) {
 	}
 }
 
-// How long updates of a partition wait while its master moves from California to Virginia: for the round trips of a view that is
-// told, held and recovered, and for nothing else. Its state is fetched before, while clients work.
+// How long updates of a partition wait while its master moves from California to Virginia: for the round trips of a
+// view that is told, held and recovered, and for nothing else. Its state is fetched before, while clients work.
 func TestCURPMoveStopsBriefly(t *testing.T) {
 	t.Parallel()
 	const at = 10 * time.Second
@@ -112,8 +112,8 @@ func TestCURPSplitStopsBriefly(t *testing.T) {
 	measureFrom(t, x, at)
 }
 
-// measureFrom runs an experiment in which something happens to partitions at a time, and returns how long updates took at most from then
-// on, by site: a few of the longest round trips longer than before.
+// measureFrom runs an experiment in which something happens to partitions at a time, and returns how long updates took
+// at most from then on, by site: a few of the longest round trips longer than before.
 func measureFrom(t *testing.T, x Experiment, at time.Duration) (longest map[string]time.Duration) {
 	t.Helper()
 	x.Clients, x.Workload.KeyCount = 4, 1000
@@ -142,8 +142,8 @@ func measureFrom(t *testing.T, x Experiment, at time.Duration) (longest map[stri
 	return longest
 }
 
-// Of hot keys, reads that may be stale (appendix A.3) wait for no sync: at the sites of the master and of backups they take no
-// round trip, elsewhere the one to the master, also where reads that are linearizable take two and three.
+// Of hot keys, reads that may be stale (appendix A.3) wait for no sync: at the sites of the master and of backups they
+// take no round trip, elsewhere the one to the master, also where reads that are linearizable take two and three.
 func TestCURPStaleReadsWaitForLess(t *testing.T) {
 	t.Parallel()
 	for _, sites := range [][]string{{"CA", "VA", "IR"}, {"CA", "VA", "IR", "OR", "JP"}} {

@@ -13,9 +13,9 @@ import (
 	"github.com/georegister/georegister/workload"
 )
 
-// An update without conflicts takes the longer of the round trips to the leader and to the farthest member of the nearest
-// superquorum. In Raft it takes one to the leader, and one from there to a majority; where that is less, as it is at the leader's
-// own site, the commit comes first. The first site leads.
+// An update without conflicts takes the longer of the round trips to the leader and to the farthest member of the
+// nearest superquorum. In Raft it takes one to the leader, and one from there to a majority; where that is less, as it
+// is at the leader's own site, the commit comes first. The first site leads.
 func TestCURPRaftTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -62,8 +62,8 @@ func reach(network profile.Profile, site, members int) time.Duration {
 	return trips[members-1]
 }
 
-// The share of updates that take one round trip under YCSB-A with a skew of 0.99. The leader commits at once; a key is taken
-// until all know of that.
+// The share of updates that take one round trip under YCSB-A with a skew of 0.99. The leader commits at once; a key is
+// taken until all know of that.
 func TestCURPRaftUnderSkew(t *testing.T) {
 	t.Parallel()
 	x := experiment(t, Member(curpraft.Factory), "ycsb-a", "CA", "VA", "IR")

@@ -35,7 +35,8 @@ func TestEPaxosTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// With three members the one that is asked decides, whatever it adds: no conflict costs another round trip (docs/protocols.md).
+// With three members the one that is asked decides, whatever it adds: no conflict costs another round trip
+// (docs/protocols.md).
 func TestThreeMembersNeedNoSlowPath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -52,8 +53,8 @@ func TestThreeMembersNeedNoSlowPath(t *testing.T) {
 	}
 }
 
-// Where a quarter of the operations are on one key, Gryff's reads take their round trip as ever. Those of EPaxos wait for what
-// they depend on (Gryff, section 6.3.1), but its writes are answered without that.
+// Where a quarter of the operations are on one key, Gryff's reads take their round trip as ever. Those of EPaxos wait
+// for what they depend on (Gryff, section 6.3.1), but its writes are answered without that.
 func TestInterferenceDelaysReadsOfEPaxos(t *testing.T) {
 	t.Parallel()
 	run := func(start Start) map[register.Kind]workload.KindFigures {

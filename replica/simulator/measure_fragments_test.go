@@ -10,8 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// With fragments, three of which restore a value, and one member that may be lost: a write takes a round trip to the nearest four,
-// itself one of them, and Gus' own to three. A read takes Gus' own, and one to the nearest three for their fragments.
+// With fragments, three of which restore a value, and one member that may be lost: a write takes a round trip to the
+// nearest four, itself one of them, and Gus' own to three. A read takes Gus' own, and one to the nearest three for
+// their fragments.
 func TestFragmentsAtFiveSites(t *testing.T) {
 	t.Parallel()
 	const k, f, majority = 3, 1, 3

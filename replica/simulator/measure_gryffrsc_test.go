@@ -37,9 +37,10 @@ func tripsOfReads(m Measured) (beside, others int) {
 // published is Gryff-RSC as the paper has it.
 var published = gryff.Mistakes{AskBesideDependencies: true, WriteBesideDependencies: true}
 
-// As the paper has it, reads take one round trip, however many conflicts there are: its p99 is that of the site that is the farthest
-// from a majority, 145 ms, where Gryff's reads of what is being written take two (Regular Sequential Consistency, section 7.3 and
-// figure 7). Here a read of another key than the one that its session depends on takes two. Writes cost the same in all of them.
+// As the paper has it, reads take one round trip, however many conflicts there are: its p99 is that of the site that is
+// the farthest from a majority, 145 ms, where Gryff's reads of what is being written take two (Regular Sequential
+// Consistency, section 7.3 and figure 7). Here a read of another key than the one that its session depends on takes
+// two. Writes cost the same in all of them.
 func TestGryffRSCReads(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ conflict, writes int }{
@@ -87,8 +88,8 @@ func TestGryffRSCReads(t *testing.T) {
 	}
 }
 
-// Clients that rest for a round trip after each operation, as people and requests do, find what they depend on held: reads take one round trip
-// and writes two, however many conflicts there are.
+// Clients that rest for a round trip after each operation, as people and requests do, find what they depend on held:
+// reads take one round trip and writes two, however many conflicts there are.
 func TestSessionsThatThinkPayNothing(t *testing.T) {
 	t.Parallel()
 	for _, conflict := range []int{20, 100, 250} {

@@ -10,8 +10,9 @@ import (
 )
 
 // What the corrections of Gus cost with five members, where the paper's reads return what a quorum holds (SafeToRead as
-// published) and join others that are under way (section 5.2): the share of reads that wait for the end of a write, of those
-// that have one decided (LOCK), and of writes that give their first tag up (the paper's slow path, corrected: RETRACT).
+// published) and join others that are under way (section 5.2): the share of reads that wait for the end of a write, of
+// those that have one decided (LOCK), and of writes that give their first tag up (the paper's slow path, corrected:
+// RETRACT).
 func TestWhatGusCorrectionsCost(t *testing.T) {
 	t.Parallel()
 	for _, conflict := range []float64{0.02, 0.10, 0.25} {
@@ -43,8 +44,8 @@ func TestWhatGusCorrectionsCost(t *testing.T) {
 
 func percent(part, all int) float64 { return 100 * float64(part) / float64(max(all, 1)) }
 
-// Two members may be lost of five, seven and nine, and few operations are writes (Gus, figure 7: 94.5% reads, 2% conflicts):
-// nearly all reads take one round trip to a majority, which is smaller than the quorum of TEMPO.
+// Two members may be lost of five, seven and nine, and few operations are writes (Gus, figure 7: 94.5% reads, 2%
+// conflicts): nearly all reads take one round trip to a majority, which is smaller than the quorum of TEMPO.
 func TestGusReadsOfFigureSeven(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{5, 7, 9} {

@@ -10,7 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// wider is the network of the Gryff paper with four more sites. Their distances are assumed, as between regions of one cloud.
+// wider is the network of the Gryff paper with four more sites. Their distances are assumed, as between regions of one
+// cloud.
 func wider(t *testing.T, n int) profile.Profile {
 	t.Helper()
 	p, err := profile.Parse("CA-VA=72ms,CA-IR=151ms,VA-IR=88ms,CA-OR=59ms,VA-OR=93ms,IR-OR=145ms,CA-JP=113ms,VA-JP=162ms,IR-JP=220ms,OR-JP=121ms," +
@@ -27,8 +28,8 @@ func wider(t *testing.T, n int) profile.Profile {
 	return p
 }
 
-// With relaxed quorums all operations without conflicts take a round trip to a majority: a writer waits for Q_W of table 2
-// only if its tag is stale.
+// With relaxed quorums all operations without conflicts take a round trip to a majority: a writer waits for Q_W of
+// table 2 only if its tag is stale.
 func TestGusRelaxed(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{7, 9} {

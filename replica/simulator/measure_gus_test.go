@@ -94,7 +94,8 @@ func noMoreTrips(t *testing.T, protocol string, m Measured, members int) {
 	}
 }
 
-// Majorities do with any number of members: without conflicts all operations take one round trip with seven and nine, too.
+// Majorities do with any number of members: without conflicts all operations take one round trip with seven and nine,
+// too.
 func TestGusBeyondFive(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 7, 9} {

@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/workload"
 )
 
-// A register with one writer: every write but the first takes one round trip (section 5.8, fast writes), and so does a read
-// of a register at rest, to the nearest majority.
+// A register with one writer: every write but the first takes one round trip (section 5.8, fast writes), and so does a
+// read of a register at rest, to the nearest majority.
 func TestRMWPaxosOfASingleWriter(t *testing.T) {
 	t.Parallel()
 	x := experiment(t, Member(rmwpaxos.Factory), "gryff-a", "CA", "VA", "IR")
@@ -89,8 +89,8 @@ func TestRMWPaxosUnderConflictsBesideGryff(t *testing.T) {
 	}
 }
 
-// fewBeyondTheWorst checks that hardly any operation takes more round trips than the table of protocols says it does with one other in
-// its way, although many are.
+// fewBeyondTheWorst checks that hardly any operation takes more round trips than the table of protocols says it does
+// with one other in its way, although many are.
 func fewBeyondTheWorst(t *testing.T, operations []history.Operation) {
 	t.Helper()
 	row, err := capability.Find("RMWPaxos")
@@ -133,7 +133,8 @@ func TestRMWPaxosReadRetries(t *testing.T) {
 	}
 }
 
-// The number of registers: 400 clients, read-heavy and write-heavy, over so many keys (figure 5 of the paper has 512 clients).
+// The number of registers: 400 clients, read-heavy and write-heavy, over so many keys (figure 5 of the paper has 512
+// clients).
 func TestRMWPaxosOfManyRegisters(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || raceEnabled {
@@ -149,7 +150,8 @@ func TestRMWPaxosOfManyRegisters(t *testing.T) {
 			rate := float64(read.Count+write.Count) / 5
 			t.Logf("%s, %7d registers: %.0f operations/s, reads p50 %.0f p99 %.0f ms, writes p50 %.0f p99 %.0f ms, %.2f round trips",
 				mix, keys, rate, read.P50, read.P99, write.P50, write.P99, write.RoundTrips)
-			if rate < 1000 || write.P99 > 1200 { // a proposer that waited while all others waited for it made that several seconds
+			// A proposer that waited while all others waited for it made that several seconds.
+			if rate < 1000 || write.P99 > 1200 {
 				t.Errorf("%s, %d registers: %.0f operations/s, p99 of writes %.0f ms", mix, keys, rate, write.P99)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/workload"
 )
 
-// ofTheTable is a short experiment of a protocol of the table, with several shards, and with all kinds of operations that it serves. The
-// leader, or the masters, are at the first site.
+// ofTheTable is a short experiment of a protocol of the table, with several shards, and with all kinds of operations
+// that it serves. The leader, or the masters, are at the first site.
 func ofTheTable(t *testing.T, row capability.Protocol, members int, conflict float64) Experiment {
 	t.Helper()
 	entry, err := catalog.Find(row.Name)
@@ -23,7 +23,8 @@ func ofTheTable(t *testing.T, row capability.Protocol, members int, conflict flo
 	x := experiment(t, nil, "40:40:20", sites...)
 	x.Clients, x.Duration, x.Shards, x.Regular, x.Workload.Conflict = 4, 6*time.Second, 4, row.Regular(), conflict
 	if entry.Partitioned != nil {
-		x.Partitions, x.Shards = &Partitions{Protocol: entry.Partitioned, Homes: sites[:1]}, 1 // more partitions would move to their homes meanwhile
+		// More partitions would move to their homes meanwhile.
+		x.Partitions, x.Shards = &Partitions{Protocol: entry.Partitioned, Homes: sites[:1]}, 1
 	} else {
 		x.Start = Member(entry.Factory)
 	}
@@ -37,9 +38,10 @@ func ofTheTable(t *testing.T, row capability.Protocol, members int, conflict flo
 	return x
 }
 
-// What the table of protocols says of round trips is what happens: without conflicts, after a warm-up, each kind of operation takes the
-// best. In those that have a leader it is so at its site, and nowhere less. With conflicts none takes more than the worst. Final reads
-// are left out of the first: they are of keys that others have written, of which some may have missed that (see the notes of the table).
+// What the table of protocols says of round trips is what happens: without conflicts, after a warm-up, each kind of
+// operation takes the best. In those that have a leader it is so at its site, and nowhere less. With conflicts none
+// takes more than the worst. Final reads are left out of the first: they are of keys that others have written, of which
+// some may have missed that (see the notes of the table).
 func TestRoundTripsAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()
 	for _, e := range catalog.All() {
@@ -47,7 +49,8 @@ func TestRoundTripsAreThoseOfTheTable(t *testing.T) {
 		for _, members := range []int{3, 5} {
 			t.Run(fmt.Sprint(row.Name, "/", members), func(t *testing.T) {
 				x := ofTheTable(t, row, members, 0)
-				if x.Partitions != nil { // a client's next update of its key comes before the last one is synced: that is a conflict
+				// A client's next update of its key comes before the last one is synced: that is a conflict.
+				if x.Partitions != nil {
 					x.Workload.Keys, x.Workload.KeyCount = workload.Uniform, 1_000_000
 				}
 				taken := map[register.Kind]map[int]int{}
@@ -85,7 +88,8 @@ func TestRoundTripsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// A session's write that comes after a read of another key waits until a quorum holds that, in its own shard or by a fence in another one.
+// A session's write that comes after a read of another key waits until a quorum holds that, in its own shard or by a
+// fence in another one.
 func TestSessionsPayForOtherShards(t *testing.T) {
 	t.Parallel()
 	row, err := capability.Find("GryffRSC")
@@ -114,7 +118,8 @@ func TestSessionsPayForOtherShards(t *testing.T) {
 	}
 }
 
-// With three members a read of Gryff takes one round trip for values as large as the table says, and not always for larger ones.
+// With three members a read of Gryff takes one round trip for values as large as the table says, and not always for
+// larger ones.
 func TestLargeValuesCostReadsOfGryff(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Gryff", "GryffRSC"} {
@@ -139,8 +144,8 @@ func TestLargeValuesCostReadsOfGryff(t *testing.T) {
 	}
 }
 
-// A read of Gus that finds the write of a member that crashed has it decided, in as many round trips as the table says. Only where others
-// are in the way of that, too, it takes more.
+// A read of Gus that finds the write of a member that crashed has it decided, in as many round trips as the table says.
+// Only where others are in the way of that, too, it takes more.
 func TestGusReadsPastCrashedWriters(t *testing.T) {
 	t.Parallel()
 	row, err := capability.Find("Gus")

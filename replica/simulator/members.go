@@ -34,7 +34,8 @@ func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
 			f := Fault{Kind: Change, At: draw.between(s.Settle/20, s.Settle*6/10), Node: draw.below(n), Alive: draw.chance(600)}
 			f.Join, f.Leave = drawSizes(draw, size, false)
 			size += f.Join - f.Leave
-			p.spares += 8 + 6*f.Join // all who leave may be lost at once; who was given up for an abandoned change is replaced by another one
+			// All who leave may be lost at once; who was given up for an abandoned change is replaced by another one.
+			p.spares += 8 + 6*f.Join
 			s.Faults = append(s.Faults, f)
 		}
 		p.placement.Faults += draw.below(2) // as many as there are members for
@@ -100,8 +101,8 @@ func (m *manager) accompany(c *change) {
 	}
 }
 
-// moveMembers goes on with a change of members, or begins one: what a fault asks for, or the replacement of a member that is
-// lost. It reports whether it recorded a view.
+// moveMembers goes on with a change of members, or begins one: what a fault asks for, or the replacement of a member
+// that is lost. It reports whether it recorded a view.
 func (m *manager) moveMembers(s *membership.Snapshot) bool {
 	w, v := m.world, &m.views[m.record]
 	c := m.change
@@ -167,7 +168,8 @@ func (m *manager) watch(c *change, s *membership.Snapshot) {
 	s.Abandon = c.abandoned
 }
 
-// name tells the decisions which witnesses of newcomers wait. Their IDs are in the order of the members', so all come at once.
+// name tells the decisions which witnesses of newcomers wait. Their IDs are in the order of the members', so all come
+// at once.
 func (m *manager) name(c *change, s *membership.Snapshot) {
 	for _, x := range c.witnesses {
 		if r := m.told[x.index].witness; r == nil || r.Disk != x.disk() {
@@ -236,10 +238,11 @@ func (w *world) bears(v view.View, nd *node) bool {
 	return len(lost) <= faults
 }
 
-// partitionLost reports whether a partition is lost: its master is, for good, and no backup is left that had all that was synced in
-// the terms that are not recovered. It comes of a second loss before the first was repaired, such as when a backup is taken for
-// lost while the master's death is not known yet; whatever the decisions are, they can only wait. A master that was taken for lost
-// is one, as in the paper: what it holds may lack what its successor answered, and nobody is left who could tell.
+// partitionLost reports whether a partition is lost: its master is, for good, and no backup is left that had all that
+// was synced in the terms that are not recovered. It comes of a second loss before the first was repaired, such as when
+// a backup is taken for lost while the master's death is not known yet; whatever the decisions are, they can only wait.
+// A master that was taken for lost is one, as in the paper: what it holds may lack what its successor answered, and
+// nobody is left who could tell.
 func (m *manager) partitionLost() bool {
 	w := m.world
 	if m.ruined && !m.rescued {
@@ -331,9 +334,9 @@ func (m *manager) forgetAfter(f *fault, position int) {
 	m.loseRecord()
 }
 
-// intervene is what a person does who reads that members hold two views of one epoch, and all were asked: stops them and
-// looks at what they hold now, since one that is passed on between members may have taken hold after they answered. If
-// neither has, those that hold the one forget it.
+// intervene is what a person does who reads that members hold two views of one epoch, and all were asked: stops them
+// and looks at what they hold now, since one that is passed on between members may have taken hold after they answered.
+// If neither has, those that hold the one forget it.
 func (m *manager) intervene(keep int) {
 	w := m.world
 	for _, member := range m.views[keep].Members {

@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Move is a change of worlds with masters: the master of a partition gets another home, as an administrator does it, and goes
-// there once a member at that site has the state.
+// Move is a change of worlds with masters: the master of a partition gets another home, as an administrator does it,
+// and goes there once a member at that site has the state.
 const Move FaultKind = "move"
 
 // movePaths are what happens to masters that are moved.
@@ -19,8 +19,8 @@ func ofParts(kinds []FaultKind) []FaultKind {
 	return without(without(without(without(kinds, Lose), Move), Ruin), Split)
 }
 
-// drawMoves adds moves of masters to a schedule, from a stream of its own: several in turn, often of one partition, also to
-// where it belongs without them.
+// drawMoves adds moves of masters to a schedule, from a stream of its own: several in turn, often of one partition,
+// also to where it belongs without them.
 func (s *Schedule) drawMoves(seed uint64, n int, options Options) {
 	draw := newStream(seed, forPartitions, 3)
 	if !slices.Contains(options.Faults, Move) || !draw.chance(250) {

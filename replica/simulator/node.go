@@ -122,8 +122,8 @@ func (nd *node) boot() {
 	nd.begin(false)
 }
 
-// begin starts the protocols of the view that the node holds, if it is in one; continued, others of this process had the
-// journals before.
+// begin starts the protocols of the view that the node holds, if it is in one; continued, others of this process had
+// the journals before.
 func (nd *node) begin(continued bool) {
 	w := nd.world
 	nd.life++

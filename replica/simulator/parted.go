@@ -29,8 +29,8 @@ type parted struct {
 // Lose is a fault of worlds with witnesses.
 const Lose FaultKind = "lose" // a witness loses its disk; another one takes its place under a new ID
 
-// CURPFaultKinds lists the kinds of faults of worlds with masters and witnesses. Who is master, backup or witness changes by
-// what they lead to; clocks only drift, within the bound of leases.
+// CURPFaultKinds lists the kinds of faults of worlds with masters and witnesses. Who is master, backup or witness
+// changes by what they lead to; clocks only drift, within the bound of leases.
 func CURPFaultKinds() []FaultKind { return append(FaultKinds(), Lose, Forget, Move, Ruin, Split) }
 
 // CURPExperimentFaultKinds lists those of them that experiments have: members stay.
@@ -90,7 +90,8 @@ func (s *Schedule) drawForParts(draw stream, n int, options Options) {
 			p.spares++
 		}
 	}
-	if slices.Contains(options.Faults, Crash) && draw.chance(400) { // one master after the other, also of those that recover
+	// One master after the other, also of those that recover.
+	if slices.Contains(options.Faults, Crash) && draw.chance(400) {
 		at := draw.between(s.Settle/10, s.Settle*7/10)
 		for range 2 + draw.below(3) {
 			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.below(n), At: at, For: draw.between(retry, 8*retry), Rate: 500})
@@ -113,8 +114,8 @@ func (c *Partitions) parted(env *environment, faults bool) *parted {
 	return p
 }
 
-// addWitnesses makes the witnesses of a world, one at each site, and the nodes that may come later, and gives the first view
-// its partitions.
+// addWitnesses makes the witnesses of a world, one at each site, and the nodes that may come later, and gives the first
+// view its partitions.
 func (w *world) addWitnesses(v view.View) view.View {
 	p := w.env.parted
 	n := len(w.env.network.Sites)
@@ -145,7 +146,8 @@ func (w *world) addWitnesses(v view.View) view.View {
 	return v
 }
 
-// promised is until when what the protocols of this process promised may hold, by partition of the view that they are of.
+// promised is until when what the protocols of this process promised may hold, by partition of the view that they are
+// of.
 func (nd *node) promised(continued bool) (all []protocol.Instant) {
 	for _, s := range nd.shards {
 		p, ok := s.protocol.(protocol.Partitioned)
@@ -185,8 +187,8 @@ func (nd *node) parts() (all []membership.Part) {
 	return all
 }
 
-// hears lists the members and witnesses that the node had something from lately: who was up, and reached it. Faults of the
-// network have some of that be wrong.
+// hears lists the members and witnesses that the node had something from lately: who was up, and reached it. Faults of
+// the network have some of that be wrong.
 func (nd *node) hears() (heard []view.MemberID) {
 	w := nd.world
 	if nd.heard == nil {
@@ -224,8 +226,8 @@ func (nd *node) inspect(s *shard) {
 	}
 }
 
-// unsyncedSlack is how many operations of a client may come to a master that can't sync: tries of several coordinators, and
-// operations that it gave up.
+// unsyncedSlack is how many operations of a client may come to a master that can't sync: tries of several coordinators,
+// and operations that it gave up.
 const unsyncedSlack = 8
 
 // missingParts says which partition is not as it should be though the faults are over, or nothing.

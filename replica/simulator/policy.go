@@ -6,8 +6,8 @@ import (
 	"github.com/georegister/georegister/replica/membership"
 )
 
-// policy adds to a snapshot what the manager makes of a change: by the operator's policy in some schedules, at random in the
-// others.
+// policy adds to a snapshot what the manager makes of a change: by the operator's policy in some schedules, at random
+// in the others.
 func (m *manager) policy(c *change, s *membership.Snapshot) {
 	if m.operatorPolicy {
 		m.judge(c, s)
@@ -23,9 +23,10 @@ func (m *manager) policy(c *change, s *membership.Snapshot) {
 	}
 }
 
-// judge is the operator's policy (controllers/decide), by what members said: a member that is gone for good, or a newcomer
-// that lost the disk it joined with, will not do its part; others that have lost their disks will not vote again by
-// themselves. Nobody else is given up. When its patience ends the administrator asks for the members before the change again.
+// judge is the operator's policy (controllers/decide), by what members said: a member that is gone for good, or a
+// newcomer that lost the disk it joined with, will not do its part; others that have lost their disks will not vote
+// again by themselves. Nobody else is given up. When its patience ends the administrator asks for the members before
+// the change again.
 func (m *manager) judge(c *change, s *membership.Snapshot) {
 	s.Unwanted = c.patience > 0 && c.rounds > c.patience
 	s.Standings = maps.Clone(s.Standings)

@@ -7,9 +7,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// A manifest promises that so many disks can be lost, for good, without losing what was acknowledged. Schedules are held to that at some
-// of their answers: each set of disks that may be lost at that moment is lost, in a run of its own, all other faults end, and what
-// clients saw until then must still be so.
+// A manifest promises that so many disks can be lost, for good, without losing what was acknowledged. Schedules are
+// held to that at some of their answers: each set of disks that may be lost at that moment is lost, in a run of its
+// own, all other faults end, and what clients saw until then must still be so.
 
 // DiskLoss is the loss of disks for good, with their members, at an answer. All other faults end then.
 type DiskLoss struct {
@@ -18,8 +18,8 @@ type DiskLoss struct {
 	PowerCut bool  // all other processes stop at that moment too, and start again on what is durable
 }
 
-// promised are the schedules that lose disks at so many answers, which are spread over the schedule: at each of them every set of disks that
-// may be lost then.
+// promised are the schedules that lose disks at so many answers, which are spread over the schedule: at each of them
+// every set of disks that may be lost then.
 func (s Schedule) promised(ctx context.Context, start Start, answers int) (all []Schedule) {
 	whole := s.until(ctx, start, 0)
 	last := 0
@@ -108,7 +108,8 @@ func (w *world) mayLose(l *DiskLoss) bool {
 	return true
 }
 
-// liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is over.
+// liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is
+// over.
 func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
 	w.run(settle, func() bool { return w.answered >= l.Answer })
 	if w.err != nil {

@@ -19,8 +19,8 @@ func sessionPaths() []string {
 	}
 }
 
-// drawSessions has the clients be sessions: most reads may be regular, and between operations they fence, tell others something,
-// move and die. Schedules differ in how often. All is drawn from a stream of its own.
+// drawSessions has the clients be sessions: most reads may be regular, and between operations they fence, tell others
+// something, move and die. Schedules differ in how often. All is drawn from a stream of its own.
 func (s *Schedule) drawSessions(options Options) {
 	s.env.regular, s.env.careless = true, options.careless
 	if options.Shards == 0 {
@@ -64,8 +64,8 @@ func (s *Schedule) drawSessions(options Options) {
 	}
 }
 
-// contend has operations meet more often than those of other schedules: a regular read differs from another one only while a
-// write is on its way. It returns how long a client takes for an operation.
+// contend has operations meet more often than those of other schedules: a regular read differs from another one only
+// while a write is on its way. It returns how long a client takes for an operation.
 func (s *script) contend(draw stream, pace time.Duration) time.Duration {
 	s.keys = 1 + draw.below(3)
 	if draw.chance(600) {
@@ -75,8 +75,8 @@ func (s *script) contend(draw stream, pace time.Duration) time.Duration {
 	return pace * time.Duration(20+draw.below(131)) / 100
 }
 
-// gather moves a majority of the sites near each other, and the others too: so what one of these has written and another one has
-// read, that majority need not have heard of.
+// gather moves a majority of the sites near each other, and the others too: so what one of these has written and
+// another one has read, that majority need not have heard of.
 func (s *Schedule) gather(draw stream) {
 	rtt := s.env.network.RTT
 	side := 0
@@ -94,8 +94,8 @@ func (s *Schedule) gather(draw stream) {
 	s.env.shuffled = false
 }
 
-// interrupt stops writers, or cuts them off, in the middle of writes, so that few members hold these: what regular reads tell
-// of then, others miss.
+// interrupt stops writers, or cuts them off, in the middle of writes, so that few members hold these: what regular
+// reads tell of then, others miss.
 func (s *Schedule) interrupt(draw stream, allowed []FaultKind) {
 	kinds := slices.DeleteFunc([]FaultKind{Crash, Partition, Loss, Loss}, func(k FaultKind) bool { return !slices.Contains(allowed, k) })
 	rate := []int{0, 100, 300}[draw.below(3)]

@@ -6,8 +6,9 @@ import (
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 )
 
-// The register that applies updates at least once is linearizable for updates of which that can't be seen: what the checker
-// judges is that every update took effect once, between its call and its answer, and answered what it found then.
+// The register that applies updates at least once is linearizable for updates of which that can't be seen: what the
+// checker judges is that every update took effect once, between its call and its answer, and answered what it found
+// then.
 func TestRMWPaxosAtLeastOnceSurvives(t *testing.T) {
 	t.Parallel()
 	survivesEach(t, Search{
@@ -31,7 +32,8 @@ func TestRMWPaxosAtLeastOnceSurvivesChanges(t *testing.T) {
 	}, nil)
 }
 
-// What is not idempotent must be refused: the mistake of taking it all the same is found, and what is refused does no harm.
+// What is not idempotent must be refused: the mistake of taking it all the same is found, and what is refused does no
+// harm.
 func TestMistakesOfRMWPaxosAtLeastOnceAreFound(t *testing.T) {
 	t.Parallel()
 	type mistakes = rmwpaxos.Mistakes

@@ -16,8 +16,8 @@ func TestRMWPaxosSurvives(t *testing.T) {
 	}, []int{3, 5, 7}, rmwpaxos.Paths())
 }
 
-// Duelling proposers: batches are taken back long before they could be answered, so that all propose at once. Every operation
-// ends all the same.
+// Duelling proposers: batches are taken back long before they could be answered, so that all propose at once. Every
+// operation ends all the same.
 func TestRMWPaxosSurvivesDuels(t *testing.T) {
 	t.Parallel()
 	survives(t, Search{
@@ -90,7 +90,8 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 			mustFind(t, drawn(c.options), MemberWith(rmwpaxos.FactoryWith(rmwpaxos.Options{}, c.mistakes), c.member), c.after, c.seeds, harm)
 		})
 	}
-	t.Run("EqualNumbers", func(t *testing.T) { // of proposers that insist; who hands over seldom asks for the same round as another
+	// Of proposers that insist; who hands over seldom asks for the same round as another.
+	t.Run("EqualNumbers", func(t *testing.T) {
 		reordered := drawn(Options{Faults: []FaultKind{Reorder}, RMWs: ManyRMWs, Members: []int{3}})
 		insist := rmwpaxos.Options{Insist: true}
 		mustNotFind(t, reordered, Member(rmwpaxos.FactoryWith(insist, mistakes{})), 300)
@@ -103,9 +104,10 @@ func TestMistakesOfRMWPaxosAreFound(t *testing.T) {
 	})
 }
 
-// drawForgottenPromise makes a schedule in which a proposer (0) with a slow disk stops before its own promise is durable, and
-// another member (1) would have its VOTE by then. The third (2), which heard of nothing, goes on with the proposer's next process,
-// which has promised nothing; then it meets the one that would have voted, in the same round as they.
+// drawForgottenPromise makes a schedule in which a proposer (0) with a slow disk stops before its own promise is
+// durable, and another member (1) would have its VOTE by then. The third (2), which heard of nothing, goes on with the
+// proposer's next process, which has promised nothing; then it meets the one that would have voted, in the same round
+// as they.
 func drawForgottenPromise(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := triangle(seed)
@@ -129,9 +131,10 @@ func drawForgottenPromise(seed uint64) Schedule {
 	return s
 }
 
-// minority makes a schedule in which two of five members (0 and 1) vote for a write whose proposer stops, and another member
-// (home) has its round granted by the other three, who did not see that; its VOTE leaves and can't be heard until the end. Who
-// counts what is no vote for one reads the write, and then loses it. What happens meanwhile begins at the time that it returns.
+// minority makes a schedule in which two of five members (0 and 1) vote for a write whose proposer stops, and another
+// member (home) has its round granted by the other three, who did not see that; its VOTE leaves and can't be heard
+// until the end. Who counts what is no vote for one reads the write, and then loses it. What happens meanwhile begins
+// at the time that it returns.
 func minority(seed uint64, home int, lasts time.Duration) (s Schedule, begin time.Duration) {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)

@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Ruin is a fault of worlds with masters: so many members are lost for good, with the witnesses beside them, that no quorum is
-// left. An administrator gives the others up, and partitions go on from who is left.
+// Ruin is a fault of worlds with masters: so many members are lost for good, with the witnesses beside them, that no
+// quorum is left. An administrator gives the others up, and partitions go on from who is left.
 const Ruin FaultKind = "ruin"
 
 // ruinPaths are what happens then.
@@ -18,8 +18,8 @@ func ruinPaths() []string {
 	return []string{"curp.ruin", "curp.rescued", "curp.rescued.whole", "curp.rescued.shortened", "curp.rescued.behind", "curp.rescued.empty"}
 }
 
-// drawRuin adds the loss of a quorum to a few schedules, from a stream of its own, and later newcomers, so that there are backups
-// again.
+// drawRuin adds the loss of a quorum to a few schedules, from a stream of its own, and later newcomers, so that there
+// are backups again.
 func (s *Schedule) drawRuin(seed uint64, n int, options Options) {
 	draw := newStream(seed, forPartitions, 5)
 	if slices.Contains(options.Faults, Ruin) && draw.chance(50) {
@@ -38,7 +38,8 @@ func (s *Schedule) addRuin(draw stream, n int) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 }
 
-// ruin is the fault Ruin. It comes when nothing else is the matter with the members: what two such losses leave is nobody's guess.
+// ruin is the fault Ruin. It comes when nothing else is the matter with the members: what two such losses leave is
+// nobody's guess.
 func (f *fault) ruin(w *world) {
 	m := w.manager
 	v := &m.views[m.record]
@@ -81,8 +82,8 @@ func (w *world) ahead() bool {
 	})
 }
 
-// rescue is what an administrator does about a lost quorum, once all members that are left and the witnesses that are have said how
-// they are.
+// rescue is what an administrator does about a lost quorum, once all members that are left and the witnesses that are
+// have said how they are.
 func (m *manager) rescue(s membership.Snapshot) {
 	w := m.world
 	v := &m.views[m.record]

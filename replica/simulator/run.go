@@ -24,7 +24,8 @@ const (
 	Broken    Class = "broken"    // the protocol did what the contract forbids, or stopped with a fault
 	Stuck     Class = "stuck"     // an operation did not finish though the faults were over
 	Unbounded Class = "unbounded" // operations are over, but the protocol never let go of its own work
-	Violation Class = "violation" // the history is not linearizable; of a regular protocol, not regular sequentially consistent
+	// The history is not linearizable; of a regular protocol, not regular sequentially consistent.
+	Violation Class = "violation"
 	Stale     Class = "stale"     // a read that may be stale was older than its bound, or told of what was lost
 	Believed  Class = "believed"  // a member voted on an older copy of its disk, and nobody saw harm of that yet
 	Undecided Class = "undecided" // the check of the history took too long
@@ -61,8 +62,8 @@ type Outcome struct {
 // that the outcome does not depend on the machine.
 const checkTimeout = 5 * time.Minute
 
-// eventLimit bounds the events of one schedule, many times above what the longest take: members that answer each message with
-// two would go on until memory is used up.
+// eventLimit bounds the events of one schedule, many times above what the longest take: members that answer each
+// message with two would go on until memory is used up.
 const eventLimit = 1_000_000
 
 // Run runs the schedule. count, which may be nil, is told the paths that the protocol takes.

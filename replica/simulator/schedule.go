@@ -50,7 +50,8 @@ type Options struct {
 	Idempotent bool
 	// Operations is the least number of operations of a schedule; the default is 100.
 	Operations int
-	// Stale is how many of 1000 reads may be stale. They are drawn from a stream of their own, and everything else is as without.
+	// Stale is how many of 1000 reads may be stale. They are drawn from a stream of their own, and everything else is as
+	// without.
 	Stale int
 	// Large is how many bytes each second value that is written has; 0: all are short.
 	Large int
@@ -67,10 +68,11 @@ type Options struct {
 	// with each other.
 	Impatient bool
 
-	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry what they
-	// depend on, fence, and tell each other things, and histories are checked for that.
+	// Regular says that the protocol is regular sequentially consistent, and no more: clients are sessions, which carry
+	// what they depend on, fence, and tell each other things, and histories are checked for that.
 	Regular bool
-	// Partitioned has the world be one of masters and witnesses that run this protocol; a search's Start counts for nothing then.
+	// Partitioned has the world be one of masters and witnesses that run this protocol; a search's Start counts for
+	// nothing then.
 	Partitioned *definition.Partitioned
 
 	wrong     managerMistakes

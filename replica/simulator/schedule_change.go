@@ -70,7 +70,8 @@ func (s *Schedule) stretch(times time.Duration) {
 	}
 }
 
-// drawSizes says how many join and how many leave a view of some size. It is odd and stays so, unless four may be members too.
+// drawSizes says how many join and how many leave a view of some size. It is odd and stays so, unless four may be
+// members too.
 func drawSizes(draw stream, size int, four bool) (join, leave int) {
 	switch kind := draw.below(10); {
 	case four && (size == 3 || size == 4) && kind < 3:

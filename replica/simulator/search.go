@@ -21,8 +21,8 @@ type Search struct {
 	First   uint64 // the first seed
 	Seeds   int    // how many, one after the other
 	Workers int    // how many run at once; the default is one per processor
-	// Lose has disks be lost for good, in schedules of their own, at so many answers of each schedule: what a manifest promises of that is
-	// tried instead of the schedules as they are.
+	// Lose has disks be lost for good, in schedules of their own, at so many answers of each schedule: what a manifest
+	// promises of that is tried instead of the schedules as they are.
 	Lose int
 	// Traced has the report tell the schedules apart by what happened in them; it counts without Lose only.
 	Traced bool

@@ -28,8 +28,8 @@ const (
 	AsideFenceAndTell                      // a fence, and then a message without the past
 )
 
-// causal is what a client of a regular protocol keeps beside its operations (Regular Sequential Consistency, section 7.1). Clients
-// do with it what the Go client does.
+// causal is what a client of a regular protocol keeps beside its operations (Regular Sequential Consistency, section
+// 7.1). Clients do with it what the Go client does.
 type causal struct {
 	past    register.Past
 	asides  []Aside // that are left
@@ -55,7 +55,8 @@ type sessionMistakes struct {
 	dropAtMove     bool // who moves leaves its past behind
 	tellBare       bool // what is told comes with neither the past nor a fence
 	fenceUnawaited bool // what comes after a fence does not wait for it
-	unfenced       bool // an operation does not wait for fences in other shards: what its session read there counts for nothing
+	// An operation does not wait for fences in other shards: what its session read there counts for nothing.
+	unfenced bool
 }
 
 // aside does what comes before the next operation, which is due at a time, if anything does.

@@ -10,7 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Split is a change of worlds with masters: there is to be one partition more, to which another one gives half of its keys.
+// Split is a change of worlds with masters: there is to be one partition more, to which another one gives half of its
+// keys.
 const Split FaultKind = "split"
 
 // splitPaths are what happens to partitions that are split.
@@ -18,8 +19,8 @@ func splitPaths() []string {
 	return []string{"curp.split", "curp.split.meanwhile", "curp.split.forgotten", "curp.split.registers", "curp.split-moved"}
 }
 
-// drawSplits adds splits to a schedule, from a stream of its own: several in turn, and often together with what may go wrong at
-// the time.
+// drawSplits adds splits to a schedule, from a stream of its own: several in turn, and often together with what may go
+// wrong at the time.
 func (s *Schedule) drawSplits(seed uint64, n int, options Options) {
 	draw := newStream(seed, forPartitions, 7)
 	if slices.Contains(options.Faults, Split) && draw.chance(250) {
@@ -76,7 +77,8 @@ func (m *manager) noteSplit() {
 	}
 }
 
-// splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no view.
+// splitAtOnce is a mistake: a view in which a partition is split although witnesses have what its backups lack, or no
+// view.
 func (m *manager) splitAtOnce(s *membership.Snapshot) (next view.View) {
 	parent, child := s.View.NextSplit()
 	p := s.View.Partitions[parent]

@@ -97,7 +97,8 @@ func (x *witness) flush() {
 	}
 }
 
-// checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that lacks.
+// checkDoubt sees to it that a witness is not believed on an older copy of its disk: all members have noted what that
+// lacks.
 func (x *witness) checkDoubt() {
 	w := x.node.world
 	if x.stale && !w.env.parted.believing && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
@@ -175,7 +176,8 @@ func (x *witness) report() membership.WitnessReport {
 	return r
 }
 
-// seconded reports whether a witness serves partitions, and each of them has another one, to recover from while the master is away.
+// seconded reports whether a witness serves partitions, and each of them has another one, to recover from while the
+// master is away.
 func (x *witness) seconded() bool {
 	w := x.node.world
 	v := &w.manager.views[w.manager.record]

@@ -103,9 +103,10 @@ type world struct {
 	fences    []history.Fence
 	trace     *trace                  // nil: no diagram wanted
 	decided   map[instanceName]string // never ranged over; what each instance was first committed with
-	hopeless  bool                    // something was lost, by more losses than there may be at once: nothing is read at the end
-	err       error                   // the first thing that must not happen
-	scratch   []byte                  // of unchanged
+	// Something was lost, by more losses than there may be at once: nothing is read at the end.
+	hopeless bool
+	err      error  // the first thing that must not happen
+	scratch  []byte // of unchanged
 }
 
 // newWorld makes a world and starts its members; spares are how many members may join.

@@ -43,7 +43,8 @@ func TestADiskOfTooManyStartsIsLost(t *testing.T) {
 	}
 }
 
-// The last start that can be counted is whole. No other one follows it in this process either, and the next process finds the disk lost.
+// The last start that can be counted is whole. No other one follows it in this process either, and the next process
+// finds the disk lost.
 func TestTheLastStartIsWhole(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, options(fs, Sync))

@@ -151,7 +151,8 @@ func crashed(fs *vfs.MemFS, percent int) *vfs.MemFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, 1))})
 }
 
-// run makes a disk. Its first half is in the first log, or, after a restart, in a table; the second one follows in the latest log.
+// run makes a disk. Its first half is in the first log, or, after a restart, in a table; the second one follows in the
+// latest log.
 func (at stop) run(t *testing.T, restart bool, as string) (now, older files) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -314,8 +315,8 @@ var damagedFiles = []struct {
 	{"mark", markFile, true},
 }
 
-// TestNoDamageIsSilent: whatever happens to a file, the disk is not believed, or it holds what was acknowledged. What one disk
-// alone can't tell is in the table as "window": the end of the newest log, after a loss of power.
+// TestNoDamageIsSilent: whatever happens to a file, the disk is not believed, or it holds what was acknowledged. What
+// one disk alone can't tell is in the table as "window": the end of the newest log, after a loss of power.
 func TestNoDamageIsSilent(t *testing.T) {
 	cells := map[string]map[outcome]bool{}
 	for _, at := range stops {

@@ -28,8 +28,8 @@ type failure struct {
 
 func newFailure(note func(error)) *failure { return &failure{done: make(chan struct{}), note: note} }
 
-// set takes the first reason. Damage is durably noted before anybody learns that the store is done, and ends the process: so who comes with another
-// reason meanwhile waits, too.
+// set takes the first reason. Damage is durably noted before anybody learns that the store is done, and ends the
+// process: so who comes with another reason meanwhile waits, too.
 func (f *failure) set(err error) {
 	f.mutex.Lock()
 	first := f.err == nil
@@ -62,8 +62,8 @@ type databaseLog struct {
 // Infof drops what is routine; the metrics tell of it.
 func (l databaseLog) Infof(string, ...any) {}
 
-// Fatalf is called where the database can't go on: a failed write or fsync of its log or manifest, a table that is gone. It must
-// not return, since what follows it takes success for granted (such as deleting the log that a manifest
+// Fatalf is called where the database can't go on: a failed write or fsync of its log or manifest, a table that is
+// gone. It must not return, since what follows it takes success for granted (such as deleting the log that a manifest
 // replaces). Ending the process is not ours to do. So the member is told, and the goroutine stays here.
 func (l databaseLog) Fatalf(format string, args ...any) {
 	err := fmt.Errorf("disk failed: "+format, args...)

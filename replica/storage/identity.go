@@ -88,8 +88,8 @@ func (r *record) owner() string { return fmt.Sprintf("%s/%d/%s", r.Cluster, r.Me
 
 func (r *record) seed() uint64 { return durable.Seed(r.owner()) }
 
-// maxBoot bounds the starts of a disk: members tell each other of them in numbers that have 32 more bits (package position). A start every ten
-// seconds takes five years to it.
+// maxBoot bounds the starts of a disk: members tell each other of them in numbers that have 32 more bits (package
+// position). A start every ten seconds takes five years to it.
 const maxBoot = register.MaxNumber>>32 - 1
 
 // checkBoot reports that no start can follow those that were counted.

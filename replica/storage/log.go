@@ -16,13 +16,13 @@ import (
 	"github.com/georegister/georegister/replica/durable"
 )
 
-// The database takes a log's first bad byte for its end, as a crash leaves it, and goes on without what follows. That is right
-// for a commit that was being written: nobody was told of it. It is wrong for one that was durable. The committer begins a
-// commit when the one before is durable, and numbers them, so the logs themselves tell more: what must be there, and
-// whether anything follows the bad byte.
+// The database takes a log's first bad byte for its end, as a crash leaves it, and goes on without what follows. That
+// is right for a commit that was being written: nobody was told of it. It is wrong for one that was durable. The
+// committer begins a commit when the one before is durable, and numbers them, so the logs themselves tell more: what
+// must be there, and whether anything follows the bad byte.
 
-// The layout of a log is that of Pebble: blocks, in which chunks lie end to end. A chunk has a checksum, a length, a type and
-// the number of its log, and, since sync offsets were added, eight bytes more.
+// The layout of a log is that of Pebble: blocks, in which chunks lie end to end. A chunk has a checksum, a length, a
+// type and the number of its log, and, since sync offsets were added, eight bytes more.
 const (
 	blockBytes   = 32 << 10
 	headerBytes  = 11
@@ -60,8 +60,8 @@ func logs(fs vfs.FS, path string) (numbers []uint64, names map[uint64]string, er
 	return numbers, names, nil
 }
 
-// checkLogs reads all logs of a database of which the tables hold the commits up to held, and returns the latest commit of
-// both. Its error wraps durable.ErrDamaged if a commit in between is missing, or was durable once and is not whole.
+// checkLogs reads all logs of a database of which the tables hold the commits up to held, and returns the latest commit
+// of both. Its error wraps durable.ErrDamaged if a commit in between is missing, or was durable once and is not whole.
 func checkLogs(fs vfs.FS, path string, held, seed uint64) (latest uint64, err error) {
 	numbers, names, err := logs(fs, path)
 	if err != nil {

@@ -80,8 +80,8 @@ func testedLogs(t *testing.T) map[string]written {
 	}
 }
 
-// A bit that flipped in what was durable is found wherever it is, since a commit follows. In the last commit it can't be told from
-// a write that was cut off; the mark can.
+// A bit that flipped in what was durable is found wherever it is, since a commit follows. In the last commit it can't
+// be told from a write that was cut off; the mark can.
 func TestABitThatFlippedIsFound(t *testing.T) {
 	for name, w := range testedLogs(t) {
 		whole := w.held + uint64(len(w.ends)-1)
@@ -100,7 +100,8 @@ func TestABitThatFlippedIsFound(t *testing.T) {
 	}
 }
 
-// A log that is cut anywhere, as a kill in the middle of a write leaves it, is no damage: it has the commits that are whole.
+// A log that is cut anywhere, as a kill in the middle of a write leaves it, is no damage: it has the commits that are
+// whole.
 func TestALogThatIsCutHasItsWholeCommits(t *testing.T) {
 	for name, w := range testedLogs(t) {
 		for cut := 0; cut <= len(w.data); cut += 1 + len(w.data)/1500 {
@@ -178,7 +179,8 @@ func TestAValueIsNoCommit(t *testing.T) {
 	}
 }
 
-// A commit that nobody was told of may be torn: by a kill in the middle of its write, or since the disk is full. The disk is not lost.
+// A commit that nobody was told of may be torn: by a kill in the middle of its write, or since the disk is full. The
+// disk is not lost.
 func TestATornCommitThatNobodyWasToldOf(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, options(fs, Sync))

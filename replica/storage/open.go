@@ -70,8 +70,8 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-// recall reads the record and the view. Known says that there is a record; damage that one of both, or what a process noted
-// while it ran, says that the disk is not what it was.
+// recall reads the record and the view. Known says that there is a record; damage that one of both, or what a process
+// noted while it ran, says that the disk is not what it was.
 func (s *Store) recall() (known bool, damage, err error) {
 	o := &s.options
 	earlier, err := readRecord(o.FileSystem, o.Directory)
@@ -154,7 +154,8 @@ func (s *Store) lose(damage error, aside string) {
 		zap.Error(damage), zap.String("movedTo", aside), zap.String("disk", s.record.Disk))
 }
 
-// keep copies aside what says whose disk it was, before that is replaced. What is there already is that of a disk which voted.
+// keep copies aside what says whose disk it was, before that is replaced. What is there already is that of a disk which
+// voted.
 func (s *Store) keep() error {
 	fs, aside := s.options.FileSystem, s.path(asideDirectory)
 	if there, err := durable.Exists(fs, aside); there || err != nil {
@@ -233,7 +234,8 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// resume opens the database of an earlier start. An error other than one of the machine says that it is not what it was.
+// resume opens the database of an earlier start. An error other than one of the machine says that it is not what it
+// was.
 func (s *Store) resume() error {
 	o, r := &s.options, &s.record
 	path := s.path(databaseDirectory)
@@ -282,8 +284,8 @@ func (s *Store) resume() error {
 	return nil
 }
 
-// noteDamage has the next start take the disk for lost. A disk that refuses even this is found damaged again, or has no one
-// to believe it.
+// noteDamage has the next start take the disk for lost. A disk that refuses even this is found damaged again, or has no
+// one to believe it.
 func (s *Store) noteDamage(damage error) {
 	if s.options.Directory == "" {
 		return

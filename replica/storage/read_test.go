@@ -18,8 +18,8 @@ import (
 	"github.com/georegister/georegister/replica/durable"
 )
 
-// A record that is not what was written under its key, in a database that finds nothing wrong with its blocks, is found when it is read,
-// by whichever way. It ends the process, once: the next start takes the disk for lost.
+// A record that is not what was written under its key, in a database that finds nothing wrong with its blocks, is found
+// when it is read, by whichever way. It ends the process, once: the next start takes the disk for lost.
 func TestDamageFoundAtARead(t *testing.T) {
 	reads := map[string]func(*Store){
 		"Get":  func(s *Store) { s.Shard(1).Get([]byte("k")) },
@@ -87,8 +87,8 @@ func failing(fs vfs.FS, n int32) (faulty vfs.FS, failed func() bool) {
 	})), func() bool { return count.Load() > n }
 }
 
-// What is left of a damaged disk is kept over restarts and further damage until the member votes, and is that of the disk
-// that voted.
+// What is left of a damaged disk is kept over restarts and further damage until the member votes, and is that of the
+// disk that voted.
 func TestADamagedDiskIsKeptUntilTheMemberVotes(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, options(fs, Sync))
@@ -127,7 +127,8 @@ func TestADamagedDiskIsKeptUntilTheMemberVotes(t *testing.T) {
 	closeStore(t, s)
 }
 
-// Whichever operation of the disk fails while a damaged disk is set aside, nothing of it is believed afterwards, nor lost.
+// Whichever operation of the disk fails while a damaged disk is set aside, nothing of it is believed afterwards, nor
+// lost.
 func TestSettingAsideSurvivesEveryFailure(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, options(fs, Sync))

@@ -8,8 +8,9 @@ import (
 	"github.com/georegister/georegister/replica/durable"
 )
 
-// watched is a file system that remembers the first operation which the machine refused. A database that can't be opened for that
-// reason may panic while it lets go of what it has, as it does over files that are damaged: the one is told from the other by this.
+// watched is a file system that remembers the first operation which the machine refused. A database that can't be
+// opened for that reason may panic while it lets go of what it has, as it does over files that are damaged: the one is
+// told from the other by this.
 type watched struct {
 	vfs.FS
 	first atomic.Pointer[error]
@@ -69,7 +70,8 @@ func (w *watched) Stat(name string) (vfs.FileInfo, error) {
 	return info, w.see(err)
 }
 
-// watchedFile is a file of that file system. What a file system need not be able to do, such as preallocation, says nothing.
+// watchedFile is a file of that file system. What a file system need not be able to do, such as preallocation, says
+// nothing.
 type watchedFile struct {
 	vfs.File
 	watched *watched

@@ -29,7 +29,8 @@ type refusal struct {
 	Stop      int // of the start before, by its place among stops
 }
 
-// refusalVariable has the process of a test be a start that is refused, since the database ends the process in some cases.
+// refusalVariable has the process of a test be a start that is refused, since the database ends the process in some
+// cases.
 const refusalVariable = "GEOREGISTER_TEST_REFUSAL"
 
 // nothingRefused is the status of a start that had fewer operations.
@@ -70,10 +71,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What the machine refuses, once or from some operation on, says nothing about a disk: whatever a start comes to before it gives up, the
-// next one has all that was acknowledged.
-// What the machine refuses, once or from some operation on, says nothing about a disk: whatever a start comes to before it gives up, the
-// next one has all that was acknowledged. REFUSALS=all has each operation of a start refused in each way; else some are.
+// What the machine refuses, once or from some operation on, says nothing about a disk: whatever a start comes to before
+// it gives up, the next one has all that was acknowledged. What the machine refuses, once or from some operation on,
+// says nothing about a disk: whatever a start comes to before it gives up, the next one has all that was acknowledged.
+// REFUSALS=all has each operation of a start refused in each way; else some are.
 func TestADiskThatIsRefusedIsNotLost(t *testing.T) {
 	whole := os.Getenv("REFUSALS") == "all"
 	for _, r := range []refusal{
@@ -85,7 +86,8 @@ func TestADiskThatIsRefusedIsNotLost(t *testing.T) {
 		{Name: "no rights", Error: syscall.EACCES, Once: true},
 	} {
 		for i, at := range stops {
-			if at.power == 0 || at.durability == Interval && at.power > 0 || !whole && i > 0 { // the latter two may be lost in any case
+			// The latter two may be lost in any case.
+			if at.power == 0 || at.durability == Interval && at.power > 0 || !whole && i > 0 {
 				continue
 			}
 			every := int32(40)
@@ -104,7 +106,8 @@ func TestADiskThatIsRefusedIsNotLost(t *testing.T) {
 	}
 }
 
-// suffer has another process start on a disk, then starts on what that left, and reports whether there was an operation to refuse.
+// suffer has another process start on a disk, then starts on what that left, and reports whether there was an operation
+// to refuse.
 func (r refusal) suffer(t *testing.T, at stop, disk files) bool {
 	t.Helper()
 	r.Directory = filepath.Join(t.TempDir(), "disk")
@@ -160,8 +163,8 @@ func (d givingDirectory) Close() error {
 	return d.File.Close()
 }
 
-// A database that the machine keeps from being opened may panic as it gives up; then the disk is refused. One that panics over what it reads
-// is damaged.
+// A database that the machine keeps from being opened may panic as it gives up; then the disk is refused. One that
+// panics over what it reads is damaged.
 func TestAPanicAfterARefusalIsNoDamage(t *testing.T) {
 	for _, refuses := range []bool{true, false} {
 		fs := vfs.NewMem()

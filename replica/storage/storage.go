@@ -120,9 +120,9 @@ type Store struct {
 	closed   error
 }
 
-// Open opens the state of a member, and makes its next boot count durable. It refuses a disk of another
-// member or cluster (ErrForeign), of another version, and one that another process uses. A disk that provably does not hold
-// what was durable on it is set aside: the member begins with an empty one, which is Lost, and Loss says why.
+// Open opens the state of a member, and makes its next boot count durable. It refuses a disk of another member or
+// cluster (ErrForeign), of another version, and one that another process uses. A disk that provably does not hold what
+// was durable on it is set aside: the member begins with an empty one, which is Lost, and Loss says why.
 func Open(o Options) (*Store, error) {
 	if o.Durability == 0 {
 		o.Durability = Sync
@@ -236,7 +236,8 @@ func (s *Store) note(change func(*record)) error {
 	return writeRecord(s.options.FileSystem, s.options.Directory, &record)
 }
 
-// Condemn ends the store, and has the next start take the disk for lost: others know that it does not hold what it held.
+// Condemn ends the store, and has the next start take the disk for lost: others know that it does not hold what it
+// held.
 func (s *Store) Condemn(cause error) { s.failure.set(fmt.Errorf("%w: %w", durable.ErrDamaged, cause)) }
 
 // Observe has the function told of each commit from now on, from the committer's goroutine; nil: nobody.

@@ -17,8 +17,8 @@ type Distances struct {
 	of    map[view.MemberID]*roundTrips
 }
 
-// Distances is what is known of peers and witnesses: the transport of the next view goes on with it (Options.Distances), and
-// does not take for away who was heard a moment ago.
+// Distances is what is known of peers and witnesses: the transport of the next view goes on with it
+// (Options.Distances), and does not take for away who was heard a moment ago.
 func (t *Transport) Distances() *Distances { return t.distances }
 
 // to is the memory for a peer or a witness.
@@ -39,7 +39,8 @@ type roundTrips struct {
 	silent time.Duration // how long a reachable peer may take to answer the next ping
 }
 
-// longest bounds a round trip that is believed: an answer to an older ping, or to one that was never sent, says nothing of the way.
+// longest bounds a round trip that is believed: an answer to an older ping, or to one that was never sent, says nothing
+// of the way.
 const longest = time.Minute
 
 // add notes an answer to the ping that was sent at a time of the clock, as the answer says.

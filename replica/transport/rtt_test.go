@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// An answer to no ping of the last minute tells nothing of a peer: not that it is near, nor that all that is asked has to wait for it.
+// An answer to no ping of the last minute tells nothing of a peer: not that it is near, nor that all that is asked has
+// to wait for it.
 func TestMadeUpRoundTripsAreNotBelieved(t *testing.T) {
 	r := &roundTrips{}
 	now := 3 * time.Hour

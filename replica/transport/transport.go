@@ -1,6 +1,6 @@
 // Package transport carries batches of messages between members, and to witnesses and back: over gRPC streams, one per
-// ordered pair and lane, and one per witness. Messages may be lost, duplicated by retries above, and reordered whenever a stream is replaced;
-// protocols stand all of it.
+// ordered pair and lane, and one per witness. Messages may be lost, duplicated by retries above, and reordered whenever
+// a stream is replaced; protocols stand all of it.
 package transport
 
 import (
@@ -58,9 +58,9 @@ type Options struct {
 	Listener net.Listener // where peers reach this member; the transport closes it
 	Handler  Handler
 	Dial     Dial // nil: over TCP
-	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the
-	// same at the other end, a round trip takes twice as long. What goes to a witness, which emulates nothing, and what comes
-	// from it are both held that long. Nil: none.
+	// OneWayDelay emulates the distance to each peer: what arrives from it is held that long. With the same at the other
+	// end, a round trip takes twice as long. What goes to a witness, which emulates nothing, and what comes from it are
+	// both held that long. Nil: none.
 	OneWayDelay func(from view.MemberID) time.Duration
 	// Jitter is up to how much is added to each delay, at random, without reordering a link. Nil: nothing.
 	Jitter func(from view.MemberID) time.Duration
@@ -162,9 +162,9 @@ func Start(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// Send queues messages for a member, or for a witness of the view, and returns at once. The messages must not be changed any
-// more; the slice is free again. What does not fit the queue is dropped and counted. A witness is asked what is in the
-// messages' Witness, and its answers come as messages of that kind from its ID.
+// Send queues messages for a member, or for a witness of the view, and returns at once. The messages must not be
+// changed any more; the slice is free again. What does not fit the queue is dropped and counted. A witness is asked
+// what is in the messages' Witness, and its answers come as messages of that kind from its ID.
 func (t *Transport) Send(to view.MemberID, messages []*peerv1.Message) {
 	if p := t.peers[to]; p != nil {
 		p.send(messages)
@@ -191,8 +191,8 @@ func (t *Transport) Witnesses() []Peer {
 	return witnesses
 }
 
-// Distance is the smallest round trip to a peer, or to a witness, among the latest, and whether it answered a ping lately. The
-// round trip is 0 before the first.
+// Distance is the smallest round trip to a peer, or to a witness, among the latest, and whether it answered a ping
+// lately. The round trip is 0 before the first.
 func (t *Transport) Distance(id view.MemberID) (rtt time.Duration, reachable bool) {
 	if p := t.peers[id]; p != nil {
 		_, rtt, reachable = p.rtts.read(t.clock())

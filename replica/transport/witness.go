@@ -29,8 +29,8 @@ const (
 	questionBytes    = 16 << 20
 )
 
-// link is the connection to a witness: one stream, over which questions leave and answers come. A witness knows nothing of
-// emulated distances, so that both ways are held up here.
+// link is the connection to a witness: one stream, over which questions leave and answers come. A witness knows nothing
+// of emulated distances, so that both ways are held up here.
 type link struct {
 	transport  *Transport
 	witness    view.Witness
@@ -106,7 +106,8 @@ func (l *link) dial(ctx context.Context, address string) (net.Conn, error) {
 	return connection, err
 }
 
-// discard drops what waits. A witness that comes back after a while must not be filled with requests that ended long ago.
+// discard drops what waits. A witness that comes back after a while must not be filled with requests that ended long
+// ago.
 func (l *link) discard() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -156,8 +157,8 @@ func (l *link) ping() {
 	}
 }
 
-// put queues what the emulated distance has let pass, as far as it fits. Of pings only the latest counts: time in a queue of
-// a broken connection is no round trip.
+// put queues what the emulated distance has let pass, as far as it fits. Of pings only the latest counts: time in a
+// queue of a broken connection is no round trip.
 func (l *link) put(q questions) {
 	l.mutex.Lock()
 	if q.ping != 0 {
@@ -197,7 +198,8 @@ func (l *link) take(spare []*witnessv1.Message) (queue []*witnessv1.Message, pin
 	return queue, ping
 }
 
-// stream opens a stream, sends what is queued and hands on what is answered until it breaks. It reports whether it was accepted.
+// stream opens a stream, sends what is queued and hands on what is answered until it breaks. It reports whether it was
+// accepted.
 func (l *link) stream(ctx context.Context) (accepted bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -316,7 +318,8 @@ func (l *link) noteRefusal(err error) {
 	}
 }
 
-// noteDisk logs that a witness is on another disk than the view names: it has lost what it saved, and is to be replaced.
+// noteDisk logs that a witness is on another disk than the view names: it has lost what it saved, and is to be
+// replaced.
 func (l *link) noteDisk(disk string) {
 	earlier := l.disk.Swap(&disk)
 	if disk != l.witness.Disk && (earlier == nil || *earlier != disk) {

@@ -30,11 +30,11 @@ type Partition struct {
 	// Formers are the configurations that the master of this term has to recover from, oldest first: a crashed master's,
 	// and those of masters that may have crashed while they recovered. The last has the highest term.
 	Formers []Former `json:",omitempty"`
-	// Empty says that the partition begins again without anything in this term: what it held was lost and given up. Whatever
-	// disks of its members have of earlier terms counts for nothing.
+	// Empty says that the partition begins again without anything in this term: what it held was lost and given up.
+	// Whatever disks of its members have of earlier terms counts for nothing.
 	Empty bool `json:",omitempty"`
-	// Split is the term in which the partition was split off another one (Parent), of which it has the half of the keys with all
-	// that came of them. Zero: it was founded with the cluster.
+	// Split is the term in which the partition was split off another one (Parent), of which it has the half of the keys
+	// with all that came of them. Zero: it was founded with the cluster.
 	Split uint64 `json:",omitempty"`
 }
 
@@ -56,7 +56,8 @@ func (p Partition) Former() Former {
 // Has reports whether a member was the master or a backup: it holds all that was synced.
 func (f Former) Has(id MemberID) bool { return f.Master == id || slices.Contains(f.Backups, id) }
 
-// plain are partitions in which no list is empty and yet there: a view that was written and read has none, and is the same.
+// plain are partitions in which no list is empty and yet there: a view that was written and read has none, and is the
+// same.
 func plain(all []Partition) []Partition {
 	some := func(ids []MemberID) []MemberID {
 		if len(ids) == 0 {

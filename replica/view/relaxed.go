@@ -1,8 +1,8 @@
 package view
 
 // Relaxed are the sizes of quorums with which a register may tell, of more than five members, what a write is by who
-// holds it, where fewer than any minority may be lost at once (Gus, section 5.1 and table 2). The paper's theorem 1 is why
-// there are none for n = 2f + 1 beyond five.
+// holds it, where fewer than any minority may be lost at once (Gus, section 5.1 and table 2). The paper's theorem 1 is
+// why there are none for n = 2f + 1 beyond five.
 type Relaxed struct {
 	// Read is how many have to say which tags they hold before the largest is known: Q_R, a majority.
 	Read int
@@ -13,11 +13,11 @@ type Relaxed struct {
 	Hold int
 }
 
-// RelaxedFor returns the sizes for n members of which f may be lost, and whether there are any: 2n - 2Q_W - 1 < Q_R, as the
-// paper has it, and n > 5.
+// RelaxedFor returns the sizes for n members of which f may be lost, and whether there are any: 2n - 2Q_W - 1 < Q_R, as
+// the paper has it, and n > 5.
 //
-// A writer keeps its tag if a majority holds it, itself included. So it gives it up with at most Read - 2 other holders among
-// the Write that answered; f more may be there that did not. One holder more is needed for nobody to give it up.
+// A writer keeps its tag if a majority holds it, itself included. So it gives it up with at most Read - 2 other holders
+// among the Write that answered; f more may be there that did not. One holder more is needed for nobody to give it up.
 func RelaxedFor(n, f int) (Relaxed, bool) {
 	majority := n/2 + 1
 	r := Relaxed{Read: majority, Write: n - f, Hold: majority - 1 + f}

@@ -29,8 +29,8 @@ func TestRelaxedQuorums(t *testing.T) {
 	}
 }
 
-// What the sizes are for: quorums meet, a writer that hears of Write always knows what to do, and a tag that it gave up is
-// never held by Hold.
+// What the sizes are for: quorums meet, a writer that hears of Write always knows what to do, and a tag that it gave up
+// is never held by Hold.
 func TestRelaxedQuorumsDo(t *testing.T) {
 	some := 0
 	for n := range 40 {

@@ -2,9 +2,9 @@ package view
 
 import "cmp"
 
-// Shard is where a key lives, by its hash, among count shards in a cluster that was founded with so many: linear hashing (Litwin,
-// VLDB 1980). A shard that is added takes half of the keys of its Parent, and no other key goes elsewhere. The disks depend on it,
-// so it never changes.
+// Shard is where a key lives, by its hash, among count shards in a cluster that was founded with so many: linear
+// hashing (Litwin, VLDB 1980). A shard that is added takes half of the keys of its Parent, and no other key goes
+// elsewhere. The disks depend on it, so it never changes.
 func Shard(hash uint64, founded, count int) int {
 	level := levelOf(founded, count)
 	if i := hash % uint64(2*level); i < uint64(count) {
@@ -37,7 +37,8 @@ func (v View) NextSplit() (parent, child int) {
 	return Parent(v.FoundedPartitions(), child), child
 }
 
-// Divided are the partitions that were split off, with those that they were split off, in the order in which that came about.
+// Divided are the partitions that were split off, with those that they were split off, in the order in which that came
+// about.
 func (v View) Divided() (all []Division) {
 	for i := v.FoundedPartitions(); i < len(v.Partitions); i++ {
 		all = append(all, Division{Parent: Parent(v.FoundedPartitions(), i), Child: i, Term: v.Partitions[i].Split})

@@ -52,17 +52,20 @@ type View struct {
 	// Partitions and Witnesses are there if the protocol has masters.
 	Partitions []Partition `json:",omitempty"`
 	Witnesses  []Witness   `json:",omitempty"`
-	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all of them.
+	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all of
+	// them.
 	Founded int `json:",omitempty"`
 }
 
 // MaxEpoch bounds epochs, so that another one can always follow: a change a second takes millions of years to it.
 const MaxEpoch = 1 << 48
 
-// MaxEpochsMissed is how many epochs a member may have missed when it is told the next view: a change a second in a hundred years.
+// MaxEpochsMissed is how many epochs a member may have missed when it is told the next view: a change a second in a
+// hundred years.
 const MaxEpochsMissed = 1 << 32
 
-// validateNumbers reports an epoch, term or ID that nobody can have counted up to. Those of the past are no later than the view's.
+// validateNumbers reports an epoch, term or ID that nobody can have counted up to. Those of the past are no later than
+// the view's.
 func (v View) validateNumbers() error {
 	switch {
 	case v.Epoch > MaxEpoch:

@@ -38,8 +38,8 @@ type mode struct {
 	backups, witnesses int
 }
 
-// tier is a client's member, a master, backups and witnesses, as processes of their own, and a partition for each mode: all
-// modes run on the same processes, so that they can be compared in turn.
+// tier is a client's member, a master, backups and witnesses, as processes of their own, and a partition for each mode:
+// all modes run on the same processes, so that they can be compared in turn.
 type tier struct {
 	*cluster
 	modes  []mode
@@ -53,8 +53,8 @@ type tier struct {
 // identity is the tiers' cluster.
 const identity = "bench"
 
-// startTier starts the processes, has the manager's part done, and waits until the master serves all partitions. A link is
-// a round trip between any two processes; 0: no delay.
+// startTier starts the processes, has the manager's part done, and waits until the master serves all partitions. A link
+// is a round trip between any two processes; 0: no delay.
 func startTier(ctx context.Context, f mastering, modes []mode, link time.Duration, tuned node.CURP) (*tier, error) {
 	c, err := newCluster(flags{dir: f.dir}, "masters")
 	if err != nil {
@@ -161,7 +161,8 @@ func (t *tier) launch(id view.MemberID, name, binary, command string, config any
 	return nil
 }
 
-// found is the manager's part: the first view names everybody's disk, members are told it, and witnesses begin their lives.
+// found is the manager's part: the first view names everybody's disk, members are told it, and witnesses begin their
+// lives.
 func (t *tier) found(ctx context.Context, v view.View) error {
 	admins := map[view.MemberID]adminv1.AdminClient{}
 	for i, m := range v.Members {

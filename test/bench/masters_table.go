@@ -26,8 +26,8 @@ type mastering struct {
 	valueBytes         int
 }
 
-// measureMasters compares CURP with one durable replica and with a master that waits for its backups, on the same code and
-// processes (figure 5 of the paper), and what the master pays for an operation.
+// measureMasters compares CURP with one durable replica and with a master that waits for its backups, on the same code
+// and processes (figure 5 of the paper), and what the master pays for an operation.
 func measureMasters(ctx context.Context, args []string) error {
 	var f mastering
 	set := flag.NewFlagSet("masters", flag.ContinueOnError)
@@ -139,7 +139,8 @@ func dialRedis(ctx context.Context, address string) (closedloop.Conn, error) {
 	return dialer.Dial(ctx, address)
 }
 
-// processorTime prints what an operation costs the master's process, with syncs of up to 50 operations and with one for each.
+// processorTime prints what an operation costs the master's process, with syncs of up to 50 operations and with one for
+// each.
 func (f mastering) processorTime(ctx context.Context) error {
 	batched, err := startTier(ctx, f, []mode{{"CURP, f = 3, syncs of 50", 3, 3}, {"primary-backup, f = 3", 3, 0}}, 0, node.CURP{})
 	if err != nil {
@@ -167,8 +168,8 @@ func (f mastering) processorTime(ctx context.Context) error {
 	return nil
 }
 
-// drive lets clients write keys of their own for a while, and returns the operations in a second and the master's CPU time
-// for each.
+// drive lets clients write keys of their own for a while, and returns the operations in a second and the master's CPU
+// time for each.
 func (t *tier) drive(ctx context.Context, mode, clients int, f mastering) (rate float64, cpu time.Duration, err error) {
 	var done atomic.Int64
 	var stop atomic.Bool

@@ -184,8 +184,8 @@ func closeAll(replicas []*runtime.Replica) error {
 // fillWithin bounds how long an operation may take: the machine may be slow, but none is to be lost.
 const fillWithin = 5 * time.Minute
 
-// fill gives each key a value by one operation, and has every replica hold every key, as it does in the long run: a write
-// that only goes to a quorum is brought to the others by their reads.
+// fill gives each key a value by one operation, and has every replica hold every key, as it does in the long run: a
+// write that only goes to a quorum is brought to the others by their reads.
 func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, protocol string, kind register.Kind) error {
 	if err := f.run(ctx, "filled", func(i, session int, number uint64, done func(register.Result)) {
 		replicas[session%len(replicas)].Submit(f.operation(i, session, number, kind), fillWithin, done)
@@ -276,8 +276,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// restingHeap is the live heap once it does not shrink any more: members tell each other what is over, and write tables out,
-// after the last answer.
+// restingHeap is the live heap once it does not shrink any more: members tell each other what is over, and write tables
+// out, after the last answer.
 func restingHeap(ctx context.Context) (uint64, error) {
 	const calm = 3 // measurements, a second apart
 	least, same := liveHeap(), 0

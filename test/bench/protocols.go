@@ -40,7 +40,8 @@ func writable() []string {
 	})
 }
 
-// measureProtocols compares the throughput of protocols: three members of each run on this machine, and take turns cell by cell.
+// measureProtocols compares the throughput of protocols: three members of each run on this machine, and take turns cell
+// by cell.
 func measureProtocols(ctx context.Context, args []string) (err error) {
 	var f comparing
 	set := flag.NewFlagSet("protocols", flag.ContinueOnError)

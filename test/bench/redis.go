@@ -22,8 +22,8 @@ type besideRedis struct {
 	requests int
 }
 
-// measureRedis drives Redis and a master's Redis port by the same redis-benchmark, one after the other (section 5.4 of CURP's
-// paper: witnesses hide the disk of a single server).
+// measureRedis drives Redis and a master's Redis port by the same redis-benchmark, one after the other (section 5.4 of
+// CURP's paper: witnesses hide the disk of a single server).
 func measureRedis(ctx context.Context, args []string) error {
 	var f besideRedis
 	set := flag.NewFlagSet("redis", flag.ContinueOnError)

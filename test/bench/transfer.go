@@ -26,8 +26,8 @@ type transferring struct {
 	rates                             string
 }
 
-// measureTransfers has a member without state replace one of three, and prints how long it takes to fetch the state, beside
-// what the machine's disk and loopback interface do on their own.
+// measureTransfers has a member without state replace one of three, and prints how long it takes to fetch the state,
+// beside what the machine's disk and loopback interface do on their own.
 func measureTransfers(ctx context.Context, args []string) error {
 	var f transferring
 	set := flag.NewFlagSet("transfer", flag.ContinueOnError)

@@ -16,7 +16,8 @@ func TestChartHasWhatConfigHas(t *testing.T) {
 		config + "/rbac/role.yaml":                 files + "/rbac/role.yaml",
 		config + "/rbac/leader_election_role.yaml": files + "/rbac/leader_election_role.yaml",
 	}
-	for from, to := range map[string]string{config + "/crd/bases": files + "/crd", config + "/admission": files + "/admission", config + "/chaos": files + "/chaos"} { // order is irrelevant: only gathered
+	// Order is irrelevant: only gathered.
+	for from, to := range map[string]string{config + "/crd/bases": files + "/crd", config + "/admission": files + "/admission", config + "/chaos": files + "/chaos"} {
 		sources, err := filepath.Glob(from + "/*.yaml")
 		if err != nil {
 			t.Fatal(err)

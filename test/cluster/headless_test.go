@@ -15,8 +15,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// While the apiserver answers nobody, shards whose master, backup and witness live go on; the others refuse writes and say
-// why, and are there again, with all that was acknowledged, once it is back.
+// While the apiserver answers nobody, shards whose master, backup and witness live go on; the others refuse writes and
+// say why, and are there again, with all that was acknowledged, once it is back.
 func TestMastersWithoutApiserver(t *testing.T) {
 	s := createAs(t, "headless", "CURP")
 	s.settled("its creation")
@@ -49,7 +49,8 @@ func TestMastersWithoutApiserver(t *testing.T) {
 			freeze(t, apiserver, syscall.SIGCONT)
 		}
 	})
-	for round, begun := 0, time.Now(); time.Since(begun) < 20*time.Second; round++ { // longer than the operator keeps its lease
+	// Longer than the operator keeps its lease.
+	for round, begun := 0, time.Now(); time.Since(begun) < 20*time.Second; round++ {
 		for shard := range zones {
 			if out, err := set(shard, fmt.Sprint("without the apiserver ", round)); err != nil || out != "OK" {
 				t.Fatalf("shard %d with its master, and without the apiserver: %s, %v", shard, out, err)

@@ -18,8 +18,8 @@ import (
 	"github.com/georegister/georegister/replica/runtime"
 )
 
-// Masters are killed, with and without their machines, updated and drained, under a load that is judged. How long a shard
-// was not served is told, not judged.
+// Masters are killed, with and without their machines, updated and drained, under a load that is judged. How long a
+// shard was not served is told, not judged.
 func TestMasters(t *testing.T) {
 	clients(t)
 	s := createAs(t, "masters", "CURP")
@@ -74,8 +74,8 @@ func TestMasters(t *testing.T) {
 	}
 }
 
-// The zone of a master is cut off, another member takes its place, and then the machine and the volume of the cut-off one
-// are lost for good: what it alone has is nothing that anybody was told of.
+// The zone of a master is cut off, another member takes its place, and then the machine and the volume of the cut-off
+// one are lost for good: what it alone has is nothing that anybody was told of.
 func TestMasterCutOffThenLost(t *testing.T) {
 	clients(t)
 	s := createAs(t, "severed", "CURP")
@@ -157,7 +157,8 @@ func TestMasterCutOffThenLost(t *testing.T) {
 	}
 }
 
-// Chaos Mesh kills all pods of a store on a master's node, then all in a zone with another master, under a load that is judged.
+// Chaos Mesh kills all pods of a store on a master's node, then all in a zone with another master, under a load that is
+// judged.
 func TestMastersKilledByChaosMesh(t *testing.T) {
 	if _, err := kubectl(t.Context(), "", "get", "crd", "podchaos.chaos-mesh.org"); err != nil {
 		t.Skipf("needs Chaos Mesh (make chaos-up): %v", err)
@@ -261,7 +262,8 @@ func kill(t *testing.T, member string) {
 	}
 }
 
-// processesOf are the processes on this machine, in whatever namespace, that have these arguments in a row; there is one at least.
+// processesOf are the processes on this machine, in whatever namespace, that have these arguments in a row; there is
+// one at least.
 func processesOf(t *testing.T, arguments ...string) (all []int) {
 	t.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// From `kubectl apply` to a store that clients of every zone use, a rolling update and a killed member under load, and two
-// sites that come and go.
+// From `kubectl apply` to a store that clients of every zone use, a rolling update and a killed member under load, and
+// two sites that come and go.
 func TestSmoke(t *testing.T) {
 	clients(t)
 	start := time.Now()

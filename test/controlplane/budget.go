@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leavesWithin is how long a pod that was evicted may stay before the eviction counts as one that failed after all, such
-// as for a pod that changed at that moment. With the disruption controller these are two minutes.
+// leavesWithin is how long a pod that was evicted may stay before the eviction counts as one that failed after all,
+// such as for a pod that changed at that moment. With the disruption controller these are two minutes.
 const leavesWithin = 5 * time.Second
 
 // budgets counts, as the disruption controller does, how many pods may be evicted.

@@ -388,8 +388,8 @@ func TestOperatorsAreKilledAtEachWriteOfAChange(t *testing.T) {
 	load.Finish()
 }
 
-// diesOnTheWay waits until an operator is killed, or until a change has led to an epoch and nothing is left to write: the
-// status that an operator of before left says neither.
+// diesOnTheWay waits until an operator is killed, or until a change has led to an epoch and nothing is left to write:
+// the status that an operator of before left says neither.
 func (w *World) diesOnTheWay(c *v1alpha1.GeoRegisterCluster, fuse *Fuse, epoch uint64) (killed bool) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("the operator is killed, or view %d is there", epoch), func() string {
@@ -423,8 +423,8 @@ func (w *World) memberSets(c *v1alpha1.GeoRegisterCluster) int {
 	return len(sets.Items)
 }
 
-// An operator is stopped before it records, or before it tells, a joint view. Another one makes that change and takes it
-// back, and then the first goes on with what it believed.
+// An operator is stopped before it records, or before it tells, a joint view. Another one makes that change and takes
+// it back, and then the first goes on with what it believed.
 func TestAnOperatorThatWasStoppedInAChangeDoesNoHarm(t *testing.T) {
 	for name, only := range map[string]string{
 		"before it records the view": "/configmaps/" + build.RecordName("store"),

@@ -107,8 +107,8 @@ func (w *World) condition(c *v1alpha1.GeoRegisterCluster, kind string, status me
 	return found
 }
 
-// serving waits until all members of a cluster vote and nothing is wrong or under way, all at the same time: between two
-// looks a member that has just come may be missed.
+// serving waits until all members of a cluster vote and nothing is wrong or under way, all at the same time: between
+// two looks a member that has just come may be missed.
 func (w *World) serving(c *v1alpha1.GeoRegisterCluster) {
 	w.t.Helper()
 	w.servingIn(within, c)

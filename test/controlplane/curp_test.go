@@ -62,7 +62,8 @@ func TestAMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	w, c, operator, load := foundedAs(t, masters)
 	w.condition(c, v1alpha1.ConditionPartitionsServing, metav1.ConditionTrue)
-	// Who is backup of what depends on the order in which members started: a shard that the lost one has no part in is looked up.
+	// Who is backup of what depends on the order in which members started: a shard that the lost one has no part in is
+	// looked up.
 	lost := w.master(c, 1)
 	whole := slices.IndexFunc(w.record(c).Partitions, func(p view.Partition) bool {
 		return p.Master != lost.ID && !slices.Contains(p.Backups, lost.ID) && !slices.Contains(p.Witnesses, membership.WitnessOf(lost.ID))
@@ -139,8 +140,8 @@ func TestMastersHandOverBeforeAnUpdate(t *testing.T) {
 	}
 }
 
-// A member that is lost with its disk, and so with the witness beside it, is replaced by another one with a witness; and so is the record of the
-// view, if that is lost.
+// A member that is lost with its disk, and so with the witness beside it, is replaced by another one with a witness;
+// and so is the record of the view, if that is lost.
 func TestAMemberWithAMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := foundedAs(t, masters)
@@ -166,8 +167,8 @@ func TestAMemberWithAMasterIsReplaced(t *testing.T) {
 	load.Finish()
 }
 
-// Operators are killed, one after the other, at the writes by which a master is replaced: records, what members are told, and
-// the lives of witnesses.
+// Operators are killed, one after the other, at the writes by which a master is replaced: records, what members are
+// told, and the lives of witnesses.
 func TestOperatorsAreKilledWhileAMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -204,7 +205,8 @@ func TestOperatorsAreKilledWhileAMasterIsReplaced(t *testing.T) {
 	load.Finish()
 }
 
-// Masters of more shards than sites move to other homes and back while clients work, and what is not moved stays as it is.
+// Masters of more shards than sites move to other homes and back while clients work, and what is not moved stays as it
+// is.
 func TestMastersMove(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := foundedAs(t, func(s *v1alpha1.GeoRegisterClusterSpec) {

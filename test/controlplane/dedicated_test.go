@@ -61,7 +61,8 @@ func shared(v view.View) string {
 	return ""
 }
 
-// witnessed waits until the witnesses of the view are as many at sites as wanted, and nobody who keeps a partition shares a site.
+// witnessed waits until the witnesses of the view are as many at sites as wanted, and nobody who keeps a partition
+// shares a site.
 func (w *World) witnessed(c *v1alpha1.GeoRegisterCluster, want ...string) view.View {
 	w.t.Helper()
 	var v view.View
@@ -97,7 +98,8 @@ func TestDedicatedWitnesses(t *testing.T) {
 			t.Errorf("%s has a sidecar", pod.Name)
 		}
 	}
-	for name, want := range map[string]int{build.MembersName(c.Name): 2, build.WitnessesName(c.Name): 2} { // order is irrelevant: each is looked at
+	// Order is irrelevant: each is looked at.
+	for name, want := range map[string]int{build.MembersName(c.Name): 2, build.WitnessesName(c.Name): 2} {
 		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 		if w.get(budget); budget.Spec.MinAvailable.IntValue() != want || budget.Status.CurrentHealthy != 3 {
 			t.Errorf("budget %s: %+v %+v", name, budget.Spec, budget.Status)

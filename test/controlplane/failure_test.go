@@ -44,7 +44,8 @@ func (a *absent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(r)
 }
 
-// An operator that loses its lease since the apiserver is away goes on when that is back; startOperator fails the test if it ends.
+// An operator that loses its lease since the apiserver is away goes on when that is back; startOperator fails the test
+// if it ends.
 func TestALostLeaseIsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -229,7 +230,8 @@ func (c *tally) write(path, what string, send func() error) error {
 	return send()
 }
 
-// A typo in the class of the volumes is corrected while nobody has used them, and what was never founded leaves nothing behind.
+// A typo in the class of the volumes is corrected while nobody has used them, and what was never founded leaves nothing
+// behind.
 func TestAnUnfoundedClusterIsCorrectedOrLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -78,7 +78,8 @@ func TestWhatALivingClusterStoredIsNotGivenAway(t *testing.T) {
 	}
 }
 
-// Claims that hold what different clusters of the name stored are a question to people, whatever they are annotated with.
+// Claims that hold what different clusters of the name stored are a question to people, whatever they are annotated
+// with.
 func TestClaimsOfDifferentClustersAreAQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,8 +99,8 @@ func TestClaimsOfDifferentClustersAreAQuestion(t *testing.T) {
 	w.condition(c, v1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
-// A Secret that was given to the cluster, or written by hand, is used if there is a key in it; if not, no pod mounts it, and the condition says
-// what to write.
+// A Secret that was given to the cluster, or written by hand, is used if there is a key in it; if not, no pod mounts
+// it, and the condition says what to write.
 func TestASecretWithoutAKeyIsNotUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -32,9 +32,9 @@ import (
 	"github.com/georegister/georegister/witness"
 )
 
-// Kubelet stands in, in one namespace, for what runs pods: the controllers of StatefulSets, volumes and disruption budgets, the
-// scheduler, the kubelets, the garbage collector and the DNS. It runs every member for real, in this process, at a
-// loopback address of its own and in a directory that plays its volume.
+// Kubelet stands in, in one namespace, for what runs pods: the controllers of StatefulSets, volumes and disruption
+// budgets, the scheduler, the kubelets, the garbage collector and the DNS. It runs every member for real, in this
+// process, at a loopback address of its own and in a directory that plays its volume.
 type Kubelet struct {
 	t         *testing.T
 	namespace string
@@ -156,7 +156,8 @@ func (k *Kubelet) statefulSets(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// warn says in an event that the pod of a StatefulSet could not be made, as the controller of StatefulSets does. One is enough.
+// warn says in an event that the pod of a StatefulSet could not be made, as the controller of StatefulSets does. One is
+// enough.
 func (k *Kubelet) warn(ctx context.Context, set *appsv1.StatefulSet, cause error) error {
 	now := metav1.Now()
 	return client.IgnoreAlreadyExists(k.api.Create(ctx, &corev1.Event{
@@ -241,8 +242,8 @@ func (k *Kubelet) pod(ctx context.Context, pod *corev1.Pod) error {
 	return k.report(ctx, pod, p, p.ready.Load())
 }
 
-// start runs the member, or the witness, that a pod's arguments name, as the boot configuration says but for where it listens
-// and stores.
+// start runs the member, or the witness, that a pod's arguments name, as the boot configuration says but for where it
+// listens and stores.
 func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod, directory string) (*process, error) {
 	config, err := k.config(ctx, pod, directory)
 	if err != nil {
@@ -300,7 +301,8 @@ func (k *Kubelet) members() (n int) {
 	return n
 }
 
-// besides are the witnesses of a pod: one as a sidecar, or alone, or none. They read the file that config wrote beside its own.
+// besides are the witnesses of a pod: one as a sidecar, or alone, or none. They read the file that config wrote beside
+// its own.
 func (k *Kubelet) besides(pod *corev1.Pod, directory string, at func(int) string) (all []func(context.Context) error, err error) {
 	containers := pod.Spec.InitContainers
 	alone := pod.Spec.Containers[0].Name == build.WitnessContainer

@@ -65,7 +65,8 @@ func startLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, p
 	loop := workload.Loop{
 		Spec: spec, Sites: l.sites, Clients: 2, Seed: 1, Recorder: l.recorder,
 		FenceEvery: checked.FenceEvery(cluster.Spec.Protocol),
-		Duration:   10 * time.Minute, Every: 20 * time.Millisecond, // a bound that no test reaches; the rest of the machine works too
+		// A bound that no test reaches; the rest of the machine works too.
+		Duration: 10 * time.Minute, Every: 20 * time.Millisecond,
 	}
 	go func() {
 		_, err := loop.Run(ctx)
@@ -78,8 +79,8 @@ func startLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, p
 // sites are those that tests have nodes for.
 var sites = []string{"ca", "va", "ir", "or", "jp"}
 
-// site is a site whose clients prefer its own members, found as by the site's Service, and then those of any other site,
-// also of one that is added later.
+// site is a site whose clients prefer its own members, found as by the site's Service, and then those of any other
+// site, also of one that is added later.
 func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string, patience time.Duration) workload.Site {
 	endpoints := []client.Endpoint{{Site: name, Address: "passthrough:///" + name}}
 	for _, other := range sites {

@@ -111,8 +111,8 @@ func (w *World) monitoring(c *v1alpha1.GeoRegisterCluster) (*monitoringv1.PodMon
 	return monitor, rule
 }
 
-// kindsAreGone waits until the apiserver serves no kind of a group: an operator that starts earlier would watch kinds that
-// end under it.
+// kindsAreGone waits until the apiserver serves no kind of a group: an operator that starts earlier would watch kinds
+// that end under it.
 func (w *World) kindsAreGone(t *testing.T, groupVersion string) {
 	t.Helper()
 	served, err := discovery.NewDiscoveryClientForConfig(w.config)

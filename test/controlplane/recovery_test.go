@@ -169,8 +169,8 @@ func TestALostQuorumIsRecoveredOnce(t *testing.T) {
 	load.Finish()
 }
 
-// Of five members three lose their volumes. Of the two that are left one is trusted, and the other is stopped before that
-// one serves: the two could each serve what the other does not know.
+// Of five members three lose their volumes. Of the two that are left one is trusted, and the other is stopped before
+// that one serves: the two could each serve what the other does not know.
 func TestARecoveryStopsWhoIsLeftBesides(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -55,8 +55,8 @@ func (w *World) breakVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 	})
 }
 
-// replaced waits until a plain view of a later epoch is recorded and all of its members vote, and returns it. Every change
-// of members makes two views: a joint one and a plain one.
+// replaced waits until a plain view of a later epoch is recorded and all of its members vote, and returns it. Every
+// change of members makes two views: a joint one and a plain one.
 func (w *World) replaced(c *v1alpha1.GeoRegisterCluster, epoch uint64) view.View {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("view %d is recorded", epoch), func() string {

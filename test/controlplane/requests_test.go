@@ -164,7 +164,8 @@ func difference(granted, used map[string]bool) string {
 	return strings.Join(all, "; ")
 }
 
-// It runs beside no other test: a probe of a pod that ends late, since others take the processors, is told in the status, and is no rest.
+// It runs beside no other test: a probe of a pod that ends late, since others take the processors, is told in the
+// status, and is no rest.
 func TestAtRestNothingIsAskedOfTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	const user = "resting-operator"

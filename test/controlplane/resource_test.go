@@ -23,7 +23,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// protect installs the admission policies, and waits until the apiserver acts by all of them: nothing that is protected can be deleted.
+// protect installs the admission policies, and waits until the apiserver acts by all of them: nothing that is protected
+// can be deleted.
 func protect(t *testing.T, api client.Client, protected ...client.Object) {
 	t.Helper()
 	files, err := filepath.Glob(policies)

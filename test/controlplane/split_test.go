@@ -50,7 +50,8 @@ func (w *World) split(c *v1alpha1.GeoRegisterCluster, shards int, homes ...strin
 	return w.record(c)
 }
 
-// A shard is split while clients work, and the new one goes to its home; what was written before is there, and no pod is restarted.
+// A shard is split while clients work, and the new one goes to its home; what was written before is there, and no pod
+// is restarted.
 func TestAShardIsSplit(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := foundedAs(t, masters)
@@ -137,8 +138,8 @@ func (w *World) recorded(c *v1alpha1.GeoRegisterCluster) func() []view.View {
 	}
 }
 
-// splits fails unless some view has one shard more than the one before it, and every such view leaves all but the one that is split as
-// they were. The operator may move a shard whose master is slow in any other view.
+// splits fails unless some view has one shard more than the one before it, and every such view leaves all but the one
+// that is split as they were. The operator may move a shard whose master is slow in any other view.
 func splits(t *testing.T, views []view.View) {
 	t.Helper()
 	found := false
@@ -164,7 +165,8 @@ func splits(t *testing.T, views []view.View) {
 	}
 }
 
-// hasOneOwnerEach waits until every shard of the recorded view is served by its master, and by nobody else, as all members say themselves.
+// hasOneOwnerEach waits until every shard of the recorded view is served by its master, and by nobody else, as all
+// members say themselves.
 func (w *World) hasOneOwnerEach(c *v1alpha1.GeoRegisterCluster) {
 	w.t.Helper()
 	talk := members.NewClient()
@@ -197,8 +199,8 @@ func (w *World) hasOneOwnerEach(c *v1alpha1.GeoRegisterCluster) {
 	})
 }
 
-// Shards that were split one after the other are there after a restart of all members, who are started with the number that there were at
-// first, and after the record of the view was lost.
+// Shards that were split one after the other are there after a restart of all members, who are started with the number
+// that there were at first, and after the record of the view was lost.
 func TestSplitShardsOutliveTheRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -229,8 +231,8 @@ func TestSplitShardsOutliveTheRecord(t *testing.T) {
 	check()
 }
 
-// A cluster whose shards are raised before it is founded has at first as many as its members' disks were made for; and a newcomer to split
-// shards, on an empty disk, is started with that number too.
+// A cluster whose shards are raised before it is founded has at first as many as its members' disks were made for; and
+// a newcomer to split shards, on an empty disk, is started with that number too.
 func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -99,8 +99,9 @@ func needing(what string) func(*v1alpha1.GeoRegisterClusterSpec) {
 	}
 }
 
-// What somebody else made under a name that a cluster needs is named in a condition, and is neither changed nor deleted, not with
-// the resource either; nothing is written again and again meanwhile; and once it is gone the cluster goes on.
+// What somebody else made under a name that a cluster needs is named in a condition, and is neither changed nor
+// deleted, not with the resource either; nothing is written again and again meanwhile; and once it is gone the cluster
+// goes on.
 func TestWhatIsOfOthersIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for what := range ofOthers("") {
@@ -161,8 +162,9 @@ func TestWhatIsOfOthersIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What emulates the network has the hash of its pods in its name, so nobody has that name by chance; but an object of Chaos Mesh may have been
-// released from its cluster, or been given to another one. It is named, left alone, and once it is gone the network is made again.
+// What emulates the network has the hash of its pods in its name, so nobody has that name by chance; but an object of
+// Chaos Mesh may have been released from its cluster, or been given to another one. It is named, left alone, and once
+// it is gone the network is made again.
 func (in *wide) leavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorldIn(t, in.control.Config)
@@ -247,8 +249,8 @@ func TestClustersOfLikeNamesLiveSideBySide(t *testing.T) {
 	w.condition(second, v1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
-// An operator that starts anew finds taken what the one before it found so, without a write; and what is theirs keeps the name as long as
-// somebody's finalizer keeps it from going.
+// An operator that starts anew finds taken what the one before it found so, without a write; and what is theirs keeps
+// the name as long as somebody's finalizer keeps it from going.
 func TestATakenNameOutlivesTheOperator(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -283,7 +285,8 @@ func TestATakenNameOutlivesTheOperator(t *testing.T) {
 	w.condition(c, v1alpha1.ConditionReady, metav1.ConditionTrue)
 }
 
-// restsWithin waits until an operator, whose requests are given, has written nothing for a while: it does not go round and round.
+// restsWithin waits until an operator, whose requests are given, has written nothing for a while: it does not go round
+// and round.
 func (w *World) restsWithin(window time.Duration, requests func() []apiserver.Request) {
 	w.t.Helper()
 	writes := func() (n int) {
@@ -333,7 +336,8 @@ func (w *World) isUntouched(object client.Object) {
 	}
 }
 
-// Between the look for an object and the apply that makes it somebody else may make one: the apiserver then refuses the apply.
+// Between the look for an object and the apply that makes it somebody else may make one: the apiserver then refuses the
+// apply.
 func TestAnApplyThatMakesTakesNothingOver(t *testing.T) {
 	t.Parallel()
 	api := newClient(t, environment.Config)

@@ -21,9 +21,9 @@ import (
 	"github.com/georegister/georegister/controllers/chaosmesh"
 )
 
-// ChaosMesh stands in, in one namespace, for the controller of Chaos Mesh: it delays nothing, and does to objects what the
-// real one does. Pods are chosen once; what can't be undone holds up a deletion; the status is part of the object. It
-// refuses what Chaos Mesh can't deal with: two objects for one direction.
+// ChaosMesh stands in, in one namespace, for the controller of Chaos Mesh: it delays nothing, and does to objects what
+// the real one does. Pods are chosen once; what can't be undone holds up a deletion; the status is part of the object.
+// It refuses what Chaos Mesh can't deal with: two objects for one direction.
 type ChaosMesh struct {
 	t         *testing.T
 	namespace string
@@ -64,8 +64,8 @@ func (m *ChaosMesh) Stick(stuck bool) {
 	m.stuck = stuck
 }
 
-// Deafen has deletions wait for a pod for ever, as Chaos Mesh waits for the versions of a pod that is gone if another one has
-// its name.
+// Deafen has deletions wait for a pod for ever, as Chaos Mesh waits for the versions of a pod that is gone if another
+// one has its name.
 func (m *ChaosMesh) Deafen(pod string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +82,8 @@ func (m *ChaosMesh) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := m.look(ctx); err != nil && ctx.Err() == nil && err.Error() != last { // conflicts are ordinary: it looks again
+		// Conflicts are ordinary: it looks again.
+		if err := m.look(ctx); err != nil && ctx.Err() == nil && err.Error() != last {
 			last = err.Error()
 			m.t.Logf("Chaos Mesh tries again: %v", err)
 		}

@@ -249,7 +249,8 @@ func (in *wide) followsPods(t *testing.T) {
 		if want == 2 && made[0].GetName() == made[1].GetName() {
 			t.Errorf("%s to %s is still called %s", d[0], d[1], made[0].GetName())
 		}
-		if apart := made[len(made)-1].GetCreationTimestamp().Sub(made[0].GetCreationTimestamp().Time); want == 2 && apart < 29*time.Second { // to the second
+		// To the second.
+		if apart := made[len(made)-1].GetCreationTimestamp().Sub(made[0].GetCreationTimestamp().Time); want == 2 && apart < 29*time.Second {
 			t.Errorf("%s to %s was made again after %v", d[0], d[1], apart)
 		}
 	}

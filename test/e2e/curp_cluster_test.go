@@ -27,7 +27,8 @@ type part struct {
 	term               string
 }
 
-// parts reads the table of a cluster with protocol CURP: how members are, their processes, and who keeps each partition.
+// parts reads the table of a cluster with protocol CURP: how members are, their processes, and who keeps each
+// partition.
 func (c *cluster) parts() (table string, states map[string]string, processes map[string]int, parts []part) {
 	table, err := c.send("status")
 	if err != nil {
@@ -200,8 +201,8 @@ func suspend(t *testing.T, pid int) (resume func()) {
 	return resume
 }
 
-// fast is how many updates of a partition took one round trip, of those that were submitted at a site; false: it takes on a
-// view just now.
+// fast is how many updates of a partition took one round trip, of those that were submitted at a site; false: it takes
+// on a view just now.
 func (c *cluster) fast(t *testing.T, site string, partition int) (uint64, bool) {
 	t.Helper()
 	connection, err := grpc.NewClient(c.admin[site], grpc.WithTransportCredentials(insecure.NewCredentials()))

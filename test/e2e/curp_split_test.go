@@ -22,8 +22,9 @@ spec:
   wan: {links: [{between: [ca, va], rtt: 7.2ms}, {between: [ca, or], rtt: 5.9ms}, {between: [va, or], rtt: 9.3ms}]}
 `
 
-// Shards are split while clients work, one that was split off moves to another site, and its master is lost there. Nothing that was
-// acknowledged is lost, neither then nor when all begin again with a manifest that asks for one shard more.
+// Shards are split while clients work, one that was split off moves to another site, and its master is lost there.
+// Nothing that was acknowledged is lost, neither then nor when all begin again with a manifest that asks for one shard
+// more.
 func TestCURPSplitsShards(t *testing.T) {
 	path, data := filepath.Join(t.TempDir(), "cluster.yaml"), t.TempDir()
 	write := func(text string) {

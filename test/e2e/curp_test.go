@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/replica/runtime"
 )
 
-// The site of a master dies with the witness there, while clients of all sites work: another one takes over, and nothing
-// that was acknowledged is lost.
+// The site of a master dies with the witness there, while clients of all sites work: another one takes over, and
+// nothing that was acknowledged is lost.
 func TestCURPLosesAMaster(t *testing.T) {
 	c := start(t, manifest(t, "CURP"), t.TempDir())
 	l := startLoad(t, c)
@@ -85,7 +85,8 @@ func TestCURPMasterIsSuspended(t *testing.T) {
 	l.judge()
 }
 
-// All processes die at once, and the machine with them for what this can play: everything is there when they start again.
+// All processes die at once, and the machine with them for what this can play: everything is there when they start
+// again.
 func TestCURPLosesAllProcesses(t *testing.T) {
 	path, data := manifest(t, "CURP"), t.TempDir()
 	c := start(t, path, data)
@@ -124,8 +125,8 @@ func TestCURPReplacesALostDisk(t *testing.T) {
 	l.judge()
 }
 
-// A site that is cut off from all others loses its partition to them, and so does its witness; its clients get no answer
-// that the others contradict.
+// A site that is cut off from all others loses its partition to them, and so does its witness; its clients get no
+// answer that the others contradict.
 func TestCURPPartition(t *testing.T) {
 	c := start(t, manifest(t, "CURP"), t.TempDir())
 	l := startLoad(t, c)
@@ -158,8 +159,8 @@ spec:
   wan: {links: [{between: [ca, va], rtt: 7.2ms}]}
 `
 
-// Two sites have six partitions, each with a master of its own, which move from site to site while clients work; what is moved
-// is at its new home after a restart of everything too.
+// Two sites have six partitions, each with a master of its own, which move from site to site while clients work; what
+// is moved is at its new home after a restart of everything too.
 func TestCURPMovesMasters(t *testing.T) {
 	path, data := filepath.Join(t.TempDir(), "cluster.yaml"), t.TempDir()
 	if err := os.WriteFile(path, []byte(twoSites), 0o600); err != nil {
@@ -199,8 +200,9 @@ func TestCURPMovesMasters(t *testing.T) {
 	}
 }
 
-// Three of five members lose their disks, and the witnesses beside them theirs. The two that are left go on with all that they hold; the one
-// shard that they only followed goes on with what they have heard of it, and not before that is asked for.
+// Three of five members lose their disks, and the witnesses beside them theirs. The two that are left go on with all
+// that they hold; the one shard that they only followed goes on with what they have heard of it, and not before that is
+// asked for.
 func TestCURPGivesUpALostQuorum(t *testing.T) {
 	c := start(t, manifest(t, "CURP"), t.TempDir())
 	const count = 60

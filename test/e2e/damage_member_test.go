@@ -13,7 +13,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// diskFile is a file of a member's disk, or all of it, without a pattern. A later one is of a process that was not the first on that disk.
+// diskFile is a file of a member's disk, or all of it, without a pattern. A later one is of a process that was not the
+// first on that disk.
 type diskFile struct {
 	name, pattern string
 	later         bool
@@ -99,9 +100,9 @@ func (at stop) cells(t *testing.T) (groups [][]cell) {
 	return [][]cell{sampled}
 }
 
-// Under load, one member after the other is killed, or stopped, and a file of its disk is damaged, or all of it is another one's; it is
-// started again, with whatever it makes of that. That is what docs/operations.md says, and the answers that all clients got in all of this
-// fit one order. DAMAGES=all has the whole table.
+// Under load, one member after the other is killed, or stopped, and a file of its disk is damaged, or all of it is
+// another one's; it is started again, with whatever it makes of that. That is what docs/operations.md says, and the
+// answers that all clients got in all of this fit one order. DAMAGES=all has the whole table.
 func TestDamagedDisksUnderLoad(t *testing.T) {
 	for _, at := range []stop{{"Sync", false}, {"Interval", true}, {"Interval", false}} {
 		for _, cells := range at.cells(t) {
@@ -205,8 +206,8 @@ func (s *sufferers) restart(t *testing.T, m *member, meanwhile func()) {
 	}
 }
 
-// suffer ends a member, harms its disk, and starts it again. It checks what comes of it, and waits until the member votes: on
-// an empty disk if it was refused.
+// suffer ends a member, harms its disk, and starts it again. It checks what comes of it, and waits until the member
+// votes: on an empty disk if it was refused.
 func (s *sufferers) suffer(t *testing.T, m *member, file, damage string, want []outcome, harm func() bool) {
 	t.Helper()
 	before := m.await(t, "serves", serves)
@@ -238,7 +239,8 @@ func (s *sufferers) suffer(t *testing.T, m *member, file, damage string, want []
 	t.Logf("| %s | %s | %s | %s | %.250s", s.at, file, damage, got, strings.TrimSpace(words))
 }
 
-// becomes waits until the member votes again, or has ended as often as it was started, and tells which it was, and what it says about it.
+// becomes waits until the member votes again, or has ended as often as it was started, and tells which it was, and what
+// it says about it.
 func (s *sufferers) becomes(t *testing.T, m *member, before *adminv1.StatusResponse) (outcome, string) {
 	t.Helper()
 	starts := 1

@@ -28,7 +28,8 @@ type content struct{ now, older, other []byte }
 
 const sector = 512
 
-// damage changes a file, in the middle if that matters; what it leaves as it is can't be damaged like that. Without apply it removes the file.
+// damage changes a file, in the middle if that matters; what it leaves as it is can't be damaged like that. Without
+// apply it removes the file.
 type damage struct {
 	name  string
 	apply func(c content) []byte

@@ -16,8 +16,9 @@ var witnessFiles = []struct{ name, file string }{{"log", "LOG"}, {"identity", "I
 // witnessSample is what is damaged without DAMAGES=all.
 var witnessSample = []string{"log, a bit", "all files, an older copy"}
 
-// The same with a dedicated witness, while masters rest on what it has promised: whose disk is lost has another witness take its place, and
-// nothing that was acknowledged is. Its durability is Sync in any case; that of CURP's members is, too.
+// The same with a dedicated witness, while masters rest on what it has promised: whose disk is lost has another witness
+// take its place, and nothing that was acknowledged is. Its durability is Sync in any case; that of CURP's members is,
+// too.
 func TestDamagedDisksOfWitnesses(t *testing.T) {
 	table := documented(t, "| of a witness | log |")
 	table["an older copy"]["all files"] = []outcome{rejoins} // as the members tell
@@ -100,8 +101,8 @@ func (s *witnessSufferer) copy(t *testing.T) string {
 	return copied
 }
 
-// suffer kills the witness, harms its disk, and starts it again. It checks what comes of it, and waits until all partitions have their
-// witnesses.
+// suffer kills the witness, harms its disk, and starts it again. It checks what comes of it, and waits until all
+// partitions have their witnesses.
 func (s *witnessSufferer) suffer(t *testing.T, file, damage string, want []outcome, harm func(disk string) bool) {
 	t.Helper()
 	directory, disk := s.disk(t, s.site)

@@ -33,8 +33,8 @@ func (c *cluster) apart() (string, bool) {
 	return table, ok && len(parts) > 0
 }
 
-// A site's member and its witness are lost apart: the one alone, the other alone, and the disk of the witness, for which
-// another one comes. What was acknowledged stays.
+// A site's member and its witness are lost apart: the one alone, the other alone, and the disk of the witness, for
+// which another one comes. What was acknowledged stays.
 func TestDedicatedWitnesses(t *testing.T) {
 	path, data := dedicated(t), t.TempDir()
 	c := start(t, path, data)

@@ -17,8 +17,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// With every protocol Redis clients have what one site acknowledged at every other one, also after all were stopped and started
-// again; what a protocol does not have is refused by its name.
+// With every protocol Redis clients have what one site acknowledged at every other one, also after all were stopped and
+// started again; what a protocol does not have is refused by its name.
 func TestWriteHereReadThere(t *testing.T) {
 	for _, protocol := range capability.Table() {
 		t.Run(protocol.Name, func(t *testing.T) {
@@ -31,7 +31,8 @@ func TestWriteHereReadThere(t *testing.T) {
 				err := client.Set(t.Context(), "key", "from "+writer, 0).Err()
 				refused(t, "SET at "+writer, err, protocol.Name, writes)
 				err = client.Incr(t.Context(), "n").Err()
-				refused(t, "INCR at "+writer, err, protocol.Name, writes && rmws) // without plain writes there are idempotent rmws alone
+				// Without plain writes there are idempotent rmws alone.
+				refused(t, "INCR at "+writer, err, protocol.Name, writes && rmws)
 				_ = client.Close()
 				if writes {
 					last = "from " + writer

@@ -17,8 +17,8 @@ func random(seed uint64, length int) string {
 	return string(b)
 }
 
-// Values of 100 kB are stored as fragments of which three restore one: any member may be killed, and one after the other may lose its
-// disk, and all sites read them.
+// Values of 100 kB are stored as fragments of which three restore one: any member may be killed, and one after the
+// other may lose its disk, and all sites read them.
 func TestFragments(t *testing.T) {
 	c := start(t, manifest(t, "Gus\n  faultTolerance: 1\n  gus: {erasureCoding: {dataFragments: 3}}"), t.TempDir())
 	const length = 100_000

@@ -11,8 +11,8 @@ import (
 )
 
 // All members are killed at once, as when the power fails, right after a write was acknowledged. What was acknowledged
-// stays; and if it does not, since members acknowledge before they persist, the verdict says so, or before that one of the
-// others, which was told of more than a disk holds.
+// stays; and if it does not, since members acknowledge before they persist, the verdict says so, or before that one of
+// the others, which was told of more than a disk holds.
 func TestPowerFailure(t *testing.T) {
 	for _, c := range []struct {
 		name, binary string

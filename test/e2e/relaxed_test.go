@@ -17,8 +17,9 @@ import (
 	"github.com/georegister/georegister/workload"
 )
 
-// Gus at seven sites, of which two may be lost (relaxed quorums): two are killed while clients of all sites contend for a few keys, and
-// one of them comes back on an empty disk. What was acknowledged stays, and members do count quorums by faultTolerance.
+// Gus at seven sites, of which two may be lost (relaxed quorums): two are killed while clients of all sites contend for
+// a few keys, and one of them comes back on an empty disk. What was acknowledged stays, and members do count quorums by
+// faultTolerance.
 func TestRelaxedGusLosesTwo(t *testing.T) {
 	const operations, keys = 4000, 4
 	c := start(t, filepath.Join("..", "..", "config", "samples", "gus-seven-sites.yaml"), t.TempDir())

@@ -20,7 +20,8 @@ import (
 )
 
 // Members are founded, one loses its disk, one is replaced while it is suspended and goes on later with what it
-// believed, and in the end all are killed and come back alone, while clients ask all of them: the answers fit one order.
+// believed, and in the end all are killed and come back alone, while clients ask all of them: the answers fit one
+// order.
 func TestViewsUnderLoad(t *testing.T) {
 	first, second, third := newMember(t, 1), newMember(t, 2), newMember(t, 3)
 	v := found(t, first, second, third)

@@ -75,7 +75,8 @@ var areas = []struct {
 		"api", "controllers/world", "controllers/build", "controllers/chaosmesh", "replica/view", "replica/membership", "replica/capability",
 	}},
 	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "replica/membership", "witness/manage"}},
-	{"controllers/apply", []string{"api/v1alpha1", "controllers/chaosmesh", "controllers/build", "controllers/world"}}, // what is whose is the builders'
+	// What is whose is the builders'.
+	{"controllers/apply", []string{"api/v1alpha1", "controllers/chaosmesh", "controllers/build", "controllers/world"}},
 	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/membership", "replica/capability"}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},

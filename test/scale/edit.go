@@ -13,7 +13,8 @@ import (
 // muteFor is how long members are mute before an edit: several looks at every cluster.
 const muteFor = 15 * time.Second
 
-// edit measures how long it takes until edits are seen, with members that answer and then with one of each cluster that does not.
+// edit measures how long it takes until edits are seen, with members that answer and then with one of each cluster that
+// does not.
 func (m *measurement) edit(ctx context.Context) (err error) {
 	if m.edits == 0 {
 		return nil

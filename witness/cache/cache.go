@@ -1,5 +1,5 @@
-// Package cache is what one life of a CURP witness holds: the requests that its clients saved, found by the hashes of their
-// keys (sections 4.1, 4.2 and 4.5 of the paper).
+// Package cache is what one life of a CURP witness holds: the requests that its clients saved, found by the hashes of
+// their keys (sections 4.1, 4.2 and 4.5 of the paper).
 package cache
 
 import (
@@ -59,8 +59,8 @@ func (b *Budget) take(n int64, force bool) bool {
 	return true
 }
 
-// Cache is a set-associative cache of requests. A request takes a slot for each of its hashes, all or none. It is not safe
-// for concurrent use. Saving and dropping allocate nothing, except when more requests are held than ever before.
+// Cache is a set-associative cache of requests. A request takes a slot for each of its hashes, all or none. It is not
+// safe for concurrent use. Saving and dropping allocate nothing, except when more requests are held than ever before.
 type Cache struct {
 	slots    []slot
 	shift    uint
@@ -280,8 +280,8 @@ func (c *Cache) Free(hashes []uint64) bool {
 	return true
 }
 
-// Drop frees the slot of a hash if the request that holds it has the ID, and reports whether it did. A request that is left
-// without a slot is gone.
+// Drop frees the slot of a hash if the request that holds it has the ID, and reports whether it did. A request that is
+// left without a slot is gone.
 func (c *Cache) Drop(hash uint64, id ID) bool {
 	at, _ := c.find(hash)
 	if at < 0 {

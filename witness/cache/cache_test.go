@@ -223,8 +223,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// The paper: with a direct mapping of 4096 slots the first conflict is expected after about 80 insertions; with 4 ways it is
-// much later (figure 11).
+// The paper: with a direct mapping of 4096 slots the first conflict is expected after about 80 insertions; with 4 ways
+// it is much later (figure 11).
 func TestAFullSetIsRare(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	total := 0

@@ -72,8 +72,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory tells the memory that a master costs: once its life has begun, after 1000 rounds of 50 requests, each with
-// its gc, and when every slot holds a request of the largest size.
+// BenchmarkMemory tells the memory that a master costs: once its life has begun, after 1000 rounds of 50 requests, each
+// with its gc, and when every slot holds a request of the largest size.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		before := heap()

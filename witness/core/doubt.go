@@ -7,12 +7,12 @@ import (
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 )
 
-// A witness that starts can't tell whether its disk is an older copy of what it was: all that is on it is in order. So its
-// answers say how many promises it has made in a partition, over the whole life of its disk; members remember the most that they
-// have heard, and tell each other. After a start the witness promises nothing before a majority of members has told it that
-// it had promised no more than its disk knows of. Requests that were saved, lives that were frozen, and those that must not begin
-// any more are promises. The begin and the end of a life are none: a life that is not there accepts nothing, and what
-// it holds is of no use any more when it ends.
+// A witness that starts can't tell whether its disk is an older copy of what it was: all that is on it is in order. So
+// its answers say how many promises it has made in a partition, over the whole life of its disk; members remember the
+// most that they have heard, and tell each other. After a start the witness promises nothing before a majority of
+// members has told it that it had promised no more than its disk knows of. Requests that were saved, lives that were
+// frozen, and those that must not begin any more are promises. The begin and the end of a life are none: a life that is
+// not there accepts nothing, and what it holds is of no use any more when it ends.
 
 // Forgotten is why a witness can't go on: its disk is an older copy of what it was, and lost.
 type Forgotten struct {
@@ -26,7 +26,8 @@ func (f *Forgotten) Error() string {
 		f.By, f.Heard, f.Partition, f.Kept)
 }
 
-// vouchers are the members that have vouched for a partition, by the views that they are in: only those of one view make a majority.
+// vouchers are the members that have vouched for a partition, by the views that they are in: only those of one view
+// make a majority.
 type vouchers struct {
 	views   []voucher
 	trusted bool

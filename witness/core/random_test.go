@@ -19,8 +19,8 @@ type promises struct {
 	begun bool                // a START was answered
 }
 
-// A witness that crashes, and loses what was not durable, keeps what it promised: what it accepted is recovered until it is
-// collected, and nothing is accepted after a page was answered.
+// A witness that crashes, and loses what was not durable, keeps what it promised: what it accepted is recovered until
+// it is collected, and nothing is accepted after a page was answered.
 func TestPromisesSurviveCrashes(t *testing.T) {
 	counts := map[string]int{}
 	for seed := range uint64(150) {

@@ -109,8 +109,8 @@ func (w *Witness) refuse(answer *witnessv1.Message, why string) {
 	w.stats.Refused++
 }
 
-// tell answers what concerns no life, at once. A crash may take back a life that LIVES told of, or bring back one that it
-// did not: the manager asks again and again, and neither promises anything.
+// tell answers what concerns no life, at once. A crash may take back a life that LIVES told of, or bring back one that
+// it did not: the manager asks again and again, and neither promises anything.
 func (w *Witness) tell(from uint32, m, answer *witnessv1.Message) {
 	switch {
 	case m.Kind == witnessv1.Kind_PING:
@@ -231,7 +231,8 @@ func (w *Witness) recover(l *life, m, answer *witnessv1.Message) {
 	answer.Last = next == uint64(len(l.order))
 }
 
-// neverBegan reports whether a recovery asks for a life that this witness was to have, and has never begun on this very disk.
+// neverBegan reports whether a recovery asks for a life that this witness was to have, and has never begun on this very
+// disk.
 func (w *Witness) neverBegan(m *witnessv1.Message) bool {
 	if m.Kind != witnessv1.Kind_RECOVERY_DATA || m.Disk == "" || m.Disk != w.config.Disk {
 		return false
@@ -239,8 +240,8 @@ func (w *Witness) neverBegan(m *witnessv1.Message) bool {
 	return int64(m.Partition) >= int64(len(w.partitions)) || w.partitions[m.Partition] == nil || m.Term > w.partitions[m.Partition].ended
 }
 
-// bar sees to it that a life never begins, and answers that nothing was saved in it: a master may be lost before the START
-// of its term has come here, and nobody else might be there to recover from.
+// bar sees to it that a life never begins, and answers that nothing was saved in it: a master may be lost before the
+// START of its term has come here, and nobody else might be there to recover from.
 func (w *Witness) bar(m, answer *witnessv1.Message, highest uint64) (wait bool) {
 	if m.Term > highest {
 		w.raise(m.Partition, m.Term)

@@ -10,8 +10,8 @@ import (
 	"github.com/georegister/georegister/witness/cache"
 )
 
-// A record is a byte for its kind, the partition and the term, and then what the kind says. Numbers are varints, hashes and
-// sessions have 8 bytes. Restored in order, records lead to the same state, since nothing but they change it.
+// A record is a byte for its kind, the partition and the term, and then what the kind says. Numbers are varints, hashes
+// and sessions have 8 bytes. Restored in order, records lead to the same state, since nothing but they change it.
 const (
 	recordSaved   = 1 // age, the number of hashes, hashes, session, number, the request up to the end
 	recordDropped = 2 // for each dropped hash: hash, session, number; it also counts a round
@@ -19,7 +19,8 @@ const (
 	recordStarted = 4 // slots, rounds
 	recordEnded   = 5
 	recordBarred  = 6 // the term never began, and must not any more
-	// recordPromises has, instead of the term, how many promises were made in the partition: the records before it may be fewer.
+	// recordPromises has, instead of the term, how many promises were made in the partition: the records before it may be
+	// fewer.
 	recordPromises = 7
 )
 
@@ -136,8 +137,8 @@ func (r *reader) fixed() uint64 {
 // errRecord is a record that no witness wrote.
 var errRecord = errors.New("a record of the witness's log has no meaning")
 
-// Restore takes a record that was persisted, in the order of the log, before anything is received. An error means that the
-// log is not this witness's work. The record isn't kept.
+// Restore takes a record that was persisted, in the order of the log, before anything is received. An error means that
+// the log is not this witness's work. The record isn't kept.
 func (w *Witness) Restore(record []byte) error {
 	if len(record) == 0 {
 		return errRecord
@@ -249,7 +250,8 @@ func (p *partition) shows() bool {
 	return p.highest == p.ended || n > 0 && p.lives[n-1].term == p.highest
 }
 
-// Snapshot yields records that restore the present state, instead of all that were persisted. Each is valid until the next.
+// Snapshot yields records that restore the present state, instead of all that were persisted. Each is valid until the
+// next.
 func (w *Witness) Snapshot() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var b []byte

@@ -1,5 +1,5 @@
-// Package core is a CURP witness as a deterministic state machine: it is told what is asked, and answers with what must be
-// durable before which answers may leave. It has no clock, no goroutine, no socket and no disk.
+// Package core is a CURP witness as a deterministic state machine: it is told what is asked, and answers with what must
+// be durable before which answers may leave. It has no clock, no goroutine, no socket and no disk.
 package core
 
 import (
@@ -37,8 +37,8 @@ type Config struct {
 	// Disk is the witness's, as view.Witness.Disk names it. A START that means another one is refused. Empty: it isn't
 	// looked at.
 	Disk string
-	// Start is a number of this start, at random, of a witness whose disk may be an older copy of what it was: it promises nothing in
-	// a partition before members have vouched for it there. Zero: the disk is a new one.
+	// Start is a number of this start, at random, of a witness whose disk may be an older copy of what it was: it promises
+	// nothing in a partition before members have vouched for it there. Zero: the disk is a new one.
 	Start uint64
 	// Volatile makes nothing durable and lets all answers leave at once: a witness that stops has lost what it saved, and
 	// must come back with another Disk.
@@ -60,7 +60,8 @@ type Effects struct {
 	// After leave once Persist, and all that was to be persisted before, is durable. If After is empty, Persist may wait
 	// for what is persisted next.
 	After []Envelope
-	// Forgotten, if not nil, says that the disk is lost: nothing of these effects, nor of earlier ones, may leave any more.
+	// Forgotten, if not nil, says that the disk is lost: nothing of these effects, nor of earlier ones, may leave any
+	// more.
 	Forgotten *Forgotten
 
 	memory []byte // holds Persist
@@ -77,7 +78,8 @@ type life struct {
 
 // partition is what is known of one.
 type partition struct {
-	highest uint64  // the highest term that was ever begun or ended, or asked for in a recovery: nothing up to it begins any more
+	// The highest term that was ever begun or ended, or asked for in a recovery: nothing up to it begins any more.
+	highest uint64
 	ended   uint64  // the highest term that was ever ended
 	lives   []*life // by term
 	// promises is how many were ever made on this disk.
@@ -128,8 +130,8 @@ func (w *Witness) Ready() Effects {
 	return e
 }
 
-// Reuse gives effects back that nobody looks at any more, answers and records included, so that the next ones need no new
-// memory. It is never necessary. A part of them can be given back in Effects of its own, each only once.
+// Reuse gives effects back that nobody looks at any more, answers and records included, so that the next ones need no
+// new memory. It is never necessary. A part of them can be given back in Effects of its own, each only once.
 func (w *Witness) Reuse(e Effects) {
 	for _, envelopes := range [][]Envelope{e.Send, e.After} {
 		for _, envelope := range envelopes {

@@ -152,7 +152,8 @@ func TestALifeThatNeverBeganIsRecovered(t *testing.T) {
 	b.expect(true, "", Manager, start(10))
 }
 
-// A life in recovery mode must never be anything else again, or a client's request would be accepted that nobody replays.
+// A life in recovery mode must never be anything else again, or a client's request would be accepted that nobody
+// replays.
 func TestRecoveryModeIsIrreversible(t *testing.T) {
 	b := started(t)
 	b.expect(true, "", client, record(5, 1, 10))
@@ -408,8 +409,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// The manager learns which lives there are and on which disk; a member learns that the witness answers. Neither waits for
-// the log.
+// The manager learns which lives there are and on which disk; a member learns that the witness answers. Neither waits
+// for the log.
 func TestWhatIsToldAtOnce(t *testing.T) {
 	b := newBench(t, Config{Disk: disk})
 	lives := func() string {

@@ -15,8 +15,8 @@ import (
 	"github.com/georegister/georegister/replica/durable"
 )
 
-// hold is a disk with that many commits, after its process ended: what was left, and an older copy. Power is the percentage of what was not
-// synced that is there; < 0: the stop was clean.
+// hold is a disk with that many commits, after its process ended: what was left, and an older copy. Power is the
+// percentage of what was not synced that is there; < 0: the stop was clean.
 func hold(t *testing.T, witness uint32, power int) (now, older map[string][]byte, records []string) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()

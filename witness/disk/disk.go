@@ -77,8 +77,8 @@ type Disk struct {
 	log       *log // nil with Memory
 }
 
-// Identify opens a directory, making it if need be, and names its disk. A disk that does not hold what was durable on it is set
-// aside, and another one begun, which is New; Damage says why. Load has to follow, and Close in any case.
+// Identify opens a directory, making it if need be, and names its disk. A disk that does not hold what was durable on
+// it is set aside, and another one begun, which is New; Damage says why. Load has to follow, and Close in any case.
 func Identify(o Options) (*Disk, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -215,11 +215,12 @@ func (d *Disk) newLog() *log {
 // Name is the disk's, at random.
 func (d *Disk) Name() string { return d.record.Disk }
 
-// Damage says why the disk that this one took the place of was lost, or is empty. What was left of it is in the directory
-// damaged, until another disk is.
+// Damage says why the disk that this one took the place of was lost, or is empty. What was left of it is in the
+// directory damaged, until another disk is.
 func (d *Disk) Damage() string { return d.record.Damage }
 
-// New reports whether the disk was empty, or has lost what was on it: only a manager that knows its name can begin lives.
+// New reports whether the disk was empty, or has lost what was on it: only a manager that knows its name can begin
+// lives.
 func (d *Disk) New() bool { return d.isNew }
 
 // Load restores a state from the log, and then writes the log anew, without what was torn or is not needed.
@@ -236,7 +237,8 @@ func (d *Disk) Load(s State) error {
 	return d.log.rewrite(s.Snapshot())
 }
 
-// Lose gives the disk up, and says why: what is on it is an older copy of what it was. The next start is one on an empty disk.
+// Lose gives the disk up, and says why: what is on it is an older copy of what it was. The next start is one on an
+// empty disk.
 func (d *Disk) Lose(why string) error {
 	d.record.Damage, d.record.Lost = why, true
 	return d.writeIdentity()
@@ -251,7 +253,8 @@ func (d *Disk) Append(c *Commit) error {
 	return d.log.append(c)
 }
 
-// Rewrite replaces all records by those of a snapshot, which are durable when it returns. Errors are as those of Append.
+// Rewrite replaces all records by those of a snapshot, which are durable when it returns. Errors are as those of
+// Append.
 func (d *Disk) Rewrite(records iter.Seq[[]byte]) error {
 	if d.log == nil {
 		return nil

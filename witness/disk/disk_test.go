@@ -137,8 +137,8 @@ func TestARewriteReplacesAll(t *testing.T) {
 	mustClose(t, d)
 }
 
-// written is a disk with a log of some commits, where each ends, and the records up to there. Its mark is that of the beginning, as
-// after a loss of power.
+// written is a disk with a log of some commits, where each ends, and the records up to there. Its mark is that of the
+// beginning, as after a loss of power.
 type written struct {
 	files   map[string][]byte
 	data    []byte // of the log
@@ -252,8 +252,8 @@ func wantLost(t *testing.T, fs vfs.FS, name, what string) {
 	mustClose(t, d)
 }
 
-// A bit that changed in what was durable is no crash: records after it would be lost silently. In the last commit it looks like
-// one, and only the mark tells.
+// A bit that changed in what was durable is no crash: records after it would be lost silently. In the last commit it
+// looks like one, and only the mark tells.
 func TestALogThatIsDamagedAnywhere(t *testing.T) {
 	w := write(t)
 	last := w.ends[len(w.ends)-2]

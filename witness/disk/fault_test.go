@@ -119,8 +119,8 @@ func work(fs vfs.FS, names map[string]bool) (acknowledged []string, attempted st
 	return acknowledged, "", nil
 }
 
-// Whatever operation of the disk fails, and however much of what was not synced is lost in the crash that follows: what was
-// acknowledged is there, under the same name.
+// Whatever operation of the disk fails, and however much of what was not synced is lost in the crash that follows: what
+// was acknowledged is there, under the same name.
 func TestWhatIsAcknowledgedSurvivesEveryFailure(t *testing.T) {
 	failures := 0
 	for k := 1; ; k++ {
@@ -158,7 +158,8 @@ func TestWhatIsAcknowledgedSurvivesEveryFailure(t *testing.T) {
 	}
 }
 
-// An fsync that failed is not tried again: the kernel may have dropped what it could not write, and say that all is well.
+// An fsync that failed is not tried again: the kernel may have dropped what it could not write, and say that all is
+// well.
 func TestAnFsyncErrorIsFinal(t *testing.T) {
 	left := 1 << 30
 	d, _ := mustOpen(t, options(faulty{FS: vfs.NewMem(), left: &left, only: "sync"}))

@@ -13,10 +13,10 @@ import (
 	"github.com/georegister/georegister/replica/durable"
 )
 
-// The log is a row of commits, behind the mark of the one before the first. A commit is what one fsync covers: a head of its
-// length, its checksum and its number, and then records, each behind its length as a varint. Commits are numbered from 1 over the
-// life of the disk, whatever was written anew, so that one which is left over from elsewhere is no part of the row. Checksums
-// begin with the disk's name: a log of another one is not read.
+// The log is a row of commits, behind the mark of the one before the first. A commit is what one fsync covers: a head
+// of its length, its checksum and its number, and then records, each behind its length as a varint. Commits are
+// numbered from 1 over the life of the disk, whatever was written anew, so that one which is left over from elsewhere
+// is no part of the row. Checksums begin with the disk's name: a log of another one is not read.
 const (
 	headBytes = 4 + 4 + 8
 	// maxCommit bounds a commit, so that a length that is garbage is recognised.
@@ -95,8 +95,8 @@ type log struct {
 	err       error  // the first one; nothing is written after it
 }
 
-// read hands out the records of all commits. The last one is dropped if a crash tore it: nobody was told of it, or the mark tells.
-// Its error wraps durable.ErrDamaged if something that was durable is missing.
+// read hands out the records of all commits. The last one is dropped if a crash tore it: nobody was told of it, or the
+// mark tells. Its error wraps durable.ErrDamaged if something that was durable is missing.
 func (l *log) read(restore func([]byte) error) error {
 	path := l.fs.PathJoin(l.directory, logFile)
 	data, err := durable.Read(l.fs, path)
@@ -149,8 +149,8 @@ func scan(data []byte, seed uint64, restore func([]byte) error) (uint64, error) 
 	return latest, nil
 }
 
-// checkTorn returns an error if a later commit follows what is not a whole one: a commit begins only when the one before is
-// durable, so that one was whole once.
+// checkTorn returns an error if a later commit follows what is not a whole one: a commit begins only when the one
+// before is durable, so that one was whole once.
 func checkTorn(rest []byte, at int, expected, seed uint64) error {
 	for i := 1; i+headBytes < len(rest); i++ {
 		number := binary.LittleEndian.Uint64(rest[i+8:])
@@ -190,8 +190,8 @@ func (l *log) syncMark() error {
 	return l.mark.Sync()
 }
 
-// fail remembers the first error. What the disk holds after a failed write or fsync is anyone's guess, so nothing is tried
-// again.
+// fail remembers the first error. What the disk holds after a failed write or fsync is anyone's guess, so nothing is
+// tried again.
 func (l *log) fail(err error) error {
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("the witness's disk failed: %w", err)

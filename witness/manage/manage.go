@@ -26,8 +26,8 @@ const asker = 0
 // wireVersion is that of the witnesses whose answers this package understands.
 const wireVersion = 1
 
-// Conn is the manager's way to one witness. It dials when it is asked for something, and again after the stream has ended,
-// such as when the witness restarted. It is safe for concurrent use.
+// Conn is the manager's way to one witness. It dials when it is asked for something, and again after the stream has
+// ended, such as when the witness restarted. It is safe for concurrent use.
 type Conn struct {
 	cluster string
 	id      view.MemberID
@@ -41,8 +41,8 @@ type Conn struct {
 	stream     *stream       // the latest; nil: none yet
 }
 
-// Dial names a witness of a cluster: its ID, and the host:port where the manager reaches it. It connects to nobody yet; a
-// wrong address shows when something is asked. The options follow those that this package chooses, and win.
+// Dial names a witness of a cluster: its ID, and the host:port where the manager reaches it. It connects to nobody yet;
+// a wrong address shows when something is asked. The options follow those that this package chooses, and win.
 func Dial(cluster string, id view.MemberID, address string, options ...grpc.DialOption) *Conn {
 	c := &Conn{cluster: cluster, id: id, address: address, lock: make(chan struct{}, 1)}
 	c.connection, c.err = grpc.NewClient(address, append([]grpc.DialOption{
@@ -89,8 +89,9 @@ func (c *Conn) Report(ctx context.Context) (membership.WitnessReport, error) {
 	return r, nil
 }
 
-// Start begins the life for a term of a partition, and returns once that is durable. Disk is the one that the view names;
-// a witness on another one refuses. To ask again for a life that has begun does no harm; one that ended does not begin again.
+// Start begins the life for a term of a partition, and returns once that is durable. Disk is the one that the view
+// names; a witness on another one refuses. To ask again for a life that has begun does no harm; one that ended does not
+// begin again.
 func (c *Conn) Start(ctx context.Context, partition int, term uint64, disk string) error {
 	answer, err := c.ask(ctx, &witnessv1.Message{Kind: witnessv1.Kind_START, Partition: uint32(partition), Term: term, Disk: disk})
 	if err == nil && !answer.Accepted {
@@ -115,8 +116,8 @@ func (c *Conn) End(ctx context.Context, partition int, term uint64) error {
 	return nil
 }
 
-// Live begins and ends those of some lives that are this witness's, one after the other, up to the first that fails. Disk is
-// as for Start.
+// Live begins and ends those of some lives that are this witness's, one after the other, up to the first that fails.
+// Disk is as for Start.
 func (c *Conn) Live(ctx context.Context, disk string, start, end []membership.Life) error {
 	for _, l := range start {
 		if l.Witness != c.id {
@@ -161,8 +162,8 @@ type told struct {
 func (t *told) Error() string { return t.message }
 func (t *told) Unwrap() error { return t.err }
 
-// ask asks one question. A stream that was open before may have ended unseen, or because of another question: then this one
-// is asked again on a new stream, as all of them may be repeated.
+// ask asks one question. A stream that was open before may have ended unseen, or because of another question: then this
+// one is asked again on a new stream, as all of them may be repeated.
 func (c *Conn) ask(ctx context.Context, m *witnessv1.Message) (*witnessv1.Message, error) {
 	for {
 		s, fresh, err := c.open(ctx)

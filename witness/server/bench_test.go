@@ -14,8 +14,8 @@ import (
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 )
 
-// BenchmarkStream records requests of one hash and 100 bytes over one stream on loopback, in frames of some records with a
-// GC for every 50, up to window frames at once. The witness and its client share the process.
+// BenchmarkStream records requests of one hash and 100 bytes over one stream on loopback, in frames of some records
+// with a GC for every 50, up to window frames at once. The witness and its client share the process.
 func BenchmarkStream(b *testing.B) {
 	for _, bb := range []struct {
 		durability    string

@@ -21,7 +21,8 @@ const (
 	keepBytes, keepMessages = 1 << 20, 4096
 )
 
-// inbound is a frame as it is received. Its memory is used for the next one, since a witness keeps nothing of a question.
+// inbound is a frame as it is received. Its memory is used for the next one, since a witness keeps nothing of a
+// question.
 type inbound struct {
 	from, stream uint32
 	hello        *witnessv1.Hello

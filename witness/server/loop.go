@@ -25,8 +25,8 @@ const (
 	lazyBytes = 256 << 10
 )
 
-// loop owns the core. It steps while a commit is in flight, and what gathers meanwhile is the next commit: one fsync serves
-// all that has arrived.
+// loop owns the core. It steps while a commit is in flight, and what gathers meanwhile is the next commit: one fsync
+// serves all that has arrived.
 type loop struct {
 	s       *Server
 	streams map[uint32]*stream
@@ -153,8 +153,8 @@ func (l *loop) take(b *inbound) int {
 	return size
 }
 
-// step lets answers leave that wait for nothing, and begins the next commit if the disk is free. It fails if the disk turns out to
-// be an older copy.
+// step lets answers leave that wait for nothing, and begins the next commit if the disk is free. It fails if the disk
+// turns out to be an older copy.
 func (l *loop) step() error {
 	e := l.s.witness.Ready()
 	if e.Forgotten != nil {
@@ -183,8 +183,8 @@ func (l *loop) step() error {
 	return nil
 }
 
-// commit hands what is pending to the disk. Where garbage has come to exceed what is live, the present state, which has all
-// that is pending, replaces the log.
+// commit hands what is pending to the disk. Where garbage has come to exceed what is live, the present state, which has
+// all that is pending, replaces the log.
 func (l *loop) commit() {
 	w, d := l.s.witness, l.s.disk
 	c := l.pending

@@ -50,8 +50,8 @@ type Server struct {
 	refused atomic.Pointer[string]
 }
 
-// New starts a witness, whose core has been restored from the disk. Both are the server's until Shutdown has returned; the
-// disk is the caller's to close then.
+// New starts a witness, whose core has been restored from the disk. Both are the server's until Shutdown has returned;
+// the disk is the caller's to close then.
 func New(o Options, w *core.Witness, d *disk.Disk) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -89,8 +89,8 @@ func (s *Server) Serve(listener net.Listener) error {
 // Failed is closed when the witness has ended. It answers nothing any more.
 func (s *Server) Failed() <-chan struct{} { return s.done }
 
-// Shutdown answers what has arrived, makes it durable, and ends all streams. It returns why the witness failed, if it did.
-// When the context ends, streams that still don't take their answers are cut.
+// Shutdown answers what has arrived, makes it durable, and ends all streams. It returns why the witness failed, if it
+// did. When the context ends, streams that still don't take their answers are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop.Do(func() { close(s.quit) })
 	<-s.done

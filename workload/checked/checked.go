@@ -32,12 +32,12 @@ const (
 	readBackPause = 200 * time.Millisecond
 )
 
-// ErrViolation is in the error of a history that is not what the store promises, and of no other: whatever else fails decides
-// nothing about the store.
+// ErrViolation is in the error of a history that is not what the store promises, and of no other: whatever else fails
+// decides nothing about the store.
 var ErrViolation = errors.New("the history is not what the store's protocol promises")
 
-// fenceEvery is after how many operations a client of a regular store fences: so seldom that most reads are passed on by what
-// their session does next.
+// fenceEvery is after how many operations a client of a regular store fences: so seldom that most reads are passed on
+// by what their session does next.
 const fenceEvery = 50
 
 // Regular reports whether a protocol is regular sequentially consistent, so that its histories are judged as that. An
@@ -107,8 +107,9 @@ func ReadBack(ctx context.Context, sites []workload.Site, recorder *history.Reco
 	return group.Wait()
 }
 
-// Ending is a context for what comes after an interrupted load, such as reading back: it ends some seconds after the one that was interrupted, so
-// that what takes a moment is whole, and nothing else keeps a program from ending. Call the function when that is over.
+// Ending is a context for what comes after an interrupted load, such as reading back: it ends some seconds after the
+// one that was interrupted, so that what takes a moment is whole, and nothing else keeps a program from ending. Call
+// the function when that is over.
 func Ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	ending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -152,8 +153,9 @@ func (r reader) read(ctx context.Context, key string) error {
 	}
 }
 
-// Judge decides whether a history is what a protocol promises: regular sequentially consistent, with the fences of the record, or
-// linearizable. It notes the verdict in the report, and returns an error unless the history is that. Once the context ends, nothing is decided.
+// Judge decides whether a history is what a protocol promises: regular sequentially consistent, with the fences of the
+// record, or linearizable. It notes the verdict in the report, and returns an error unless the history is that. Once
+// the context ends, nothing is decided.
 func Judge(ctx context.Context, protocol string, record history.Record, report *workload.Report) error {
 	if Regular(protocol) {
 		return judgeRSC(ctx, record, report)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// What ends an interrupted check goes on for a moment, and no longer; without an interrupt it has all the time it needs.
+// What ends an interrupted check goes on for a moment, and no longer; without an interrupt it has all the time it
+// needs.
 func TestEndingOutlivesAnInterruptBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancelCause(context.Background())

@@ -34,9 +34,10 @@ type Verification struct {
 	Progress time.Duration // between two lines of progress
 }
 
-// Run carries the verification out and returns an error unless the history is what the protocol promises, linearizable or regular
-// sequentially consistent; the error is an ErrViolation if it is not, and any other if that could not be decided. It uses keys of a prefix of its own, which it
-// leaves in the store: whoever doubts the verdict can look. A Summary, in one line of JSON, is the last that it prints.
+// Run carries the verification out and returns an error unless the history is what the protocol promises, linearizable
+// or regular sequentially consistent; the error is an ErrViolation if it is not, and any other if that could not be
+// decided. It uses keys of a prefix of its own, which it leaves in the store: whoever doubts the verdict can look. A
+// Summary, in one line of JSON, is the last that it prints.
 func (v Verification) Run(ctx context.Context, out io.Writer) error {
 	summary := &Summary{}
 	err := v.run(ctx, out, summary)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ProcessCPU is the CPU time, user and system, that a process of this machine has used so far. It fails if there is none
-// of that id.
+// ProcessCPU is the CPU time, user and system, that a process of this machine has used so far. It fails if there is
+// none of that id.
 func ProcessCPU(ctx context.Context, pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -45,8 +45,8 @@ func FindDialer(name string) (Dialer, error) {
 	return dialer, nil
 }
 
-// DialerNames lists the names of the listeners: grpc sends one call per operation, stream sends batches over one gRPC stream,
-// redis speaks the Redis protocol, and etcd speaks to etcd, for comparison.
+// DialerNames lists the names of the listeners: grpc sends one call per operation, stream sends batches over one gRPC
+// stream, redis speaks the Redis protocol, and etcd speaks to etcd, for comparison.
 func DialerNames() []string { return slices.Sorted(maps.Keys(dialers())) }
 
 func dialGRPC(address string, codec grpc.CallOption) (*grpc.ClientConn, error) {

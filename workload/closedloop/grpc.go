@@ -14,8 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/transport/codec"
 )
 
-// session is one connection's: it numbers the rmws, as a client that retries them must, and keeps what the reads of a regular
-// protocol depend on, without which they would be no such reads.
+// session is one connection's: it numbers the rmws, as a client that retries them must, and keeps what the reads of a
+// regular protocol depend on, without which they would be no such reads.
 type session struct {
 	id     uint64
 	number uint64

@@ -11,7 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// A connection is a session: what its reads depend on goes along with what it sends next, and is fenced where it is too much.
+// A connection is a session: what its reads depend on goes along with what it sends next, and is fenced where it is too
+// much.
 func TestConnectionsAreSessions(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -16,9 +16,9 @@ import (
 // errSilent is the error of an answer without a context: what the caller does next could miss what the answer tells.
 var errSilent = errors.New("the answer has no context; install propagate's interceptor at the server too, or call it over a connection without")
 
-// UnaryClientInterceptor carries the context of the process that calls, and takes over what the answer tells. A call fails before it
-// is sent if there is no process or what it knows can't be exported; it fails afterwards, though the server has
-// carried it out, if the answer's context is missing or can't be taken over.
+// UnaryClientInterceptor carries the context of the process that calls, and takes over what the answer tells. A call
+// fails before it is sent if there is no process or what it knows can't be exported; it fails afterwards, though the
+// server has carried it out, if the answer's context is missing or can't be taken over.
 func UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		process, ctx, err := begin(ctx, method)
@@ -31,8 +31,9 @@ func UnaryClientInterceptor() grpc.UnaryClientInterceptor {
 	}
 }
 
-// StreamClientInterceptor does so for streams: the opening carries the context, fences come before the messages that tell of
-// something later, and the end of the stream takes over what the server knows. What the server sends in between it has fenced.
+// StreamClientInterceptor does so for streams: the opening carries the context, fences come before the messages that
+// tell of something later, and the end of the stream takes over what the server knows. What the server sends in between
+// it has fenced.
 func StreamClientInterceptor() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 		process, ok := FromContext(ctx)

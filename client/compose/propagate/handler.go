@@ -8,15 +8,16 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Begin makes the process of one call: it returns a context, made with NewContext from the one that it is given, whose process has all
-// services registered that callers use, each with a session that is new or the caller's own. Whatever else the handler needs, such as those sessions,
-// it may put there too.
+// Begin makes the process of one call: it returns a context, made with NewContext from the one that it is given, whose
+// process has all services registered that callers use, each with a session that is new or the caller's own. Whatever
+// else the handler needs, such as those sessions, it may put there too.
 type Begin func(ctx context.Context) (context.Context, error)
 
-// UnaryServerInterceptor has the process of each call take over what the caller knows, before the handler runs, and tells the
-// caller in turn what it knows in the end. A caller without a context is served; it told nothing. A context that can't be taken over is refused
-// with InvalidArgument, or FailedPrecondition if it names a service that begin did not register. An answer whose
-// context can't be exported, since a fence fails, becomes Unavailable, though the handler was carried out.
+// UnaryServerInterceptor has the process of each call take over what the caller knows, before the handler runs, and
+// tells the caller in turn what it knows in the end. A caller without a context is served; it told nothing. A context
+// that can't be taken over is refused with InvalidArgument, or FailedPrecondition if it names a service that begin did
+// not register. An answer whose context can't be exported, since a fence fails, becomes Unavailable, though the handler
+// was carried out.
 func UnaryServerInterceptor(begin Begin) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		inner, t, err := begin.open(ctx, info.FullMethod)

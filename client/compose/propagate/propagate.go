@@ -1,17 +1,20 @@
 // Package propagate carries contexts of compose along gRPC calls, in their metadata.
 //
-// A call tells something, and so does its answer. With these interceptors on both sides, what the caller's compose.Process has done
-// and seen goes along with the request, and what the handler's has, with the answer (Helt et al., Regular Sequential Serializability
-// and Regular Sequential Consistency, section 4.2, with a context instead of a fence):
+// A call tells something, and so does its answer. With these interceptors on both sides, what the caller's
+// compose.Process has done and seen goes along with the request, and what the handler's has, with the answer (Helt et
+// al., Regular Sequential Serializability and Regular Sequential Consistency, section 4.2, with a context instead of a
+// fence):
 //
-//   - The caller puts its process into the context of the call with NewContext. A call without one is refused before it is sent.
-//   - The server makes a process for each call, which the handler finds with FromContext. Where the handler calls others itself
-//     with that context, it passes on what it knows.
+//   - The caller puts its process into the context of the call with NewContext. A call without one is refused before it
+//     is sent.
+//   - The server makes a process for each call, which the handler finds with FromContext. Where the handler calls
+//     others itself with that context, it passes on what it knows.
 //   - An answer or an error goes back with what the handler's process knows then, in the trailer.
-//   - The messages of a stream after its opening have no metadata, so each is preceded by a fence, if its sender has done
-//     anything since the opening or the message before.
+//   - The messages of a stream after its opening have no metadata, so each is preceded by a fence, if its sender has
+//     done anything since the opening or the message before.
 //
-// What a context says is written to the services that it names: a server must take contexts from those only who may write there.
+// What a context says is written to the services that it names: a server must take contexts from those only who may
+// write there.
 package propagate
 
 import (
@@ -27,10 +30,11 @@ import (
 )
 
 const (
-	// Key is that of the metadata, of the request's header and of the answer's trailer. There is one value, compose's bytes.
+	// Key is that of the metadata, of the request's header and of the answer's trailer. There is one value, compose's
+	// bytes.
 	Key = "georegister-context-bin"
-	// MaxBytes bounds the value. Servers and proxies refuse headers of more than 8 KiB, and base64 adds a third. A process whose
-	// context is longer is fenced first.
+	// MaxBytes bounds the value. Servers and proxies refuse headers of more than 8 KiB, and base64 adds a third. A process
+	// whose context is longer is fenced first.
 	MaxBytes = 4 << 10
 )
 

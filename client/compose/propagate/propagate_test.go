@@ -114,7 +114,8 @@ func (w *world) verdict() history.Outcome {
 
 type actorKey struct{}
 
-// serve opens a server, whose handlers are actors at a site, and a connection to it, each with the interceptors or without.
+// serve opens a server, whose handlers are actors at a site, and a connection to it, each with the interceptors or
+// without.
 func (w *world) serve(at *client.Client, callers, handlers bool, more ...grpc.ServerOption) *grpc.ClientConn {
 	begin := propagate.Begin(func(ctx context.Context) (context.Context, error) {
 		a, err := w.actor("handler", at)

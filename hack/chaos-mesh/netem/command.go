@@ -1,5 +1,5 @@
-// Package netem is what the stand-in for tc knows: the commands, the tree of queueing disciplines that they describe, and
-// when a packet leaves it. It has no clock and no socket.
+// Package netem is what the stand-in for tc knows: the commands, the tree of queueing disciplines that they describe,
+// and when a packet leaves it. It has no clock and no socket.
 package netem
 
 import (
@@ -64,8 +64,8 @@ type Spec struct {
 	Limit            int           // packets that are held at most, 0 is a default that hardly anything reaches
 }
 
-// defaultLimit is netem's 1000 packets (sch_netem.c), each of which may be a TCP segment of 64 KiB, in segments of 1,448
-// bytes.
+// defaultLimit is netem's 1000 packets (sch_netem.c), each of which may be a TCP segment of 64 KiB, in segments of
+// 1,448 bytes.
 const defaultLimit = 45000
 
 // arguments are those that were not looked at yet.
@@ -252,7 +252,8 @@ func percentage(p *float64) func(string) error {
 	}
 }
 
-// rate reads a rate as tc writes it: "bit" counts bits and "bps" counts bytes, both per second; without a unit it is bits.
+// rate reads a rate as tc writes it: "bit" counts bits and "bps" counts bytes, both per second; without a unit it is
+// bits.
 func rate(r *float64) func(string) error {
 	return func(text string) error {
 		value, unit, err := cut(text)

@@ -10,8 +10,9 @@ import (
 // ErrNothing is said where there is nothing to delete, in the words of tc, by which Chaos Mesh knows that all is well.
 var ErrNothing = errors.New("Error: Cannot delete qdisc with handle of zero.") //lint:ignore ST1005 these are the words of tc
 
-// ErrClass is what tc says of a class that a prio has no band for. Chaos Mesh writes the numbers of classes in decimal, and
-// tc reads them as hexadecimal: it runs into this with the seventh target of a pod, whose class 1:10 would be band 16.
+// ErrClass is what tc says of a class that a prio has no band for. Chaos Mesh writes the numbers of classes in decimal,
+// and tc reads them as hexadecimal: it runs into this with the seventh target of a pod, whose class 1:10 would be band
+// 16.
 var ErrClass = errors.New("Error: Specified class not found.") //lint:ignore ST1005 these are the words of tc
 
 // Tree is what hangs at the root of one device.

@@ -223,8 +223,8 @@ func (d *delayer) line(device string, route netem.Route) *line {
 }
 
 // arrive takes a packet. While the kernel holds a TCP segment, it counts against its socket, which sends no more than
-// two at a time then ("TCP small queues"); netem disowns what it delays, for this reason. So a segment is copied, and dropped
-// at once: its connection believes that it has been sent.
+// two at a time then ("TCP small queues"); netem disowns what it delays, for this reason. So a segment is copied, and
+// dropped at once: its connection believes that it has been sent.
 func (d *delayer) arrive(l *line, id uint32, content []byte) {
 	p := packet{line: l, id: id}
 	if isTCP(content) {

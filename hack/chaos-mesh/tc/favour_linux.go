@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// favour gives the process that this thread starts next the CPU before others, for a delayer that waits for a CPU delays
-// by more than it was told. It is best effort: the lag that a delayer shows says how good it was.
+// favour gives the process that this thread starts next the CPU before others, for a delayer that waits for a CPU
+// delays by more than it was told. It is best effort: the lag that a delayer shows says how good it was.
 func favour() {
 	runtime.LockOSThread()
 	if realtime() == nil {

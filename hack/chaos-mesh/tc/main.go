@@ -1,6 +1,6 @@
 // Command tc stands in for tc in the image of Chaos Mesh's daemon. Where the kernel has the queueing disciplines that a
-// delay takes (netem, prio and sfq), it is the real tc, /usr/sbin/tc. Where it lacks them, packets are delayed by a process:
-// each class of a device gets a queue of netfilter's, and the process lets packets go when they are due.
+// delay takes (netem, prio and sfq), it is the real tc, /usr/sbin/tc. Where it lacks them, packets are delayed by a
+// process: each class of a device gets a queue of netfilter's, and the process lets packets go when they are due.
 //
 // There is one such process, the delayer, per network namespace that has delays. It is reached by an abstract socket,
 // which exists in that namespace alone, and ends with its last tree or with its devices.

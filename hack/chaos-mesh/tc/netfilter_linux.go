@@ -77,7 +77,8 @@ func setBuffer(c *netlink.Conn) error {
 }
 
 // accept lets a packet go on.
-func (q *queue) accept(id uint32) { _ = q.netfilter.SetVerdict(id, nfqueue.NfAccept) } // it fails for a queue that is closed
+// It fails for a queue that is closed.
+func (q *queue) accept(id uint32) { _ = q.netfilter.SetVerdict(id, nfqueue.NfAccept) }
 
 // drop ends a packet.
 func (q *queue) drop(id uint32) { _ = q.netfilter.SetVerdict(id, nfqueue.NfDrop) }
@@ -156,8 +157,8 @@ func removeRules() {
 	}
 }
 
-// watchDevices calls gone once all devices that have a tree are removed, as when their pod ends. Without it, a delayer would keep the
-// namespace of a dead pod for ever.
+// watchDevices calls gone once all devices that have a tree are removed, as when their pod ends. Without it, a delayer
+// would keep the namespace of a dead pod for ever.
 func watchDevices(gone func(), devices func() []string) error {
 	c, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
 	if err != nil {

@@ -121,7 +121,8 @@ func callerOf(ctx context.Context) *caller {
 	return nil
 }
 
-// callerOverhead is what a connection of gRPC holds that does nothing: buffers, goroutines with their stacks, and itself.
+// callerOverhead is what a connection of gRPC holds that does nothing: buffers, goroutines with their stacks, and
+// itself.
 const callerOverhead = 128 << 10
 
 func newCaller(inFlight int) *caller { return &caller{gate: make(gate, inFlight)} }

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// calls is what the calls of a connection of gRPC hold before a handler has it: messages that have not ended, and those that
-// no handler has taken. The library tells neither, so that it is read off the frames that pass.
+// calls is what the calls of a connection of gRPC hold before a handler has it: messages that have not ended, and those
+// that no handler has taken. The library tells neither, so that it is read off the frames that pass.
 type calls struct {
 	caller *caller
 
@@ -141,7 +141,8 @@ func (a *stream) begin(f frame) {
 	a.hold(a.frame)
 }
 
-// frameBytes is what the library takes for so many bytes of data: a buffer of one of a few sizes, and what is noted of it.
+// frameBytes is what the library takes for so many bytes of data: a buffer of one of a few sizes, and what is noted of
+// it.
 func frameBytes(length int) int {
 	const overhead = 128
 	switch {

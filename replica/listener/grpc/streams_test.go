@@ -97,7 +97,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// Many clients send halves of messages on several streams each: what the member holds stays within the limit, and others are served.
+// Many clients send halves of messages on several streams each: what the member holds stays within the limit, and
+// others are served.
 func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	const limit, connections, streams = 8 * mib, 32, 4
 	memory, conn := serveGRPCBounded(t, limit)
@@ -191,7 +192,8 @@ func TestWhatEndsHoldsNothing(t *testing.T) {
 	listenertest.WaitUntil(t, "a call that is broken off holds nothing", func() bool { return memory.Used() <= 2*callerOverhead+8*grain })
 }
 
-// Messages that have ended and that no handler takes, since the connection has no place for more, count until they are taken.
+// Messages that have ended and that no handler takes, since the connection has no place for more, count until they are
+// taken.
 func TestMessagesThatWaitCount(t *testing.T) {
 	t.Parallel()
 	memory, store := operation.NewMemory(64*mib, nil, nil), &listenertest.Held{}

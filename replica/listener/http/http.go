@@ -12,8 +12,8 @@ type Health interface {
 	Quorum() error
 }
 
-// New returns a handler of /healthz (200 while the process runs its handlers), /readyz and /quorumz (200, or 503 with the
-// reason), and /metrics if metrics is not nil.
+// New returns a handler of /healthz (200 while the process runs its handlers), /readyz and /quorumz (200, or 503 with
+// the reason), and /metrics if metrics is not nil.
 func New(health Health, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", probe(func() error { return nil }))

@@ -11,9 +11,10 @@ import (
 // DefaultMemory is Options.Memory's limit if nothing is said, in bytes.
 const DefaultMemory = 256 << 20
 
-// Memory bounds what the clients of a member can make its listeners hold, over all of their connections: what they sent and is not
-// answered, unfinished commands and messages among it, and replies that they have not taken. Over the limit, connections are closed, the
-// one that holds most first, until the others are within it; and no more is read from anyone before it is true.
+// Memory bounds what the clients of a member can make its listeners hold, over all of their connections: what they sent
+// and is not answered, unfinished commands and messages among it, and replies that they have not taken. Over the limit,
+// connections are closed, the one that holds most first, until the others are within it; and no more is read from
+// anyone before it is true.
 type Memory struct {
 	limit   int64
 	log     *zap.Logger
@@ -50,8 +51,8 @@ func (m *Memory) Used() int64 {
 	return m.used
 }
 
-// Account counts the memory that one connection holds. It is rounded up, so that small changes cost nothing. Only Wait may be called by two
-// goroutines at a time.
+// Account counts the memory that one connection holds. It is rounded up, so that small changes cost nothing. Only Wait
+// may be called by two goroutines at a time.
 type Account struct {
 	memory   *Memory
 	listener string
@@ -67,8 +68,8 @@ type Account struct {
 // grain is in which steps connections are charged, in bytes.
 const grain = 16 << 10
 
-// Open returns the account of a new connection of a client to a listener. Close is called to evict the client; it may be called while the
-// connection waits, and from another goroutine.
+// Open returns the account of a new connection of a client to a listener. Close is called to evict the client; it may
+// be called while the connection waits, and from another goroutine.
 func (m *Memory) Open(listener string, client net.Addr, close func()) *Account {
 	a := &Account{memory: m, listener: listener, client: client, close: close}
 	m.mu.Lock()

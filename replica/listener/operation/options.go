@@ -32,8 +32,9 @@ type Options struct {
 	Limits register.Limits
 	// Functions are the rmw functions that calls are checked against; nil: the built-in ones.
 	Functions *register.Registry
-	// Proofs are the cluster's keys, under a protocol whose reads may be answered before a quorum holds what they read: what clients
-	// depend on is believed with a proof alone. Nil: the protocol is linearizable, and nobody depends on anything.
+	// Proofs are the cluster's keys, under a protocol whose reads may be answered before a quorum holds what they read:
+	// what clients depend on is believed with a proof alone. Nil: the protocol is linearizable, and nobody depends on
+	// anything.
 	Proofs *proof.Keys
 	// Timeout is how long an operation may take before the replica gives up: the most that a gRPC client
 	// may ask for, and what every Redis command has. Default: 10 s.
@@ -43,8 +44,8 @@ type Options struct {
 	MaxInFlight int
 	// MaxConnections bounds the connections of this listener. Default: 10000, as Redis.
 	MaxConnections int
-	// Memory bounds what clients can make this listener hold, and all others that are given the same. Nil: one of DefaultMemory for
-	// this listener alone.
+	// Memory bounds what clients can make this listener hold, and all others that are given the same. Nil: one of
+	// DefaultMemory for this listener alone.
 	Memory *Memory
 	// Metrics counts what the listener does; nil: not counted.
 	Metrics *Metrics
@@ -90,5 +91,6 @@ func (o Options) WithDefaults() (Options, error) {
 	return o, nil
 }
 
-// Regular reports whether reads may be answered before a quorum holds what they read, so that clients have sessions and proofs.
+// Regular reports whether reads may be answered before a quorum holds what they read, so that clients have sessions and
+// proofs.
 func (o *Options) Regular() bool { return o.Proofs != nil }

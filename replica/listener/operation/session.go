@@ -9,9 +9,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Session submits the operations of one client. Under a protocol whose reads may be answered before a quorum holds what they read, each
-// operation comes after all that the operations before it have read by the time when it is submitted. Under the others, nothing depends
-// on anything.
+// Session submits the operations of one client. Under a protocol whose reads may be answered before a quorum holds what
+// they read, each operation comes after all that the operations before it have read by the time when it is submitted.
+// Under the others, nothing depends on anything.
 type Session struct {
 	store        Store
 	regular      bool
@@ -33,7 +33,8 @@ type waiting struct {
 	deadline time.Time
 }
 
-// NewSession returns the session of a client of a listener. Hold is told how many bytes more, or less, the session holds.
+// NewSession returns the session of a client of a listener. Hold is told how many bytes more, or less, the session
+// holds.
 func NewSession(o *Options, listener *ListenerMetrics, hold func(bytes int)) *Session {
 	return &Session{
 		store: o.Store, regular: o.Regular(), dependencies: listener.Dependencies, fences: o.Metrics.fences, hold: hold,
@@ -180,7 +181,8 @@ func (s *Session) charge() {
 	s.size = size
 }
 
-// Past returns a copy of what the session depends on. Only once no operation is pending is it all that the session has read.
+// Past returns a copy of what the session depends on. Only once no operation is pending is it all that the session has
+// read.
 func (s *Session) Past() *register.Past {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +191,8 @@ func (s *Session) Past() *register.Past {
 	return past
 }
 
-// Join has the operations from now on come after another session's past as well. It reports false if the session depends on more than an
-// operation carries already, since pasts could be many.
+// Join has the operations from now on come after another session's past as well. It reports false if the session
+// depends on more than an operation carries already, since pasts could be many.
 func (s *Session) Join(past *register.Past) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

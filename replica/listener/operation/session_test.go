@@ -32,8 +32,8 @@ func (r *recorder) take() []submitted {
 	return all
 }
 
-// An operation that waits for a fence comes after more than it can carry. When its connection ends meanwhile, the rest of what the
-// session has read is gone with it, so the operation must not be submitted without that.
+// An operation that waits for a fence comes after more than it can carry. When its connection ends meanwhile, the rest
+// of what the session has read is gone with it, so the operation must not be submitted without that.
 func TestNothingIsSubmittedWithoutThePastOfAClosedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &recorder{}

@@ -1,5 +1,6 @@
-// Package operation holds what the listeners of a replica share: the operations of clients on their way to a Store and back, with the
-// sessions that they belong to, the memory that clients may use, and the metrics. It knows no wire protocol, and nothing of replication.
+// Package operation holds what the listeners of a replica share: the operations of clients on their way to a Store and
+// back, with the sessions that they belong to, the memory that clients may use, and the metrics. It knows no wire
+// protocol, and nothing of replication.
 package operation
 
 import (

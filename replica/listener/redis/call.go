@@ -8,8 +8,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// call is a command in progress, from its parsing to its reply: its operations with their results, or the text of a reply that needs none.
-// The reader of the connection owns it until it is in the queue, and the writer once it is complete.
+// call is a command in progress, from its parsing to its reply: its operations with their results, or the text of a
+// reply that needs none. The reader of the connection owns it until it is in the queue, and the writer once it is
+// complete.
 type call struct {
 	queue   *queue
 	command *command     // nil: none that is served

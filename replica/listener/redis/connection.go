@@ -14,8 +14,8 @@ import (
 	"github.com/georegister/georegister/replica/listener/redis/resp"
 )
 
-// connection is the connection of one Redis client. Its reader parses commands and puts them into the queue, which submits them; its
-// writer sends the replies in the order of the commands.
+// connection is the connection of one Redis client. Its reader parses commands and puts them into the queue, which
+// submits them; its writer sends the replies in the order of the commands.
 type connection struct {
 	server *Server
 	conn   net.Conn
@@ -50,7 +50,8 @@ func newConnection(server *Server, conn net.Conn, id int64) *connection {
 	return c
 }
 
-// connectionOverhead is what a connection holds that does nothing: its reader, two goroutines with their stacks, and itself.
+// connectionOverhead is what a connection holds that does nothing: its reader, two goroutines with their stacks, and
+// itself.
 const connectionOverhead = resp.Overhead + 12<<10
 
 func (c *connection) resetClient() {

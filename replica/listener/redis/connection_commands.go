@@ -42,8 +42,8 @@ func runSelect(c *connection, k *call, args [][]byte) {
 	}
 }
 
-// runReadOnly has the connection's reads be those that may be stale, as clients of Redis Cluster ask for at replicas. Writes are
-// served all the same.
+// runReadOnly has the connection's reads be those that may be stale, as clients of Redis Cluster ask for at replicas.
+// Writes are served all the same.
 func runReadOnly(c *connection, k *call, _ [][]byte) {
 	c.client.readOnly = true
 	k.ok()
@@ -59,8 +59,8 @@ func runQuit(c *connection, k *call, _ [][]byte) {
 	k.ok()
 }
 
-// runReset leaves what the connection has read: whoever uses it next comes after that, which harms nobody, while the user before may
-// be the same one.
+// runReset leaves what the connection has read: whoever uses it next comes after that, which harms nobody, while the
+// user before may be the same one.
 func runReset(c *connection, k *call, _ [][]byte) {
 	c.resetClient()
 	k.version = c.client.version

@@ -38,7 +38,8 @@ func dialGRPC(t *testing.T, options operation.Options) *grpc.ClientConn {
 	return conn
 }
 
-// Ordinary clients can't write what nobody has written, nor have members keep two values under one carstamp, which they would hold for ever.
+// Ordinary clients can't write what nobody has written, nor have members keep two values under one carstamp, which they
+// would hold for ever.
 func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	var all []*speaker
 	var clients []registerv1.RegisterClient
@@ -76,8 +77,8 @@ func TestForgedTokensMakeNoMembersDiffer(t *testing.T) {
 	}
 }
 
-// What one member answers another one takes, with either of the keys while they are replaced; what was changed on the way, or is of
-// another cluster, it does not.
+// What one member answers another one takes, with either of the keys while they are replaced; what was changed on the
+// way, or is of another cluster, it does not.
 func TestDependenciesAreCarriedWithTheirProof(t *testing.T) {
 	replicas := regularCluster(t)
 	first, second := &witnessing{replica: replicas[0]}, &witnessing{replica: replicas[1]}

@@ -115,7 +115,8 @@ func TestUnfinishedCommandsAreBounded(t *testing.T) {
 	listenertest.WaitUntil(t, "the rest is within the limit", func() bool { return memory.Used() <= limit })
 }
 
-// Idle connections count too: of those that hold half a command each, as many stay as there is room for, and can finish it.
+// Idle connections count too: of those that hold half a command each, as many stay as there is room for, and can finish
+// it.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const count = 300
@@ -173,7 +174,8 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 	listenertest.WaitUntil(t, "what it held is free", func() bool { return memory.Used() < mib })
 }
 
-// Operations of a client that is gone count until they end, and with them those that wait for them since they have the same key.
+// Operations of a client that is gone count until they end, and with them those that wait for them since they have the
+// same key.
 func TestOperationsUnderWayCount(t *testing.T) {
 	t.Parallel()
 	hold, begun := make(chan struct{}), make(chan struct{})

@@ -8,8 +8,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// queue holds the calls of one connection in the order of their replies. The reader of the connection adds them, the store answers their
-// operations in any order, and the writer takes those at the head that are complete. Steps on one key are submitted one after another.
+// queue holds the calls of one connection in the order of their replies. The reader of the connection adds them, the
+// store answers their operations in any order, and the writer takes those at the head that are complete. Steps on one
+// key are submitted one after another.
 type queue struct {
 	options *Options
 	session *operation.Session
@@ -60,8 +61,8 @@ func (q *queue) newCall() *call {
 	return k
 }
 
-// add puts a call in line for its reply and submits its steps, each as soon as no earlier one has the same key. It waits for room. It
-// reports false if the connection is broken.
+// add puts a call in line for its reply and submits its steps, each as soon as no earlier one has the same key. It
+// waits for room. It reports false if the connection is broken.
 func (q *queue) add(k *call) bool {
 	if !q.memory.Wait() {
 		return false
@@ -122,8 +123,8 @@ func (q *queue) chain(s *step) string {
 	return s.Op.Key
 }
 
-// onResult ends the step, or goes on with its next operation. The store's goroutines call it, so what may block goes to a goroutine of
-// its own.
+// onResult ends the step, or goes on with its next operation. The store's goroutines call it, so what may block goes to
+// a goroutine of its own.
 func (s *step) onResult(r register.Result) {
 	q := s.call.queue
 	if s.then != nil && s.then(s, r) {
@@ -182,8 +183,8 @@ func (q *queue) countDown(k *call) {
 	}
 }
 
-// take waits for calls at the head of the queue that are complete and takes them off, up to about batchBytes. It returns none when
-// there is nothing more to write.
+// take waits for calls at the head of the queue that are complete and takes them off, up to about batchBytes. It
+// returns none when there is nothing more to write.
 func (q *queue) take() (first, last *call, size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// regularCluster is five members of protocol GryffRSC in this process, some way from each other, so that reads meet writes that are
-// under way.
+// regularCluster is five members of protocol GryffRSC in this process, some way from each other, so that reads meet
+// writes that are under way.
 func regularCluster(t *testing.T) (members []*runtime.Replica) {
 	t.Helper()
 	const size = 5
@@ -84,8 +84,8 @@ func (w *witnessing) Submit(op register.Operation, timeout time.Duration, done f
 	})
 }
 
-// TestWhatACommandComesAfterIsSeenByEveryone gives connections tokens of values that no member holds: once a command of such a connection
-// is answered, whatever it is and in whichever shard, everybody reads them, at every site.
+// TestWhatACommandComesAfterIsSeenByEveryone gives connections tokens of values that no member holds: once a command of
+// such a connection is answered, whatever it is and in whichever shard, everybody reads them, at every site.
 func TestWhatACommandComesAfterIsSeenByEveryone(t *testing.T) {
 	var all []*speaker
 	for _, replica := range regularCluster(t) {
@@ -184,8 +184,8 @@ func (u *user) tell(other *user, token string) {
 	}
 }
 
-// TestConnectionsAreRegularSequential has connections at all sites read and write few keys at once, tell each other things, with tokens
-// and after fences, and checks the history.
+// TestConnectionsAreRegularSequential has connections at all sites read and write few keys at once, tell each other
+// things, with tokens and after fences, and checks the history.
 func TestConnectionsAreRegularSequential(t *testing.T) {
 	const steps, least = 30, 10 // of each user; reads that are depended on, and dependencies that are carried
 	recorder := history.NewRecorder(nil)

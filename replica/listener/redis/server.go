@@ -1,4 +1,5 @@
-// Package redis is the Redis listener of a replica: it serves the commands of Redis that concern one key, over RESP2 and RESP3.
+// Package redis is the Redis listener of a replica: it serves the commands of Redis that concern one key, over RESP2
+// and RESP3.
 package redis
 
 import (

@@ -29,8 +29,8 @@ func runFence(c *connection, k *call, args [][]byte) {
 	}
 }
 
-// fenceUntil fences what the commands before have read, in parts, until no more than a copy of the past that is enough for the caller is
-// left. No command after it begins before those before it are answered.
+// fenceUntil fences what the commands before have read, in parts, until no more than a copy of the past that is enough
+// for the caller is left. No command after it begins before those before it are answered.
 func (c *connection) fenceUntil(k *call, render func([]byte, *call) []byte, enough func(past *register.Past) bool) {
 	if !c.server.options.Regular() {
 		k.reply(render(nil, k))
@@ -57,8 +57,8 @@ func (c *connection) fenceUntil(k *call, render func([]byte, *call) []byte, enou
 	k.render = render
 }
 
-// export replies a token of what the connection has read: another connection that imports it comes after that. Of more than a token can
-// have, or an argument of a command, it fences a part.
+// export replies a token of what the connection has read: another connection that imports it comes after that. Of more
+// than a token can have, or an argument of a command, it fences a part.
 func (c *connection) export(k *call) {
 	token := new(register.Past).Encode()
 	c.fenceUntil(k, func(b []byte, _ *call) []byte { return resp.AppendBulk(b, token) }, func(past *register.Past) bool {

@@ -70,7 +70,8 @@ func (w *speaker) finish() (replies string) {
 	return replies
 }
 
-// ask sends a command and answers its operations once all of them are under way. It returns them in that order, with the replies.
+// ask sends a command and answers its operations once all of them are under way. It returns them in that order, with
+// the replies.
 func (w *speaker) ask(store *listenertest.Held, operations int, command string) (ops []register.Operation, replies string) {
 	w.t.Helper()
 	before := len(store.Inner.Submitted())
@@ -227,7 +228,8 @@ func TestAFullConnectionFencesFirst(t *testing.T) {
 	for _, op := range ops {
 		carried = append(carried, len(op.After))
 	}
-	// Two fences leave what an operation carries, which the two writes do that waited; the rmw of the first key comes after one.
+	// Two fences leave what an operation carries, which the two writes do that waited; the rmw of the first key comes
+	// after one.
 	if len(ops) != 5 || ops[0].Kind != register.Fence || ops[1].Kind != register.Fence ||
 		!slices.Equal(carried[:3], []int{register.MaxDependencies, register.MaxDependencies, 3}) || carried[4] > 3 {
 		t.Errorf("the store was asked for %q", told(ops))

@@ -1,6 +1,6 @@
-// Package abd is multi-writer ABD (Attiya, Bar-Noy and Dolev; Lynch and Shvartsman), a register that a majority of members
-// keeps: the shared register of Gryff (section 4.1; references 5 and 43). It is the smallest protocol here, and the one to
-// read first.
+// Package abd is multi-writer ABD (Attiya, Bar-Noy and Dolev; Lynch and Shvartsman), a register that a majority of
+// members keeps: the shared register of Gryff (section 4.1; references 5 and 43). It is the smallest protocol here, and
+// the one to read first.
 //
 // Every member stores, per key, a value and its tag: a carstamp without rmws. An operation has two phases,
 // and both ask a majority, of which the coordinator is one:

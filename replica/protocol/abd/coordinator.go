@@ -46,7 +46,8 @@ func (p *Protocol) query(o *operation) {
 	p.ask(o, p.AskQuorum(&o.answered))
 }
 
-// onQueryReply counts READ1_REPLY and WRITE1_REPLY, and keeps the largest tag with its value. A majority ends the first phase.
+// onQueryReply counts READ1_REPLY and WRITE1_REPLY, and keeps the largest tag with its value. A majority ends the first
+// phase.
 func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
 	if o == nil || o.second || m.Kind != o.asks()+1 {
@@ -73,8 +74,8 @@ func (p *Protocol) onQueryReply(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// propagate begins the second phase: of a write under a new tag, and of a read with the largest that was found, unless a
-// majority holds that already.
+// propagate begins the second phase: of a write under a new tag, and of a read with the largest that was found, unless
+// a majority holds that already.
 func (p *Protocol) propagate(o *operation) {
 	o.second = true
 	o.duplicates = 0
@@ -95,9 +96,9 @@ func (p *Protocol) propagate(o *operation) {
 	p.update(o)
 }
 
-// newTag is larger than any tag that the query saw, and than any that this process issued for the key: issuing one applies
-// it here at once, and the register never goes back. So the register is read now, not when the operation began. The writer's
-// boot keeps apart what another process issued and lost.
+// newTag is larger than any tag that the query saw, and than any that this process issued for the key: issuing one
+// applies it here at once, and the register never goes back. So the register is read now, not when the operation began.
+// The writer's boot keeps apart what another process issued and lost.
 func (p *Protocol) newTag(o *operation) register.Carstamp {
 	seen := o.chosen.Carstamp.Timestamp
 	if own := p.Load(o.key).Carstamp.Timestamp; own > seen && !p.mistakes.ShareTags {
@@ -111,8 +112,8 @@ func (p *Protocol) newTag(o *operation) register.Carstamp {
 	return register.Carstamp{Timestamp: seen + 1, Writer: writer}
 }
 
-// update propagates what was chosen to those who are not known to hold it. The coordinator applies it, and so is one of the
-// holders; a read's others have said so in the first phase.
+// update propagates what was chosen to those who are not known to hold it. The coordinator applies it, and so is one of
+// the holders; a read's others have said so in the first phase.
 func (p *Protocol) update(o *operation) {
 	p.Apply(o.key, o.chosen)
 	o.holders.Answer(p.Counted, p.Config.Self)
@@ -217,7 +218,8 @@ func (p *Protocol) finish(o *operation) {
 	p.CompleteWhen(p.mistakes.CompleteBeforePersist || p.Durable(o.key), o.request.Handle, r)
 }
 
-// expire gives up an operation. A write in its second phase has left its tag somewhere, and a later read may propagate it.
+// expire gives up an operation. A write in its second phase has left its tag somewhere, and a later read may propagate
+// it.
 func (p *Protocol) expire(o *operation) {
 	path, r := pathUnavailable, base.Untaken(o.request.Operation.Kind, o.trips, p.NoQuorum())
 	if o.writes() && o.second {

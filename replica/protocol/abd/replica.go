@@ -7,9 +7,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// onQuery answers READ1 and WRITE1 with the tag of the register, and READ1 with its value too, unless the reader has it. What
-// a read is told may let it return, so that must survive a crash of this member; a write only needs a tag that is large
-// enough, and one that is lost was too.
+// onQuery answers READ1 and WRITE1 with the tag of the register, and READ1 with its value too, unless the reader has
+// it. What a read is told may let it return, so that must survive a crash of this member; a write only needs a tag that
+// is large enough, and one that is lost was too.
 func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
 	current := p.Load(m.Key)
 	reply := p.Message(m.Kind+1, m.Op, m.Key)
@@ -25,8 +25,8 @@ func (p *Protocol) onQuery(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, reply, p.mistakes.ExposeVolatile)
 }
 
-// onUpdate applies what READ2 and WRITE2 propagate. The reply says that this member holds that tag or a larger one, and will
-// after a crash.
+// onUpdate applies what READ2 and WRITE2 propagate. The reply says that this member holds that tag or a larger one, and
+// will after a crash.
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	p.Apply(m.Key, stamp.Of(m))
 	p.reply(from, p.Message(m.Kind+1, m.Op, m.Key), p.mistakes.AckBeforePersist)

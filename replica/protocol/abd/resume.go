@@ -8,8 +8,9 @@ import (
 // Unsettled implements member.Inner: registers have nothing that is voted on.
 func (p *Protocol) Unsettled() int { return 0 }
 
-// Unfinished implements protocol.Machine. The Resume of a write is its tag, a register.Carstamp. Reads begin again, and so do writes that have no tag yet. One with a tag goes on
-// with it: members may hold the value under that tag, and a value that is written under two can be read as x, y, x.
+// Unfinished implements protocol.Machine. The Resume of a write is its tag, a register.Carstamp. Reads begin again, and
+// so do writes that have no tag yet. One with a tag goes on with it: members may hold the value under that tag, and a
+// value that is written under two can be read as x, y, x.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	for o := range p.operations.InProgress() {

@@ -2,8 +2,8 @@ package base
 
 import "iter"
 
-// Operation is one that a member coordinates, or one question for several of them. Protocols embed it in what they know of
-// an operation.
+// Operation is one that a member coordinates, or one question for several of them. Protocols embed it in what they know
+// of an operation.
 type Operation struct {
 	Number uint64 // of its questions, which answers repeat; 0: it has asked none yet
 	Over   bool   // it has ended
@@ -23,7 +23,8 @@ func (all *Operations[O]) Begin(o O) {
 	all.Renumber(o, o.operation().Number)
 }
 
-// Renumber has an operation in progress ask from now on under another number: answers to its questions before are stale.
+// Renumber has an operation in progress ask from now on under another number: answers to its questions before are
+// stale.
 func (all *Operations[O]) Renumber(o O, number uint64) {
 	if all.byNumber == nil {
 		all.byNumber = map[uint64]O{}
@@ -57,8 +58,8 @@ func (all *Operations[O]) InProgress() iter.Seq[O] {
 	}
 }
 
-// Sweep drops those that are over, and hands each to recycle unless that is nil. It is for the beginning of a Tick: in the
-// step in which an operation ends, others may look at it still.
+// Sweep drops those that are over, and hands each to recycle unless that is nil. It is for the beginning of a Tick: in
+// the step in which an operation ends, others may look at it still.
 func (all *Operations[O]) Sweep(recycle func(O)) {
 	kept := all.ordered[:0]
 	for _, o := range all.ordered {

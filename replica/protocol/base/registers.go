@@ -20,8 +20,8 @@ type Registers struct {
 	AdoptBlindly bool
 }
 
-// Load returns a register; the zero Versioned if it was never written. A record that can't be decoded stops the member: going
-// on with an absent value would take back what it has acknowledged.
+// Load returns a register; the zero Versioned if it was never written. A record that can't be decoded stops the member:
+// going on with an absent value would take back what it has acknowledged.
 func (r *Registers) Load(key []byte) register.Versioned {
 	raw, ok := r.Journal.Get(r.Keys.Lookup(registerRecord, key))
 	if !ok {
@@ -72,8 +72,8 @@ func (r *Registers) Adopt(key, value []byte) error {
 // IsRegister reports whether a key of the journal is that of a register's record.
 func IsRegister(key []byte) bool { return len(key) > 0 && key[0] == registerRecord }
 
-// decodeRegister decodes a record, within bounds: they are the same for own records and others'. The value may alias the
-// record, which never changes.
+// decodeRegister decodes a record, within bounds: they are the same for own records and others'. The value may alias
+// the record, which never changes.
 func decodeRegister(raw []byte) (register.Versioned, error) {
 	var record peerv1.RegisterRecord
 	if err := record.UnmarshalVTUnsafe(raw); err != nil {

@@ -50,7 +50,8 @@ func newcomer(t testing.TB, name string) member.Inner {
 	return inner
 }
 
-// Bytes that are no record of the protocol are refused with an error in a state transfer. They stop nobody, and nothing of them stays.
+// Bytes that are no record of the protocol are refused with an error in a state transfer. They stop nobody, and nothing
+// of them stays.
 func TestWhatIsNoRecordIsRefused(t *testing.T) {
 	for _, name := range fetches(t) {
 		w := found(t, name)

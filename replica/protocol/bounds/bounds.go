@@ -1,5 +1,5 @@
-// Package bounds tells messages whose numbers somebody can have counted up to from those that are broken or made up. One number near the
-// largest there is would end a key, or a whole member: nothing could come after it.
+// Package bounds tells messages whose numbers somebody can have counted up to from those that are broken or made up.
+// One number near the largest there is would end a key, or a whole member: nothing could come after it.
 package bounds
 
 import (
@@ -13,8 +13,9 @@ import (
 // maxIncarnation is as many bits as a register.Writer has for it.
 const maxIncarnation = 1<<16 - 1
 
-// Message reports a message of a peer with a number above its bound: register.MaxNumber, or 65535 for incarnations. Numbers that are drawn
-// at random or chosen by clients have none. The error wraps register.ErrNumber then; it also reports what is no Table.
+// Message reports a message of a peer with a number above its bound: register.MaxNumber, or 65535 for incarnations.
+// Numbers that are drawn at random or chosen by clients have none. The error wraps register.ErrNumber then; it also
+// reports what is no Table.
 func Message(m *peerv1.Message) error {
 	c := told()
 	c.message(m)
@@ -49,8 +50,8 @@ type check struct{ most, above uint64 }
 // told are the bounds of what others tell.
 func told() check { return check{most: register.MaxNumber} }
 
-// counted are the bounds of a disk: its member may have counted on from the largest number that others may tell it, or they could cost it
-// its disk.
+// counted are the bounds of a disk: its member may have counted on from the largest number that others may tell it, or
+// they could cost it its disk.
 func counted() check { return check{most: 2 * register.MaxNumber} }
 
 func (c *check) report(what string) error {
@@ -92,7 +93,8 @@ func (c *check) message(m *peerv1.Message) {
 		c.of(g.Origin, g.Round, g.Born, g.Voted, g.VotedRound, g.Newest, g.Ended)
 	}
 	if r := m.RmwPaxos; r != nil {
-		c.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn) // attempts are told apart, and never counted from what others say
+		// Attempts are told apart, and never counted from what others say.
+		c.of(r.GetRound().GetN(), r.GetVoted().GetN(), r.VotedIn)
 	}
 	c.of(m.GetWitness().GetTerm(), m.GetWitness().GetPromises())
 	c.of(m.Start, m.Batches)

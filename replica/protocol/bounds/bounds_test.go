@@ -115,7 +115,8 @@ func TestIncarnationsAreBounded(t *testing.T) {
 	}
 }
 
-// Every number of a record has a bound, on one's own disk and, no higher, where another member's is fetched; or a reason why it needs none.
+// Every number of a record has a bound, on one's own disk and, no higher, where another member's is fetched; or a
+// reason why it needs none.
 func TestEveryNumberOfARecordIsBounded(t *testing.T) {
 	found := 0
 	for _, r := range records {
@@ -149,7 +150,8 @@ func TestEveryRecordIsKnown(t *testing.T) {
 			d := file.Messages().Get(i)
 			name := string(d.Name())
 			known := slices.ContainsFunc(records, func(r protoreflect.ProtoMessage) bool { return r.ProtoReflect().Descriptor() == d })
-			if strings.HasSuffix(name, "Record") && !known && !slices.Contains([]string{"Record", "KeyRecord", "FragmentRecord"}, name) { // they have no counts
+			// They have no counts.
+			if strings.HasSuffix(name, "Record") && !known && !slices.Contains([]string{"Record", "KeyRecord", "FragmentRecord"}, name) {
 				t.Errorf("the bounds of a %s are not known", name)
 			}
 		}

@@ -23,7 +23,8 @@ const far = 2*register.MaxNumber + 1
 // ofMembers are the records of the member itself, which are beside those of every protocol but CURP.
 var ofMembers = map[string]proto.Message{"m": &peerv1.MemberRecord{}, "mk": &peerv1.PositionRecord{}, "mt": &peerv1.TransferRecord{}}
 
-// recordsOf are the records of a protocol, by how their keys begin. Answers of CURP have the number of a session in their keys.
+// recordsOf are the records of a protocol, by how their keys begin. Answers of CURP have the number of a session in
+// their keys.
 func recordsOf(name string) map[string]proto.Message {
 	entry, err := catalog.Find(name)
 	if err != nil {
@@ -79,8 +80,8 @@ func lost(t *testing.T, name string, others *world, key string, raw []byte) erro
 	return w.faults[0]
 }
 
-// A number above its bound on a disk, in whatever record, is found once the record is used, and the member stops with the reason for
-// which the disk is taken for lost.
+// A number above its bound on a disk, in whatever record, is found once the record is used, and the member stops with
+// the reason for which the disk is taken for lost.
 func TestADiskAboveTheBoundIsLost(t *testing.T) {
 	for _, name := range catalog.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -83,8 +83,8 @@ func (w *world) scene() {
 	w.use(1, 2)
 }
 
-// A member that tells of the largest number that is believed, in whatever message, costs no other one its disk, and stops none: not at once,
-// and not when it starts again on what it has written.
+// A member that tells of the largest number that is believed, in whatever message, costs no other one its disk, and
+// stops none: not at once, and not when it starts again on what it has written.
 func TestNoMemberCostsAnotherOneItsDisk(t *testing.T) {
 	for _, name := range catalog.Names() {
 		t.Run(name, func(t *testing.T) {

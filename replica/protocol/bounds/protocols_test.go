@@ -111,8 +111,8 @@ var protocols = map[string]struct {
 	"Gus": {gus.Factory, peerv1.Kind_GUS},
 }
 
-// A peer that tells of the largest timestamps keeps no honest write from having effect: a write that is OK is read. With a timestamp above
-// the bound the peer is not heard at all.
+// A peer that tells of the largest timestamps keeps no honest write from having effect: a write that is OK is read.
+// With a timestamp above the bound the peer is not heard at all.
 func TestNoWriteIsOKWithoutEffect(t *testing.T) {
 	for name, p := range protocols {
 		for _, timestamp := range []uint64{math.MaxUint64, math.MaxUint64 - 1, register.MaxNumber + 1, register.MaxNumber, register.MaxNumber - 1} {

@@ -41,9 +41,10 @@ var (
 
 var errNoTable = errors.New("no table of a register")
 
-// Table reports what is no table of RMWPaxos, an encoded KeyState, or one with a number above its bound: then the error wraps
-// register.ErrNumber. Tables travel and are stored encoded, and are decoded where they change; what can't be would stop whoever does so.
-// Nothing is decoded here either: that would cost more than all else that is done with a message.
+// Table reports what is no table of RMWPaxos, an encoded KeyState, or one with a number above its bound: then the error
+// wraps register.ErrNumber. Tables travel and are stored encoded, and are decoded where they change; what can't be
+// would stop whoever does so. Nothing is decoded here either: that would cost more than all else that is done with a
+// message.
 func Table(encoded []byte) error {
 	c := told()
 	if err := c.fields(keyState, encoded); err != nil {

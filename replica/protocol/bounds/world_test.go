@@ -13,7 +13,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// world is three members of any protocol of the catalog, whose messages arrive at once, and whose batches are durable at once.
+// world is three members of any protocol of the catalog, whose messages arrive at once, and whose batches are durable
+// at once.
 type world struct {
 	t       testing.TB
 	entry   catalog.Entry
@@ -154,7 +155,8 @@ func (w *world) do(i int, op register.Operation) register.Result {
 	return w.ended[w.handle]
 }
 
-// use has each of some members read, write and, twice under one name, increment; or, where only that is done, add to a set.
+// use has each of some members read, write and, twice under one name, increment; or, where only that is done, add to a
+// set.
 func (w *world) use(members ...int) {
 	for _, i := range members {
 		if w.entry.Name() == "rmwpaxosatleastonce" {

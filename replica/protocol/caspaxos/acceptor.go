@@ -11,7 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// ballot orders proposals: by its number, then by the process that proposes, which is never the same twice. The zero ballot is below all.
+// ballot orders proposals: by its number, then by the process that proposes, which is never the same twice. The zero
+// ballot is below all.
 type ballot struct {
 	number   uint64
 	proposer register.Writer
@@ -174,8 +175,9 @@ func acceptorOf(r *peerv1.RMWPaxosRecord) acceptor {
 	}
 }
 
-// Adopt implements member.Inner: it merges the acceptor of another member into this one's. What that has promised is promised here. Its state is
-// one to build on, and nothing that this disk has accepted: a minority may have, and with copies that count, it would seem to be chosen.
+// Adopt implements member.Inner: it merges the acceptor of another member into this one's. What that has promised is
+// promised here. Its state is one to build on, and nothing that this disk has accepted: a minority may have, and with
+// copies that count, it would seem to be chosen.
 func (p *Protocol) Adopt(key, encoded []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)

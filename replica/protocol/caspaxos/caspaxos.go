@@ -1,17 +1,19 @@
-// Package caspaxos is CASPaxos (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018): each key is a register of Paxos that is
-// decided again and again in place, without a log and without a leader. It is the plain baseline for the registers with rmws.
+// Package caspaxos is CASPaxos (Rystsov, "CASPaxos: Replicated State Machines without logs", 2018): each key is a
+// register of Paxos that is decided again and again in place, without a log and without a leader. It is the plain
+// baseline for the registers with rmws.
 //
 // A coordinator changes a key in two round trips, each to a majority, of which it is one:
 //
 //	PREPARE  acceptors promise a ballot, and tell the state that they have accepted last
 //	VOTE     acceptors accept the next state, which is a function of the one with the highest ballot
 //
-// Who meets a higher ballot begins again with one above it, after a random time. A read asks for states first (READ) and promises
-// nothing: it is over if a majority has accepted the same state. Otherwise it has the state accepted once more, unchanged.
+// Who meets a higher ballot begins again with one above it, after a random time. A read asks for states first (READ)
+// and promises nothing: it is over if a majority has accepted the same state. Otherwise it has the state accepted once
+// more, unchanged.
 //
-// Acceptors are in acceptor.go, coordinators in operation.go; change.go computes the next state, which knows the last change of each member: so
-// a change that somebody else has completed is not applied again by its own coordinator. docs/protocols.md, section CASPaxos, says what
-// differs from the paper, and why.
+// Acceptors are in acceptor.go, coordinators in operation.go; change.go computes the next state, which knows the last
+// change of each member: so a change that somebody else has completed is not applied again by its own coordinator.
+// docs/protocols.md, section CASPaxos, says what differs from the paper, and why.
 package caspaxos
 
 import (
@@ -111,7 +113,8 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline, and goes on with what has backed off.
+// Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline, and goes on
+// with what has backed off.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.Now = now
 	p.order = slices.DeleteFunc(p.order, func(o *operation) bool { return o.ended })
@@ -139,19 +142,19 @@ func (p *Protocol) Ready() protocol.Effects {
 // Pending implements protocol.Machine.
 func (p *Protocol) Pending() int { return p.running }
 
-// Settle implements member.Inner. Nothing is left that only some disks may vote on: what a lost disk promised or accepted with a quorum, an
-// adopter did too, and its record was adopted.
+// Settle implements member.Inner. Nothing is left that only some disks may vote on: what a lost disk promised or
+// accepted with a quorum, an adopter did too, and its record was adopted.
 func (p *Protocol) Settle(protocol.Instant) bool { return true }
 
-// Unsettled implements member.Inner. What was accepted before a change does not count as accepted after it; it is found by the promises that
-// follow, and accepted again.
+// Unsettled implements member.Inner. What was accepted before a change does not count as accepted after it; it is found
+// by the promises that follow, and accepted again.
 func (p *Protocol) Unsettled() int { return 0 }
 
 // resume is a protocol.Resume: it has the number of a change that others may have accepted.
 type resume struct{ number uint64 }
 
-// Unfinished implements protocol.Machine. Reads begin again, and so do changes that have not left this member. One that has goes on under its
-// number: it may be in the state already, or come into it by another coordinator.
+// Unfinished implements protocol.Machine. Reads begin again, and so do changes that have not left this member. One that
+// has goes on under its number: it may be in the state already, or come into it by another coordinator.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	for _, o := range p.order {

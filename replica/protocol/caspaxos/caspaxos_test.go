@@ -22,7 +22,8 @@ func TestForgottenChange(t *testing.T) {
 	script.Run(t, "testdata/mistakes/ForgetChanges.txt", caspaxos.FactoryWith(caspaxos.Mistakes{ForgetChanges: true}))
 }
 
-// What is copied from another disk was not accepted by this one; what was promised there is promised here, and what is newer here stays.
+// What is copied from another disk was not accepted by this one; what was promised there is promised here, and what is
+// newer here stays.
 func TestAdopt(t *testing.T) {
 	round := func(n uint64) *peerv1.RMWPaxosRound { return &peerv1.RMWPaxosRound{N: n, Proposer: 1 << 48} }
 	c := protocol.Config{Self: 1, Boot: 1, View: view.View{Cluster: "test", Epoch: 4, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}}

@@ -10,11 +10,13 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// keptAnswer bounds the answer, in bytes, that a state keeps of a member's last change. Of a longer one only the fact is kept.
+// keptAnswer bounds the answer, in bytes, that a state keeps of a member's last change. Of a longer one only the fact
+// is kept.
 const keptAnswer = 16 << 10
 
-// change is the change function of the paper: it returns the state after an operation, and what that answers. done says that the state has the
-// operation in it already, or its client's earlier attempt, and does not change. The answer is nil if no carstamp is left.
+// change is the change function of the paper: it returns the state after an operation, and what that answers. done says
+// that the state has the operation in it already, or its client's earlier attempt, and does not change. The answer is
+// nil if no carstamp is left.
 func (p *Protocol) change(base state, o *operation) (next state, answer *peerv1.Answer, done bool) {
 	table := &peerv1.KeyState{}
 	if err := table.UnmarshalVT(base.table); err != nil {
@@ -61,8 +63,8 @@ func (p *Protocol) change(base state, o *operation) (next state, answer *peerv1.
 	return next, answer, false
 }
 
-// recall returns what an operation has answered, if the state has it in it. There is one entry for each member, of the last change of its last
-// disk: each member changes a key by one operation after the other, so an older one is over.
+// recall returns what an operation has answered, if the state has it in it. There is one entry for each member, of the
+// last change of its last disk: each member changes a key by one operation after the other, so an older one is over.
 func (p *Protocol) recall(table *peerv1.KeyState, o *operation) *peerv1.Answer {
 	at, found := entry(table, p.author)
 	if !found || p.mistakes.ForgetChanges {

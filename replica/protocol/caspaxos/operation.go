@@ -74,7 +74,8 @@ func (p *Protocol) read(o *operation) {
 	p.decide(o)
 }
 
-// enqueue has an operation propose when those that came before it on the key have: proposals of one member would be in each other's way.
+// enqueue has an operation propose when those that came before it on the key have: proposals of one member would be in
+// each other's way.
 func (p *Protocol) enqueue(o *operation) {
 	o.stage = waiting
 	queue := append(p.queues[string(o.key)], o)
@@ -140,7 +141,8 @@ func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	p.decide(o)
 }
 
-// decide goes on once a majority has told its states. The highest of them is chosen, or may be: so whatever follows is built on it.
+// decide goes on once a majority has told its states. The highest of them is chosen, or may be: so whatever follows is
+// built on it.
 func (p *Protocol) decide(o *operation) {
 	if !o.answered.Quorum(p.Incarnations, 0) {
 		return
@@ -181,8 +183,8 @@ func (p *Protocol) propose(o *operation) {
 	}
 }
 
-// send sends the present question, which counts as a round trip if anyone is asked. A VOTE leaves when the promises that this member has given
-// are durable: its own may be among those that the proposal rests on.
+// send sends the present question, which counts as a round trip if anyone is asked. A VOTE leaves when the promises
+// that this member has given are durable: its own may be among those that the proposal rests on.
 func (p *Protocol) send(o *operation, to []view.MemberID) {
 	if len(to) > 0 {
 		o.trips++
@@ -243,8 +245,9 @@ func (p *Protocol) refusedBy(o *operation, from view.MemberID, promised uint64) 
 	}
 }
 
-// The time to back off is drawn from a window that doubles with each ballot that is lost, from firstBackOff to lastBackOff eighths of
-// Config.Retry: so long that whoever is at work comes to its end, and with several of them one at a time.
+// The time to back off is drawn from a window that doubles with each ballot that is lost, from firstBackOff to
+// lastBackOff eighths of Config.Retry: so long that whoever is at work comes to its end, and with several of them one
+// at a time.
 const (
 	firstBackOff = 8
 	lastBackOff  = 64

@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/bounds"
 )
 
-// check reports a message that no sound member or witness sends: it has a number above its bound, or brings a record that is none of
-// the replicated state.
+// check reports a message that no sound member or witness sends: it has a number above its bound, or brings a record
+// that is none of the replicated state.
 func (p *Protocol) check(m *peerv1.Message) error {
 	if err := bounds.Message(m); err != nil {
 		return err

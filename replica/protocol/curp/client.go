@@ -24,7 +24,8 @@ type client struct {
 	fast, slow uint64
 	near       view.MemberID    // the witness at this member's site; 0: none
 	local      protocol.Instant // when a read was last tried here
-	seen       uint64           // what all backups held when the master answered the last read: answers from here are no older
+	// What all backups held when the master answered the last read: answers from here are no older.
+	seen uint64
 }
 
 // operation is a read or an update that is submitted here.
@@ -77,7 +78,8 @@ func (p *Protocol) begin(o *operation) {
 	p.client.inFlight = append(p.client.inFlight, o)
 }
 
-// identify gives an update its id, under which it is executed once, however often and in however many terms it is tried.
+// identify gives an update its id, under which it is executed once, however often and in however many terms it is
+// tried.
 func (p *Protocol) identify(o *operation) {
 	op := o.request.Operation
 	c := &peerv1.Command{
@@ -258,7 +260,8 @@ func answered(a *peerv1.Answer, trips int, fast bool) register.Result {
 	return r
 }
 
-// finish ends an operation. What this member's own disk does not have yet, as the master, may be what the answer tells of.
+// finish ends an operation. What this member's own disk does not have yet, as the master, may be what the answer tells
+// of.
 func (p *Protocol) finish(o *operation, r register.Result) {
 	o.ended = true
 	delete(p.client.operations, o.op)

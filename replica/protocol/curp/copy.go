@@ -11,9 +11,9 @@ import (
 // pageBytes bounds a page of a copy.
 const pageBytes = 64 << 10
 
-// A learner, or a backup whose state has what its master never had, copies the master's state page by page while the log
-// goes on. The pages are of different moments; but entries set whole records, so that the log behind the first moment,
-// applied in its order, makes of them the state at its end. Until then the copy counts for nothing.
+// A learner, or a backup whose state has what its master never had, copies the master's state page by page while the
+// log goes on. The pages are of different moments; but entries set whole records, so that the log behind the first
+// moment, applied in its order, makes of them the state at its end. Until then the copy counts for nothing.
 
 // beginCopy drops what is here.
 func (p *Protocol) beginCopy() {
@@ -37,7 +37,8 @@ func (p *Protocol) tickCopy() {
 	}))
 }
 
-// onCopy answers with a page of the master's state, when it is durable: what is copied is not forgotten by the master alone.
+// onCopy answers with a page of the master's state, when it is durable: what is copied is not forgotten by the master
+// alone.
 func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 	f := p.followerOf(from)
 	if f == nil || !p.active() {

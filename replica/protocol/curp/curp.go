@@ -1,17 +1,17 @@
-// Package curp is CURP (NSDI '19): a master orders and executes operations, its client saves them at witnesses at the same
-// time, and an update whose key no unfinished one touches completes in one round trip, before the backups have it.
+// Package curp is CURP (NSDI '19): a master orders and executes operations, its client saves them at witnesses at the
+// same time, and an update whose key no unfinished one touches completes in one round trip, before the backups have it.
 //
 // A Protocol is one member's part in one partition, the shard of its index in view.Partitions. It is the client of the
 // operations that are submitted here (client.go, section 3.2.1), and by the view master (master.go, sync.go), backup or
-// learner (follower.go, copy.go), all over the member's copy of the partition (state.go, and log.go, records.go, session.go).
-// recover.go is the recovery of section 3.3; the witness is another package.
+// learner (follower.go, copy.go), all over the member's copy of the partition (state.go, and log.go, records.go,
+// session.go). recover.go is the recovery of section 3.3; the witness is another package.
 //
 // What a world has to do beside the contract of protocol.Protocol and protocol.Partitioned:
 //   - Envelopes to a witness's ID carry a Message of kind WITNESS; its answers come by Receive from that ID.
-//   - Tick before Receive, too, as before Submit: a lease is judged by the last reading of the clock, which must not be older
-//     than the question (a process that was stopped for a while goes on with messages that wait).
-//   - A member of a new view is started anew, with Config.Continued if the process went on: a master without backups has to recover
-//     from a witness otherwise. Messages of other epochs of the view are dropped here.
+//   - Tick before Receive, too, as before Submit: a lease is judged by the last reading of the clock, which must not be
+//     older than the question (a process that was stopped for a while goes on with messages that wait).
+//   - A member of a new view is started anew, with Config.Continued if the process went on: a master without backups
+//     has to recover from a witness otherwise. Messages of other epochs of the view are dropped here.
 package curp
 
 import (
@@ -43,17 +43,21 @@ type Protocol struct {
 	known     bool             // the disk had a part when this process began
 	empty     bool             // and nothing was ever promised on it
 	disks     *position.Disks
-	alarmed   map[view.MemberID]protocol.Instant // when others are told again of a witness that has started; never ranged over
-	aside     protocol.Effects                   // of what is about disks
-	stale     bool                               // what the disk has is of before the partition was given up: it goes when the term begins
+	// When others are told again of a witness that has started; never ranged over.
+	alarmed map[view.MemberID]protocol.Instant
+	aside   protocol.Effects // of what is about disks
+	// What the disk has is of before the partition was given up: it goes when the term begins.
+	stale bool
 
-	state    // the member's copy of the partition
-	client   client
-	hold     *hold                    // until the view is known to be held, a member takes no part in a new term; of its master
-	holders  []view.MemberID          // other members that have said that they hold this view
-	noted    map[view.MemberID]uint64 // and the highest term of which those who know ever had all that was to be recovered; never ranged over
-	master                            // of a master
-	follower follows                  // of a backup or learner
+	state  // the member's copy of the partition
+	client client
+	// Until the view is known to be held, a member takes no part in a new term; of its master.
+	hold    *hold
+	holders []view.MemberID // other members that have said that they hold this view
+	// And the highest term of which those who know ever had all that was to be recovered; never ranged over.
+	noted    map[view.MemberID]uint64
+	master           // of a master
+	follower follows // of a backup or learner
 
 	loop []*peerv1.Message // from this member to itself
 }
@@ -63,8 +67,8 @@ var (
 	_ protocol.Partitioned = (*Protocol)(nil)
 )
 
-// Start begins or resumes a member's part in a partition, the one of index config.Shard in config.View.Partitions, from its
-// journal. Every shard of a member has a journal of its own.
+// Start begins or resumes a member's part in a partition, the one of index config.Shard in config.View.Partitions, from
+// its journal. Every shard of a member has a journal of its own.
 func Start(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
 	p, err := StartWith(config, journal, Mistakes{})
 	if err != nil {
@@ -126,7 +130,8 @@ func roleOf(p view.Partition, id view.MemberID) protocol.Role {
 	return protocol.Learner
 }
 
-// takePart begins the role that the view gives, if the disk can fill it: one that is lost has forgotten what it promised.
+// takePart begins the role that the view gives, if the disk can fill it: one that is lost has forgotten what it
+// promised.
 func (p *Protocol) takePart(known bool) {
 	if !known {
 		empty := p.role == protocol.Learner || p.config.Bootstrap // nothing was ever promised on this disk
@@ -347,8 +352,8 @@ func (p *Protocol) send(to view.MemberID, m *peerv1.Message) {
 	p.Send(to, m)
 }
 
-// sendDurably sends once everything that was put into the journal so far is durable. What goes to this member itself goes
-// at once: the client waits (complete).
+// sendDurably sends once everything that was put into the journal so far is durable. What goes to this member itself
+// goes at once: the client waits (complete).
 func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
 	if to == p.config.Self {
 		p.loop = append(p.loop, m)

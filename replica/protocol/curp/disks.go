@@ -9,10 +9,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A member that starts takes no part before enough others have told it that its disk is no older copy (package position): as a
-// master it may have told of what the copy lacks, as a backup it has acknowledged it. Terms and indexes of the log would not do for that,
-// since a backup may well drop entries in a new term, and what is no entry counts too, such as which terms were recovered. A disk that
-// is an older copy is a lost one, and its member is replaced.
+// A member that starts takes no part before enough others have told it that its disk is no older copy (package
+// position): as a master it may have told of what the copy lacks, as a backup it has acknowledged it. Terms and indexes
+// of the log would not do for that, since a backup may well drop entries in a new term, and what is no entry counts
+// too, such as which terms were recovered. A disk that is an older copy is a lost one, and its member is replaced.
 
 var (
 	countKey = []byte{countRecord}
@@ -24,7 +24,8 @@ func keeps(key []byte) bool {
 	return key[0] == countRecord || key[0] == heardRecord
 }
 
-// startDisks begins to know how far disks are, and asks whether this one is whole, unless that is known or it is empty for certain.
+// startDisks begins to know how far disks are, and asks whether this one is whole, unless that is known or it is empty
+// for certain.
 func (p *Protocol) startDisks(known bool) (err error) {
 	p.disks, err = position.New(position.Owner{
 		Config: &p.config, Roster: quorum.FirstDisks(p.config.View), Journal: p.journal, Effects: &p.aside, CountKey: countKey, HeardKey: heardKey,
@@ -80,8 +81,8 @@ func (p *Protocol) believe() {
 	}
 }
 
-// present tells the others of this member: that it holds the view, and how far it knows disks to be. Who has joined knows
-// nothing of that yet.
+// present tells the others of this member: that it holds the view, and how far it knows disks to be. Who has joined
+// knows nothing of that yet.
 func (p *Protocol) present() {
 	p.tellHeld()
 	if !p.config.Undoubted && !p.empty {
@@ -101,10 +102,11 @@ func (p *Protocol) tickDisks() {
 // Doubted implements protocol.Protocol.
 func (p *Protocol) Doubted() bool { return p.disks.Asking() }
 
-// Witnesses can't ask members, which are strangers to them, so members tell. A witness says with what it promises how many promises it has
-// made in the partition; members remember the most that they have heard, as they do of each other's disks, and tell each other. One
-// that has started refuses all questions with the number of that start. Who gets such an answer has all members vouch for the
-// witness: they tell it what they have heard, and a majority of those before a change of members has to.
+// Witnesses can't ask members, which are strangers to them, so members tell. A witness says with what it promises how
+// many promises it has made in the partition; members remember the most that they have heard, as they do of each
+// other's disks, and tell each other. One that has started refuses all questions with the number of that start. Who
+// gets such an answer has all members vouch for the witness: they tell it what they have heard, and a majority of those
+// before a change of members has to.
 
 // hearWitness notes what a witness's answer says of its disk.
 func (p *Protocol) hearWitness(from view.MemberID, w *witnessv1.Message) {
@@ -134,8 +136,8 @@ func (p *Protocol) hearWitness(from view.MemberID, w *witnessv1.Message) {
 	}
 }
 
-// vouch tells a witness that has started what this member has heard of its disk. A lost disk has forgotten that, and one that may be an
-// older copy too. Newcomers do not count: a master may have to recover before they have joined.
+// vouch tells a witness that has started what this member has heard of its disk. A lost disk has forgotten that, and
+// one that may be an older copy too. Newcomers do not count: a master may have to recover before they have joined.
 func (p *Protocol) vouch(id view.MemberID, start uint64) {
 	v := p.config.View
 	witness, known := v.Witness(id)

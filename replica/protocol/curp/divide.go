@@ -13,15 +13,17 @@ import (
 // divideBytes bounds, roughly, what Divide has persisted at once.
 const divideBytes = 1 << 20
 
-// Divide readies a member's disks for the partitions of a view that were split off others (section 3.6). It has to have returned before
-// the first of them is started in that view; interrupted, it is done anew. It returns how many registers were given to new partitions.
+// Divide readies a member's disks for the partitions of a view that were split off others (section 3.6). It has to have
+// returned before the first of them is started in that view; interrupted, it is done anew. It returns how many
+// registers were given to new partitions.
 //
-// A split is the recovery of two partitions from one: the new one begins with all that the disk has of the other as it was before the
-// term of the split, its log, what it knows of terms and leases, and what RIFL remembers, so that each member stands to the new one as
-// it stood to the other. Witnesses know nothing of it, since the term before a split has none (membership.Partitions).
+// A split is the recovery of two partitions from one: the new one begins with all that the disk has of the other as it
+// was before the term of the split, its log, what it knows of terms and leases, and what RIFL remembers, so that each
+// member stands to the new one as it stood to the other. Witnesses know nothing of it, since the term before a split
+// has none (membership.Partitions).
 //
-// A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member has taken part in
-// a term of after the split, and what was given for a split that was forgotten is given anew.
+// A view that few hold may be forgotten, and the split with it. So what is given stays where it was until this member
+// has taken part in a term of after the split, and what was given for a split that was forgotten is given anew.
 func Divide(v view.View, disks protocol.Disks) (given int, err error) {
 	return DivideWith(v, disks, SplitMistakes{})
 }
@@ -125,7 +127,8 @@ func (s *division) gives(key []byte) bool {
 	return view.Shard(s.disks.Hash(key), s.founded, s.Child+1) == s.Child
 }
 
-// visit calls visit for all records of a journal, and has what that puts into the journal of a partition persisted now and then.
+// visit calls visit for all records of a journal, and has what that puts into the journal of a partition persisted now
+// and then.
 func (s *division) visit(j *protocol.Journal, partition int, visit func(key, value []byte)) error {
 	changed := s.from
 	if partition == s.Child {

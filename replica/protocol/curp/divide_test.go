@@ -76,7 +76,8 @@ func divide(disks []disktest.Disk, after int) (given int, err error) {
 
 func isChilds(key string) bool { return divided().Shard(register.Hash([]byte(key[1:]))) == 1 }
 
-// The new partition gets everything but the registers that stay, whenever the machine stops, and nothing goes from the other one.
+// The new partition gets everything but the registers that stay, whenever the machine stops, and nothing goes from the
+// other one.
 func TestDivideGives(t *testing.T) {
 	want := disktest.Disk{}
 	registers := 0

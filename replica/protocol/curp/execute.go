@@ -23,8 +23,8 @@ type unsynced struct {
 	blocked bool
 }
 
-// execute runs a request at the master, once: it changes the state, makes an entry of the log, and remembers the answer. It
-// returns nil for a duplicate.
+// execute runs a request at the master, once: it changes the state, makes an entry of the log, and remembers the
+// answer. It returns nil for a duplicate.
 func (p *Protocol) execute(r *peerv1.Request, replay bool) *unsynced {
 	c := r.Command
 	if p.recall(c) != nil {
@@ -76,7 +76,8 @@ func (st *state) assign(e *peerv1.LogEntry, key []byte, v register.Value) {
 	st.set(e, registerKey(key), &peerv1.RegisterRecord{Timestamp: e.Index, Present: true, Value: v})
 }
 
-// read is the register as a reader is told of it: an absent value has the place in the log at which it was found absent.
+// read is the register as a reader is told of it: an absent value has the place in the log at which it was found
+// absent.
 func (st *state) read(key []byte, at uint64) *peerv1.Answer {
 	v := st.load(key)
 	if !v.Value.Present() {

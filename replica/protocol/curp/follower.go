@@ -9,8 +9,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// follows is what a backup or a learner has in memory. It stores the entries that it receives, and applies them to its state
-// once the master has told it that all backups have them: what one backup applied, none will miss.
+// follows is what a backup or a learner has in memory. It stores the entries that it receives, and applies them to its
+// state once the master has told it that all backups have them: what one backup applied, none will miss.
 type follows struct {
 	waits    bool               // for the master of the term, which knows that its view is held
 	gathered []*peerv1.LogEntry // and, having what it is to recover, for all that is to replace the end of the log here
@@ -38,7 +38,8 @@ func (p *Protocol) beginFollower() {
 	p.follower.waits = false
 	p.dropStale()
 	p.own.Broken, p.own.Backups = p.own.Recovered, nil // another master may drop some of what it answered for
-	p.log.history = upTo(p.log.history, p.log.last())  // what comes next is of no term that this member began as the master
+	// What comes next is of no term that this member began as the master.
+	p.log.history = upTo(p.log.history, p.log.last())
 	p.commit = min(p.own.Commit, p.log.last())
 	if p.own.Term != p.partition.Term && (p.own.Copying || p.own.Through > p.log.last()) {
 		p.beginCopy() // of another master: what it had not sent yet may be lost
@@ -94,7 +95,8 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		}
 	}
 	p.learnCommit(c.Commit)
-	if c.Delegated > 0 && (c.Nonce == p.config.Nonce || p.mistakes.AnyProcess) { // an earlier process asked by another clock
+	// An earlier process asked by another clock.
+	if c.Delegated > 0 && (c.Nonce == p.config.Nonce || p.mistakes.AnyProcess) {
 		wanted := protocol.Instant(c.Wanted)
 		if c.Nonce == p.config.Nonce {
 			wanted = min(wanted, p.now) // this process has read no later time

@@ -13,8 +13,8 @@ const (
 	dropsWaiting = 1 << 14 // what is above is found by the witness, as garbage
 )
 
-// outbox is what a witness is to drop (section 4.5). One message is under way at a time, and repeated until it is answered:
-// a record that stays costs its key the fast path.
+// outbox is what a witness is to drop (section 4.5). One message is under way at a time, and repeated until it is
+// answered: a record that stays costs its key the fast path.
 type outbox struct {
 	witness view.MemberID
 	waiting []dropped
@@ -28,8 +28,8 @@ type dropped struct {
 	id   requestID
 }
 
-// drop has the witnesses drop a request that is synced. It names the key and the request: the key's slot may hold another
-// one by now.
+// drop has the witnesses drop a request that is synced. It names the key and the request: the key's slot may hold
+// another one by now.
 func (p *Protocol) drop(key []byte, id requestID) {
 	for _, o := range p.outboxes {
 		if len(o.waiting) < dropsWaiting {
@@ -80,8 +80,8 @@ func (p *Protocol) tickGC() {
 	p.flushGC()
 }
 
-// onGCReply executes what a witness suspects to be garbage: its client may have gone before the master heard of it, or its
-// record came after the others were dropped. Executed once and synced, it can be dropped (section 4.5).
+// onGCReply executes what a witness suspects to be garbage: its client may have gone before the master heard of it, or
+// its record came after the others were dropped. Executed once and synced, it can be dropped (section 4.5).
 func (p *Protocol) onGCReply(from view.MemberID, w *witnessv1.Message) {
 	if w.Term != p.partition.Term || w.Start != 0 {
 		return // in the latter case it is asked again

@@ -8,11 +8,11 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// hold is what a master of a new term asks first: who holds the very view that makes it one. A view that a quorum holds is
-// found again when its record is lost; one that few were told may be forgotten, and another one be made with its epoch, whose
-// terms have the same numbers, or in which an earlier term goes on. So before that nobody takes part in the term: its master
-// asks no witness, names no entry of the log and serves nobody, and its backups and learners change nothing on their disks
-// until they hear of the master.
+// hold is what a master of a new term asks first: who holds the very view that makes it one. A view that a quorum holds
+// is found again when its record is lost; one that few were told may be forgotten, and another one be made with its
+// epoch, whose terms have the same numbers, or in which an earlier term goes on. So before that nobody takes part in
+// the term: its master asks no witness, names no entry of the log and serves nobody, and its backups and learners
+// change nothing on their disks until they hear of the master.
 //
 // It asks, too, what the highest term is of which they ever had all that was to be recovered. A master that had no
 // part in a former term misses what was answered in it, and would have the others drop it. So it begins only if that

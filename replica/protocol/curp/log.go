@@ -7,15 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol/bounds"
 )
 
-// Bounds on the entries that are kept although nobody is known to need them: a learner that becomes a backup when the master
-// is lost may be a little behind the backup that becomes the master, and should not have to copy everything.
+// Bounds on the entries that are kept although nobody is known to need them: a learner that becomes a backup when the
+// master is lost may be a little behind the backup that becomes the master, and should not have to copy everything.
 const (
 	keptEntries = 512
 	keptBytes   = 4 << 20
 )
 
-// log is the order of what the masters executed. Entries are named by (term, index): a term has one master, which sends an
-// entry only when its disk has it. So entries of equal names are equal, and so is all that comes before them.
+// log is the order of what the masters executed. Entries are named by (term, index): a term has one master, which sends
+// an entry only when its disk has it. So entries of equal names are equal, and so is all that comes before them.
 type log struct {
 	entries []*peerv1.LogEntry // behind floor
 	floor   uint64
@@ -61,8 +61,8 @@ func upTo(history []*peerv1.TermStart, index uint64) []*peerv1.TermStart {
 	return slices.Clip(history[:n])
 }
 
-// agrees is the highest index up to which two logs are the same, for the log here, which ends with last, and a master's. The
-// master's last term has no end yet: what is here of that term came from there.
+// agrees is the highest index up to which two logs are the same, for the log here, which ends with last, and a
+// master's. The master's last term has no end yet: what is here of that term came from there.
 func agrees(mine []*peerv1.TermStart, last uint64, theirs []*peerv1.TermStart) uint64 {
 	for i := len(mine) - 1; i >= 0; i-- {
 		j, found := slices.BinarySearchFunc(theirs, mine[i].Term, func(s *peerv1.TermStart, term uint64) int {

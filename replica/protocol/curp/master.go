@@ -138,8 +138,8 @@ func (p *Protocol) serve() {
 	p.served = p.journal.Mark()
 }
 
-// serves reports whether clients are served. A master that answers before its disk has the operation has to know that its
-// disk remembers that it serves: else it would not know after a crash that there is something to recover.
+// serves reports whether clients are served. A master that answers before its disk has the operation has to know that
+// its disk remembers that it serves: else it would not know after a crash that there is something to recover.
 func (p *Protocol) serves() bool {
 	return p.serving && (!p.speculative() || p.journal.Survives(p.served))
 }
@@ -161,8 +161,8 @@ func (p *Protocol) refuse(to view.MemberID, kind peerv1.Kind, m *peerv1.Message)
 	}
 }
 
-// onUpdate executes a request and answers before the backups have it, unless it depends on another one that they do not have
-// either (section 3.2.3).
+// onUpdate executes a request and answers before the backups have it, unless it depends on another one that they do not
+// have either (section 3.2.3).
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	r := m.Curp.Request
 	if !p.serves() || r.GetCommand() == nil || p.log.last()-p.commit >= unsyncedBound {
@@ -218,8 +218,8 @@ func (p *Protocol) answerDuplicate(from view.MemberID, m, reply *peerv1.Message)
 	}
 }
 
-// answer tells of what was executed once it is on the master's own disk, which takes no longer than the witnesses' disks. So
-// a master that restarts has forgotten nothing that it told of. One without backups is an exception.
+// answer tells of what was executed once it is on the master's own disk, which takes no longer than the witnesses'
+// disks. So a master that restarts has forgotten nothing that it told of. One without backups is an exception.
 func (p *Protocol) answer(to view.MemberID, m *peerv1.Message) {
 	if p.speculative() || p.mistakes.AnswerBeforePersist {
 		p.send(to, m)
@@ -254,8 +254,8 @@ func (p *Protocol) whenSynced(index uint64, to view.MemberID, m *peerv1.Message)
 	}
 }
 
-// considerSync syncs when many operations are unsynced, or when the key is a hot one: the next update of it would have to
-// wait (section 4.4).
+// considerSync syncs when many operations are unsynced, or when the key is a hot one: the next update of it would have
+// to wait (section 4.4).
 func (p *Protocol) considerSync(key string, index uint64) {
 	last, known := p.recent[key]
 	if len(p.recent) >= 4096 {

@@ -35,9 +35,9 @@ func (p *Protocol) readSomewhere(o *operation) {
 	})
 }
 
-// mayAnswer reports whether this backup may tell of a key: under a lease, which says that no later master serves, and if no
-// entry for it waits here of which it is not known whether all backups have it. One reader could see such an update here,
-// and the next one miss it at another backup.
+// mayAnswer reports whether this backup may tell of a key: under a lease, which says that no later master serves, and
+// if no entry for it waits here of which it is not known whether all backups have it. One reader could see such an
+// update here, and the next one miss it at another backup.
 func (p *Protocol) mayAnswer(key []byte) bool {
 	return (p.now < p.follower.lease || p.mistakes.LocalWithoutLease) && p.follower.attached &&
 		(p.follower.waiting[string(key)] == 0 || p.mistakes.NoGuard)
@@ -133,7 +133,8 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// answerRead tells of a key what can't be lost any more (section 3.2.3): what an unsynced update made of it, after a sync.
+// answerRead tells of a key what can't be lost any more (section 3.2.3): what an unsynced update made of it, after a
+// sync.
 func (p *Protocol) answerRead(from view.MemberID, m *peerv1.Message) {
 	at := p.touched[string(m.Key)]
 	c := &peerv1.Curp{Answer: p.read(m.Key, p.log.last()), Commit: max(p.commit, at)}

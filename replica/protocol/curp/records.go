@@ -11,9 +11,10 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// The journal's keys. The state, which is replicated: 'r' + key holds a RegisterRecord, 's' + session a PartitionSession,
-// 'd' + session + number the Answer of a request, 'h' the SessionHorizon. The member's own: 'L' + index holds a LogEntry,
-// 'P' the PartitionRecord; and of its disk: 'C' how many batches it has had, 'K' the PositionRecord.
+// The journal's keys. The state, which is replicated: 'r' + key holds a RegisterRecord, 's' + session a
+// PartitionSession, 'd' + session + number the Answer of a request, 'h' the SessionHorizon. The member's own: 'L' +
+// index holds a LogEntry, 'P' the PartitionRecord; and of its disk: 'C' how many batches it has had, 'K' the
+// PositionRecord.
 const (
 	countRecord    = 'C'
 	heardRecord    = 'K'

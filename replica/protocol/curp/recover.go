@@ -11,14 +11,15 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// recovery is what a master does before it serves in a term (sections 3.3 and 4.6): it replays what the witnesses of former
-// terms saved, and has all backups hold the result. Without former terms to recover from, the latter is all.
+// recovery is what a master does before it serves in a term (sections 3.3 and 4.6): it replays what the witnesses of
+// former terms saved, and has all backups hold the result. Without former terms to recover from, the latter is all.
 type recovery struct {
 	formers []view.Former // not replayed yet, oldest first
 	sources []*source     // the witnesses of the first one
 	due     protocol.Instant
-	// Of leases in former terms: they end after a time, and when all who may have one have said that they are in this view:
-	// the masters that it was granted to, with their backups, or the backups that this member gave it to as the master.
+	// Of leases in former terms: they end after a time, and when all who may have one have said that they are in this
+	// view: the masters that it was granted to, with their backups, or the backups that this member gave it to as the
+	// master.
 	granted   bool
 	foreign   bool // one of them is a term that this member was no backup of, so that its master needed no lease of it
 	lessees   []view.MemberID
@@ -68,15 +69,15 @@ func (p *Protocol) startRecovery() {
 	p.endReplay()
 }
 
-// knows reports whether all that is to be recovered from a former term is here: the master of a later one, perhaps this member, had
-// replayed it, and synced that to it. What witnesses of the term saved beside that has not completed, and must stay out of it: the later
-// term may have told of states without it.
+// knows reports whether all that is to be recovered from a former term is here: the master of a later one, perhaps this
+// member, had replayed it, and synced that to it. What witnesses of the term saved beside that has not completed, and
+// must stay out of it: the later term may have told of states without it.
 func (p *Protocol) knows(f view.Former) bool {
 	return f.Term < p.own.WholeTerm && !p.mistakes.ReplayRecovered
 }
 
-// endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term serves: one of
-// them may have to go on from here.
+// endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term
+// serves: one of them may have to go on from here.
 func (p *Protocol) endReplay() {
 	r := p.recovery
 	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
@@ -87,8 +88,8 @@ func (p *Protocol) endReplay() {
 	}
 }
 
-// remembers reports whether this member needs no witness to know what completed in a former term: it was the master, and
-// its disk has kept all that it answered for. If it never served in that term, it answered for nothing.
+// remembers reports whether this member needs no witness to know what completed in a former term: it was the master,
+// and its disk has kept all that it answered for. If it never served in that term, it answered for nothing.
 func (p *Protocol) remembers(f view.Former) bool {
 	return f.Master == p.config.Self && f.Term > p.own.Broken
 }
@@ -137,11 +138,11 @@ func (p *Protocol) heldByAll() bool {
 	return true
 }
 
-// mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). Each lasts only as
-// long as what all backups of its term had granted, so it has ended when what this member promised has: as a backup of
-// that term, or as its master that handed leases on. Of a term in which it was neither it counts from its start. They end
-// before that when all who may have one have said that they are in this view, as in a hand-over: of terms before the
-// former ones none is left, since their recovery waited for them.
+// mayServe reports whether nobody answers reads under a lease of a former term any more (section 4.7). Each lasts only
+// as long as what all backups of its term had granted, so it has ended when what this member promised has: as a backup
+// of that term, or as its master that handed leases on. Of a term in which it was neither it counts from its start.
+// They end before that when all who may have one have said that they are in this view, as in a hand-over: of terms
+// before the former ones none is left, since their recovery waited for them.
 func (p *Protocol) mayServe(r *recovery) bool {
 	m := &p.mistakes
 	over := p.now >= p.promised
@@ -182,8 +183,8 @@ func (p *Protocol) haveLeft(r *recovery) bool {
 	return left
 }
 
-// askWitnesses asks all witnesses of the oldest former term that is left. Each that hears it accepts nothing any more in
-// that life. One that answers in full is enough: what completed was at all of them.
+// askWitnesses asks all witnesses of the oldest former term that is left. Each that hears it accepts nothing any more
+// in that life. One that answers in full is enough: what completed was at all of them.
 func (p *Protocol) askWitnesses(r *recovery) {
 	if r.sources == nil {
 		for _, id := range r.formers[0].Witnesses {

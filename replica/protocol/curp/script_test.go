@@ -20,8 +20,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c and so on,
-// witnesses w1, w2 and so on. a is the master at first, the next ones are the backups, and all others are learners.
+// A script holds commands and, below each, what happened, so that it reads like a message diagram. Members are a, b, c
+// and so on, witnesses w1, w2 and so on. a is the master at first, the next ones are the backups, and all others are
+// learners.
 //
 //	cluster members=3 faults=1 witnesses=1 [disk=manual] [sync=50] [hold=manual] [doubt]
 //	                                 doubt: members tell how far their disks are, and ask when they start
@@ -408,8 +409,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestMistakes runs a script for each known bug, with the bug put back and without: only the correct protocol shows its clients
-// something linearizable.
+// TestMistakes runs a script for each known bug, with the bug put back and without: only the correct protocol shows its
+// clients something linearizable.
 func TestMistakes(t *testing.T) {
 	all := reflect.TypeOf(curp.Mistakes{})
 	for i := range all.NumField() {

@@ -136,8 +136,8 @@ func seenAfter(seenAt int64, session uint64, than int64, thanSession uint64) boo
 	return cmp.Or(cmp.Compare(seenAt, than), cmp.Compare(session, thanSession)) > 0
 }
 
-// remember keeps the answer of a request, with the entry that it made. A replayed request acknowledges nothing: those before
-// it, whose answers its client had, may come after it (section 4.8).
+// remember keeps the answer of a request, with the entry that it made. A replayed request acknowledges nothing: those
+// before it, whose answers its client had, may come after it (section 4.8).
 func (st *state) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Answer, replay bool) {
 	s := st.session(c.Session)
 	s.seenAt = max(s.seenAt, c.IssuedAt)
@@ -175,8 +175,8 @@ func (st *state) remember(e *peerv1.LogEntry, c *peerv1.Command, a *peerv1.Answe
 	}
 }
 
-// expireSessions forgets, now and then, the sessions that were not seen for longest. Only what is synced is forgotten: the
-// replay of what is not would find that its session may have been there (section 4.8).
+// expireSessions forgets, now and then, the sessions that were not seen for longest. Only what is synced is forgotten:
+// the replay of what is not would find that its session may have been there (section 4.8).
 func (p *Protocol) expireSessions() {
 	if p.log.last() < p.sessions.looked+expireAfterEntries {
 		return

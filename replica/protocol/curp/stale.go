@@ -7,14 +7,15 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 )
 
-// Reads that may be stale (appendix A.3) tell what all backups hold: no failure takes it back, and nobody waits for a sync of
-// it. The state on disk is just this, at a backup and at the master.
+// Reads that may be stale (appendix A.3) tell what all backups hold: no failure takes it back, and nobody waits for a
+// sync of it. The state on disk is just this, at a backup and at the master.
 //
-// How old it may be is bounded by the lease: some time within that before the read began, and before its answer, the register had
-// this value. That is counted in true time, which no clock within protocol.DriftBound runs ahead of. The master answers under its
-// lease, and as long as the oldest entry that is not synced came within the bound. A backup counts from when it asked the master for leave to answer reads, less for how
-// long the master had had that entry when it gave it: no update that the backup's state lacks was executed before that. No later
-// master did so either, as this one had its lease; so the backup's own lease would say nothing more here.
+// How old it may be is bounded by the lease: some time within that before the read began, and before its answer, the
+// register had this value. That is counted in true time, which no clock within protocol.DriftBound runs ahead of. The
+// master answers under its lease, and as long as the oldest entry that is not synced came within the bound. A backup
+// counts from when it asked the master for leave to answer reads, less for how long the master had had that entry when
+// it gave it: no update that the backup's state lacks was executed before that. No later master did so either, as this
+// one had its lease; so the backup's own lease would say nothing more here.
 
 // longAgo is before anything that a member remembers.
 const longAgo = protocol.Instant(-1 << 62)

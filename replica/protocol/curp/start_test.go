@@ -36,8 +36,8 @@ func (d *countedDisk) Scan(after []byte, visit func(key, value []byte) bool) {
 	})
 }
 
-// A master that begins reads the sessions, which are on both sides of the registers, and not these: there may be millions,
-// and nobody is served meanwhile. It sees the first one, where the answers of sessions end.
+// A master that begins reads the sessions, which are on both sides of the registers, and not these: there may be
+// millions, and nobody is served meanwhile. It sees the first one, where the answers of sessions end.
 func TestAMasterBeginsWithoutTheRegisters(t *testing.T) {
 	const keys = 100
 	add := register.Operation{

@@ -6,8 +6,9 @@ import (
 	"github.com/georegister/georegister/replica/protocol/base"
 )
 
-// state is one member's copy of a partition, on its disk and in memory: the log, the registers and the sessions that entries
-// of the log make, and the record of the member's part. It orders and executes requests, and has no role, no time and no peer.
+// state is one member's copy of a partition, on its disk and in memory: the log, the registers and the sessions that
+// entries of the log make, and the record of the member's part. It orders and executes requests, and has no role, no
+// time and no peer.
 type state struct {
 	config   *protocol.Config
 	mistakes Mistakes

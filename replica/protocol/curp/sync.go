@@ -57,8 +57,8 @@ func (p *Protocol) followerOf(id view.MemberID) *follower {
 	return nil
 }
 
-// sync replicates all entries to the backups. One sync is in flight at a time, so that the next one takes all that has come
-// meanwhile (section 4.4).
+// sync replicates all entries to the backups. One sync is in flight at a time, so that the next one takes all that has
+// come meanwhile (section 4.4).
 func (p *Protocol) sync() {
 	switch {
 	case p.target > p.commit:

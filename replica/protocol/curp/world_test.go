@@ -21,8 +21,8 @@ import (
 
 const retry = 200 * time.Millisecond
 
-// world runs the members and witnesses of one partition in virtual time. Witnesses are naive: what they are told is on disk
-// at once, and they have room for everything.
+// world runs the members and witnesses of one partition in virtual time. Witnesses are naive: what they are told is on
+// disk at once, and they have room for everything.
 type world struct {
 	t         *testing.T
 	now       time.Duration
@@ -112,8 +112,8 @@ type setup struct {
 	Mistakes curp.Mistakes
 }
 
-// newWorld has members, of which 1 is the master and the next ones are backups, and as many witnesses, from 101 on, beside the
-// backups.
+// newWorld has members, of which 1 is the master and the next ones are backups, and as many witnesses, from 101 on,
+// beside the backups.
 func newWorld(t *testing.T, seed uint64, members, faults, witnesses int, options setup) *world {
 	return newWorldWith(t, nil, seed, members, faults, witnesses, options)
 }
@@ -207,7 +207,8 @@ func (n *node) start(continued bool) {
 		Sync:      w.options.Sync,
 		Continued: continued && n.p != nil && !n.p.Doubted(), Undoubted: w.stepped != nil && !w.stepped.doubted,
 	}
-	config.Undoubted = config.Undoubted || !n.founded // others would take a new disk for an older copy of the one that is lost
+	// Others would take a new disk for an older copy of the one that is lost.
+	config.Undoubted = config.Undoubted || !n.founded
 	for _, m := range n.view.Members {
 		if m.ID != n.id {
 			config.Nearest = append(config.Nearest, m.ID)

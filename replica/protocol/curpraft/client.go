@@ -7,8 +7,8 @@ import (
 	"github.com/georegister/georegister/witness/cache"
 )
 
-// attempt is one at completing a command in one round trip. All of it is of one term: what a leader of another one answered, or
-// a witness accepted in another one, proves nothing about it.
+// attempt is one at completing a command in one round trip. All of it is of one term: what a leader of another one
+// answered, or a witness accepted in another one, proves nothing about it.
 type attempt struct {
 	term     uint64
 	accepted quorum.Tally
@@ -16,8 +16,8 @@ type attempt struct {
 	answer   *peerv1.Answer // nil: the leader has not answered, or waits for the commit
 }
 
-// Handed implements raft.Extension: while a command is on its way to the leader, it is on its way to all witnesses. If it does
-// not get there, the client gets its answer from the log.
+// Handed implements raft.Extension: while a command is on its way to the leader, it is on its way to all witnesses. If
+// it does not get there, the client gets its answer from the log.
 func (p *Protocol) Handed(c *peerv1.RaftCommand) {
 	term := p.raft.Term()
 	if a := p.attempts[c.Number]; a != nil && a.term == term {

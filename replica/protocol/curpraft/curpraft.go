@@ -1,11 +1,11 @@
-// Package curpraft is CURP on consensus (Park and Ousterhout, appendix A.2): the leader of a Raft group executes commands and
-// answers before they are committed, and each member has a witness inside, which saves commands for their clients. A command
-// that commutes with what is not committed yet completes in one round trip, when the leader has answered and a superquorum of
-// the witnesses holds it; any other one completes when it is committed, as in Raft.
+// Package curpraft is CURP on consensus (Park and Ousterhout, appendix A.2): the leader of a Raft group executes
+// commands and answers before they are committed, and each member has a witness inside, which saves commands for their
+// clients. A command that commutes with what is not committed yet completes in one round trip, when the leader has
+// answered and a superquorum of the witnesses holds it; any other one completes when it is committed, as in Raft.
 //
-// Package raft is the group, and this one its extension: the member that coordinates an operation is CURP's client (client.go);
-// the leader speculates (leader.go); a witness accepts commands of the present term (witness.go); a new leader replays what
-// they hold before it serves (recover.go).
+// Package raft is the group, and this one its extension: the member that coordinates an operation is CURP's client
+// (client.go); the leader speculates (leader.go); a witness accepts commands of the present term (witness.go); a new
+// leader replays what they hold before it serves (recover.go).
 //
 // docs/protocols.md, section CURPRaft, says why.
 package curpraft
@@ -25,8 +25,8 @@ type Tuning struct {
 	Slots int // of a witness: cache.CheckSlots says how many it may have
 }
 
-// defaultSlots let a witness hold what some thousand updates a second leave in it over the longest round trips. Together they
-// take 2 MiB at most, so that they fit into a message, and into an entry of the log.
+// defaultSlots let a witness hold what some thousand updates a second leave in it over the longest round trips.
+// Together they take 2 MiB at most, so that they fit into a message, and into an entry of the log.
 const defaultSlots = 1024
 
 func defaultTuning() Tuning { return Tuning{Log: raft.DefaultTuning(), Slots: defaultSlots} }
@@ -62,16 +62,16 @@ func FactoryWith(tuning Tuning, mistakes Mistakes) member.Factory {
 // gathered is from how many witnesses of a group of n a new leader learns what they hold: f + 1.
 func gathered(n int) int { return n/2 + 1 }
 
-// threshold is in how many of these a command must be to be replayed: ceil(f/2) + 1, which is more than half of them. So no two
-// of those that are replayed touch the same key, since no witness holds two that do.
+// threshold is in how many of these a command must be to be replayed: ceil(f/2) + 1, which is more than half of them.
+// So no two of those that are replayed touch the same key, since no witness holds two that do.
 func threshold(n int) int { return gathered(n)/2 + 1 }
 
 // superquorum is how many witnesses must hold a command, lest fewer than threshold of those that are gathered do:
 // f + ceil(f/2) + 1.
 func superquorum(n int) int { return n - gathered(n) + threshold(n) }
 
-// group are the members whose witnesses hold what a leader may have answered: in a joint view those before the change, since
-// there is no answer before the commit until the change is over.
+// group are the members whose witnesses hold what a leader may have answered: in a joint view those before the change,
+// since there is no answer before the commit until the change is over.
 func (p *Protocol) group() view.View { return p.raft.Config.View.Before() }
 
 // Receive implements raft.Extension.

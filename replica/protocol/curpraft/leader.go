@@ -11,8 +11,8 @@ type name struct{ author, number uint64 }
 
 func nameOf(c *peerv1.RaftCommand) name { return name{c.Author, c.Number} }
 
-// unsynced is what a leader has made of a key by entries that are not applied yet. It is in memory alone: when the lead is lost,
-// so is this, and the state has never had any of it.
+// unsynced is what a leader has made of a key by entries that are not applied yet. It is in memory alone: when the lead
+// is lost, so is this, and the state has never had any of it.
 type unsynced struct {
 	state *peerv1.KeyState
 	last  uint64 // index of the last of those entries
@@ -26,8 +26,8 @@ func (p *Protocol) Led(self bool) {
 	}
 }
 
-// Appended implements raft.Extension: a leader executes what it has put into its log, and answers at once if that commutes with
-// all that is not applied.
+// Appended implements raft.Extension: a leader executes what it has put into its log, and answers at once if that
+// commutes with all that is not applied.
 func (p *Protocol) Appended(index uint64, entry *peerv1.RaftEntry) {
 	for i, c := range entry.Commands {
 		if p.mistakes.DropEarly {

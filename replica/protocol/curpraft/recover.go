@@ -83,8 +83,9 @@ func (p *Protocol) onGathered(from view.MemberID, m *peerv1.Message) {
 	p.tryRecover()
 }
 
-// tryRecover proposes what f + 1 witnesses held, once all that earlier leaders have committed is in the state. Then the state
-// says which term the last leader that served had. Only what was saved in that one can be complete without being committed.
+// tryRecover proposes what f + 1 witnesses held, once all that earlier leaders have committed is in the state. Then the
+// state says which term the last leader that served had. Only what was saved in that one can be complete without being
+// committed.
 func (p *Protocol) tryRecover() {
 	r := p.reign
 	if r == nil || r.proposed || p.raft.Applied().Term != r.term {

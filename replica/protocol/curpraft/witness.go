@@ -11,12 +11,13 @@ import (
 	"github.com/georegister/georegister/witness/cache"
 )
 
-// recordPrefix begins the journal's keys of what the witness holds: author and number of a command. The record is the term in
-// which it was accepted, and the command.
+// recordPrefix begins the journal's keys of what the witness holds: author and number of a command. The record is the
+// term in which it was accepted, and the command.
 const recordPrefix = raft.ExtensionRecord
 
-// witness is the part of a member that saves commands for their clients. All that it holds was accepted in one term: that of
-// the last leader whose recovery is in this member's state. The recovery has made what it held before superfluous.
+// witness is the part of a member that saves commands for their clients. All that it holds was accepted in one term:
+// that of the last leader whose recovery is in this member's state. The recovery has made what it held before
+// superfluous.
 type witness struct {
 	life  uint64
 	cache *cache.Cache
@@ -63,9 +64,9 @@ func (p *Protocol) loadWitness(slots int) {
 	}
 }
 
-// accept saves a command, and reports whether it is safe here once the journal is durable: it commutes with all that is held,
-// and is of this member's term. A member that has gone to a later term, as those that tell a new leader what they hold have,
-// accepts nothing of earlier ones any more; nor of its own before the leader's recovery is in its state.
+// accept saves a command, and reports whether it is safe here once the journal is durable: it commutes with all that is
+// held, and is of this member's term. A member that has gone to a later term, as those that tell a new leader what they
+// hold have, accepts nothing of earlier ones any more; nor of its own before the leader's recovery is in its state.
 func (p *Protocol) accept(term uint64, c *peerv1.RaftCommand, raw []byte) bool {
 	switch w := &p.witness; {
 	case p.raft.Config.View.Joint() || len(raw) > cache.MaxRequest:
@@ -132,8 +133,9 @@ func (p *Protocol) decode(raw []byte) *peerv1.RaftCommand {
 	return c
 }
 
-// tickWitness gives commands to the leader that were in the way of others for long: their clients may never have reached it.
-// Once they are executed, their records go. A client that still waits gets its answer; for any other one the outcome is unknown.
+// tickWitness gives commands to the leader that were in the way of others for long: their clients may never have
+// reached it. Once they are executed, their records go. A client that still waits gets its answer; for any other one
+// the outcome is unknown.
 func (p *Protocol) tickWitness() {
 	w := &p.witness
 	if p.raft.Now < w.round {
@@ -155,8 +157,8 @@ func (p *Protocol) tickWitness() {
 	}
 }
 
-// withoutAcks makes commands that are executed in any order. What a client acknowledged in one of them may be told to be over
-// before it was executed.
+// withoutAcks makes commands that are executed in any order. What a client acknowledged in one of them may be told to
+// be over before it was executed.
 func (p *Protocol) withoutAcks(commands []*peerv1.RaftCommand) []*peerv1.RaftCommand {
 	if !p.mistakes.HeedAcks {
 		for _, c := range commands {

@@ -1,5 +1,6 @@
-// Package definition has the type in which a replication protocol defines itself: all that the rest of the project has to know to run it,
-// describe it and search it. Each protocol's package exports its own, and package catalog lists them.
+// Package definition has the type in which a replication protocol defines itself: all that the rest of the project has
+// to know to run it, describe it and search it. Each protocol's package exports its own, and package catalog lists
+// them.
 package definition
 
 import (
@@ -36,13 +37,13 @@ type Protocol struct {
 	Records []Record
 }
 
-// Partitioned is how a protocol is run whose shards are partitions of the view, in each of which view.Partition gives members
-// the roles of master, backup and learner, beside witnesses. Such a protocol deals with lost disks itself.
+// Partitioned is how a protocol is run whose shards are partitions of the view, in each of which view.Partition gives
+// members the roles of master, backup and learner, beside witnesses. Such a protocol deals with lost disks itself.
 type Partitioned struct {
 	// Start begins or resumes a member's part in the partition Config.Shard, from the journal of that shard.
 	Start func(protocol.Config, *protocol.Journal) (protocol.Protocol, error)
-	// Divide gives partitions of a view that were split off what is theirs on a member's disks. It has to have returned before
-	// the first of them is started in that view; interrupted, it is done anew. Given is how many registers it gave.
+	// Divide gives partitions of a view that were split off what is theirs on a member's disks. It has to have returned
+	// before the first of them is started in that view; interrupted, it is done anew. Given is how many registers it gave.
 	Divide func(view.View, protocol.Disks) (given int, err error)
 }
 
@@ -60,8 +61,9 @@ type Variant struct {
 	DataFragments  int    // as erasureCoding.dataFragments of a manifest; 0: values are stored whole
 }
 
-// Messages describes the parts of messages that are a protocol's own, for scripts and for traces of the simulator. What messages of several
-// protocols have, such as the key, a carstamp and a value, is described without it. Any function may be nil.
+// Messages describes the parts of messages that are a protocol's own, for scripts and for traces of the simulator. What
+// messages of several protocols have, such as the key, a carstamp and a value, is described without it. Any function
+// may be nil.
 type Messages struct {
 	// Own reports whether a message has such a part. Only then is another function called.
 	Own func(m *peerv1.Message) bool
@@ -80,8 +82,8 @@ type Messages struct {
 type Record struct {
 	Prefix  string        // of the keys
 	Message proto.Message // the type of the value, empty; nil if the value is no message of api/peer
-	// Describe describes a record for scripts, by what follows the first byte of its key; false: the value is no such record. It is nil if
-	// records of that prefix are described alike for several protocols.
+	// Describe describes a record for scripts, by what follows the first byte of its key; false: the value is no such
+	// record. It is nil if records of that prefix are described alike for several protocols.
 	Describe func(name string, value []byte) (string, bool)
 	// DescribeKey describes the key of a record; empty if it is none. It may be nil.
 	DescribeKey func(key []byte) string

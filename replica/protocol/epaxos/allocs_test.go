@@ -17,9 +17,9 @@ func (c *cluster) turn(i int) {
 	}
 }
 
-// What three members together allocate for a command that commits on the fast path, with this test's disks and messages, stays
-// below a bound: each of them makes an instance, votes on it or is told of it, and a state of the key; two write the instance down
-// and delete it again.
+// What three members together allocate for a command that commits on the fast path, with this test's disks and
+// messages, stays below a bound: each of them makes an instance, votes on it or is told of it, and a state of the key;
+// two write the instance down and delete it again.
 func TestCommandsAllocateLittle(t *testing.T) {
 	for kind, c := range map[string]struct {
 		op   register.Operation

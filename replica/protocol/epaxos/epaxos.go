@@ -1,9 +1,9 @@
-// Package epaxos is EPaxos (SOSP '13), the baseline that Gryff is compared with: reads, writes and read-modify-writes are
-// all commands of package instance, which executes those that interfere in one order everywhere.
+// Package epaxos is EPaxos (SOSP '13), the baseline that Gryff is compared with: reads, writes and read-modify-writes
+// are all commands of package instance, which executes those that interfere in one order everywhere.
 //
 // A coordinator commits a command after one round trip if nothing interferes, after two otherwise. A read or an rmw is
-// answered when it is executed here, that is, when whatever it depends on is committed; a write when it is committed, since
-// nothing has to be known for its answer. docs/protocols.md, section EPaxos, says what is durable when, and why.
+// answered when it is executed here, that is, when whatever it depends on is committed; a write when it is committed,
+// since nothing has to be known for its answer. docs/protocols.md, section EPaxos, says what is durable when, and why.
 package epaxos
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// lanes bounds the instances of a key that a coordinator has in progress, and so the graph of a hot key: to this many for
-// each member. What comes while all are in use goes together into the next one.
+// lanes bounds the instances of a key that a coordinator has in progress, and so the graph of a hot key: to this many
+// for each member. What comes while all are in use goes together into the next one.
 const lanes = 8
 
 // Protocol is one member's part of EPaxos, for one shard.

@@ -91,8 +91,8 @@ func (c *cluster) deliver(wanted func(packet) bool) {
 
 func everything(packet) bool { return true }
 
-// A write with an id that is older than what the key remembers may be a duplicate, and is not executed: so nobody may be told
-// that it took effect before the execution says so.
+// A write with an id that is older than what the key remembers may be a duplicate, and is not executed: so nobody may
+// be told that it took effect before the execution says so.
 func TestANamedWriteWaitsForItsExecution(t *testing.T) {
 	for _, c := range []struct {
 		mistakes Mistakes

@@ -72,8 +72,8 @@ func TestWhatWaitsForALaneGoesTogether(t *testing.T) {
 	}
 }
 
-// However many operations are submitted, a coordinator has no more than 8 instances of a key that it has not executed: the graph of a
-// hot key does not grow.
+// However many operations are submitted, a coordinator has no more than 8 instances of a key that it has not executed:
+// the graph of a hot key does not grow.
 func TestTheGraphOfAHotKeyIsBounded(t *testing.T) {
 	const operations = 600
 	for _, n := range []int{3, 5} {

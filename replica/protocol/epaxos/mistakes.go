@@ -5,9 +5,10 @@ import "github.com/georegister/georegister/replica/protocol/instance"
 // Mistakes put known bugs back, one each, for tests that show that the simulator finds them. The zero value
 // has none. docs/protocols.md says what each one breaks.
 type Mistakes struct {
-	AckBeforePersist    bool // votes leave before they are durable
-	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
-	FastOnMajority      bool // a majority is a fast quorum, though recovery may then see one member alone of those who agreed
+	AckBeforePersist bool // votes leave before they are durable
+	FastOnMerged     bool // the fast path takes merged attributes after a broadcast
+	// A majority is a fast quorum, though recovery may then see one member alone of those who agreed.
+	FastOnMajority      bool
 	AskAllAlone         bool // with three members both others are asked as if each were the only one
 	StayAlone           bool // the second of them is asked so when the first does not answer in time
 	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones

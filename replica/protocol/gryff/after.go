@@ -10,11 +10,11 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Gryff-RSC (Helt et al., Regular Sequential Serializability and Regular Sequential Consistency, section 7.1): a read answers
-// after its first phase, and what it did not write back then, later operations of its session carry.
+// Gryff-RSC (Helt et al., Regular Sequential Serializability and Regular Sequential Consistency, section 7.1): a read
+// answers after its first phase, and what it did not write back then, later operations of its session carry.
 
-// carry begins an operation with what its session depends on. This member is one of the quorum that holds it then, so nothing
-// that rests on that quorum may leave before it is durable here: see carriedDurably.
+// carry begins an operation with what its session depends on. This member is one of the quorum that holds it then, so
+// nothing that rests on that quorum may leave before it is durable here: see carriedDurably.
 func (p *Protocol) carry(o *operation) {
 	after := o.request.Operation.After
 	if len(after) == 0 || p.mistakes.DropDependency {
@@ -52,8 +52,8 @@ func (o *operation) dependsOnOthers() bool {
 	return slices.ContainsFunc(o.after, func(d *peerv1.Dependency) bool { return string(d.Key) != string(o.key) })
 }
 
-// applyFirst applies what came along with a question, before that is looked at. The reply says by that that it is here, so it leaves
-// once this is durable.
+// applyFirst applies what came along with a question, before that is looked at. The reply says by that that it is here,
+// so it leaves once this is durable.
 func (p *Protocol) applyFirst(m *peerv1.Message) (durable bool) {
 	return p.mistakes.ApplyAfterAnswer || p.applyAll(m.After)
 }
@@ -65,13 +65,15 @@ func (p *Protocol) applyLast(m *peerv1.Message) {
 	}
 }
 
-// writeBack has a quorum hold what an operation carries, in a round trip of its own before all else that it does: its place in the
-// order of all operations may not be before that of what it comes after. That is what a fence is. Of an rmw, whoever brings its instance
-// to its end then need not know of dependencies. A read that carried them beside its question, as the paper has it, could return a value
-// that was replaced before they are held; and so could a write that did get a place before they are held, since that is where a newer
-// value of its key has its own (docs/protocols.md, testdata/mistakes).
+// writeBack has a quorum hold what an operation carries, in a round trip of its own before all else that it does: its
+// place in the order of all operations may not be before that of what it comes after. That is what a fence is. Of an
+// rmw, whoever brings its instance to its end then need not know of dependencies. A read that carried them beside its
+// question, as the paper has it, could return a value that was replaced before they are held; and so could a write that
+// did get a place before they are held, since that is where a newer value of its key has its own (docs/protocols.md,
+// testdata/mistakes).
 //
-// A read or a write of the same key need not wait: what it returns, or writes, is at least as new, and so is held no earlier.
+// A read or a write of the same key need not wait: what it returns, or writes, is at least as new, and so is held no
+// earlier.
 func (p *Protocol) writeBack(o *operation) {
 	kind := o.request.Operation.Kind
 	if len(o.after) == 0 || p.mistakes.FenceWithoutQuorum && kind == register.Fence || p.mistakes.RMWWithoutWriteBack && kind == register.RMW {
@@ -86,8 +88,8 @@ func (p *Protocol) writeBack(o *operation) {
 	p.decideUpdate(o)
 }
 
-// wroteBack goes on when a quorum holds it. An rmw's pre-accept leaves when what was put until now is durable, and so what the
-// rmw depends on.
+// wroteBack goes on when a quorum holds it. An rmw's pre-accept leaves when what was put until now is durable, and so
+// what the rmw depends on.
 func (p *Protocol) wroteBack(o *operation) {
 	switch o.request.Operation.Kind {
 	case register.Fence:

@@ -99,7 +99,8 @@ func TestWhatIsAloneHoldsEverything(t *testing.T) {
 	}
 }
 
-// An rmw that waits for its dependencies has done nothing that anyone may know of. One that has an instance has them at a quorum.
+// An rmw that waits for its dependencies has done nothing that anyone may know of. One that has an instance has them at
+// a quorum.
 func TestAnRMWCarriesBeforeItHasAnInstance(t *testing.T) {
 	p := ofRSC(3)
 	r := appends(1, 70)

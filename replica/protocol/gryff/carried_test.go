@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A read brings along the value that its proxy holds, up to 64 KiB: with three members it takes one round trip then, whoever is
-// behind. A larger value is brought in a second one to a member that lacks it, and to no other.
+// A read brings along the value that its proxy holds, up to 64 KiB: with three members it takes one round trip then,
+// whoever is behind. A larger value is brought in a second one to a member that lacks it, and to no other.
 func TestAReadBringsSmallValuesAlong(t *testing.T) {
 	const limit = 64 << 10
 	for _, tt := range []struct {

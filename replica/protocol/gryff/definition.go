@@ -29,8 +29,8 @@ var Definition = definition.Protocol{
 // DefinitionRSC defines protocol GryffRSC.
 var DefinitionRSC = definition.Protocol{
 	Row: capability.Protocol{
-		// As Gryff, of clients that have sessions. The worst has both a fence in another shard and a write-back in its own, and a
-		// read that of Gryff, too. With three members no read leaves anything to come after.
+		// As Gryff, of clients that have sessions. The worst has both a fence in another shard and a write-back in its own,
+		// and a read that of Gryff, too. With three members no read leaves anything to come after.
 		Name: "GryffRSC", Consistency: capability.RegularSequential, Members: capability.Sizes(),
 		Note: "a session's operation that comes after a read that found what no quorum was known to hold takes one more than in Gryff if it is " +
 			"in another shard, and one more if it is of another key or an rmw; a read by a client without sessions, or of a value " +

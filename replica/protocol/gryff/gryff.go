@@ -1,9 +1,9 @@
 // Package gryff is Gryff (NSDI '20): linearizable reads and writes by a shared register protocol, and
 // read-modify-writes by EPaxos, unified by carstamps.
 //
-// Registers (register.go) follow algorithms 1, 2 and 7 of the paper. Rmws, algorithms 3 to 6, are the commands of package
-// instance, which is the core of EPaxos; each is based on what its coordinator finds in the register. docs/protocols.md
-// explains the corrections.
+// Registers (register.go) follow algorithms 1, 2 and 7 of the paper. Rmws, algorithms 3 to 6, are the commands of
+// package instance, which is the core of EPaxos; each is based on what its coordinator finds in the register.
+// docs/protocols.md explains the corrections.
 //
 // Gryff-RSC (SOSP '21; after.go) is Gryff with reads of one round trip, which is regular sequentially consistent.
 package gryff

@@ -14,8 +14,9 @@ const (
 	maxHeld      = 4096 // keys of which it knows what a quorum holds
 )
 
-// heldKeys is what this coordinator has had a quorum hold in this view, by key: the version, or a newer one. Of more keys than maxHeld the
-// oldest are forgotten. A quorum of every later view holds it, too, but that begins with an empty memory, as a restart does.
+// heldKeys is what this coordinator has had a quorum hold in this view, by key: the version, or a newer one. Of more
+// keys than maxHeld the oldest are forgotten. A quorum of every later view holds it, too, but that begins with an empty
+// memory, as a restart does.
 type heldKeys struct {
 	versions map[string]register.Carstamp
 	keys     []string // a ring, oldest at next once it is full
@@ -53,8 +54,9 @@ func (p *Protocol) withoutHeld(after []*peerv1.Dependency) []*peerv1.Dependency 
 	return slices.DeleteFunc(after, func(d *peerv1.Dependency) bool { return p.has(d.Key, stamp.OfDependency(d).Carstamp) })
 }
 
-// answerRegular answers a read whose value no quorum is known to hold. The read goes on as one of Gryff does, and writes the value back, so
-// that the session's next operation has less to wait for, or nothing. It is false if there is nothing to go on with.
+// answerRegular answers a read whose value no quorum is known to hold. The read goes on as one of Gryff does, and
+// writes the value back, so that the session's next operation has less to wait for, or nothing. It is false if there is
+// nothing to go on with.
 func (p *Protocol) answerRegular(o *operation) (goesOn bool) {
 	p.Took(pathReadRegular)
 	r := o.result(1, true)
@@ -85,7 +87,8 @@ func (p *Protocol) spreads(key []byte, c register.Carstamp) *operation {
 	return nil
 }
 
-// await has an operation wait until what it carries is written back by reads of this coordinator, if all of that is under way.
+// await has an operation wait until what it carries is written back by reads of this coordinator, if all of that is
+// under way.
 func (p *Protocol) await(o *operation) bool {
 	for _, d := range o.after {
 		if p.spreads(d.Key, stamp.OfDependency(d).Carstamp) == nil {

@@ -36,7 +36,8 @@ func after(handle uint64, kind register.Kind, deadline protocol.Instant) protoco
 	}}
 }
 
-// The read's write-back is not begun again by those that come after it, and is nothing that the next view has to go on with.
+// The read's write-back is not begun again by those that come after it, and is nothing that the next view has to go on
+// with.
 func TestWhatComesAfterAReadWaitsForItsWriteBack(t *testing.T) {
 	p := ofRSC(5)
 	op := sent(seen(p, true, register.Value("v")))[0].Op
@@ -77,7 +78,8 @@ func TestAReadThatWritesBackIsOverForTheNextView(t *testing.T) {
 	}
 }
 
-// A write-back is given up at the read's deadline. Who waited for it carries what it comes after by itself, or is over as well.
+// A write-back is given up at the read's deadline. Who waited for it carries what it comes after by itself, or is over
+// as well.
 func TestAWriteBackIsGivenUp(t *testing.T) {
 	p := ofRSC(5)
 	p.Submit(protocol.Request{Handle: 1, Deadline: 50, Operation: register.Operation{Kind: register.Read, Key: "k", Regular: true}})

@@ -11,11 +11,14 @@ type Mistakes struct {
 	SpreadVolatile      bool // Read1 carries a value that the proxy can still lose
 	SkipWriteBack       bool // a read returns what a single member may hold
 	SameTag             bool // concurrent writes of one coordinator issue one carstamp
-	RereadValue         bool // what is sent in a second phase, or returned, is the register's present value under the chosen carstamp
-	RetryWithNewTag     bool // a write's second phase is retried under a new carstamp; the old one's acknowledgements count
-	TagWithoutBoot      bool // a restarted coordinator issues the carstamps of its earlier life
-	FastOnMerged        bool // the fast path takes merged attributes after a broadcast
-	FastOnMajority      bool // a majority is a fast quorum, though recovery may then see one member alone of those who agreed
+	// What is sent in a second phase, or returned, is the register's present value under the chosen carstamp.
+	RereadValue bool
+	// A write's second phase is retried under a new carstamp; the old one's acknowledgements count.
+	RetryWithNewTag bool
+	TagWithoutBoot  bool // a restarted coordinator issues the carstamps of its earlier life
+	FastOnMerged    bool // the fast path takes merged attributes after a broadcast
+	// A majority is a fast quorum, though recovery may then see one member alone of those who agreed.
+	FastOnMajority      bool
 	AskAllAlone         bool // with three members both others are asked as if each were the only one
 	StayAlone           bool // the second of them is asked so when the first does not answer in time
 	RecoverInitial      bool // who was asked alone notes the initial attributes, and answers with the merged ones
@@ -37,17 +40,18 @@ type Mistakes struct {
 	RecoverAsPlain      bool // recovery in a joint view asks how many agreed of the members of both sides together
 
 	// Of Gryff-RSC.
-	DropDependency      bool // an operation neither applies nor carries what its session depends on
-	ApplyAfterAnswer    bool // a member replies to what carries dependencies before it applies them, and before they are durable
+	DropDependency bool // an operation neither applies nor carries what its session depends on
+	// A member replies to what carries dependencies before it applies them, and before they are durable.
+	ApplyAfterAnswer    bool
 	RMWWithoutWriteBack bool // an rmw is proposed when its coordinator alone holds what its session depends on
 	FenceWithoutQuorum  bool // a fence completes when its coordinator alone holds what its session depends on
 	HeldAtOnce          bool // what a read writes back after its answer counts as held by a quorum when that begins
 	HeldInAnyVersion    bool // what a session depends on counts as held by a quorum if an older version of its key is
-	// WriteBesideDependencies has a write carry what its session depends on in its first phase. Its place in the order is then before
-	// that of its dependencies, if a newer value of its key is held earlier than they are (testdata/mistakes).
+	// WriteBesideDependencies has a write carry what its session depends on in its first phase. Its place in the order is
+	// then before that of its dependencies, if a newer value of its key is held earlier than they are (testdata/mistakes).
 	WriteBesideDependencies bool
-	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its question. Two sessions
-	// then see two writes in no order (testdata/mistakes).
+	// AskBesideDependencies is section 7.1 as published: a read carries what its session depends on beside its question.
+	// Two sessions then see two writes in no order (testdata/mistakes).
 	AskBesideDependencies bool
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// modelSearch looks at every state that a model may come to, once. States that differ in the names of members only are the same.
+// modelSearch looks at every state that a model may come to, once. States that differ in the names of members only are
+// the same.
 type modelSearch struct {
 	*model
 	limit     int // of states
@@ -39,8 +40,9 @@ func (m *model) search(limit int) *modelSearch {
 
 func (r *modelSearch) ended() bool { return r.wrong != "" || len(r.known) >= r.limit }
 
-// walk looks at states on so many ways from the beginning to an end, where there are too many for a search. On each way some steps are slow:
-// the step that comes next is the one of the highest rank, of ranks that are drawn for the way and now and then anew.
+// walk looks at states on so many ways from the beginning to an end, where there are too many for a search. On each way
+// some steps are slow: the step that comes next is the one of the highest rank, of ranks that are drawn for the way and
+// now and then anew.
 func (m *model) walk(ways int) *modelSearch {
 	r := &modelSearch{model: m, seed: maphash.MakeSeed(), explained: map[uint64]bool{}}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -183,7 +185,8 @@ type seen struct {
 	before, writes           set
 }
 
-// judge reports whether there is an order, as regular sequential consistency wants one, of what clients have seen until now.
+// judge reports whether there is an order, as regular sequential consistency wants one, of what clients have seen until
+// now.
 func (r *modelSearch) judge(s *modelState) bool {
 	var all [modelOps]seen
 	for i := range r.program {
@@ -236,8 +239,8 @@ func (r *modelSearch) judge(s *modelState) bool {
 	return ok
 }
 
-// mustFollow are those of some writes that had returned which come before an operation: before a write all of them, before a read those of
-// its key.
+// mustFollow are those of some writes that had returned which come before an operation: before a write all of them,
+// before a read those of its key.
 func (r *modelSearch) mustFollow(op int, writes set) (of set) {
 	for i, o := range r.program {
 		if writes.has(i) && (o.key == r.program[op].key || r.program[op].kind != register.Read) {
@@ -253,8 +256,8 @@ const (
 	rmw   = register.RMW
 )
 
-// modelPrograms: in all of them the write of operation 0, of the first key, is under way. One session reads it and goes on with the second
-// key; another one writes the second key and reads the first.
+// modelPrograms: in all of them the write of operation 0, of the first key, is under way. One session reads it and goes
+// on with the second key; another one writes the second key and reads the first.
 func modelPrograms() map[string][]planned {
 	with := func(more ...planned) []planned {
 		all := append([]planned{{session: 2, kind: write, key: 0, home: 2, under: true}, {session: 0, kind: read, key: 0}}, more...)
@@ -271,7 +274,8 @@ func modelPrograms() map[string][]planned {
 	}
 }
 
-// GEOREGISTER_MODEL is how many ways are walked through each model with faults, instead of a few thousand (docs/checking.md).
+// GEOREGISTER_MODEL is how many ways are walked through each model with faults, instead of a few thousand
+// (docs/checking.md).
 func TestModelIsRegularSequential(t *testing.T) {
 	t.Parallel()
 	ways := fromEnvironment(t, "GEOREGISTER_MODEL", 5000)

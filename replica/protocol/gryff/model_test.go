@@ -7,9 +7,9 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// This is a model of Gryff-RSC that is small enough to be searched to its end: five members and one that may join, two keys, a few
-// operations, and nothing but what decides about order. A member's answer and its way back are one step; instances of rmws are a first
-// phase that finds the base, and a second one that writes. model_run_test.go searches it.
+// This is a model of Gryff-RSC that is small enough to be searched to its end: five members and one that may join, two
+// keys, a few operations, and nothing but what decides about order. A member's answer and its way back are one step;
+// instances of rmws are a first phase that finds the base, and a second one that writes. model_run_test.go searches it.
 
 const (
 	modelMembers = 6 // the last is not there at first
@@ -348,7 +348,8 @@ func (m *model) spread(s *modelState, read int) {
 	}
 }
 
-// lose has a member lose its disk, and come back: so many others as survive f losses know of that first, and have it copy what they have.
+// lose has a member lose its disk, and come back: so many others as survive f losses know of that first, and have it
+// copy what they have.
 func (m *model) lose(s *modelState, yield func(choice, modelState)) {
 	if s.lost < 0 {
 		for member := range modelMembers - 1 {
@@ -416,7 +417,8 @@ func (m *model) recount(s *modelState) {
 	}
 }
 
-// change replaces the fifth member by the sixth: a joint view, in which the sixth copies what a majority has, and the one after it.
+// change replaces the fifth member by the sixth: a joint view, in which the sixth copies what a majority has, and the
+// one after it.
 func (m *model) change(s *modelState, yield func(choice, modelState)) {
 	if m.faults.changes == 0 {
 		return

@@ -46,8 +46,8 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// GEOREGISTER_PERTURBED is how many distinct schedules are run instead of a few thousand, GEOREGISTER_PERTURBATIONS how many things perturb one
-// at most, instead of three (docs/checking.md).
+// GEOREGISTER_PERTURBED is how many distinct schedules are run instead of a few thousand, GEOREGISTER_PERTURBATIONS how
+// many things perturb one at most, instead of three (docs/checking.md).
 func TestSchedulesNearScripts(t *testing.T) {
 	t.Parallel()
 	count := fromEnvironment(t, "GEOREGISTER_PERTURBED", 3000)

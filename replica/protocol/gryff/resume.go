@@ -8,8 +8,9 @@ import (
 // Unsettled implements member.Inner: registers have nothing to settle.
 func (p *Protocol) Unsettled() int { return p.rmws.Unsettled() }
 
-// Unfinished implements protocol.Machine. Reads begin again, and so do writes that have no carstamp yet. The Resume of a write is
-// its carstamp, a register.Carstamp, and that of an rmw is an instance.Resume: members may hold what they did. Requests that wait are as they came.
+// Unfinished implements protocol.Machine. Reads begin again, and so do writes that have no carstamp yet. The Resume of
+// a write is its carstamp, a register.Carstamp, and that of an rmw is an instance.Resume: members may hold what they
+// did. Requests that wait are as they came.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	list := func(r protocol.Request, done protocol.Resume) {

@@ -40,7 +40,8 @@ func (a *alone) knows(value string) bool {
 	return slices.ContainsFunc(values, func(v register.Value) bool { return string(v) == value })
 }
 
-// A read that waits may return what becomes final meanwhile though the register is past it: of the last 16 writes that came.
+// A read that waits may return what becomes final meanwhile though the register is past it: of the last 16 writes that
+// came.
 func TestAReadRemembersTheLastWrites(t *testing.T) {
 	const writes, kept = 40, 16
 	a := newAlone(5)
@@ -58,7 +59,8 @@ func TestAReadRemembersTheLastWrites(t *testing.T) {
 		t.Fatalf("the read does not wait: %v", a.took)
 	}
 	for i := range uint64(writes) {
-		if known := a.knows(fmt.Sprint("v", i+1)); known != (i >= writes-kept) && i != 0 { // the first one is what the read found
+		// The first one is what the read found.
+		if known := a.knows(fmt.Sprint("v", i+1)); known != (i >= writes-kept) && i != 0 {
 			t.Errorf("write %d of %d is known: %v", i+1, writes, known)
 		}
 	}
@@ -163,7 +165,8 @@ func TestAWriteIsNotGivenUpWithoutAMajority(t *testing.T) {
 	}
 }
 
-// Who lost its disk can't tell how it has voted. When all have answered, and too many of them so, nobody is left to be waited for.
+// Who lost its disk can't tell how it has voted. When all have answered, and too many of them so, nobody is left to be
+// waited for.
 func TestAWriteIsGivenUpIfMembersLostTheirDisks(t *testing.T) {
 	a := newMember(1, 7, 2)
 	write := a.submit(register.Write, 1, "w", 0).Send[0].Message
@@ -174,8 +177,8 @@ func TestAWriteIsGivenUpIfMembersLostTheirDisks(t *testing.T) {
 	a.endsUnknown(t, write, a.answers(write, forgotten, 7), "members lost their disks")
 }
 
-// READ brings a value of up to 64 KiB, and who has less adopts it: one round trip. A larger one is brought only when that was
-// not enough.
+// READ brings a value of up to 64 KiB, and who has less adopts it: one round trip. A larger one is brought only when
+// that was not enough.
 func TestReadsBringSmallValuesAtOnce(t *testing.T) {
 	for _, c := range []struct{ size, trips int }{{1, 1}, {64 << 10, 1}, {64<<10 + 1, 2}, {1 << 20, 2}} {
 		one, two := newMember(1, 3, 0), newMember(2, 3, 0)
@@ -217,8 +220,8 @@ func TestReadsBringSmallValuesAtOnce(t *testing.T) {
 	}
 }
 
-// A write that so many have forgotten that no quorum can tell what became of it ends, and so does one that the others are too far away
-// to decide; nobody can know whether it took effect. One that a quorum can still decide goes on.
+// A write that so many have forgotten that no quorum can tell what became of it ends, and so does one that the others
+// are too far away to decide; nobody can know whether it took effect. One that a quorum can still decide goes on.
 func TestAForgottenWriteEnds(t *testing.T) {
 	for _, c := range []struct {
 		n      int
@@ -254,8 +257,8 @@ func TestAForgottenWriteEnds(t *testing.T) {
 	}
 }
 
-// A read leaves out a tag that one member has voted for, once so many have forgotten the write while they are below that tag that no
-// quorum can have voted for it, and none will. It returns the largest of the others.
+// A read leaves out a tag that one member has voted for, once so many have forgotten the write while they are below
+// that tag that no quorum can have voted for it, and none will. It returns the largest of the others.
 func TestAReadLeavesOutWhatNobodyCanDecide(t *testing.T) {
 	a := newAlone(5)
 	read := a.submit(register.Read, 1, "", 0).Send[0].Message

@@ -104,8 +104,8 @@ func (p *Protocol) choose(o *operation) {
 		// began: whatever was done before that was known to it or to the writer, and its writer has not changed the tag.
 		p.commit(o, o.origin.Timestamp)
 	case o.sure && o.writes() && !p.mistakes.RetagHeld:
-		// With relaxed quorums a holder may be one of enough, whose tag was read, or one of too few, of which something larger
-		// was read before the write began. Neither tag would be right in both cases.
+		// With relaxed quorums a holder may be one of enough, whose tag was read, or one of too few, of which something
+		// larger was read before the write began. Neither tag would be right in both cases.
 		p.giveUp(o, "members changed during the write")
 	case o.writes():
 		r := p.load(o.key)
@@ -144,8 +144,8 @@ func (p *Protocol) onCommitReply(o *operation, from view.MemberID, m *peerv1.Mes
 	}
 }
 
-// decided ends an operation whose write has its tag for good. The others are told, off the critical path: only then a read
-// may return the tag, and only then they can forget the write.
+// decided ends an operation whose write has its tag for good. The others are told, off the critical path: only then a
+// read may return the tag, and only then they can forget the write.
 func (p *Protocol) decided(o *operation, timestamp uint64) {
 	found, origin := o.tag(), o.origin
 	o.timestamp = timestamp

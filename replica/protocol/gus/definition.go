@@ -10,8 +10,9 @@ import (
 // Definition defines protocol Gus.
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
-		// A read takes a second one when what it found is not known to be final, and a third and a fourth to have that decided. With
-		// relaxed quorums the best is the same, and the worst waits for n - f. The paper has it for four members too (section 3.3).
+		// A read takes a second one when what it found is not known to be final, and a third and a fourth to have that
+		// decided. With relaxed quorums the best is the same, and the worst waits for n - f. The paper has it for four
+		// members too (section 3.3).
 		Name: "Gus", Consistency: capability.Linearizable, Members: []int{3, 4, 5, 7, 9}, Relaxed: true, Fragments: true,
 		Note: "4 is for a read that finds the write of one writer that failed, and 3 what it takes otherwise; if another operation is in the way of " +
 			"deciding that, it can be more, without a bound, and so it can for a writer that is taken for failed. With erasureCoding a value " +

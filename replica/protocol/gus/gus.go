@@ -1,15 +1,15 @@
 // Package gus is Gus, a register with optimistically fast reads and writes (Tseng et al., SPAA '23), corrected: as
 // published it is not linearizable.
 //
-// Every member stores, per key, a value and its tag (timestamp, writer). A writer does not ask for the largest tag first;
-// it guesses a larger one than it knows of, and sends value and tag at once. If a quorum finds the tag newer than what it
-// had, the write is done in one round trip. Otherwise it gets a larger tag, in a second one.
+// Every member stores, per key, a value and its tag (timestamp, writer). A writer does not ask for the largest tag
+// first; it guesses a larger one than it knows of, and sends value and tag at once. If a quorum finds the tag newer
+// than what it had, the write is done in one round trip. Otherwise it gets a larger tag, in a second one.
 //
-// So a write has two tags at times, and must be seen with one only. With three members that is so because a quorum of two
-// that holds a tag leaves nobody who could make it a stale one. With more, a tag is speculative until its writer says that
-// it is final; a read that finds a speculative tag waits for that, and if it does not come, has a quorum decide. With relaxed
-// quorums, of more than five members of which fewer than any minority may be lost, a read also returns a tag that so many hold
-// that its writer can't have found it stale.
+// So a write has two tags at times, and must be seen with one only. With three members that is so because a quorum of
+// two that holds a tag leaves nobody who could make it a stale one. With more, a tag is speculative until its writer
+// says that it is final; a read that finds a speculative tag waits for that, and if it does not come, has a quorum
+// decide. With relaxed quorums, of more than five members of which fewer than any minority may be lost, a read also
+// returns a tag that so many hold that its writer can't have found it stale.
 //
 // docs/protocols.md, section Gus, says what is corrected, what is durable when, and why.
 package gus
@@ -31,9 +31,9 @@ type Protocol struct {
 	*base.Base
 	mistakes Mistakes
 	bounds   Bounds
-	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In both, who
-	// holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales members won't
-	// ever hold it. Elsewhere enough is 0.
+	// three says that the view is a plain one of three members, relaxed that it is a plain one with relaxed quorums. In
+	// both, who holds a tag has voted for it: enough holders let a read return it, and its writer gives it up once stales
+	// members won't ever hold it. Elsewhere enough is 0.
 	three, relaxed bool
 	enough, stales int
 
@@ -240,7 +240,8 @@ func (p *Protocol) Ready() protocol.Effects {
 	return p.Outbox.Ready()
 }
 
-// message begins a message about the write that began with origin, under one of its tags. It never changes once it is sent.
+// message begins a message about the write that began with origin, under one of its tags. It never changes once it is
+// sent.
 func (p *Protocol) message(kind peerv1.GusKind, op uint64, key []byte, origin register.Carstamp, timestamp uint64) *peerv1.Message {
 	m := p.Message(peerv1.Kind_GUS, op, key)
 	m.Timestamp, m.Writer = timestamp, uint64(origin.Writer)

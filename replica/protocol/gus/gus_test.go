@@ -221,8 +221,8 @@ func TestRecordsComeToRest(t *testing.T) {
 	}
 }
 
-// A slow write's COMMIT leaves its value, and its FINAL is lost: once the register is past it and its writer has said that it is
-// over, nothing is left. Also if its writer never says so, what is left is bounded.
+// A slow write's COMMIT leaves its value, and its FINAL is lost: once the register is past it and its writer has said
+// that it is over, nothing is left. Also if its writer never says so, what is left is bounded.
 func TestVotesWithoutFinalGo(t *testing.T) {
 	const writes = 300
 	for _, n := range []int{4, 5, 7} {

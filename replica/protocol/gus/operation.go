@@ -57,9 +57,11 @@ type operation struct {
 	relayed   bool               // all were asked to hold the tag
 	restarted bool               // others may not join any more
 	full      bool               // READ brings the value, however large
-	need      view.MemberID      // its answer is waited for, until the question is asked again: it has a larger tag; 0: nobody's
-	below     register.Carstamp  // undecided tags from here on can't be decided, and are left out; zero: none are
-	least     register.Carstamp  // what is final and no less may be returned at once: a quorum has told of no more; zero: not known
+	// Its answer is waited for, until the question is asked again: it has a larger tag; 0: nobody's.
+	need  view.MemberID
+	below register.Carstamp // undecided tags from here on can't be decided, and are left out; zero: none are
+	// What is final and no less may be returned at once: a quorum has told of no more; zero: not known.
+	least register.Carstamp
 
 	// locking, committing
 	ballot ballot
@@ -74,8 +76,8 @@ type operation struct {
 	retries int              // how often members were asked again
 }
 
-// patience is how often those are asked again without whom the others can't tell what a write's tag is to be: a majority with relaxed
-// quorums, or a quorum of which some have forgotten the write.
+// patience is how often those are asked again without whom the others can't tell what a write's tag is to be: a
+// majority with relaxed quorums, or a quorum of which some have forgotten the write.
 const patience = 8
 
 func (o *operation) writes() bool { return o.requests[0].Operation.Kind == register.Write }
@@ -135,8 +137,8 @@ func (p *Protocol) everyone(o *operation) []view.MemberID {
 	return p.AskAll(&o.answered)
 }
 
-// retransmit asks those who have not answered, if it is time; it has a write decided that a read has waited for; and it takes a
-// new ballot after one that was refused.
+// retransmit asks those who have not answered, if it is time; it has a write decided that a read has waited for; and it
+// takes a new ballot after one that was refused.
 func (p *Protocol) retransmit(o *operation) {
 	if p.Now < o.after {
 		return
@@ -194,8 +196,8 @@ func (p *Protocol) finish(o *operation, v register.Versioned) {
 	p.end(o)
 }
 
-// giveUp ends a write of which nobody can say what its tag is to be. It keeps the one that it has: a later read may have it
-// decided.
+// giveUp ends a write of which nobody can say what its tag is to be. It keeps the one that it has: a later read may
+// have it decided.
 func (p *Protocol) giveUp(o *operation, why string) {
 	p.Took(pathUnknown)
 	p.issued = max(p.issued, o.timestamp)
@@ -213,11 +215,11 @@ func (p *Protocol) reached(o *operation) bool {
 	})
 }
 
-// forgotten takes note that a member can't tell what it has said of the operation's write: it has nothing of it any more, and will say
-// nothing else. Once so many say so that no quorum is left to decide, a write is given up: it may have been decided, and read, or not. So
-// it is if the others stay away. A
-// read needs nothing of it then. Either that member has a larger tag. Or the largest one that was found is one that was voted for, and all
-// of these members are below it: they have not voted for it, since a member keeps a vote until it is past its tag, so no quorum has.
+// forgotten takes note that a member can't tell what it has said of the operation's write: it has nothing of it any
+// more, and will say nothing else. Once so many say so that no quorum is left to decide, a write is given up: it may
+// have been decided, and read, or not. So it is if the others stay away. A read needs nothing of it then. Either that
+// member has a larger tag. Or the largest one that was found is one that was voted for, and all of these members are
+// below it: they have not voted for it, since a member keeps a vote until it is past its tag, so no quorum has.
 func (p *Protocol) forgotten(o *operation, from view.MemberID, m *peerv1.Message) {
 	p.Took(pathForgotten)
 	if o.forgot.Count(p.Counted) == 0 {

@@ -26,8 +26,8 @@ const (
 	pathUnsupported   = "unsupported"    // an rmw
 )
 
-// Paths lists the names that protocol.Config.Count can be told while the view stays what it is. That a member forgets takes
-// more undecided writes of one key than searches make, but for those with smaller bounds (ForgetfulPaths).
+// Paths lists the names that protocol.Config.Count can be told while the view stays what it is. That a member forgets
+// takes more undecided writes of one key than searches make, but for those with smaller bounds (ForgetfulPaths).
 func Paths() []string {
 	return []string{
 		pathReadFinal, pathReadHeld, pathReadWaits, pathReadRecovers, pathReadPassed, pathReadOvertaken, pathReadJoined, pathAdopted,
@@ -36,8 +36,8 @@ func Paths() []string {
 	}
 }
 
-// ForgetfulPaths lists those that only members that forget lead to. That a read leaves out a tag (pathReadBelow) takes more schedules than
-// the tests' searches try.
+// ForgetfulPaths lists those that only members that forget lead to. That a read leaves out a tag (pathReadBelow) takes
+// more schedules than the tests' searches try.
 func ForgetfulPaths() []string { return []string{pathForgotten} }
 
 // RelaxedPaths lists those that only relaxed quorums lead to.

@@ -43,7 +43,8 @@ func (p *Protocol) read(o *operation) {
 	p.ask(o, p.AskQuorum(&o.answered))
 }
 
-// found ends the first part of a read when a quorum has told of its tags, and with it who is known to have a larger one.
+// found ends the first part of a read when a quorum has told of its tags, and with it who is known to have a larger
+// one.
 func (p *Protocol) found(o *operation) {
 	if o.stage == reading && (o.need == 0 || o.answered.Answered(p.Counted, o.need)) && p.knows(o) {
 		o.need = 0
@@ -51,13 +52,15 @@ func (p *Protocol) found(o *operation) {
 	}
 }
 
-// leavesOut reports whether a read leaves out a tag that a member has, and with it that member: what it had before is not known.
+// leavesOut reports whether a read leaves out a tag that a member has, and with it that member: what it had before is
+// not known.
 func (o *operation) leavesOut(tag register.Carstamp, undecided bool) bool {
 	return undecided && !o.below.IsZero() && !tag.Less(o.below)
 }
 
-// knows reports whether a read knows the largest tag that may have been read, or be of a write that has ended. Such a tag is at a
-// quorum, so that answers of one tell; where tags are left out, none of those that answered has them, and they meet each quorum.
+// knows reports whether a read knows the largest tag that may have been read, or be of a write that has ended. Such a
+// tag is at a quorum, so that answers of one tell; where tags are left out, none of those that answered has them, and
+// they meet each quorum.
 func (p *Protocol) knows(o *operation) bool {
 	if !o.below.IsZero() {
 		return o.answered.Meets(p.Counted, 0)
@@ -75,8 +78,8 @@ func (p *Protocol) find(o *operation, v register.Versioned, of *write) {
 }
 
 // readMessage brings along what the coordinator has: with three, who has less adopts it, and then two hold it. The
-// paper's piggyback (section 5.2) goes the other way only, and leaves a read to wait if the reader is ahead. With relaxed quorums
-// it brings what is not final, to the same end.
+// paper's piggyback (section 5.2) goes the other way only, and leaves a read to wait if the reader is ahead. With
+// relaxed quorums it brings what is not final, to the same end.
 func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	r := p.load(o.key)
 	v, of := o.asked, r.about(o.asked.Carstamp)
@@ -150,8 +153,8 @@ func (p *Protocol) onReadReply(o *operation, from view.MemberID, m *peerv1.Messa
 	p.found(o)
 }
 
-// learn takes over what another member's READ, or its answer to one, says of the key, where that is safe: what is final,
-// and with three, what began in this view and is newer than all that the member has.
+// learn takes over what another member's READ, or its answer to one, says of the key, where that is safe: what is
+// final, and with three, what began in this view and is newer than all that the member has.
 func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	if v.Carstamp.IsZero() {
 		return
@@ -184,8 +187,8 @@ func (p *Protocol) learn(key []byte, v register.Versioned, m *peerv1.Message) {
 	p.store(key, r)
 }
 
-// safe is condition SafeToRead (lines 19 and 20), corrected. A quorum has told of its tags. The largest may be returned if it
-// is final; with three also if it is in the views of a quorum, that is, each of them has said that it holds it.
+// safe is condition SafeToRead (lines 19 and 20), corrected. A quorum has told of its tags. The largest may be returned
+// if it is final; with three also if it is in the views of a quorum, that is, each of them has said that it holds it.
 func (p *Protocol) safe(o *operation) {
 	r := p.load(o.key)
 	found := register.Versioned{Carstamp: o.tag(), Value: o.value}
@@ -215,8 +218,8 @@ func (p *Protocol) safe(o *operation) {
 	}
 }
 
-// wait has a read wait for its tag to be final. With relaxed quorums enough may hold it before that: the rest of those that were
-// asked may say so; and if they don't, all are brought the value, as by its writer.
+// wait has a read wait for its tag to be final. With relaxed quorums enough may hold it before that: the rest of those
+// that were asked may say so; and if they don't, all are brought the value, as by its writer.
 func (p *Protocol) wait(o *operation) {
 	if !o.waits {
 		p.Took(pathReadWaits)

@@ -100,7 +100,8 @@ func (r *record) newest() (register.Versioned, *write) {
 	return v, of
 }
 
-// has reports whether the member holds a tag as the algorithms mean it: it has had it as the register's, or voted for it.
+// has reports whether the member holds a tag as the algorithms mean it: it has had it as the register's, or voted for
+// it.
 func (r *record) has(tag register.Carstamp) bool {
 	if r.Carstamp == tag {
 		return true
@@ -109,16 +110,17 @@ func (r *record) has(tag register.Carstamp) bool {
 	return w != nil && (w.origin == tag && w.held || w.voted == tag.Timestamp)
 }
 
-// mayHold reports whether a tag that another member brings is a write's first, and this member has not said that it does not hold
-// it.
+// mayHold reports whether a tag that another member brings is a write's first, and this member has not said that it
+// does not hold it.
 func (r *record) mayHold(origin, tag register.Carstamp) bool {
 	w := r.find(origin)
 	return tag == origin && (w == nil || w.held)
 }
 
 // prune drops what nobody will ask for: a write that began where holding is no vote, and that this member has not voted
-// on, is stale here once the register is past it, whether it was held or not. Nor does a vote need its value once the register
-// is past it, if it is for the write's larger tag: the write ends with that one or with its first. And it keeps the list to most.
+// on, is stale here once the register is past it, whether it was held or not. Nor does a vote need its value once the
+// register is past it, if it is for the write's larger tag: the write ends with that one or with its first. And it
+// keeps the list to most.
 func (r *record) prune(most int) {
 	for i := range r.writes {
 		if w := &r.writes[i]; w.stored && w.voted != w.origin.Timestamp && !r.Carstamp.Less(w.tag(w.voted)) {
@@ -185,8 +187,8 @@ func (p *Protocol) Registers(after []byte, visit func(key []byte, value register
 	})
 }
 
-// load returns a key's record. One that can't be decoded stops the member: going on with an absent value would take back
-// what it has acknowledged.
+// load returns a key's record. One that can't be decoded stops the member: going on with an absent value would take
+// back what it has acknowledged.
 func (p *Protocol) load(key []byte) record {
 	encoded, ok := p.Journal.Get(p.Keys.Lookup(recordPrefix, key))
 	if !ok {
@@ -211,8 +213,8 @@ func (p *Protocol) store(key []byte, r record) {
 }
 
 // Adopt merges a record of another member's journal, during a state transfer. A tag that came meanwhile and is larger
-// stays. Of what is undecided, this member takes over all that the other one has said: whoever counted that, or may count
-// it, must find it here too.
+// stays. Of what is undecided, this member takes over all that the other one has said: whoever counted that, or may
+// count it, must find it here too.
 func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 || key[0] != recordPrefix {
 		return fmt.Errorf("%q is no register; all members must run one protocol", key)
@@ -238,9 +240,10 @@ func (p *Protocol) Adopt(key, value []byte) error {
 	return nil
 }
 
-// doubt marks the undecided writes of a record that is about to be merged where it says something new of who holds them.
-// Where holders are counted, that of another member counts for no one else. This member's lost disk may have held a tag that those
-// it copies do not, or the other way round; and what it said then may have been counted, so now it says neither.
+// doubt marks the undecided writes of a record that is about to be merged where it says something new of who holds
+// them. Where holders are counted, that of another member counts for no one else. This member's lost disk may have held
+// a tag that those it copies do not, or the other way round; and what it said then may have been counted, so now it
+// says neither.
 func (r *record) doubt(o *record) {
 	for i := range o.writes {
 		w := &o.writes[i]

@@ -8,8 +8,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// hold makes v the register's, of a write that is not final: its first tag, or one that it got later where a vote is for
-// good (born).
+// hold makes v the register's, of a write that is not final: its first tag, or one that it got later where a vote is
+// for good (born).
 func (r *record) hold(v register.Versioned, origin register.Carstamp, born uint64) {
 	w := r.add(write{origin: origin, born: born})
 	if v.Carstamp == origin {
@@ -84,8 +84,8 @@ func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, a)
 }
 
-// holds reports whether this member counts as a holder of a tag, for whoever counts holders. With relaxed quorums a vote of a
-// ballot is none: others hold something newer, and vote all the same.
+// holds reports whether this member counts as a holder of a tag, for whoever counts holders. With relaxed quorums a
+// vote of a ballot is none: others hold something newer, and vote all the same.
 func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
 	if !p.relaxed || p.mistakes.CountVotes {
 		return r.has(tag)
@@ -94,8 +94,8 @@ func (p *Protocol) holds(r *record, tag register.Carstamp) bool {
 	return r.final(tag) || w != nil && w.held && !w.unsure && p.votes(w.born)
 }
 
-// own reports whether a write that began with a tag is under way here. Its member does not hold the tag meanwhile, where that
-// would be voting for it.
+// own reports whether a write that began with a tag is under way here. Its member does not hold the tag meanwhile,
+// where that would be voting for it.
 func (p *Protocol) own(key []byte, origin register.Carstamp) bool {
 	if k := p.active[string(key)]; k != nil && !p.mistakes.AdoptOwn {
 		return slices.ContainsFunc(k.operations, func(o *operation) bool { return o.writes() && o.origin == origin })
@@ -108,8 +108,9 @@ func tellNewest(a *peerv1.Message, r *record) {
 	a.Gus.Newest, a.Gus.NewestWriter = newest.Carstamp.Timestamp, uint64(newest.Carstamp.Writer)
 }
 
-// barred answers a ballot on a write of which nothing can be promised or voted here: what was known of it is forgotten, or it is
-// decided, or a later ballot was promised. It reports whether that is so. W is the entry of the write, nil if there is none.
+// barred answers a ballot on a write of which nothing can be promised or voted here: what was known of it is forgotten,
+// or it is decided, or a later ballot was promised. It reports whether that is so. W is the entry of the write, nil if
+// there is none.
 func barred(a *peerv1.Message, r *record, w *write, origin register.Carstamp, b ballot) bool {
 	switch {
 	case w == nil && !r.forgotten.Less(origin):
@@ -132,8 +133,9 @@ func (p *Protocol) onLock(from view.MemberID, m *peerv1.Message) { p.reply(from,
 // onCommit answers COMMIT.
 func (p *Protocol) onCommit(from view.MemberID, m *peerv1.Message) { p.reply(from, p.vote(m)) }
 
-// lock serves LOCK, the first half of a ballot on a write's tag: the member promises to vote in no earlier one, and tells how
-// it has voted. If it holds nothing newer, it holds the write from now on: a LOCK relays the write of one who crashed.
+// lock serves LOCK, the first half of a ballot on a write's tag: the member promises to vote in no earlier one, and
+// tells how it has voted. If it holds nothing newer, it holds the write from now on: a LOCK relays the write of one who
+// crashed.
 func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	r := p.load(m.Key)
 	origin, b := originOf(m), ballotOf(m)
@@ -165,9 +167,9 @@ func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	return a
 }
 
-// vote serves COMMIT, the second half of a ballot (lines 30 to 40). The tag is not the register's before it is final: another
-// ballot may decide for the write's first tag, and what the register has must still be there then. With three no other
-// ballot follows in the view in which the write began.
+// vote serves COMMIT, the second half of a ballot (lines 30 to 40). The tag is not the register's before it is final:
+// another ballot may decide for the write's first tag, and what the register has must still be there then. With three
+// no other ballot follows in the view in which the write began.
 func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	r := p.load(m.Key)
 	origin, t, b := originOf(m), tagOf(m), ballotOf(m)
@@ -210,8 +212,8 @@ func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	return a
 }
 
-// settle makes a tag of a write its last, and reports whether that was news. What was decided in a later ballot than the
-// writer's is remembered where it was voted for: another vote may be under way.
+// settle makes a tag of a write its last, and reports whether that was news. What was decided in a later ballot than
+// the writer's is remembered where it was voted for: another vote may be under way.
 func (r *record) settle(origin register.Carstamp, timestamp uint64) bool {
 	w := r.find(origin)
 	if w == nil || w.decided != 0 {
@@ -232,7 +234,8 @@ func (r *record) settle(origin register.Carstamp, timestamp uint64) bool {
 	return true
 }
 
-// onFinal takes note of FINAL, from here too: that a write has a tag for good, and that a quorum holds it or a larger one.
+// onFinal takes note of FINAL, from here too: that a write has a tag for good, and that a quorum holds it or a larger
+// one.
 func (p *Protocol) onFinal(key []byte, origin register.Carstamp, timestamp uint64) {
 	if r := p.load(key); r.settle(origin, timestamp) {
 		p.store(key, r)

@@ -56,8 +56,9 @@ type drive struct {
 	executed quorum.Tally     // others that executed it; asked says only who need not be asked again
 }
 
-// propose is algorithm 3, lines 2 to 8, for what waits, while there is a lane that has no instance in progress. So a writer's
-// instances follow each other, and a dependency graph has no more nodes than members have lanes: chains of them end.
+// propose is algorithm 3, lines 2 to 8, for what waits, while there is a lane that has no instance in progress. So a
+// writer's instances follow each other, and a dependency graph has no more nodes than members have lanes: chains of
+// them end.
 func (p *Core) propose(o *object) {
 	for len(o.queue) > 0 {
 		writer, free := p.freeLane(o)
@@ -208,9 +209,10 @@ func (p *Core) onPreAcceptOK(o *object, from view.MemberID, m *peerv1.Message) {
 	p.decidePreAccept(d)
 }
 
-// asksOne reports whether the fast quorum is the coordinator and one other member, as with three. Then nobody else is asked
-// to pre-accept, and the commit has what that one added, which it notes as such. When its answer does not come in time, the
-// third one is asked too; from then on the fast path is closed, since of two answers recovery could not tell which was taken.
+// asksOne reports whether the fast quorum is the coordinator and one other member, as with three. Then nobody else is
+// asked to pre-accept, and the commit has what that one added, which it notes as such. When its answer does not come in
+// time, the third one is asked too; from then on the fast path is closed, since of two answers recovery could not tell
+// which was taken.
 func (p *Core) asksOne() bool { return p.Incarnations.HasFast() && p.Config.View.FastQuorum() == 2 }
 
 // decidePreAccept is algorithm 3, lines 10 to 15. Where several are asked, the fast path asks that replies equal the
@@ -341,8 +343,8 @@ func (o *object) driveOf(id instanceID) *drive {
 	return nil
 }
 
-// decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21), or, where reads are ordered with all
-// else, once the outcome is known.
+// decideExecuted answers the clients once a quorum has executed (algorithm 3, line 21), or, where reads are ordered
+// with all else, once the outcome is known.
 func (p *Core) decideExecuted(d *drive) {
 	self := p.Config.Self
 	if d.object.executed(d.id.writer) < d.id.number {
@@ -405,8 +407,8 @@ func (p *Core) answer(d *drive) {
 	}
 }
 
-// roundTrips is how many the answer waited for, but for those of other instances. Where a quorum has to execute, the commit
-// and the executions are one more. A member that is alone has none.
+// roundTrips is how many the answer waited for, but for those of other instances. Where a quorum has to execute, the
+// commit and the executions are one more. A member that is alone has none.
 func (p *Core) roundTrips(d *drive) int {
 	if p.options.Registers != nil {
 		return min(d.roundTrips+1, d.roundTrips*2)
@@ -414,9 +416,9 @@ func (p *Core) roundTrips(d *drive) int {
 	return max(d.roundTrips, min(1, p.Config.View.Size()-1))
 }
 
-// answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on comes
-// after them: it depends on them, and its seq is larger. A write with an id is not among them: execution may find that the id
-// is too old to be told from a duplicate, and refuse it.
+// answerCommitted tells clients of writes that are committed here and can't be executed yet. What begins from now on
+// comes after them: it depends on them, and its seq is larger. A write with an id is not among them: execution may find
+// that the id is too old to be told from a duplicate, and refuse it.
 func (p *Core) answerCommitted(i *instance) {
 	d := i.drive
 	if p.options.Registers != nil || d == nil || len(i.commands) == 0 {

@@ -1,10 +1,10 @@
 // Package instance orders the commands of each key by instances of consensus that name each other as dependencies: the
 // core of EPaxos (SOSP '13), on which EPaxos and Gryff's rmws are built.
 //
-// A coordinator proposes commands in an instance (coordinator.go), replicas vote and add what they know of (replica.go),
-// everyone executes what is committed in the order of the dependencies (execute.go), and whoever waits too long for an
-// instance brings it to its end (recover.go). Comments cite Gryff's algorithms 3 to 6, which are EPaxos' with a base added;
-// docs/protocols.md explains what differs.
+// A coordinator proposes commands in an instance (coordinator.go), replicas vote and add what they know of
+// (replica.go), everyone executes what is committed in the order of the dependencies (execute.go), and whoever waits
+// too long for an instance brings it to its end (recover.go). Comments cite Gryff's algorithms 3 to 6, which are
+// EPaxos' with a base added; docs/protocols.md explains what differs.
 package instance
 
 import (
@@ -22,12 +22,12 @@ import (
 type Options struct {
 	// Commands is what the paths, as Config.Count is told, call commands.
 	Commands string
-	// Registers is where reads and writes go that are no commands. An rmw is then based on what its coordinator finds there,
-	// and it is answered when a quorum has executed it, lest a read that asks a quorum misses it. Nil: whatever is done to a
-	// key is a command; it is answered when its coordinator knows what came of it.
+	// Registers is where reads and writes go that are no commands. An rmw is then based on what its coordinator finds
+	// there, and it is answered when a quorum has executed it, lest a read that asks a quorum misses it. Nil: whatever is
+	// done to a key is a command; it is answered when its coordinator knows what came of it.
 	Registers *Registers
-	// Lanes is how many instances of a key a coordinator may have in progress, at most 256; 0 stands for 1. Each lane has a
-	// writer of its own, whose instances follow each other.
+	// Lanes is how many instances of a key a coordinator may have in progress, at most 256; 0 stands for 1. Each lane has
+	// a writer of its own, whose instances follow each other.
 	Lanes int
 }
 
@@ -119,8 +119,8 @@ func (p *Core) Receive(from view.MemberID, m *peerv1.Message) {
 	p.release(o)
 }
 
-// Tick tells the time: what was not answered is asked again, what is past its deadline is given up, and what others left
-// unfinished is recovered.
+// Tick tells the time: what was not answered is asked again, what is past its deadline is given up, and what others
+// left unfinished is recovered.
 func (p *Core) Tick(now protocol.Instant) {
 	p.Now = now
 	if !p.ticked {

@@ -14,9 +14,9 @@ import (
 // execute runs every committed instance of a key whose dependencies are all committed: strongly connected
 // components in the order of the graph, and within one by (seq, number, writer), which is the same everywhere.
 //
-// EPaxos breaks cycles by seq, so that a command that only committed before another began comes first: clients of writes may
-// know that it did. What is answered after it was *executed*, that is, after everything it depends on was committed, needs no
-// seq, since what begins later can't enter its component. So Gryff's rmws have none.
+// EPaxos breaks cycles by seq, so that a command that only committed before another began comes first: clients of
+// writes may know that it did. What is answered after it was *executed*, that is, after everything it depends on was
+// committed, needs no seq, since what begins later can't enter its component. So Gryff's rmws have none.
 func (p *Core) execute(o *object) {
 	for p.executeOne(o) {
 	}
@@ -136,8 +136,8 @@ func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 	return needs, complete
 }
 
-// askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the states
-// of most keys, and the answers of rmws wait for its executions.
+// askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the
+// states of most keys, and the answers of rmws wait for its executions.
 func (p *Core) askAbout(missing, dependent *instance) {
 	if !p.Config.View.Joint() || dependent.tellTo == 0 {
 		return
@@ -174,7 +174,8 @@ func (p *Core) executeInstance(i *instance) {
 		kept.Answers = session.Bounded(execution.Answers)
 		p.apply(o.key, current)
 	}
-	// In a component a later instance of the same writer can come first, by seq: this one was begun before, and recovered after it.
+	// In a component a later instance of the same writer can come first, by seq: this one was begun before, and recovered
+	// after it.
 	if last := o.execution(i.id.writer); last.GetId().GetNumber() > i.id.number && !p.mistakes.ExecutedGoesBack {
 		kept = &peerv1.Executed{Id: last.Id, Answers: last.Answers, Reads: last.Reads}
 		if !i.reads() {
@@ -195,7 +196,8 @@ func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versione
 			return answer
 		}
 	}
-	if max(current.Carstamp.Timestamp, current.Carstamp.RMWs) >= register.MaxNumber { // all members hold the same, and refuse alike
+	// All members hold the same, and refuse alike.
+	if max(current.Carstamp.Timestamp, current.Carstamp.RMWs) >= register.MaxNumber {
 		return &peerv1.Answer{Refused: register.Exhausted}
 	}
 	if c.Kind == peerv1.CommandKind_WRITE_COMMAND {

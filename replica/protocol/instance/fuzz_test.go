@@ -53,8 +53,8 @@ func again(disk disktest.Disk) protocol.Effects {
 	return of(3, 2, protocol.NewJournal(disk)).Ready()
 }
 
-// FuzzReceive throws two messages at a member in the midst of things. It must not panic, must ask no one but the others, and
-// must be able to read what it wrote. A function that it does not know is a fault.
+// FuzzReceive throws two messages at a member in the midst of things. It must not panic, must ask no one but the
+// others, and must be able to read what it wrote. A function that it does not know is a fault.
 func FuzzReceive(f *testing.F) {
 	encode := func(m *peerv1.Message) []byte {
 		raw, err := m.MarshalVT()
@@ -94,8 +94,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// FuzzRecords gives a member a record, from another one and from its own disk. What is damaged is a fault, never a panic, and
-// what was taken over can be read again.
+// FuzzRecords gives a member a record, from another one and from its own disk. What is damaged is a fault, never a
+// panic, and what was taken over can be read again.
 func FuzzRecords(f *testing.F) {
 	writer := register.NewWriter(3, 1, 0)
 	key := append([]byte{instanceRecord}, make([]byte, 16)...)

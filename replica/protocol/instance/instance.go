@@ -123,11 +123,12 @@ type instance struct {
 	status   peerv1.Status
 	ballot   uint64 // the highest promised
 	accepted uint64 // the one that the attributes were last accepted in
-	agreed   bool   // pre-accepted as a fast commit would have it: with the initial attributes, or by the only one who was asked
-	born     uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
-	stored   bool   // there is a record on disk
-	gone     bool   // executed; only its drive is left
-	element  *list.Element
+	// Pre-accepted as a fast commit would have it: with the initial attributes, or by the only one who was asked.
+	agreed  bool
+	born    uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
+	stored  bool   // there is a record on disk
+	gone    bool   // executed; only its drive is left
+	element *list.Element
 
 	tellTo   view.MemberID // who sent Commit
 	drive    *drive        // this member coordinates or recovers it
@@ -258,9 +259,10 @@ func (o *object) number(w register.Writer) uint64 {
 	return n
 }
 
-// depsOf is every instance that this replica has heard of and that interferes with one, I_cmd of algorithms 3 and 4, less the
-// instance itself and what its own writer issued later. All interfere but reads with reads. A read that is executed here needs
-// nobody to come after it: whatever it depends on is committed, and its coordinator may return that or something newer.
+// depsOf is every instance that this replica has heard of and that interferes with one, I_cmd of algorithms 3 and 4,
+// less the instance itself and what its own writer issued later. All interfere but reads with reads. A read that is
+// executed here needs nobody to come after it: whatever it depends on is committed, and its coordinator may return that
+// or something newer.
 func (o *object) depsOf(i *instance) vector {
 	reads := i.reads()
 	v := make(vector, 0, len(o.state.Executed)+len(o.instances))
@@ -277,8 +279,8 @@ func (o *object) depsOf(i *instance) vector {
 	return cut(v, i.id)
 }
 
-// seqOf is EPaxos' seq: above that of every instance that this replica has heard of, interferes, and is no read. A read is
-// answered when all that can come before it is known, so nothing needs to be told that it comes after one.
+// seqOf is EPaxos' seq: above that of every instance that this replica has heard of, interferes, and is no read. A read
+// is answered when all that can come before it is known, so nothing needs to be told that it comes after one.
 func (p *Core) seqOf(i *instance) uint64 {
 	if p.options.Registers != nil {
 		return 0

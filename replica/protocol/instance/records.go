@@ -128,8 +128,8 @@ func (p *Core) Adopt(key, value []byte) error {
 }
 
 // hear notes an instance that another member has not executed. A newcomer's lost disk may have voted on it: this disk
-// votes on nothing before it is settled. In a joint view, those before the change may have committed it, and it has to be
-// executed here before the change is finished.
+// votes on nothing before it is settled. In a joint view, those before the change may have committed it, and it has to
+// be executed here before the change is finished.
 func (p *Core) hear(m *peerv1.Message) {
 	o := p.object(m.Key)
 	defer p.release(o)

@@ -62,8 +62,8 @@ func (p *Core) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// mayBeFast reports whether what is pre-accepted in this view may be committed on the fast path. If not, nobody agrees to
-// that: recovery would take it for committed.
+// mayBeFast reports whether what is pre-accepted in this view may be committed on the fast path. If not, nobody agrees
+// to that: recovery would take it for committed.
 func (p *Core) mayBeFast() bool { return p.Incarnations.HasFast() || p.mistakes.KeepAgreed }
 
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for

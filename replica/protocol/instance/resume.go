@@ -12,8 +12,8 @@ import (
 // isOld reports whether an instance was known in an earlier view: someone may have voted on it there.
 func (p *Core) isOld(i *instance) bool { return i.born < p.Config.View.Epoch }
 
-// Unsettled is how many instances of earlier views are not finished here. What this member hears of in this epoch, as a dependency or by a message, nobody
-// voted on here before; what came with another member's state, that one did.
+// Unsettled is how many instances of earlier views are not finished here. What this member hears of in this epoch, as a
+// dependency or by a message, nobody voted on here before; what came with another member's state, that one did.
 func (p *Core) Unsettled() int {
 	n := 0
 	for e := p.live.Front(); e != nil; e = e.Next() {
@@ -43,8 +43,8 @@ type Resume struct {
 	Command  int    // the operation's place in that instance's commands, from 0
 }
 
-// Unfinished lists the operations in progress. Each stays with its instance: members may hold what it did. Reads begin again,
-// and requests that wait are as they came. The core does nothing any more.
+// Unfinished lists the operations in progress. Each stays with its instance: members may hold what it did. Reads begin
+// again, and requests that wait are as they came. The core does nothing any more.
 func (p *Core) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	list := func(r protocol.Request, done protocol.Resume) {
@@ -88,9 +88,9 @@ func (p *Core) instanceAt(place uint64) instanceID {
 	return instanceID{p.lane(int(place % lanes)), place / lanes}
 }
 
-// resume attaches a command to this member's instance that carries it since an earlier view. The instance is recovered, or
-// asked about if it is executed here: only its end tells whether the command may be proposed again. The next Tick does that,
-// when all requests of a batch are back.
+// resume attaches a command to this member's instance that carries it since an earlier view. The instance is recovered,
+// or asked about if it is executed here: only its end tells whether the command may be proposed again. The next Tick
+// does that, when all requests of a batch are back.
 func (p *Core) resume(r protocol.Request, done Resume) {
 	o := p.object([]byte(r.Operation.Key))
 	defer p.release(o)

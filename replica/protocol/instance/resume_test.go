@@ -128,8 +128,8 @@ func TestWhatIsForgottenIsUnknown(t *testing.T) {
 	}
 }
 
-// What this member knew before the view is unsettled until it is executed, and so is what others knew, wherever it is heard
-// of first; what was born in the view is not.
+// What this member knew before the view is unsettled until it is executed, and so is what others knew, wherever it is
+// heard of first; what was born in the view is not.
 func TestUnsettled(t *testing.T) {
 	journal := protocol.NewJournal(disktest.Disk{})
 	batch(t, journal, func(*Core, *drive) {})

@@ -10,8 +10,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A read whose value is over whenever it asks for fragments begins anew 16 times, and then gives up: its client is not held for ever
-// by others that write.
+// A read whose value is over whenever it asks for fragments begins anew 16 times, and then gives up: its client is not
+// held for ever by others that write.
 func TestAReadBeginsAnewSoOften(t *testing.T) {
 	for _, tt := range []struct {
 		over int // how often it is, of those times that the read asks

@@ -8,9 +8,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// code is a systematic Reed-Solomon code over GF(2^8): any k of its fragments restore a value. A member's fragment is that of its
-// ID, the first one that of ID 1, which in this code does not depend on how many there are. So members that come later have
-// fragments of their own of values that are older than they.
+// code is a systematic Reed-Solomon code over GF(2^8): any k of its fragments restore a value. A member's fragment is
+// that of its ID, the first one that of ID 1, which in this code does not depend on how many there are. So members that
+// come later have fragments of their own of values that are older than they.
 type code struct {
 	k, n    int
 	encoder reedsolomon.Encoder

@@ -13,7 +13,8 @@ const (
 	hurry        = 16  // how many times as many while most of them are of values that are over
 )
 
-// grace is how long a fragment stays here at least after its value was last found to be in use, so that reads that found it end.
+// grace is how long a fragment stays here at least after its value was last found to be in use, so that reads that
+// found it end.
 func (p *Protocol) grace() time.Duration { return 4 * p.Config.Retry }
 
 // collect looks through some of the fragments, and asks their writers whether those can go that nothing here refers to.
@@ -105,12 +106,12 @@ func (p *Protocol) noteWritten(key []byte, n name) {
 	}
 }
 
-// over reports whether this member knows that no read which begins from now on finds a value: its metadata was written, so that this
-// member's register had it or something newer, and what the register has now is final and something else; or it is of this
-// member's own, and its metadata was never written.
+// over reports whether this member knows that no read which begins from now on finds a value: its metadata was written,
+// so that this member's register had it or something newer, and what the register has now is final and something else;
+// or it is of this member's own, and its metadata was never written.
 //
-// Where it is not known what came of the metadata, as after a crash while it was written, the value is never over unless a register
-// is seen to have it.
+// Where it is not known what came of the metadata, as after a crash while it was written, the value is never over
+// unless a register is seen to have it.
 func (p *Protocol) over(key []byte, n name) bool {
 	state, ok := p.known(key, n)
 	switch {
@@ -148,8 +149,8 @@ func (p *Protocol) drop(key []byte, n name) {
 	p.forget(key, n)
 }
 
-// forget deletes the records of a fragment. That a value of an earlier disk is over is remembered: for this disk alone does no record
-// mean that.
+// forget deletes the records of a fragment. That a value of an earlier disk is over is remembered: for this disk alone
+// does no record mean that.
 func (p *Protocol) forget(key []byte, n name) {
 	record, pieces := recordKey(recordPrefix, key, n), recordKey(piecesPrefix, key, n)
 	delete(p.idle, string(record))

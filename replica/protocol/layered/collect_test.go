@@ -110,7 +110,8 @@ func TestAReadOfWhatIsOverReadsAgain(t *testing.T) {
 	}
 }
 
-// So does one when a member is away that could have the fragment that is short, while two keep theirs that have not heard.
+// So does one when a member is away that could have the fragment that is short, while two keep theirs that have not
+// heard.
 func TestAReadDoesNotWaitForFragmentsOfWhatIsOver(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		w := newWorld(t, 5, 3, Mistakes{WaitForAll: wrong})

@@ -1,12 +1,14 @@
-// Package layered stores large values as fragments beside a protocol that stores small ones: the layered design of section 5.1
-// of the Gus paper (Tseng et al., SPAA '23), with a Reed-Solomon code.
+// Package layered stores large values as fragments beside a protocol that stores small ones: the layered design of
+// section 5.1 of the Gus paper (Tseng et al., SPAA '23), with a Reed-Solomon code.
 //
-// A value above a threshold is encoded into a fragment for each member, any k of which restore it. The writer hands each member
-// its fragment. Once k + f have it durably, so that k are left when f are lost, the inner protocol writes the value's metadata: its
-// name, length and checksum. Who reads metadata fetches k fragments. The inner protocol alone orders reads and writes, so what
-// it guarantees stays; a name is given to one value, for ever, so what is restored is what was written or nothing.
+// A value above a threshold is encoded into a fragment for each member, any k of which restore it. The writer hands
+// each member its fragment. Once k + f have it durably, so that k are left when f are lost, the inner protocol writes
+// the value's metadata: its name, length and checksum. Who reads metadata fetches k fragments. The inner protocol alone
+// orders reads and writes, so what it guarantees stays; a name is given to one value, for ever, so what is restored is
+// what was written or nothing.
 //
-// docs/protocols.md, section "Large values as fragments", says what is durable when, what lost disks mean, and when fragments go.
+// docs/protocols.md, section "Large values as fragments", says what is durable when, what lost disks mean, and when
+// fragments go.
 package layered
 
 import (
@@ -25,13 +27,14 @@ import (
 // Inner is a protocol that can keep the metadata of fragments.
 type Inner interface {
 	member.Inner
-	// Known lists every value of a key that this member may come to tell others, the register's first, and reports whether that
-	// one is final: no read that begins from now on returns an older one.
+	// Known lists every value of a key that this member may come to tell others, the register's first, and reports whether
+	// that one is final: no read that begins from now on returns an older one.
 	Known(key []byte) (values []register.Value, final bool)
-	// Registers visits the registers of this member behind a key (nil: all), in the order of their keys, until visit returns false,
-	// and says of each whether its value is final. Keys and values are valid only during the visit.
+	// Registers visits the registers of this member behind a key (nil: all), in the order of their keys, until visit
+	// returns false, and says of each whether its value is final. Keys and values are valid only during the visit.
 	Registers(after []byte, visit func(key []byte, value register.Value, final bool) bool)
-	// ResumeWritten is the Resume of a write that ended with this tag: submitted with it in a later view, the write keeps its tag.
+	// ResumeWritten is the Resume of a write that ended with this tag: submitted with it in a later view, the write keeps
+	// its tag.
 	ResumeWritten(tag register.Carstamp) protocol.Resume
 }
 
@@ -239,8 +242,8 @@ func (p *Protocol) completed(all []protocol.Completion) []protocol.Completion {
 	})
 }
 
-// Settle implements member.Inner. A member whose disk was lost has to have its fragments before it votes: it counts as lost
-// until then.
+// Settle implements member.Inner. A member whose disk was lost has to have its fragments before it votes: it counts as
+// lost until then.
 func (p *Protocol) Settle(now protocol.Instant) bool {
 	p.Now = now
 	if !p.scanned {
@@ -301,8 +304,9 @@ func (p *Protocol) fragments() view.Fragments {
 	return view.Fragments{Data: p.Config.Fragments.Data, Faults: p.Config.Faults}
 }
 
-// durable reports whether so many members have acknowledged, with the disks that they have now, that k are left when f are lost: k + f of
-// those before a change and of those after it. A majority too, so that whoever copies the state of one hears of the name.
+// durable reports whether so many members have acknowledged, with the disks that they have now, that k are left when f
+// are lost: k + f of those before a change and of those after it. A majority too, so that whoever copies the state of
+// one hears of the name.
 func (p *Protocol) durable(f *quorum.Tally) bool {
 	v := p.Config.View
 	for _, side := range []view.View{v.Before(), v.After()} {

@@ -10,13 +10,20 @@ type Mistakes struct {
 	VoteWithoutFragments bool // a member whose disk was lost votes before it has its fragments again
 	DropUnused           bool // a member drops each fragment whose metadata it does not hold
 	GiveUpEarly          bool // a rebuilding member takes a value for given up after one answer
-	WaitInSilence        bool // a voting member that has yet to rebuild its fragment tells nobody that it has none, nor counts itself
-	CountLostDisk        bool // a member whose disk was lost counts itself as one that has none, as if the lost disk had had none
-	RepairLate           bool // a repair keeps its fragment though the register has another value by now, as if it had been sent
-	WaitForAll           bool // a read whose value is over waits for members that are away, if these could have its fragments
-	CountGone            bool // fragments of members that were to join, in a change that was taken back, count towards k
-	TrustFragments       bool // what fragments make is not compared with the checksum
-	NoGrace              bool // no mistake: a fragment goes as soon as its value is over, so that reads begin anew more often, and is repaired as soon as it is missed
-	Thrifty              bool // no mistake: fragments are handed to as many as have to have theirs, at first, so that the others miss them
-	Endless              bool // a read begins anew as often as it takes
+	// A voting member that has yet to rebuild its fragment tells nobody that it has none, nor counts itself.
+	WaitInSilence bool
+	// A member whose disk was lost counts itself as one that has none, as if the lost disk had had none.
+	CountLostDisk bool
+	// A repair keeps its fragment though the register has another value by now, as if it had been sent.
+	RepairLate bool
+	// A read whose value is over waits for members that are away, if these could have its fragments.
+	WaitForAll     bool
+	CountGone      bool // fragments of members that were to join, in a change that was taken back, count towards k
+	TrustFragments bool // what fragments make is not compared with the checksum
+	// No mistake: a fragment goes as soon as its value is over, so that reads begin anew more often, and is repaired as
+	// soon as it is missed.
+	NoGrace bool
+	// No mistake: fragments are handed to as many as have to have theirs, at first, so that the others miss them.
+	Thrifty bool
+	Endless bool // a read begins anew as often as it takes
 }

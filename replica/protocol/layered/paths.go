@@ -4,7 +4,8 @@ package layered
 const (
 	pathWrite      = "layered.write"
 	pathWrittenOut = "layered.metadata"
-	pathHeldBack   = "layered.held-back" // the metadata is written, and disks were lost meanwhile: others store their fragments first
+	// The metadata is written, and disks were lost meanwhile: others store their fragments first.
+	pathHeldBack   = "layered.held-back"
 	pathRead       = "layered.read"
 	pathAgain      = "layered.read-again" // fewer than k have fragments: the value is over
 	pathWide       = "layered.read-wide"  // members beyond the nearest k were asked

@@ -11,11 +11,12 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// maxAgain bounds how often a read begins anew because what it found was over by then. Each time another write has ended
-// meanwhile, and fragments stay a while after their value is over, so that even once is rare.
+// maxAgain bounds how often a read begins anew because what it found was over by then. Each time another write has
+// ended meanwhile, and fragments stay a while after their value is over, so that even once is rare.
 const maxAgain = 16
 
-// fetch collects fragments of a value, for a read, or for this member's own: to rebuild it on a disk that is new, or to repair it.
+// fetch collects fragments of a value, for a read, or for this member's own: to rebuild it on a disk that is new, or to
+// repair it.
 type fetch struct {
 	base.Operation
 	key      []byte
@@ -38,7 +39,8 @@ func (p *Protocol) newFetch(key []byte, n name) *fetch {
 	return f
 }
 
-// gather adds a fragment. One of a member that was to join, in a change that was taken back, may be beyond this view's code.
+// gather adds a fragment. One of a member that was to join, in a change that was taken back, may be beyond this view's
+// code.
 func (p *Protocol) gather(f *fetch, index uint32, data []byte) {
 	if int(index) < p.code.n || p.mistakes.CountGone {
 		f.pieces[index] = data
@@ -79,9 +81,9 @@ func (p *Protocol) lacks(f *fetch) bool {
 	return p.Config.View.Size()-f.absent.Count(p.Incarnations) < p.code.k
 }
 
-// doubtful reports whether so many members have no fragment that the value is over, unless more than f disks are lost: k + f had
-// theirs. Others may keep theirs for good, not knowing, so to wait for those that are away could be in vain. If it is read again all
-// the same, that is waited for.
+// doubtful reports whether so many members have no fragment that the value is over, unless more than f disks are lost:
+// k + f had theirs. Others may keep theirs for good, not knowing, so to wait for those that are away could be in vain.
+// If it is read again all the same, that is waited for.
 func (p *Protocol) doubtful(f *fetch) bool {
 	side := p.Config.View.Before() // who joins may have none yet
 	left := side.Size()
@@ -99,9 +101,10 @@ func (p *Protocol) ask(f *fetch, to []view.MemberID) {
 	p.SendAll(to, m)
 }
 
-// onFetch answers with this member's fragment. One that waits for its own has none: it votes, so no writer has counted it
-// (docs/protocols.md, "Members that vote and wait"). To a member that rebuilds its own it is not said that there is none before its
-// disk is known here for good: a fragment that is acknowledged after that tells the writer that an earlier disk is lost.
+// onFetch answers with this member's fragment. One that waits for its own has none: it votes, so no writer has counted
+// it (docs/protocols.md, "Members that vote and wait"). To a member that rebuilds its own it is not said that there is
+// none before its disk is known here for good: a fragment that is acknowledged after that tells the writer that an
+// earlier disk is lost.
 func (p *Protocol) onFetch(from view.MemberID, m *peerv1.Message) {
 	n := nameOf(m)
 	answer := p.message(peerv1.FragmentKind_FRAGMENT_FETCHED, m.Op, m.Key, n)
@@ -186,8 +189,8 @@ func (p *Protocol) restored(f *fetch) ([]byte, error) {
 	return value, err
 }
 
-// again reads anew: k + f members had fragments when the metadata was written, and so many have none now that the value is over. What is
-// read then is newer.
+// again reads anew: k + f members had fragments when the metadata was written, and so many have none now that the value
+// is over. What is read then is newer.
 func (p *Protocol) again(f *fetch) {
 	p.fetches.End(f)
 	o := f.read

@@ -6,8 +6,8 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 )
 
-// Adopt implements member.Inner: a state transfer brings what other members have. Of the fragments of k of them this member's own
-// is made at once; what is short of k then is asked for by Settle.
+// Adopt implements member.Inner: a state transfer brings what other members have. Of the fragments of k of them this
+// member's own is made at once; what is short of k then is asked for by Settle.
 func (p *Protocol) Adopt(key, value []byte) error {
 	switch {
 	case len(key) == 0 || key[0] != recordPrefix && key[0] != piecesPrefix:
@@ -141,11 +141,11 @@ func (p *Protocol) rebuilt(f *fetch) {
 	p.noteWritten(f.key, f.name)
 }
 
-// abandon gives up a fragment that can't be rebuilt, if so many have answered that the metadata was written in no way that counts on
-// it. Had the writer counted this member's lost disk, k + f - 1 others had their fragments by then; at most f - 1 of those
-// have not answered. Who answered that it has none, and gets one later, tells the writer that the disk is lost. So does this
-// member's own question. One that votes was not counted, with any disk: k + f others had theirs, of which at most f have not answered,
-// so its own answer is one of those n - f.
+// abandon gives up a fragment that can't be rebuilt, if so many have answered that the metadata was written in no way
+// that counts on it. Had the writer counted this member's lost disk, k + f - 1 others had their fragments by then; at
+// most f - 1 of those have not answered. Who answered that it has none, and gets one later, tells the writer that the
+// disk is lost. So does this member's own question. One that votes was not counted, with any disk: k + f others had
+// theirs, of which at most f have not answered, so its own answer is one of those n - f.
 func (p *Protocol) abandon(f *fetch) {
 	side := p.Config.View.Before()
 	n := 0

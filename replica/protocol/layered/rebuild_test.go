@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// A newcomer that finds fewer fragments than restore a value waits until so many have answered that its writer can't have counted
-// the lost disk.
+// A newcomer that finds fewer fragments than restore a value waits until so many have answered that its writer can't
+// have counted the lost disk.
 func TestANewcomerGivesUpLateEnough(t *testing.T) {
 	for _, mistakes := range []Mistakes{{}, {GiveUpEarly: true}, {CountLostDisk: true}} {
 		wrong := mistakes != Mistakes{}
@@ -62,8 +62,8 @@ func strip(w *world, id view.MemberID) {
 	}
 }
 
-// Two disks are lost one after the other, the second as soon as the first one's next votes. Neither of these hears at first of the
-// fragments that it asks for.
+// Two disks are lost one after the other, the second as soon as the first one's next votes. Neither of these hears at
+// first of the fragments that it asks for.
 func TestAVoteWithoutAFragmentLosesAValue(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		w := newWorld(t, 5, 3, Mistakes{VoteWithoutFragments: wrong})
@@ -97,14 +97,15 @@ func TestAVoteWithoutAFragmentLosesAValue(t *testing.T) {
 	}
 }
 
-// waiting has members 6 and 7 join five, and 7 still wait for its fragment of a value that was never written when the change is over.
-// Nothing that it asks for reaches it until passes is replaced.
+// waiting has members 6 and 7 join five, and 7 still wait for its fragment of a value that was never written when the
+// change is over. Nothing that it asks for reaches it until passes is replaced.
 func waiting(t *testing.T, wrong bool) *world {
 	w := newWorld(t, 5, 3, Mistakes{WaitInSilence: wrong})
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
 		return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_STORE || to == 1
 	}
-	w.submit(5, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, 0) // members 5 and 1 have fragments
+	// Members 5 and 1 have fragments.
+	w.submit(5, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, 0)
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
 		return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED || to != 7
 	}
@@ -154,8 +155,8 @@ func TestWhoWaitsForAFragmentCountsItself(t *testing.T) {
 	}
 }
 
-// A member that was rebuilding has the fragment of one that was to join when the change is taken back. The code of the view before has none
-// of that ID.
+// A member that was rebuilding has the fragment of one that was to join when the change is taken back. The code of the
+// view before has none of that ID.
 func TestFragmentsBeyondTheCodeCountNowhere(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		w := newWorld(t, 5, 3, Mistakes{CountGone: wrong})

@@ -44,8 +44,8 @@ type metadata struct {
 	sum    [16]byte // of the value: the first bytes of a SHA-256
 }
 
-// Values that begin with marker mean something else to the inner protocol than they say: metadata, or a value that begins with it,
-// which is escaped. It is no byte of UTF-8.
+// Values that begin with marker mean something else to the inner protocol than they say: metadata, or a value that
+// begins with it, which is escaped. It is no byte of UTF-8.
 const (
 	marker    = 0xc1
 	isEscaped = 0
@@ -89,9 +89,9 @@ func unescape(v register.Value) register.Value {
 	return v[2:]
 }
 
-// Journal keys: a prefix, the length of the register's key, the key, and the value's name. What is known of a fragment is apart from
-// its data, so that to look through all of them reads few bytes. Both come behind the registers in a state transfer, so that a
-// newcomer has those.
+// Journal keys: a prefix, the length of the register's key, the key, and the value's name. What is known of a fragment
+// is apart from its data, so that to look through all of them reads few bytes. Both come behind the registers in a
+// state transfer, so that a newcomer has those.
 const (
 	recordPrefix = 'x'
 	piecesPrefix = 'y'

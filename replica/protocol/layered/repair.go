@@ -10,11 +10,12 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// A member may miss its fragment without having lost its disk: STORE was lost, and k + f others were enough. If its register has
-// the value for good all the same, it makes its fragment of those of k others, so that more than f may be lost again.
+// A member may miss its fragment without having lost its disk: STORE was lost, and k + f others were enough. If its
+// register has the value for good all the same, it makes its fragment of those of k others, so that more than f may be
+// lost again.
 //
-// Nothing waits for a repair: no vote, no change of the view, no operation. So nothing of it is on disk before the fragment is;
-// what a process did not end, its next one finds again.
+// Nothing waits for a repair: no vote, no change of the view, no operation. So nothing of it is on disk before the
+// fragment is; what a process did not end, its next one finds again.
 
 const (
 	surveyRegisters = 64 // how many registers are looked at in Config.Suspect
@@ -54,7 +55,8 @@ func (p *Protocol) repair() {
 	p.look()
 }
 
-// attempt is how long others are asked for fragments, so that one that few have does not keep others from being repaired.
+// attempt is how long others are asked for fragments, so that one that few have does not keep others from being
+// repaired.
 func (p *Protocol) attempt() time.Duration { return 4 * p.Config.Retry }
 
 // look finds fragments that are missing.
@@ -101,8 +103,9 @@ func (p *Protocol) fetchMissed(r *missed) {
 	p.ask(f, f.answered.Ask(&p.Config, p.Now, p.code.k))
 }
 
-// repaired makes this member's own fragment of k others, unless the register has something else by now. That the register had the value
-// for good is noted with it, so that it goes when the register has something else, whatever became of the writer.
+// repaired makes this member's own fragment of k others, unless the register has something else by now. That the
+// register had the value for good is noted with it, so that it goes when the register has something else, whatever
+// became of the writer.
 func (p *Protocol) repaired(f *fetch) {
 	state := peerv1.FragmentState_FRAGMENT_WRITTEN
 	switch {

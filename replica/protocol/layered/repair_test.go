@@ -22,7 +22,8 @@ func deaf(w *world, ids ...view.MemberID) {
 	}
 }
 
-// A member that missed STORE makes its fragment later. Then the value outlives two members, and not only the one that it was written for.
+// A member that missed STORE makes its fragment later. Then the value outlives two members, and not only the one that
+// it was written for.
 func TestAMissedFragmentIsRepaired(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		w := newWorld(t, 5, 3, Mistakes{})
@@ -104,8 +105,8 @@ func TestALateFragmentIsNotRepaired(t *testing.T) {
 	}
 }
 
-// A member whose register missed a newer value looks for fragments that nobody has any more: it ends each attempt, votes and reads as
-// ever, and looks no longer when its register has something else.
+// A member whose register missed a newer value looks for fragments that nobody has any more: it ends each attempt,
+// votes and reads as ever, and looks no longer when its register has something else.
 func TestWhatIsOverIsNotRepaired(t *testing.T) {
 	w := newWorld(t, 5, 3, Mistakes{})
 	deaf(w, 5)
@@ -129,8 +130,8 @@ func TestWhatIsOverIsNotRepaired(t *testing.T) {
 	}
 }
 
-// The answers to a repair come when the value is over, and the writer's disk is lost then: nobody can tell member 5 that its fragment
-// may go.
+// The answers to a repair come when the value is over, and the writer's disk is lost then: nobody can tell member 5
+// that its fragment may go.
 func TestALateRepairKeepsNothing(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		w := newWorld(t, 5, 3, Mistakes{RepairLate: wrong})

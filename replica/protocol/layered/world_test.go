@@ -111,7 +111,8 @@ func (w *world) wipe(id view.MemberID) {
 	w.start(w.nodes[id-1], false)
 }
 
-// change has the members that are up go over to a joint view, in which one or none leaves and others join, on disks that it names.
+// change has the members that are up go over to a joint view, in which one or none leaves and others join, on disks
+// that it names.
 func (w *world) change(leave view.MemberID, join ...view.MemberID) {
 	w.view.Epoch++
 	w.view.Members = slices.Clone(w.view.Members)

@@ -26,7 +26,8 @@ type write struct {
 
 func (w *write) reference() register.Value { return w.value.encode() }
 
-// write begins with the fragments. The own one counts at once: what the inner protocol sends of the metadata waits for it.
+// write begins with the fragments. The own one counts at once: what the inner protocol sends of the metadata waits for
+// it.
 func (p *Protocol) write(r protocol.Request) {
 	if p.code == nil {
 		return // the fault is told
@@ -97,9 +98,9 @@ func (p *Protocol) onStored(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// advance has the metadata written once enough have their fragments, and completes the write when it is. A disk that was lost
-// meanwhile does not count any more. If it had been counted before, whoever holds the metadata knows of that by now, so the
-// writer does too; or the member that lost it finds the name with the others, and rebuilds its fragment.
+// advance has the metadata written once enough have their fragments, and completes the write when it is. A disk that
+// was lost meanwhile does not count any more. If it had been counted before, whoever holds the metadata knows of that
+// by now, so the writer does too; or the member that lost it finds the name with the others, and rebuilds its fragment.
 func (p *Protocol) advance(w *write) {
 	enough := p.durable(&w.stored)
 	switch {

@@ -91,8 +91,8 @@ func (m *Member) candidates() []view.MemberID {
 	return ids
 }
 
-// fetch goes on with as many sources as are missing. A source answers only while it votes in this epoch itself; one that
-// does not is left for the next, and tried again later.
+// fetch goes on with as many sources as are missing. A source answers only while it votes in this epoch itself; one
+// that does not is left for the next, and tried again later.
 func (m *Member) fetch() {
 	for _, id := range m.config.Nearest {
 		if s := m.known(id); s != nil && s.asked && m.now >= s.due && s.vain+1 >= patience {
@@ -109,9 +109,9 @@ func (m *Member) fetch() {
 	m.askPages(ids)
 }
 
-// askPages asks sources for their next pages. One of them is ahead, and sends nearly everything. The others follow it: they
-// are asked for what lies before its cursor, of which they send what differs, since the rest is here. So all of them
-// are at work, and nearly nothing is sent twice. One that does not answer leads nobody.
+// askPages asks sources for their next pages. One of them is ahead, and sends nearly everything. The others follow it:
+// they are asked for what lies before its cursor, of which they send what differs, since the rest is here. So all of
+// them are at work, and nearly nothing is sent twice. One that does not answer leads nobody.
 func (m *Member) askPages(ids []view.MemberID) {
 	var ahead *source
 	whole := false // everything that one of them had is here
@@ -136,7 +136,8 @@ func (m *Member) askPages(ids []view.MemberID) {
 	}
 }
 
-// askPage asks a source for its next page, up to until, once the rate allows it, and again when it does not answer in time.
+// askPage asks a source for its next page, up to until, once the rate allows it, and again when it does not answer in
+// time.
 //
 // The question tells what is here, so that the source leaves it out. This process holds it, and replaces it by what is
 // newer only: to adopt the source's copy would change nothing, now or when the answer comes. So of all answers to
@@ -204,8 +205,8 @@ func (m *Member) take(from view.MemberID, msg *peerv1.Message) {
 }
 
 // unnamed reports whether a page does not say which process asked for it: members of versions that know no joint views
-// don't. Such a page may be one that an earlier process of this disk asked for. For a lost disk that joins again it does
-// as well: its source had adopted that disk (knowsMe).
+// don't. Such a page may be one that an earlier process of this disk asked for. For a lost disk that joins again it
+// does as well: its source had adopted that disk (knowsMe).
 func (m *Member) unnamed(msg *peerv1.Message) bool {
 	return msg.Op == 0 && m.state == transferring && len(msg.GetTransfer().GetUntil()) == 0
 }

@@ -162,7 +162,8 @@ func TestStaleRepliesAreNotHeard(t *testing.T) {
 		t.Error("stale answers decide the incarnation")
 	}
 	reply(2, 7)
-	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1, Known: []uint32{3, 1, 1}}) // hearsay is later than the answers
+	// Hearsay is later than the answers.
+	m.Receive(3, &peerv1.Message{Kind: peerv1.Kind_READ1, Epoch: 1, Known: []uint32{3, 1, 1}})
 	reply(3, 7)
 	if m.Incarnation() != 4 {
 		t.Errorf("incarnation %d, want one above all that are known", m.Incarnation())

@@ -17,7 +17,8 @@ const (
 	pageRate = 10 * leastPage
 )
 
-// pageBytes is the size of a page. One is asked for after the other, so they are the larger the longer they are under way.
+// pageBytes is the size of a page. One is asked for after the other, so they are the larger the longer they are under
+// way.
 func pageBytes(c *protocol.Config) uint64 {
 	return uint64(min(max(leastPage, c.Retry.Seconds()*pageRate), mostPage))
 }
@@ -60,8 +61,8 @@ func (p *printer) of(key, value []byte) print {
 	return print(sum[:len(print{})])
 }
 
-// tell lists the prints of this member's records behind from and up to until (empty: to the end), of as many as bytes, in a
-// question for the page behind from. It returns the bytes of those records.
+// tell lists the prints of this member's records behind from and up to until (empty: to the end), of as many as bytes,
+// in a question for the page behind from. It returns the bytes of those records.
 func (m *Member) tell(from, until []byte, bytes uint64) (t *peerv1.Transfer, told uint64) {
 	t = &peerv1.Transfer{From: from, Until: until}
 	end, all := m.scan(from, until, func(key, value []byte) bool {

@@ -29,7 +29,8 @@ type heard struct {
 	message *peerv1.Message
 }
 
-// onPositionQuery answers a member that has started. A newcomer has nothing to say: what its lost disk had heard is gone.
+// onPositionQuery answers a member that has started. A newcomer has nothing to say: what its lost disk had heard is
+// gone.
 func (m *Member) onPositionQuery(from view.MemberID, msg *peerv1.Message) {
 	if m.state != voting && !(m.state == asking && (m.doubt.founded || m.doubt.record.Voter)) {
 		return

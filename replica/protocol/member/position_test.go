@@ -210,8 +210,8 @@ func TestTheOneThatAloneHasHeardIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Who alone has heard is away for longer than anybody waits: that is the window. It closes when that one is back, even if the
-// disk has had more batches since.
+// Who alone has heard is away for longer than anybody waits: that is the window. It closes when that one is back, even
+// if the disk has had more batches since.
 func TestAnOldCopyIsFoundOutLate(t *testing.T) {
 	w := suspicious(t, 3)
 	snapshot := w.copyOf(1)

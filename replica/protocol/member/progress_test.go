@@ -20,7 +20,8 @@ func TestTransferGoesOnAfterRestarts(t *testing.T) {
 	} {
 		w := newWorld(t, replacing(2))
 		w.fill(1, 2)
-		w.nodes[2].disk = disktest.Disk{keyOf(0): value(0, 1)} // so that everything of the second one differs, or is not there
+		// So that everything of the second one differs, or is not there.
+		w.nodes[2].disk = disktest.Disk{keyOf(0): value(0, 1)}
 		w.nodes[4].config.TransferRate = 64 << 10
 		w.start(1, 2, 3, 4)
 		whole := uint64(records * (recordBytes + 6))

@@ -1,6 +1,7 @@
-// Package position finds disks that were put back from an older copy. Such a disk can't tell so itself: all that it holds is in
-// order. But each message names how many batches its sender's disk has had durably, and who hears it remembers the most. A
-// member that starts asks the others what they have heard of it, and is lost if that is more than its disk has.
+// Package position finds disks that were put back from an older copy. Such a disk can't tell so itself: all that it
+// holds is in order. But each message names how many batches its sender's disk has had durably, and who hears it
+// remembers the most. A member that starts asks the others what they have heard of it, and is lost if that is more than
+// its disk has.
 package position
 
 import (
@@ -81,7 +82,8 @@ type Owner struct {
 	CountKey, HeardKey []byte
 }
 
-// Disks is what a member knows of how far the disks of a view's members are, for one shard: its own, and what it has heard.
+// Disks is what a member knows of how far the disks of a view's members are, for one shard: its own, and what it has
+// heard.
 type Disks struct {
 	Owner
 	now protocol.Instant
@@ -137,8 +139,8 @@ func (d *Disks) Learn(all []*peerv1.Position) {
 	}
 }
 
-// learn notes how far a member or a witness of the view is, and reports whether that is news. Those that are gone are forgotten with the
-// next record.
+// learn notes how far a member or a witness of the view is, and reports whether that is news. Those that are gone are
+// forgotten with the next record.
 func (d *Disks) learn(id view.MemberID, heard Position) bool {
 	if _, witness := d.Config.View.Witness(id); id == d.Config.Self || d.Config.View.Index(id) < 0 && !witness {
 		return false
@@ -170,7 +172,8 @@ func (d *Disks) Hear(from view.MemberID, incarnation view.Incarnation, msg *peer
 	}
 }
 
-// HearWitness notes how many promises a witness says that it has made. Its ID has one disk only: on another one it gets another.
+// HearWitness notes how many promises a witness says that it has made. Its ID has one disk only: on another one it gets
+// another.
 func (d *Disks) HearWitness(id view.MemberID, promises uint64) {
 	if !d.Config.Undoubted && d.learn(id, Position{Incarnation: 1, Batches: promises}) {
 		d.fresh = true
@@ -250,8 +253,9 @@ func (d *Disks) Stamp(m *peerv1.Message, batches uint64) {
 	}
 }
 
-// Tell has everyone know how far this disk is, some time after it went on: a promise that counts without a message to others
-// is told in this way, and so is what only one of them has heard. With it goes what a witness has told this member alone.
+// Tell has everyone know how far this disk is, some time after it went on: a promise that counts without a message to
+// others is told in this way, and so is what only one of them has heard. With it goes what a witness has told this
+// member alone.
 func (d *Disks) Tell() {
 	durable, _ := d.Journal.Counted()
 	if durable == d.told && !d.fresh || d.now < d.tellDue {
@@ -293,8 +297,8 @@ func (d *Disks) Answer(from view.MemberID, msg *peerv1.Message, known []*peerv1.
 	d.send(from, &peerv1.Message{Kind: peerv1.Kind_POSITION_REPLY, Op: msg.Op, Positions: known})
 }
 
-// OnReply compares what another member has heard of this disk with what it holds, and reports whether that is news of one
-// who had not answered. Who answers late is heard, too.
+// OnReply compares what another member has heard of this disk with what it holds, and reports whether that is news of
+// one who had not answered. Who answers late is heard, too.
 func (d *Disks) OnReply(from view.MemberID, msg *peerv1.Message) bool {
 	if d.start == 0 || msg.Op != d.Config.Nonce {
 		return false
@@ -346,10 +350,11 @@ func (d *Disks) Tick(now protocol.Instant) {
 // Asking reports whether it is not known yet that the disk is whole.
 func (d *Disks) Asking() bool { return d.asking }
 
-// Trusted ends the asking, and reports that, once enough others have heard of nothing that the disk lacks: enough to meet every quorum that
-// counted it, as for a newcomer. If so many do not answer for long, a quorum with this member has to do, or members that are
-// down would keep one that restarts from voting; the others are still asked. In a joint view it is a quorum of the members before the
-// change: those who join begin when they are told of the view, which may have to wait for who votes.
+// Trusted ends the asking, and reports that, once enough others have heard of nothing that the disk lacks: enough to
+// meet every quorum that counted it, as for a newcomer. If so many do not answer for long, a quorum with this member
+// has to do, or members that are down would keep one that restarts from voting; the others are still asked. In a joint
+// view it is a quorum of the members before the change: those who join begin when they are told of the view, which may
+// have to wait for who votes.
 func (d *Disks) Trusted() bool {
 	enough := d.asked.Meets(d.Roster, 0) || d.asked.Count(d.Roster) == len(d.Config.Nearest)
 	late := d.ticked && d.now >= d.since.Add(d.patience())

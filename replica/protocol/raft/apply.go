@@ -220,8 +220,9 @@ func (p *Protocol) putState(key []byte, state *peerv1.KeyState) {
 	p.Journal.Put(p.Keys.Record(stateRecord, key), raw)
 }
 
-// merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of one
-// log; that this one may be ahead of the rest of the state does no harm, since entries leave it alone that it has already.
+// merge takes another member's state of a key, if a later entry made it. States of a key are those after prefixes of
+// one log; that this one may be ahead of the rest of the state does no harm, since entries leave it alone that it has
+// already.
 func (p *Protocol) merge(key, raw []byte) error {
 	theirs, err := decodeState(raw, bounds.Told)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// operation is one of a client of this member. A write or rmw is handed to the leader as a command of this author's number;
-// this member answers its client when it applies the command itself. It may be handed over again, to whoever leads: a command
-// of the same number is executed once.
+// operation is one of a client of this member. A write or rmw is handed to the leader as a command of this author's
+// number; this member answers its client when it applies the command itself. It may be handed over again, to whoever
+// leads: a command of the same number is executed once.
 type operation struct {
 	base.Operation
 	request protocol.Request

@@ -24,8 +24,8 @@ type election struct {
 	stuck    map[view.MemberID]protocol.Instant // since when a snapshot is due there; never ranged over
 }
 
-// begin waits for a leader. Where there is none, the view's first member is the first to call for an election, so that a new
-// cluster has one soon, and always the same.
+// begin waits for a leader. Where there is none, the view's first member is the first to call for an election, so that
+// a new cluster has one soon, and always the same.
 func (e *election) begin(p *Protocol) {
 	e.alive, e.stuck = map[view.MemberID]protocol.Instant{}, map[view.MemberID]protocol.Instant{}
 	rank := time.Duration(p.Config.View.Index(p.Config.Self))
@@ -39,7 +39,8 @@ func (e *election) heard(p *Protocol, from view.MemberID) {
 	}
 }
 
-// wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in vain.
+// wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in
+// vain.
 func (e *election) wait(p *Protocol) {
 	retry := max(p.Config.Retry, time.Millisecond)
 	wait := max(p.Config.Suspect, 2*retry)

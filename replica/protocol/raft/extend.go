@@ -10,9 +10,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Extension is what a protocol adds to this one: a leader that executes commands before they are committed, and a time in
-// which it leads and does not serve yet (replica/protocol/curpraft). Its methods are called within a step of the member, never
-// two at once; what they send and put into the journal is of that step.
+// Extension is what a protocol adds to this one: a leader that executes commands before they are committed, and a time
+// in which it leads and does not serve yet (replica/protocol/curpraft). Its methods are called within a step of the
+// member, never two at once; what they send and put into the journal is of that step.
 type Extension interface {
 	// Receive takes a message of a kind that is not Raft's.
 	Receive(from view.MemberID, m *peerv1.Message)
@@ -89,8 +89,8 @@ func (p *Protocol) Perform(state *peerv1.KeyState, c *peerv1.RaftCommand, at reg
 	return p.perform(state, c, at)
 }
 
-// Answer ends an operation of this member's client before its command is applied, in one round trip, once the journal up to
-// a mark is durable.
+// Answer ends an operation of this member's client before its command is applied, in one round trip, once the journal
+// up to a mark is durable.
 func (p *Protocol) Answer(number uint64, a *peerv1.Answer, mark uint64) {
 	o := p.operations.Find(number)
 	if o == nil {
@@ -122,8 +122,8 @@ func (p *Protocol) Message(kind peerv1.Kind, op uint64) *peerv1.Message {
 	return p.Outbox.Message(kind, op, nil)
 }
 
-// stamp is the carstamp that clients see. An extension that tells of it before the log has its place goes by the number of
-// commands on the key: it is the same wherever the command comes to be in the log.
+// stamp is the carstamp that clients see. An extension that tells of it before the log has its place goes by the number
+// of commands on the key: it is the same wherever the command comes to be in the log.
 func (p *Protocol) stamp(state *peerv1.KeyState, at register.Carstamp) register.Carstamp {
 	if p.extension == nil {
 		return at

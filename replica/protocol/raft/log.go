@@ -12,8 +12,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// The journal's keys: 'h' holds a RaftHard, 't' a RaftStart, 'l' + index an entry of the log as the library encodes it, 'a'
-// a RaftApplied, 'k' + key a KeyState whose previous.timestamp is the index of the entry that made it, and 'b' the
+// The journal's keys: 'h' holds a RaftHard, 't' a RaftStart, 'l' + index an entry of the log as the library encodes it,
+// 'a' a RaftApplied, 'k' + key a KeyState whose previous.timestamp is the index of the entry that made it, and 'b' the
 // RaftApplied that a newcomer's records are at least as new as.
 const (
 	hardRecord    = 'h'
@@ -26,8 +26,8 @@ const (
 	ExtensionRecord = 'w'
 )
 
-// log is the library's disk: the end of the log in memory, and the same in the journal. It takes what is in the journal for
-// stable. That it may still be lost, with the process, is what effects wait for that tell of it (durable).
+// log is the library's disk: the end of the log in memory, and the same in the journal. It takes what is in the journal
+// for stable. That it may still be lost, with the process, is what effects wait for that tell of it (durable).
 type log struct {
 	p       *Protocol
 	hard    *peerv1.RaftHard
@@ -156,8 +156,8 @@ func (l *log) behind(index, term uint64) {
 	l.begin(index, term)
 }
 
-// replace makes the log begin behind an entry whose outcome came from elsewhere. If the entry is here too, what follows it
-// here stays: this member may have acknowledged that. Otherwise what is here from there on was never committed.
+// replace makes the log begin behind an entry whose outcome came from elsewhere. If the entry is here too, what follows
+// it here stays: this member may have acknowledged that. Otherwise what is here from there on was never committed.
 func (l *log) replace(index, term uint64) {
 	if has, err := l.Term(index); err == nil && has == term && index > l.start.Index {
 		l.behind(index, term)
@@ -238,7 +238,8 @@ func (l *log) LastIndex() (uint64, error) { return l.last(), nil }
 // FirstIndex implements the library's Storage.
 func (l *log) FirstIndex() (uint64, error) { return l.start.Index + 1, nil }
 
-// Snapshot implements the library's Storage. It says only that there is one: who needs it asks for its records (pull.go).
+// Snapshot implements the library's Storage. It says only that there is one: who needs it asks for its records
+// (pull.go).
 func (l *log) Snapshot() (*raftpb.Snapshot, error) {
 	applied := l.p.state
 	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{

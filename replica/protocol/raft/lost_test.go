@@ -52,7 +52,8 @@ func hear(t *testing.T, p *Protocol, m *raftpb.Message) {
 	p.Receive(view.MemberID(m.GetFrom()), &peerv1.Message{Kind: peerv1.Kind_RAFT, Raft: raw})
 }
 
-// A lost disk may have voted in any term that those who adopted its successor know of. Who was lost may not vote again there.
+// A lost disk may have voted in any term that those who adopted its successor know of. Who was lost may not vote again
+// there.
 func TestNewcomerVotesForNobodyInTermsOfItsLostDisk(t *testing.T) {
 	for _, mistake := range []bool{false, true} {
 		p, _, j := lone(Mistakes{ForgetTerm: mistake})

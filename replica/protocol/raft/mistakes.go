@@ -37,8 +37,8 @@ const (
 	PathHeld        = "read.held"        // an extension: a read waited for what the leader has executed and not applied
 )
 
-// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is. The two that are left
-// out are rare: pathDropped, and pathUnseen, which needs a client without a session.
+// Paths lists the paths of the protocol that Config.Count hears of while the view stays what it is. The two that are
+// left out are rare: pathDropped, and pathUnseen, which needs a client without a session.
 func Paths() []string {
 	return []string{
 		pathElected, pathCampaign, pathStepDown, pathContent, pathRecount, pathForward, pathRetry, pathAgain, pathDuplicate,

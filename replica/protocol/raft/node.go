@@ -19,8 +19,8 @@ const (
 	proposedBytes = 64 << 20
 )
 
-// never is how many ticks the library may wait before an election: elections are called for here, by a clock and draws that
-// replay. Its own are drawn from the machine.
+// never is how many ticks the library may wait before an election: elections are called for here, by a clock and draws
+// that replay. Its own are drawn from the machine.
 const never = 1 << 30
 
 // silent is a logger of one node that says nothing. What the library takes for impossible stops the member.
@@ -127,8 +127,8 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 	p.follow(from, r)
 }
 
-// check reports a message of the library that no sound member sends: with a number after which no term or entry could follow, or with entries that
-// do not follow each other.
+// check reports a message of the library that no sound member sends: with a number after which no term or entry could
+// follow, or with entries that do not follow each other.
 func check(r *raftpb.Message) error {
 	last := r.GetSnapshot().GetMetadata()
 	most := max(r.GetTerm(), r.GetLogTerm(), r.GetIndex(), r.GetCommit(), r.GetRejectHint(), last.GetIndex(), last.GetTerm())
@@ -190,8 +190,8 @@ func (p *Protocol) handle(rd lib.Ready) {
 	p.node.Advance(rd)
 }
 
-// emit sends a message of the node. What promises something leaves when that is durable; so does what tells of a commit that
-// counts this member, until this member holds it.
+// emit sends a message of the node. What promises something leaves when that is durable; so does what tells of a commit
+// that counts this member, until this member holds it.
 func (p *Protocol) emit(r *raftpb.Message) {
 	raw, err := proto.Marshal(r)
 	if err != nil {

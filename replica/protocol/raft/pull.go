@@ -19,8 +19,9 @@ const (
 	patience    = 4         // how often a page is asked for in vain
 )
 
-// pull fetches from another member what entries have changed that are not in its log any more. It is no copy of one moment:
-// each record is the state after the answerer's first page, or later. Entries that come after that leave alone what is ahead.
+// pull fetches from another member what entries have changed that are not in its log any more. It is no copy of one
+// moment: each record is the state after the answerer's first page, or later. Entries that come after that leave alone
+// what is ahead.
 type pull struct {
 	from        view.MemberID
 	incarnation view.Incarnation

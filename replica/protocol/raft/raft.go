@@ -1,10 +1,10 @@
 // Package raft is Raft by go.etcd.io/raft: one leader orders all writes and rmws of a shard in a log, and answers reads
 // once a quorum has confirmed that it still leads. It is the baseline that the other protocols are compared with.
 //
-// The library is a state machine too, and does what the paper does: terms, votes, the log (node.go wraps it, log.go is its
-// disk). What it leaves to others is here: when to suspect a leader (elect.go), what an entry does (apply.go), clients of
-// members that do not lead (coordinate.go, read.go), who is too far behind for the log (pull.go), lost disks (settle.go),
-// and changes of the view (change.go).
+// The library is a state machine too, and does what the paper does: terms, votes, the log (node.go wraps it, log.go is
+// its disk). What it leaves to others is here: when to suspect a leader (elect.go), what an entry does (apply.go),
+// clients of members that do not lead (coordinate.go, read.go), who is too far behind for the log (pull.go), lost disks
+// (settle.go), and changes of the view (change.go).
 //
 // docs/protocols.md, section Raft, says why lost disks and changes of the view do no harm.
 package raft
@@ -153,8 +153,9 @@ func (p *Protocol) Ready() protocol.Effects {
 // Pending is how many operations of its clients this member holds unfinished.
 func (p *Protocol) Pending() int { return p.operations.Len() }
 
-// recount starts the node anew when it may have counted a disk that is lost: what that one had promised or held is void.
-// Only a leader or candidate counts; but a follower of a term is never asked twice, so nothing is lost by it either.
+// recount starts the node anew when it may have counted a disk that is lost: what that one had promised or held is
+// void. Only a leader or candidate counts; but a follower of a term is never asked twice, so nothing is lost by it
+// either.
 func (p *Protocol) recount() {
 	news := false
 	for i, m := range p.Config.View.Members {

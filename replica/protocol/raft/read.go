@@ -114,15 +114,16 @@ func (p *Protocol) onReadReply(m *peerv1.Message) {
 	p.answerReads()
 }
 
-// confirmRead: a read may be answered by the state after any entry that was committed when one confirmation of it began.
+// confirmRead: a read may be answered by the state after any entry that was committed when one confirmation of it
+// began.
 func (p *Protocol) confirmRead(op, index uint64) {
 	if o := p.operations.Find(op); o != nil && o.reads() && !o.confirmed {
 		o.index, o.confirmed = index, true
 	}
 }
 
-// answerReads answers those whose entry is applied here. What they see may be later than that, and rests on all of the log
-// that is applied.
+// answerReads answers those whose entry is applied here. What they see may be later than that, and rests on all of the
+// log that is applied.
 func (p *Protocol) answerReads() {
 	for o := range p.operations.InProgress() {
 		if !o.confirmed || o.index > p.state.Index {

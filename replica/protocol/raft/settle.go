@@ -17,9 +17,9 @@ type settle struct {
 	done bool
 }
 
-// Settle implements member.Inner. The newcomer holds the records of those that adopted it, and their highest term. It asks a
-// leader that knows its disk for an index that is committed in the leader's term, and is done when it has the state after
-// that: all that its lost disk has acknowledged, and that counts, is before it.
+// Settle implements member.Inner. The newcomer holds the records of those that adopted it, and their highest term. It
+// asks a leader that knows its disk for an index that is committed in the leader's term, and is done when it has the
+// state after that: all that its lost disk has acknowledged, and that counts, is before it.
 func (p *Protocol) Settle(now protocol.Instant) bool {
 	p.Now = now
 	switch {
@@ -64,9 +64,10 @@ var recordKinds = []byte{hardRecord, startRecord, entryRecord, appliedRecord, ba
 
 var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
 
-// Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys, and the term: its lost
-// disk may have voted in any up to that one, so it votes for nobody else there. It takes no entries of logs: pages are of
-// different moments, between which a log's end may be replaced. A member that goes on takes states of keys alone.
+// Adopt implements member.Inner. Of another member's journal, a newcomer takes the states of keys, and the term: its
+// lost disk may have voted in any up to that one, so it votes for nobody else there. It takes no entries of logs: pages
+// are of different moments, between which a log's end may be replaced. A member that goes on takes states of keys
+// alone.
 func (p *Protocol) Adopt(key, value []byte) error {
 	if len(key) == 0 || !slices.Contains(recordKinds, key[0]) {
 		return errForeign

@@ -5,8 +5,8 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// onRead serves PREPARE of a read (algorithm 3, lines 40 to 42): no state changes, and nothing is promised. What it tells
-// may let a client have an answer, so it must survive a crash of this member.
+// onRead serves PREPARE of a read (algorithm 3, lines 40 to 42): no state changes, and nothing is promised. What it
+// tells may let a client have an answer, so it must survive a crash of this member.
 func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	a := p.load(m.Key)
 	reply := p.about(peerv1.RMWPaxosKind_PAXOS_STATE, m, a, roundOf(m.RmwPaxos.Voted))
@@ -57,8 +57,8 @@ func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 	p.reply(from, reply)
 }
 
-// vote accepts a proposal unless a higher round is promised, and reports whether this member has voted for it: it may have
-// done so before. The vote grants the proposer its next round (section 5.8, fast writes).
+// vote accepts a proposal unless a higher round is promised, and reports whether this member has voted for it: it may
+// have done so before. The vote grants the proposer its next round (section 5.8, fast writes).
 func (p *Protocol) vote(key []byte, r round, s state) (acceptor, bool) {
 	a := p.load(key)
 	switch {
@@ -73,8 +73,8 @@ func (p *Protocol) vote(key []byte, r round, s state) (acceptor, bool) {
 	return a, true
 }
 
-// learn takes over a state that is known to be chosen, as if its VOTE had come late: the member has missed it. Whoever may
-// propose something else has seen it or a later one, so a higher promise does not matter.
+// learn takes over a state that is known to be chosen, as if its VOTE had come late: the member has missed it. Whoever
+// may propose something else has seen it or a later one, so a higher promise does not matter.
 func (p *Protocol) learn(key []byte, r round, s state) {
 	a := p.load(key)
 	if r.n == 0 || a.voted.above(r) || a.voted == r && a.votedIn >= max(p.Config.View.Since, 1) {

@@ -27,8 +27,9 @@ type application struct {
 	reads    []*peerv1.Answer
 }
 
-// apply returns the state after the batches, what each command answers, and whether it has to be agreed on. A batch that
-// the state already has in it is not applied again, which is what makes proposals safe to repeat. The base does not change.
+// apply returns the state after the batches, what each command answers, and whether it has to be agreed on. A batch
+// that the state already has in it is not applied again, which is what makes proposals safe to repeat. The base does
+// not change.
 func (a *application) apply(batches []*batch) (state, [][]*peerv1.Answer, bool) {
 	answers := make([][]*peerv1.Answer, len(batches))
 	for i, b := range batches {
@@ -47,8 +48,8 @@ func (a *application) apply(batches []*batch) (state, [][]*peerv1.Answer, bool) 
 	return a.next, answers, true
 }
 
-// confirm is apply for batches that follow a state which is known to be the last one that is chosen. If nothing has to be
-// agreed on, the carstamps that were counted are given to nobody.
+// confirm is apply for batches that follow a state which is known to be the last one that is chosen. If nothing has to
+// be agreed on, the carstamps that were counted are given to nobody.
 func (p *Protocol) confirm(base state, batches []*batch) (state, [][]*peerv1.Answer, bool) {
 	a := &application{protocol: p, next: base}
 	next, answers, changed := a.apply(batches)
@@ -86,8 +87,8 @@ func (a *application) batch(b *batch) []*peerv1.Answer {
 		answers[k], changes = a.command(c)
 		changed = changed || changes
 	}
-	// What others may know of is noted also if it changes nothing: a copy of the batch, or an earlier proposal with it that a
-	// few have voted for, could be taken up later, when it would change something.
+	// What others may know of is noted also if it changes nothing: a copy of the batch, or an earlier proposal with it
+	// that a few have voted for, could be taken up later, when it would change something.
 	switch {
 	case a.protocol.options.AtLeastOnce: // what changes nothing never will
 		a.changed = a.changed || changed
@@ -98,8 +99,8 @@ func (a *application) batch(b *batch) []*peerv1.Answer {
 	return answers
 }
 
-// done returns what a batch has answered, if it is in the state. A batch that is older than its author's last one is not
-// applied: its author has given it up.
+// done returns what a batch has answered, if it is in the state. A batch that is older than its author's last one is
+// not applied: its author has given it up.
 func (a *application) done(b *batch) []*peerv1.Answer {
 	if a.protocol.options.AtLeastOnce || a.protocol.mistakes.ForgetBatches || len(a.next.table) == 0 && a.table == nil {
 		return nil

@@ -34,8 +34,8 @@ func (c *cluster) deliver(from, to view.MemberID, kind peerv1.RMWPaxosKind, mess
 	}
 }
 
-// A read that finds votes of a minority asks again X times, as long as each time there is another one, before it helps. If nothing
-// has moved since it asked, it helps at once.
+// A read that finds votes of a minority asks again X times, as long as each time there is another one, before it helps.
+// If nothing has moved since it asked, it helps at once.
 func TestAReadAsksAgainBeforeItHelps(t *testing.T) {
 	for _, tt := range []struct {
 		option int
@@ -213,7 +213,8 @@ func TestAReadThatHasLeftIsNotJoined(t *testing.T) {
 	}
 }
 
-// A proposal that is chosen ends the reads that began before it was sent, and no later one: others may have proposed since.
+// A proposal that is chosen ends the reads that began before it was sent, and no later one: others may have proposed
+// since.
 func TestAProposalEndsTheReadsBeforeIt(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		c := newCluster(3)

@@ -11,10 +11,10 @@ import (
 )
 
 // Duelling proposers (section 5.1) are kept apart in two ways. A member that loses a round hands its batches to the one
-// proposer of the key, for a while: the first member, in an order that the key gives, which is not silent (the leader of
-// sections 5.7 and 7.4, for hot keys alone). While that one is alive it has the right of way: it asks for rounds that are
-// well above all that it has heard of, and does not wait. Who else proposes all the same waits for a random time after each round
-// that it lost.
+// proposer of the key, for a while: the first member, in an order that the key gives, which is not silent (the leader
+// of sections 5.7 and 7.4, for hot keys alone). While that one is alive it has the right of way: it asks for rounds
+// that are well above all that it has heard of, and does not wait. Who else proposes all the same waits for a random
+// time after each round that it lost.
 
 // patience is what the times below are counted in: the suspect time, unless that is too short for anybody to answer.
 func (p *Protocol) patience() time.Duration { return max(p.Config.Suspect, 3*p.Config.Retry) }
@@ -25,7 +25,8 @@ const hotFor = 8
 // silentFor is how long a proposer that did not answer is passed over, unless it is heard.
 const silentFor = 4
 
-// stride is how far above all rounds that it knows of the key's proposer asks for one: each vote of another one takes the next.
+// stride is how far above all rounds that it knows of the key's proposer asks for one: each vote of another one takes
+// the next.
 const stride = 8
 
 // rightOfWay is how many rounds in a row the key's proposer may lose before it waits, too.
@@ -110,8 +111,8 @@ func (p *Protocol) proposerOf(o *object) view.MemberID {
 	return p.Config.Self
 }
 
-// hand gives a batch of this member to the key's proposer. It is known by its number, so that it does no harm if both of
-// them propose it.
+// hand gives a batch of this member to the key's proposer. It is known by its number, so that it does no harm if both
+// of them propose it.
 func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
 	p.Took(pathHand)
 	b.to, b.op, b.left, b.stays = to, p.Op(), true, false

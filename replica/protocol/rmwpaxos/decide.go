@@ -60,8 +60,8 @@ func (p *Protocol) grantedBy(d *drive) (round, bool) {
 	return round{}, false
 }
 
-// propose computes the state after one that is chosen, and has it voted for in a round that a quorum has granted. Nobody
-// has confirmed by now that it is still the last one, so also what changes nothing is voted for.
+// propose computes the state after one that is chosen, and has it voted for in a round that a quorum has granted.
+// Nobody has confirmed by now that it is still the last one, so also what changes nothing is voted for.
 func (p *Protocol) propose(o *object, d *drive, base state) {
 	next, answers, _ := (&application{protocol: p, next: base}).apply(d.batches)
 	p.vote2(o, d, next, answers)
@@ -95,8 +95,8 @@ func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
 	}
 }
 
-// decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with the
-// votes is there for the next state.
+// decideVoted is algorithm 3, lines 25 to 29: the proposal is chosen. After a write-through, the round that came with
+// the votes is there for the next state.
 func (p *Protocol) decideVoted(o *object, d *drive) {
 	if !d.asked.Quorum(p.Counted, 0) {
 		return
@@ -197,7 +197,8 @@ func (b *batch) remember(answers []*peerv1.Answer) {
 	b.tried = append(b.tried, answers)
 }
 
-// recall completes the answers that a state has kept of the batch: the proposal that took effect gave the same carstamps.
+// recall completes the answers that a state has kept of the batch: the proposal that took effect gave the same
+// carstamps.
 func (b *batch) recall(kept []*peerv1.Answer) []*peerv1.Answer {
 	if !slices.ContainsFunc(kept, (*peerv1.Answer).GetExpired) {
 		return kept

@@ -10,8 +10,8 @@ import (
 // Definition defines protocol RMWPaxos.
 var Definition = definition.Protocol{
 	Row: capability.Protocol{
-		// The worst is whatever the order of messages: what loses its round is handed to the key's proposer, which may lose too,
-		// finishes what the other one began, and then writes.
+		// The worst is whatever the order of messages: what loses its round is handed to the key's proposer, which may lose
+		// too, finishes what the other one began, and then writes.
 		Name: "RMWPaxos", Consistency: capability.Linearizable, Members: capability.Sizes(),
 		Note: "1 is for a read of a register at rest, and for an update by the member that updated it last; the worst has one operation of " +
 			"another member in the way, and more of them can make it more, without a bound",

@@ -50,8 +50,8 @@ type lead struct {
 	voted round // of the chosen state below it
 }
 
-// batch is operations of one member on a key that take effect together, in their order. Its author and number are in the
-// state that they led to, which is how everyone sees that they have.
+// batch is operations of one member on a key that take effect together, in their order. Its author and number are in
+// the state that they led to, which is how everyone sees that they have.
 type batch struct {
 	author   register.Writer
 	number   uint64

@@ -69,8 +69,8 @@ func (p *Protocol) advance(o *object) {
 	p.begin(o, d)
 }
 
-// begin takes the fast path if the last proposal granted the next round and nobody has interfered, as far as this member's
-// own acceptor knows (section 5.8).
+// begin takes the fast path if the last proposal granted the next round and nobody has interfered, as far as this
+// member's own acceptor knows (section 5.8).
 func (p *Protocol) begin(o *object, d *drive) {
 	if own := p.load(o.key); o.lead.round.n != 0 && own.ack == o.lead.round && own.voted == o.lead.voted {
 		p.Took(pathFast)
@@ -177,8 +177,8 @@ func (p *Protocol) tickDrive(o *object, d *drive) {
 	p.sendVote(o, d, missing)
 }
 
-// sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that the
-// proposal rests on.
+// sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that
+// the proposal rests on.
 func (p *Protocol) sendVote(o *object, d *drive, to []view.MemberID) {
 	p.SendAllWhen(p.durable(o.key) || p.mistakes.VoteBeforePersist, to, p.question(o, d))
 }

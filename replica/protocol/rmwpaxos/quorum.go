@@ -29,8 +29,8 @@ func (rs *replies) add(r reply) {
 	}
 }
 
-// contended reports whether a member had promised a round to somebody who has not had its vote in it: another proposer is
-// at work, or has given up.
+// contended reports whether a member had promised a round to somebody who has not had its vote in it: another proposer
+// is at work, or has given up.
 func (rs replies) contended() bool {
 	for i := range rs {
 		before := rs[i].ack.n // the last promise, as far as it is known
@@ -99,12 +99,12 @@ func (p *Protocol) quorum(rs replies, has func(*reply) bool) bool {
 // chosen reports whether the state of a round is known to be chosen, and was the last that was when the replies were
 // given: a quorum has it (cons_Q(r_voted)).
 //
-// Votes of one round were cast in one epoch, and count by the quorums of that one. Those before the present change count
-// by the members before it, also in the joint view: these are a part of each of its quorums. Those of members before an
-// earlier change don't count: that a majority of the members of today has it says nothing of those of then.
+// Votes of one round were cast in one epoch, and count by the quorums of that one. Those before the present change
+// count by the members before it, also in the joint view: these are a part of each of its quorums. Those of members
+// before an earlier change don't count: that a majority of the members of today has it says nothing of those of then.
 //
-// That votes count by one side does not make that side a quorum: only if a quorum of the joint view has answered is nothing
-// later chosen by those who finished the change and have gone on without that side.
+// That votes count by one side does not make that side a quorum: only if a quorum of the joint view has answered is
+// nothing later chosen by those who finished the change and have gone on without that side.
 func (p *Protocol) chosen(rs replies, voted round) bool {
 	since := max(p.Config.View.Since, 1)
 	if p.mistakes.CountOldVotes {

@@ -125,8 +125,8 @@ func (p *Protocol) help(r *read) {
 	p.advanceLater(o)
 }
 
-// endReads ends the reads of a key that began before a proposal that is chosen now was sent: it was the last state at some
-// time since then.
+// endReads ends the reads of a key that began before a proposal that is chosen now was sent: it was the last state at
+// some time since then.
 func (p *Protocol) endReads(o *object, d *drive) {
 	if o.reads == 0 {
 		return

@@ -34,8 +34,8 @@ func (p *Protocol) durable(key []byte) bool {
 	return p.Journal.Durable(p.Keys.Lookup(recordPrefix, key))
 }
 
-// load is the acceptor of a key. A record that can't be decoded stops the member: to go on as if it had promised nothing
-// would break promises.
+// load is the acceptor of a key. A record that can't be decoded stops the member: to go on as if it had promised
+// nothing would break promises.
 func (p *Protocol) load(key []byte) acceptor {
 	encoded, ok := p.Journal.Get(p.Keys.Lookup(recordPrefix, key))
 	if !ok {

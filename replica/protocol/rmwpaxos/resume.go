@@ -14,8 +14,8 @@ type resume struct {
 	command int    // the update's place in the batch, from 0
 }
 
-// Unfinished implements protocol.Machine. Reads begin again, and so do batches that have not left this member. One that has
-// goes on under its number: it may be in the state already, or come into it by a proposal of somebody else.
+// Unfinished implements protocol.Machine. Reads begin again, and so do batches that have not left this member. One that
+// has goes on under its number: it may be in the state already, or come into it by a proposal of somebody else.
 func (p *Protocol) Unfinished() []protocol.Request {
 	var unfinished []protocol.Request
 	list := func(r *request, done protocol.Resume) {
@@ -55,8 +55,8 @@ func (p *Protocol) Unfinished() []protocol.Request {
 	return unfinished
 }
 
-// resume puts an update into the batch that carried it in an earlier view. The batch begins with the next Tick, when all
-// its requests are back. The numbers of this process are higher, so it comes before all others.
+// resume puts an update into the batch that carried it in an earlier view. The batch begins with the next Tick, when
+// all its requests are back. The numbers of this process are higher, so it comes before all others.
 func (p *Protocol) resume(o *object, r protocol.Request, done resume) {
 	b := o.mine
 	if b == nil {

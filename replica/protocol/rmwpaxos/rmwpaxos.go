@@ -1,10 +1,10 @@
-// Package rmwpaxos is RMWPaxos (Skrzypczak, Schintke and Schütt): for each key an atomic read-modify-write register, agreed
-// on in place: a sequence of consensus decisions on one set of state, without a log.
+// Package rmwpaxos is RMWPaxos (Skrzypczak, Schintke and Schütt): for each key an atomic read-modify-write register,
+// agreed on in place: a sequence of consensus decisions on one set of state, without a log.
 //
-// An acceptor (acceptor.go) holds, per key, the round that it has promised, and the last state that it voted for with the
-// round of that vote. A proposer (propose.go, decide.go) has a quorum promise a round, computes the next state from the
-// chosen one, and has a quorum vote for it: algorithm 3. Consistent quorums tell what is chosen: a read (read.go) of a
-// register at rest takes one round trip and changes nothing.
+// An acceptor (acceptor.go) holds, per key, the round that it has promised, and the last state that it voted for with
+// the round of that vote. A proposer (propose.go, decide.go) has a quorum promise a round, computes the next state from
+// the chosen one, and has a quorum vote for it: algorithm 3. Consistent quorums tell what is chosen: a read (read.go)
+// of a register at rest takes one round trip and changes nothing.
 //
 // docs/protocols.md, section RMWPaxos, says what differs from the paper, and why.
 package rmwpaxos
@@ -22,18 +22,19 @@ import (
 
 // Options are choices. All members must agree on AtLeastOnce, which is a protocol of its own for whoever runs it.
 type Options struct {
-	// AtLeastOnce makes it the consensus sequence register of section 5.4: a state has no table, and an update may be applied
-	// again by whoever does not know whether it was. So it takes no updates but calls of idempotent functions
-	// (register.Function), for which that can't be seen, and refuses writes: one that is applied again takes back what came after it.
+	// AtLeastOnce makes it the consensus sequence register of section 5.4: a state has no table, and an update may be
+	// applied again by whoever does not know whether it was. So it takes no updates but calls of idempotent functions
+	// (register.Function), for which that can't be seen, and refuses writes: one that is applied again takes back what
+	// came after it.
 	AtLeastOnce bool
 	// ReadRetries bounds how often a read that finds an unfinished write asks again before it helps to finish it: X of
 	// section 5.8. Zero stands for 2, beyond which the paper sees little gain (section 7.2); negative: it helps at once.
 	ReadRetries int
-	// JoinWriteThrough has a proposer that finds an unfinished value vote for the next one at once: that has the unfinished one's
-	// updates in it, and its table says so. It saves the round trip of a write-through before an update.
+	// JoinWriteThrough has a proposer that finds an unfinished value vote for the next one at once: that has the
+	// unfinished one's updates in it, and its table says so. It saves the round trip of a write-through before an update.
 	JoinWriteThrough bool
-	// Insist has a proposer that lost a round ask for the next one at once, as published (algorithm 3, lines 21 to 24), whoever
-	// else is at work. Without it, it hands its updates to the key's proposer if there is another one in its way.
+	// Insist has a proposer that lost a round ask for the next one at once, as published (algorithm 3, lines 21 to 24),
+	// whoever else is at work. Without it, it hands its updates to the key's proposer if there is another one in its way.
 	Insist bool
 }
 

@@ -223,7 +223,8 @@ func TestADamagedRecordStopsTheMember(t *testing.T) {
 	}
 }
 
-// FuzzReceive throws messages at a member with operations in progress. It must not panic, nor answer anybody but the sender.
+// FuzzReceive throws messages at a member with operations in progress. It must not panic, nor answer anybody but the
+// sender.
 func FuzzReceive(f *testing.F) {
 	for kind := range peerv1.RMWPaxosKind_name { // the order of seeds does not matter
 		m := &peerv1.Message{Kind: peerv1.Kind_RMW_PAXOS, Op: 1<<56 | 1<<40 | 1, Key: []byte("k"), RmwPaxos: &peerv1.RMWPaxos{
@@ -251,8 +252,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// BenchmarkRegisters is the pure step of three members, without network and disk: a read and a write in turns, of so many
-// registers (figure 5 of the paper has 1 to 10^6).
+// BenchmarkRegisters is the pure step of three members, without network and disk: a read and a write in turns, of so
+// many registers (figure 5 of the paper has 1 to 10^6).
 func BenchmarkRegisters(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

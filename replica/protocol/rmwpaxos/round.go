@@ -26,8 +26,8 @@ func (r round) next() round { return round{r.n + 1, r.proposer, r.attempt} }
 // numbered is a round of the same attempt with another n.
 func (r round) numbered(n uint64) round { return round{n, r.proposer, r.attempt} }
 
-// join is what an acceptor has promised that has promised both: the higher round. Of two with one n, at most one was ever
-// granted by a quorum, and it is not known here which; so neither is voted for.
+// join is what an acceptor has promised that has promised both: the higher round. Of two with one n, at most one was
+// ever granted by a quorum, and it is not known here which; so neither is voted for.
 func (r round) join(s round) round {
 	switch {
 	case s.above(r):

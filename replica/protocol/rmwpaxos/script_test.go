@@ -7,7 +7,8 @@ import (
 	"github.com/georegister/georegister/replica/protocol/script"
 )
 
-// published has proposers that don't hand over: what can go wrong between several does not depend on when they give way.
+// published has proposers that don't hand over: what can go wrong between several does not depend on when they give
+// way.
 var published = rmwpaxos.Options{Insist: true}
 
 func TestScripts(t *testing.T) {

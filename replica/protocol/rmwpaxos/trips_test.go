@@ -11,8 +11,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// The table of protocols says how many round trips an operation takes that has one proposer in its way, while nothing is lost and
-// links keep their order. Whatever the order in which links deliver, that is the most (of 80,000 orders); and nearly as much does happen.
+// The table of protocols says how many round trips an operation takes that has one proposer in its way, while nothing
+// is lost and links keep their order. Whatever the order in which links deliver, that is the most (of 80,000 orders);
+// and nearly as much does happen.
 func TestRoundTripsWithOneProposerInTheWay(t *testing.T) {
 	row, err := capability.Find("RMWPaxos")
 	if err != nil {
@@ -54,8 +55,8 @@ func TestRoundTripsWithOneProposerInTheWay(t *testing.T) {
 	t.Logf("at most: %v", most)
 }
 
-// race has members begin one operation each, the later ones at some time, and delivers what they say link by link in an order that is
-// drawn. Time passes only while nothing is on its way.
+// race has members begin one operation each, the later ones at some time, and delivers what they say link by link in an
+// order that is drawn. Time passes only while nothing is on its way.
 func (c *cluster) race(rng *rand.Rand, at []int, ops []register.Operation) []protocol.Completion {
 	type link struct{ from, to int }
 	ways := map[link][]protocol.Envelope{}

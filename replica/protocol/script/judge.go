@@ -31,7 +31,8 @@ func newSessions() sessions {
 	return sessions{pasts: map[string]*register.Past{}, recorder: history.NewRecorder(func() time.Duration { return 0 })}
 }
 
-// begin notes that a client submits an operation at a member. What comes of it is noted when it ends; a crash of the member ends nothing.
+// begin notes that a client submits an operation at a member. What comes of it is noted when it ends; a crash of the
+// member ends nothing.
 func (s *sessions) begin(client, site string, op register.Operation) submission {
 	if op.Kind == register.Fence {
 		end := s.recorder.Fence(client)

@@ -17,8 +17,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// Search runs scripts of which each is perturbed by a delay, loss, crash or added operation, or some of them, and has what the clients saw
-// judged by the model of regular sequential consistency. Random schedules seldom come near what a script was written for; these all do.
+// Search runs scripts of which each is perturbed by a delay, loss, crash or added operation, or some of them, and has
+// what the clients saw judged by the model of regular sequential consistency. Random schedules seldom come near what a
+// script was written for; these all do.
 type Search struct {
 	Factory member.Factory
 	Scripts map[string]string                 // by name; what they expect is not looked at
@@ -290,7 +291,8 @@ func (w *world) changed() bool {
 	return count(before) > before.Size()/2 && count(after) > after.Size()/2
 }
 
-// meddle is called before each step of a script: a command, or the delivery of a packet. It reports whether the packet arrives now.
+// meddle is called before each step of a script: a command, or the delivery of a packet. It reports whether the packet
+// arrives now.
 func (p *schedule) meddle(arriving *packet) bool {
 	if p.busy {
 		return true

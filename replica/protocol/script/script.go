@@ -51,7 +51,8 @@ func Run(t *testing.T, path string, factory member.Factory) {
 	run(t, path, factory, func(*world) {})
 }
 
-// RunJudged is Run, and what the clients of each script saw must be judged so by the model of regular sequential consistency.
+// RunJudged is Run, and what the clients of each script saw must be judged so by the model of regular sequential
+// consistency.
 func RunJudged(t *testing.T, path string, factory member.Factory, want history.Outcome) {
 	t.Helper()
 	run(t, path, factory, func(w *world) {

@@ -33,17 +33,18 @@ type world struct {
 	packets    []packet  // under way, as sent
 	manual     bool      // batches become durable only by command
 	now        protocol.Instant
-	starts     uint64                         // of processes
-	operations []submission                   // so far; a handle is a position from 1
-	numbers    []uint64                       // the handles of the script's own, by which it names them; 0: it could not be submitted
-	returned   map[uint64]register.Dependency // by handle: the register as an operation returned it
-	sessions   sessions
-	functions  *register.Registry
-	inputs     hash.Hash64        // of all that members were given, if nobody reads the output; nil: somebody does
-	fault      error              // of a member, the last one
-	meddle     func(*packet) bool // what perturbs the script says whether a packet arrives; nil: nothing does
-	t          *testing.T         // of the present command
-	out        strings.Builder
+	starts     uint64       // of processes
+	operations []submission // so far; a handle is a position from 1
+	// The handles of the script's own, by which it names them; 0: it could not be submitted.
+	numbers   []uint64
+	returned  map[uint64]register.Dependency // by handle: the register as an operation returned it
+	sessions  sessions
+	functions *register.Registry
+	inputs    hash.Hash64        // of all that members were given, if nobody reads the output; nil: somebody does
+	fault     error              // of a member, the last one
+	meddle    func(*packet) bool // what perturbs the script says whether a packet arrives; nil: nothing does
+	t         *testing.T         // of the present command
+	out       strings.Builder
 }
 
 type node struct {

@@ -16,8 +16,8 @@ func SetCarstamp(m *registerv1.Carstamp, c register.Carstamp) {
 	m.Timestamp, m.Writer, m.Rmws = c.Timestamp, uint64(c.Writer), c.RMWs
 }
 
-// Dependencies makes the messages of what an operation comes after; nil, without an allocation, if that is nothing. Values are
-// shared, not copied.
+// Dependencies makes the messages of what an operation comes after; nil, without an allocation, if that is nothing.
+// Values are shared, not copied.
 func Dependencies(after []register.Dependency) []*registerv1.Dependency {
 	if len(after) == 0 {
 		return nil

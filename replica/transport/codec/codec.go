@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MaxHeaderBytes is how long the headers of a call may be, on every port: nothing is told in them, and the library holds them before
-// anybody is asked.
+// MaxHeaderBytes is how long the headers of a call may be, on every port: nothing is told in them, and the library
+// holds them before anybody is asked.
 const MaxHeaderBytes = 16 << 10
 
 // message is what vtprotobuf generates.

@@ -11,8 +11,8 @@ import (
 	"github.com/georegister/georegister/replica/listener/operation"
 )
 
-// Serve opens a gRPC listener over a store that speaks for a member of a Gryff cluster, and returns its address. The listener
-// is open until stop is called, which must be once, before the test ends.
+// Serve opens a gRPC listener over a store that speaks for a member of a Gryff cluster, and returns its address. The
+// listener is open until stop is called, which must be once, before the test ends.
 func Serve(t testing.TB, store operation.Store) (address string, stop func(), err error) {
 	return ServeOptions(t, operation.Options{Store: store, Identity: operation.Identity{Protocol: "Gryff"}})
 }

@@ -49,10 +49,10 @@ func (r *Reader) inline() error {
 	}
 }
 
-// foreign names the protocol that a line begins which no client of ours sends, or nothing. A browser can be had to send any
-// lines that somebody likes as the body of a request, but not without these before them: each request of HTTP has a header
-// Host, and that of a page on another site is a GET, HEAD or POST, or an OPTIONS first. GET is a command here too,
-// so that only its Host tells.
+// foreign names the protocol that a line begins which no client of ours sends, or nothing. A browser can be had to send
+// any lines that somebody likes as the body of a request, but not without these before them: each request of HTTP has a
+// header Host, and that of a page on another site is a GET, HEAD or POST, or an OPTIONS first. GET is a command here
+// too, so that only its Host tells.
 func foreign(line []byte) string {
 	line = bytes.TrimLeft(line, spaces)
 	first := line

@@ -15,8 +15,8 @@ const (
 	maxBulk      = 512 << 20
 )
 
-// Memory follows the bytes that a client has sent, and not those it announces: an argument that no block has room for gets one of
-// largeBlock at most, and one of twice the size when that is full.
+// Memory follows the bytes that a client has sent, and not those it announces: an argument that no block has room for
+// gets one of largeBlock at most, and one of twice the size when that is full.
 const (
 	smallBlock = 4 << 10 // the first block of a command; a reader keeps no larger one between commands
 	largeBlock = 64 << 10
@@ -33,7 +33,8 @@ type ProtocolError string
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
 
 // ForeignError is input of another protocol, such as HTTP. Somebody may have brought a program of somebody else to send
-// it here, with commands in its body: nothing more is to be read, and nothing to be answered. Its text names the protocol.
+// it here, with commands in its body: nothing more is to be read, and nothing to be answered. Its text names the
+// protocol.
 type ForeignError string
 
 func (e ForeignError) Error() string { return "the input is " + string(e) + ", not RESP" }
@@ -76,8 +77,8 @@ type Reader struct {
 
 	// Stranger holds the commands from the next one on to little: their sender is not authenticated, and should be.
 	Stranger bool
-	// Grown, unless nil, is told by how many bytes the memory grew that unfinished commands and the last finished one take;
-	// negative: it is less again. It is called before more is read.
+	// Grown, unless nil, is told by how many bytes the memory grew that unfinished commands and the last finished one
+	// take; negative: it is less again. It is called before more is read.
 	Grown func(bytes int)
 }
 
