@@ -141,7 +141,7 @@ func drawTwice(seed uint64) Schedule {
 	alone := draw.below(5)
 	s.Faults = []Fault{
 		{Kind: Change, Node: draw.below(5), At: 100 * ms, For: 20 * ms, Leave: 2, Alive: true},
-		{Kind: Partition, Node: -1, At: 1000 * ms, For: 400 * ms, Side: 1 << alone},
+		{Kind: Partition, Everywhere: true, At: 1000 * ms, For: 400 * ms, Side: 1 << alone},
 		{Kind: Change, Node: draw.below(5), At: 1400 * ms, For: 20 * ms, Leave: 2, Alive: true},
 	}
 	s.plan((alone+1+draw.below(4))%5, 1050*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})

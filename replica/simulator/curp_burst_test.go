@@ -28,7 +28,7 @@ func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 	}
 	s.env.parted.sync.Kept = 4 << draw.below(8)
 	if draw.chance(700) {
-		s.Faults = append(s.Faults, Fault{Kind: Loss, Node: -1, At: first.At, For: 8 * trip, Rate: 100 + draw.below(500)})
+		s.Faults = append(s.Faults, Fault{Kind: Loss, Everywhere: true, At: first.At, For: 8 * trip, Rate: 100 + draw.below(500)})
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 	return s
@@ -82,7 +82,7 @@ func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	s.Faults = append(s.Faults, Fault{Kind: kind, Node: 0, At: crash, For: draw.between(4*trip, 20*trip), Rate: []int{0, 500, 1000}[draw.below(3)]})
 	if draw.chance(400) { // nobody hears it, and it hears nobody, but who is on its side
 		s.Faults[0].Kind = Partition
-		s.Faults[0].Node, s.Faults[0].Side = -1, 1|uint64(draw.below(2))<<n
+		s.Faults[0].Everywhere, s.Faults[0].Side = true, 1|uint64(draw.below(2))<<n
 		if n == 5 {
 			s.Faults[0].Side |= uint64(draw.below(2)) << (1 + draw.below(4))
 		}
@@ -92,13 +92,13 @@ func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	}
 	if draw.chance(600) {
 		at := draw.between(0, 2*trip)
-		s.Faults = append(s.Faults, Fault{Kind: Loss, Node: -1, At: crash - at, For: at, Rate: 100 + draw.below(400)})
+		s.Faults = append(s.Faults, Fault{Kind: Loss, Everywhere: true, At: crash - at, For: at, Rate: 100 + draw.below(400)})
 	}
 	if draw.chance(300) {
-		s.Faults = append(s.Faults, Fault{Kind: Reorder, Node: -1, At: 2 * trip, For: crash, Rate: 300, Size: 4 * trip})
+		s.Faults = append(s.Faults, Fault{Kind: Reorder, Everywhere: true, At: 2 * trip, For: crash, Rate: 300, Size: 4 * trip})
 	}
 	if draw.chance(300) { // a backup that reads at its site is left behind
-		s.Faults = append(s.Faults, Fault{Kind: Partition, Node: -1, At: crash - 2*trip, For: draw.between(4*trip, 16*trip), Side: 1<<1 | 1<<(n+1)})
+		s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: crash - 2*trip, For: draw.between(4*trip, 16*trip), Side: 1<<1 | 1<<(n+1)})
 	}
 	if draw.chance(300) { // all lose power at once, and the master stays away
 		for other := 1; other < n; other++ {

@@ -35,7 +35,7 @@ func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	if n == 5 && draw.chance(300) {
 		side |= 1 << (2 + draw.below(3))
 	}
-	s.Faults = []Fault{{Kind: Partition, Node: -1, At: cut, For: draw.between(6*trip, 24*trip), Side: side}}
+	s.Faults = []Fault{{Kind: Partition, Everywhere: true, At: cut, For: draw.between(6*trip, 24*trip), Side: side}}
 	for range 1 + draw.below(4) {
 		s.Faults = append(s.Faults, Fault{
 			Kind: []FaultKind{Crash, Crash, Pause}[draw.below(3)], Node: 1 + draw.below(n-1), At: cut + draw.between(0, 12*trip),
@@ -44,11 +44,11 @@ func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	}
 	if draw.chance(600) {
 		for node := range n {
-			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Rate: []int{-protocol.DriftBound, 0, protocol.DriftBound}[draw.below(3)]})
+			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Drift: []int{-protocol.DriftBound, 0, protocol.DriftBound}[draw.below(3)]})
 		}
 	}
 	if draw.chance(300) {
-		s.Faults = append(s.Faults, Fault{Kind: Split, Node: -1, At: cut + draw.between(-6*trip, 6*trip)})
+		s.Faults = append(s.Faults, Fault{Kind: Split, At: cut + draw.between(-6*trip, 6*trip)})
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 	s.Settle = cut + 40*trip

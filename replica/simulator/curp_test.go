@@ -185,7 +185,7 @@ func TestClocksBeyondTheBoundAreFound(t *testing.T) {
 	fast := func(seed uint64) Schedule {
 		s := drawBurst(seed, curp.Mistakes{})
 		for at := range 10 {
-			slow := Fault{Kind: Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Rate: []int{-900_000, 2_000_000}[at%2]}
+			slow := Fault{Kind: Skew, Node: at % 2, At: s.Settle * time.Duration(at) / 20, Drift: []int{-900_000, 2_000_000}[at%2]}
 			s.Faults = append(s.Faults, slow)
 		}
 		return s
@@ -199,7 +199,7 @@ func suspended(standing bool) func(seed uint64) Schedule {
 	return func(seed uint64) Schedule {
 		s := drawBurst(seed, curp.Mistakes{})
 		s.env.standing = standing
-		s.Faults[0].Kind, s.Faults[0].Node, s.Faults[0].Side = Pause, 0, 0
+		s.Faults[0].Kind, s.Faults[0].Everywhere, s.Faults[0].Side = Pause, false, 0
 		return s
 	}
 }

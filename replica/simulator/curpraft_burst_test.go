@@ -41,12 +41,12 @@ func drawLeaderLoss(seed uint64) Schedule {
 	at := draw.between(trip/2, 3*trip)
 	s.Faults = append(s.Faults,
 		Fault{Kind: []FaultKind{Crash, Torn, Pause}[draw.below(3)], Node: 0, At: crash, For: draw.between(6*trip, 20*trip), Rate: []int{0, 500, 1000}[draw.below(3)]},
-		Fault{Kind: Loss, Node: -1, At: crash - at, For: at, Rate: 200 + draw.below(500)})
+		Fault{Kind: Loss, Everywhere: true, At: crash - at, For: at, Rate: 200 + draw.below(500)})
 	if draw.chance(500) {
-		s.Faults = append(s.Faults, Fault{Kind: Reorder, Node: -1, At: crash - at, For: at, Rate: 500, Size: 8 * trip})
+		s.Faults = append(s.Faults, Fault{Kind: Reorder, Everywhere: true, At: crash - at, For: at, Rate: 500, Size: 8 * trip})
 	}
 	if draw.chance(400) { // the leader is heard by one other, at most
-		s.Faults = append(s.Faults, Fault{Kind: Partition, Node: -1, At: crash - at, For: at + 8*trip, Side: 1 | uint64(draw.below(2))<<(1+draw.below(n-1)), OneWay: draw.chance(500)})
+		s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: crash - at, For: at + 8*trip, Side: 1 | uint64(draw.below(2))<<(1+draw.below(n-1)), OneWay: draw.chance(500)})
 	}
 	if draw.chance(400) { // all lose power
 		for other := 1; other < n; other++ {

@@ -22,7 +22,7 @@ func drawExchanged(seed uint64) Schedule {
 	}
 	s.Faults = []Fault{
 		{Kind: Change, Node: draw.below(5), At: 200 * ms, For: 5 * ms, Join: 5, Leave: 5, Alive: true},
-		{Kind: Partition, Node: -1, At: 210 * ms, For: 900 * ms, Side: 3 << (5 + draw.below(4)), Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: 210 * ms, For: 900 * ms, Side: 3 << (5 + draw.below(4)), Rate: 1000},
 	}
 	for i := range time.Duration(16) {
 		s.plan(draw.below(5), 300*ms+i*50*ms, register.Operation{Kind: register.Read})

@@ -71,16 +71,19 @@ type Fault struct {
 	At   time.Duration
 	// Until it is undone: the process starts again, the partition heals, ...; Change: between rounds of calls.
 	For time.Duration
-	// The position of the site, of Change of who leaves first; of Loss, Duplicate and Reorder, -1 stands for all links, of
-	// Move for the default.
-	Node int
-	Side uint64 // Partition: a bit per node on the one side; Change: per node that the manager does not reach
+	// Node is the position of the site where the fault is; of Change, where the first one leaves, and of Move, where the
+	// master goes.
+	Node       int
+	Everywhere bool   // Partition, Loss, Duplicate, Reorder: on all links; else on those of Node
+	ByDefault  bool   // Move: the master goes where it is without a move, and not to Node
+	Partition  int    // Move: the partition of the view, by its index
+	Side       uint64 // Partition: a bit per node on the one side; Change: per node that the manager does not reach
 	// OneWay partitions block only what goes from Side to the others.
 	OneWay bool
-	// Rate is how many of 1000 messages are hit by Loss, Duplicate or Reorder; of those on their way, are lost
-	// with a process that stops or by a Partition; of the manager's calls, by Change. Of Skew, how many
-	// millionths the clock is fast. Of Move, the partition.
-	Rate int
+	// Rate is how many of 1000 messages the fault hits: of those that are sent meanwhile (Loss, Duplicate, Reorder), are
+	// on their way when it begins (Partition, and whatever stops a process), or are the manager's calls (Change).
+	Rate  int
+	Drift int // Skew: how many millionths the clock is fast
 	// Duplicate, Reorder, Slow, Change: the longest extra delay; Skew: how far the clock jumps; OldCopy: how old the copy
 	// is, which is made At.
 	Size   time.Duration
@@ -90,10 +93,15 @@ type Fault struct {
 	Alive  bool // Change: the processes of those who leave live on; else they are gone for ever
 }
 
+// atNode reports whether Node says where the fault is.
+func (f *Fault) atNode() bool {
+	return !f.Everywhere && !f.ByDefault && f.Kind != Split && f.Kind != Ruin
+}
+
 // String describes the fault in a line.
 func (f Fault) String() string {
 	where := fmt.Sprintf("member %d", f.Node+1)
-	if f.Node < 0 {
+	if f.Everywhere {
 		where = "all links"
 	}
 	text := fmt.Sprintf("%s of %s at %v for %v", f.Kind, where, f.At, f.For)
@@ -106,9 +114,9 @@ func (f Fault) String() string {
 	case Loss, Duplicate, Reorder:
 		text += fmt.Sprintf(", %d of 1000 messages", f.Rate)
 	case Move:
-		text = fmt.Sprintf("move at %v: partition %d, to site %d", f.At, f.Rate, f.Node+1)
-		if f.Node < 0 {
-			text = fmt.Sprintf("move at %v: partition %d, to where it is by default", f.At, f.Rate)
+		text = fmt.Sprintf("move at %v: partition %d, to site %d", f.At, f.Partition, f.Node+1)
+		if f.ByDefault {
+			text = fmt.Sprintf("move at %v: partition %d, to where it is by default", f.At, f.Partition)
 		}
 	case Split:
 		text = fmt.Sprintf("split at %v: there is to be one partition more", f.At)
@@ -186,7 +194,7 @@ func (f *fault) begin(w *world) {
 		return
 	}
 	var nd *node
-	if f.Node >= 0 {
+	if f.atNode() {
 		nd = w.at(f.Node)
 		if nd == nil && f.Kind != Change && f.Kind != Lose && f.Kind != Move && f.Kind != Ruin && f.Kind != Split && f.Kind != witnessCopy {
 			return // nobody is left there
@@ -229,7 +237,7 @@ func (f *fault) begin(w *world) {
 	case Skew:
 		f.hit = w.working(nd)
 		shown := time.Duration(nd.clock.read(w.now))
-		nd.clock.set(w.now, shown+f.Size, f.Rate)
+		nd.clock.set(w.now, shown+f.Size, f.Drift)
 		w.trace.note(nd, "clock jumps by %v", f.Size)
 	default:
 		f.active = true
@@ -304,7 +312,7 @@ func (w *world) refreshLinks() {
 			l := &w.links[from*n+to]
 			l.partition, l.loss, l.duplicate, l.reorder = nil, nil, nil, nil
 			for _, f := range w.faults {
-				if !f.active || f.Node >= 0 && f.Node != w.nodes[from].site && f.Node != w.nodes[to].site {
+				if !f.active || !f.Everywhere && f.Node != w.nodes[from].site && f.Node != w.nodes[to].site {
 					continue
 				}
 				switch f.Kind {

@@ -54,9 +54,9 @@ func drawFence(seed uint64) Schedule {
 		}
 	}
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
 		{Kind: Wipe, Node: 1, At: cut + draw.between(0, 5*ms), For: ms},
-		{Kind: Partition, Node: -1, At: joined, For: end - joined, Side: 1<<0 | 1<<2},
+		{Kind: Partition, Everywhere: true, At: joined, For: end - joined, Side: 1<<0 | 1<<2},
 	}
 	s.Settle = end
 	return s

@@ -110,10 +110,10 @@ func drawDuel(seed uint64) Schedule {
 	silent := 320*ms + draw.between(0, 50*ms)
 	again := 390 * ms
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
-		{Kind: Partition, Node: -1, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
 		{Kind: Crash, Node: 2, At: alone + 10*ms, For: ms},
-		{Kind: Partition, Node: -1, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
 		{Kind: Crash, Node: 2, At: alone + draw.between(60*ms, 100*ms), For: ms},
 	}
 	s.Settle = silent + time.Second
@@ -136,7 +136,7 @@ func drawReborn(seed uint64) Schedule {
 	}
 	s.Faults = []Fault{
 		{Kind: Crash, Node: 0, At: stop, For: ms},
-		{Kind: Partition, Node: -1, At: cut, For: end - cut, Side: 1 << 1},
+		{Kind: Partition, Everywhere: true, At: cut, For: end - cut, Side: 1 << 1},
 	}
 	s.Settle = end + 500*ms
 	return s

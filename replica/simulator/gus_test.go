@@ -135,8 +135,8 @@ func drawPreempted(seed uint64) Schedule {
 	s, draw := pentagon(seed)
 	cut := 116*ms + draw.between(0, 14*ms)
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
-		{Kind: Partition, Node: -1, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
 	}
 	for i := range time.Duration(3) {
 		s.plan(1, 90*ms+i*ms/2, register.Operation{Kind: register.Write, Value: register.Value("unheard" + string(rune('0'+i)))})

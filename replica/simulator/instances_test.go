@@ -49,10 +49,10 @@ func drawDuelOfFive(seed uint64) Schedule {
 	silent := 320*ms + draw.between(0, 50*ms)
 	again := 390 * ms
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: unheard, For: 20 * ms, Side: 1 << 4, Rate: 1000},
-		{Kind: Partition, Node: -1, At: alone, For: again - alone, Side: 1 << 4, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 4, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 4, Rate: 1000},
 		{Kind: Crash, Node: 4, At: alone + 10*ms, For: ms},
-		{Kind: Partition, Node: -1, At: silent, For: time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: silent, For: time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
 		{Kind: Crash, Node: 4, At: alone + draw.between(60*ms, 100*ms), For: ms},
 	}
 	s.Settle = silent + time.Second
@@ -76,10 +76,10 @@ func drawDeadVote(seed uint64) Schedule {
 	joined := cut + draw.between(150*ms, 250*ms)
 	left := joined + draw.between(10*ms, 100*ms)
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
 		{Kind: Wipe, Node: 1, At: cut, For: ms},
-		{Kind: Partition, Node: -1, At: joined, For: left - joined, Side: 1<<0 | 1<<2 | 1<<3},
-		{Kind: Partition, Node: -1, At: left, For: time.Second, Side: 1<<0 | 1<<2, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: joined, For: left - joined, Side: 1<<0 | 1<<2 | 1<<3},
+		{Kind: Partition, Everywhere: true, At: left, For: time.Second, Side: 1<<0 | 1<<2, Rate: 1000},
 	}
 	s.Settle = left + time.Second
 	return s
@@ -109,10 +109,10 @@ func drawReused(seed uint64) Schedule {
 	}
 	left := joined + draw.between(15*ms, 35*ms)
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: 90 * ms, For: wiped - 90*ms, Side: 1<<0 | 1<<4},
-		{Kind: Partition, Node: -1, At: wiped, For: joined - wiped, Side: 1 << 4, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: 90 * ms, For: wiped - 90*ms, Side: 1<<0 | 1<<4},
+		{Kind: Partition, Everywhere: true, At: wiped, For: joined - wiped, Side: 1 << 4, Rate: 1000},
 		{Kind: Wipe, Node: 0, At: wiped, For: ms},
-		{Kind: Partition, Node: -1, At: left, For: 2 * time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: left, For: 2 * time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
 	}
 	s.Settle = left + 2*time.Second
 	return s
@@ -146,13 +146,13 @@ func drawDeadPromise(seed uint64) Schedule {
 	lost := 430 * ms
 	left := 530*ms + draw.between(0, 25*ms)
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: 90 * ms, For: 20 * ms, Side: 1 << e},
-		{Kind: Partition, Node: -1, At: 110 * ms, For: 20 * ms, Side: 1<<a | 1<<e},
-		{Kind: Partition, Node: -1, At: 130 * ms, For: lost - 130*ms, Side: 1<<e | 1<<b, Rate: 1000},
-		{Kind: Partition, Node: -1, At: 130 * ms, For: lost - 130*ms, Side: 1 << a, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: 90 * ms, For: 20 * ms, Side: 1 << e},
+		{Kind: Partition, Everywhere: true, At: 110 * ms, For: 20 * ms, Side: 1<<a | 1<<e},
+		{Kind: Partition, Everywhere: true, At: 130 * ms, For: lost - 130*ms, Side: 1<<e | 1<<b, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: 130 * ms, For: lost - 130*ms, Side: 1 << a, Rate: 1000},
 		{Kind: Wipe, Node: b, At: lost, For: ms, Rate: 1000},
-		{Kind: Partition, Node: -1, At: lost, For: left - lost, Side: 1 << e, Rate: 1000},
-		{Kind: Partition, Node: -1, At: left, For: time.Second, Side: 1<<a | 1<<c, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: lost, For: left - lost, Side: 1 << e, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: left, For: time.Second, Side: 1<<a | 1<<c, Rate: 1000},
 	}
 	s.Settle = left + time.Second
 	return s

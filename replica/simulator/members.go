@@ -309,7 +309,7 @@ func (m *manager) forgetAfter(f *fault, position int) {
 	for range m.draw.below(2) {
 		add(v.Members[m.draw.below(v.Size())].ID)
 	}
-	cut := Fault{Kind: Partition, Node: -1, At: w.now, For: f.For, Rate: 500}
+	cut := Fault{Kind: Partition, Everywhere: true, At: w.now, For: f.For, Rate: 500}
 	for _, id := range few {
 		cut.Side |= 1 << (id - 1)
 		w.schedule(m.draw.between(0, w.env.retry/4), event{kind: configure, a: int16(id - 1), aux: uint64(position + 1)})

@@ -28,7 +28,8 @@ func (s *Schedule) drawMoves(seed uint64, n int, options Options) {
 	}
 	partition, retry := draw.below(s.env.shards), s.env.retry
 	for range 1 + draw.below(5) {
-		f := Fault{Kind: Move, Node: draw.below(n+1) - 1, Rate: partition, At: draw.between(s.Settle/20, s.Settle*6/10)}
+		home := draw.below(n+1) - 1
+		f := Fault{Kind: Move, Node: max(home, 0), ByDefault: home < 0, Partition: partition, At: draw.between(s.Settle/20, s.Settle*6/10)}
 		if draw.chance(300) {
 			partition = draw.below(s.env.shards)
 		}
@@ -59,19 +60,19 @@ func (s *Schedule) drawSites(seed uint64, n int, options Options) {
 // rehome is the fault Move.
 func (m *manager) rehome(f *fault) {
 	w := m.world
-	for len(m.homes) <= f.Rate {
+	for len(m.homes) <= f.Partition {
 		m.homes = append(m.homes, "")
 	}
 	home := ""
-	if f.Node >= 0 {
+	if !f.ByDefault {
 		home = w.env.network.Sites[f.Node]
 	}
-	if m.homes[f.Rate] == home {
+	if m.homes[f.Partition] == home {
 		return
 	}
 	f.hit = w.busy > 0
-	m.homes[f.Rate] = home
-	w.trace.remark("the home of partition %d is now %q", f.Rate, home)
+	m.homes[f.Partition] = home
+	w.trace.remark("the home of partition %d is now %q", f.Partition, home)
 }
 
 // homeOf is the site where the master of a partition belongs: where it was moved to, or else the one whose turn it is.
@@ -129,7 +130,7 @@ type Moved struct {
 // moves are those of an experiment, as faults.
 func (c *Partitions) moves(sites []string) (faults []Fault) {
 	for _, m := range c.Moves {
-		faults = append(faults, Fault{Kind: Move, Node: slices.Index(sites, m.To), Rate: m.Partition, At: m.At})
+		faults = append(faults, Fault{Kind: Move, Node: slices.Index(sites, m.To), Partition: m.Partition, At: m.At})
 	}
 	return faults
 }

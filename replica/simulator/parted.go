@@ -75,7 +75,7 @@ func (s *Schedule) drawForParts(draw stream, n int, options Options) {
 		f := &s.Faults[i]
 		switch f.Kind {
 		case Skew:
-			f.Size, f.Rate = 0, draw.below(2*protocol.DriftBound+1)-protocol.DriftBound
+			f.Size, f.Drift = 0, draw.below(2*protocol.DriftBound+1)-protocol.DriftBound
 		case Partition: // a witness is on the side of the member at its site, more often than not
 			for w := range n {
 				if f.Side&(1<<w) != 0 != draw.chance(200) {

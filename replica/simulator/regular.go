@@ -117,7 +117,7 @@ func (s *Schedule) interrupt(draw stream, allowed []FaultKind) {
 			}
 			switch f.Kind {
 			case Partition:
-				f.Node, f.Side, f.OneWay = -1, 1<<c.Home|1<<draw.below(n), draw.chance(300)
+				f.Everywhere, f.Side, f.OneWay = true, 1<<c.Home|1<<draw.below(n), draw.chance(300)
 			case Loss: // of what the second phase sends
 				f.At, f.For = p.At+trip*3/4, trip*3/4
 			}

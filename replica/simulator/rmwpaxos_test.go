@@ -122,10 +122,10 @@ func drawForgottenPromise(seed uint64) Schedule {
 	}
 	end := meet + 400*ms
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: 90 * ms, For: next - 90*ms, Side: 1 << 2},
+		{Kind: Partition, Everywhere: true, At: 90 * ms, For: next - 90*ms, Side: 1 << 2},
 		{Kind: Crash, Node: 0, At: stop, For: ms},
-		{Kind: Partition, Node: -1, At: next, For: meet - next, Side: 1 << 1},
-		{Kind: Partition, Node: -1, At: meet, For: end - meet, Side: 1 << 0},
+		{Kind: Partition, Everywhere: true, At: next, For: meet - next, Side: 1 << 1},
+		{Kind: Partition, Everywhere: true, At: meet, For: end - meet, Side: 1 << 0},
 	}
 	s.Settle = end + 500*ms
 	return s
@@ -145,9 +145,9 @@ func minority(seed uint64, home int, lasts time.Duration) (s Schedule, begin tim
 	end := begin + lasts
 	s.plan(home, end+200*ms, register.Operation{Kind: register.Read})
 	s.Faults = []Fault{
-		{Kind: Partition, Node: -1, At: cut, For: begin - cut, Side: 1<<0 | 1<<1, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: cut, For: begin - cut, Side: 1<<0 | 1<<1, Rate: 1000},
 		{Kind: Crash, Node: 0, At: begin, For: ms},
-		{Kind: Partition, Node: -1, At: begin, For: end - begin, Side: 1 << home, Rate: 1000},
+		{Kind: Partition, Everywhere: true, At: begin, For: end - begin, Side: 1 << home, Rate: 1000},
 	}
 	s.Settle = end + 300*ms
 	return s, begin

@@ -29,7 +29,7 @@ func (s *Schedule) drawRuin(seed uint64, n int, options Options) {
 
 func (s *Schedule) addRuin(draw stream, n int) {
 	at := draw.between(s.Settle/10, s.Settle*6/10)
-	s.Faults = append(s.Faults, Fault{Kind: Ruin, Node: -1, At: at})
+	s.Faults = append(s.Faults, Fault{Kind: Ruin, At: at})
 	s.env.parted.spares += 6 + n // who is lost after it is replaced, and witnesses
 	if draw.chance(600) {
 		s.Faults = append(s.Faults, Fault{Kind: Change, At: at + draw.between(0, 10*s.env.retry), Node: draw.below(n), Join: 2})

@@ -275,7 +275,7 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			f.Rate = 100 + draw.below(600)
 			f.Size = draw.between(time.Millisecond, s.env.retry*3)
 			if draw.chance(500) {
-				f.Node = -1
+				f.Everywhere = true
 			}
 		case OldCopy:
 			f.Size = draw.between(s.env.retry, 6*s.env.retry)
@@ -283,7 +283,7 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 			f.Size = draw.between(time.Millisecond, s.env.retry)
 		case Skew:
 			f.Size = draw.between(0, 6*s.env.retry)
-			f.Rate = draw.below(200_001) - 100_000
+			f.Drift = draw.below(200_001) - 100_000
 		case Pause:
 			f.For = draw.between(s.env.retry/4, 6*s.env.retry)
 		}
@@ -328,7 +328,7 @@ func (s *Schedule) drawCompany(draw stream, n int, f Fault, cut bool) {
 
 func drawPartition(draw stream, n int) Fault {
 	return Fault{
-		Kind: Partition, Node: -1, Side: drawSide(draw, n), OneWay: draw.chance(300),
+		Kind: Partition, Everywhere: true, Side: drawSide(draw, n), OneWay: draw.chance(300),
 		Rate: []int{0, 500, 1000}[draw.below(3)],
 	}
 }

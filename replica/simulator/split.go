@@ -36,7 +36,7 @@ func (s *Schedule) addSplits(draw stream, n int, options Options) {
 	}
 	for range 1 + draw.below(3) {
 		at := draw.between(s.Settle/20, s.Settle*7/10)
-		s.Faults = append(s.Faults, Fault{Kind: Split, Node: -1, At: at})
+		s.Faults = append(s.Faults, Fault{Kind: Split, At: at})
 		if with(Crash, 400) {
 			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.below(n), At: at + draw.between(0, 6*retry), For: draw.between(retry/4, 4*retry), Rate: 500})
 		}
@@ -45,7 +45,7 @@ func (s *Schedule) addSplits(draw stream, n int, options Options) {
 			s.Faults = append(s.Faults, Fault{Kind: Forget, At: at + draw.between(0, 2*retry), For: draw.between(2*retry, 20*retry)})
 		}
 		if with(Move, 400) {
-			s.Faults = append(s.Faults, Fault{Kind: Move, Node: draw.below(n), Rate: s.env.shards, At: at + draw.between(0, 10*retry)})
+			s.Faults = append(s.Faults, Fault{Kind: Move, Node: draw.below(n), Partition: s.env.shards, At: at + draw.between(0, 10*retry)})
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
@@ -54,7 +54,7 @@ func (s *Schedule) addSplits(draw stream, n int, options Options) {
 // splits are those of an experiment, as faults.
 func (c *Partitions) splits() (faults []Fault) {
 	for _, at := range c.Splits {
-		faults = append(faults, Fault{Kind: Split, Node: -1, At: at})
+		faults = append(faults, Fault{Kind: Split, At: at})
 	}
 	return faults
 }
