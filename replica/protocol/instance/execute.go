@@ -123,7 +123,7 @@ func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 			if j == nil {
 				j = o.instance(p, instanceID{d.writer, n})
 				j.status = peerv1.Status_HEARD
-				p.bePatient(j)
+				p.scheduleRecovery(j)
 				p.askAbout(j, i)
 			}
 			if j.status != peerv1.Status_COMMITTED {
@@ -139,14 +139,14 @@ func (p *Core) needs(o *object, i *instance) ([]*instance, bool) {
 // askAbout asks at once who told of an instance for what that one depends on. A newcomer to a joint view lacks the
 // states of most keys, and the answers of rmws wait for its executions.
 func (p *Core) askAbout(missing, dependent *instance) {
-	if !p.Config.View.Joint() || dependent.tellTo == 0 {
+	if !p.Config.View.Joint() || dependent.reportTo == 0 {
 		return
 	}
 	to := p.Config.Nearest
-	if dependent.tellTo != p.Config.Self {
-		to = []view.MemberID{dependent.tellTo}
+	if dependent.reportTo != p.Config.Self {
+		to = []view.MemberID{dependent.reportTo}
 	}
-	p.SendAll(to, p.question(&drive{instance: missing, stage: preparing}))
+	p.SendAll(to, p.question(&coordination{instance: missing, phase: preparing}))
 }
 
 // executeInstance is EXECUTE of algorithm 4, for each command of the batch.
@@ -244,17 +244,17 @@ func setExecuted(state *peerv1.KeyState, e *peerv1.Executed) {
 
 // settle ends an instance that is executed here.
 func (p *Core) settle(i *instance, e *peerv1.Executed) {
-	d := i.drive
+	d := i.coordination
 	p.forget(i)
 	switch {
 	case d == nil:
 	case !d.own:
-		i.drive = nil // a recovery ends with the execution; whoever misses it recovers too
+		i.coordination = nil // a recovery ends with the execution; whoever misses it recovers too
 		p.live.Remove(i.element)
 	default:
 		d.outcome = e
-		if d.stage != committed {
-			d.next(p, committed)
+		if d.phase != committed {
+			d.enter(p, committed)
 			p.AskAll(&d.asked)
 		}
 	}
@@ -265,21 +265,21 @@ func (p *Core) reportExecuted(component []*instance) {
 	for _, i := range component {
 		author := view.MemberID(i.id.writer.Member())
 		if p.options.Registers == nil { // a coordinator waits for its own alone
-			if i.drive != nil {
-				p.decideExecuted(i.drive)
+			if i.coordination != nil {
+				p.decideExecuted(i.coordination)
 			}
 			continue
 		}
 		switch {
 		case author == p.Config.Self:
-			if i.drive != nil {
-				p.decideExecuted(i.drive)
+			if i.coordination != nil {
+				p.decideExecuted(i.coordination)
 			}
 		case p.Config.View.Index(author) >= 0: // it may have been replaced since
 			p.tellExecuted(i.object, i.id, author, 0, false)
 		}
-		if i.tellTo != 0 && i.tellTo != author && i.tellTo != p.Config.Self {
-			p.tellExecuted(i.object, i.id, i.tellTo, 0, false)
+		if i.reportTo != 0 && i.reportTo != author && i.reportTo != p.Config.Self {
+			p.tellExecuted(i.object, i.id, i.reportTo, 0, false)
 		}
 	}
 }

@@ -123,26 +123,27 @@ type instance struct {
 	status   peerv1.Status
 	ballot   uint64 // the highest promised
 	accepted uint64 // the one that the attributes were last accepted in
-	// Pre-accepted as a fast commit would have it: with the initial attributes, or by the only one who was asked.
-	agreed  bool
-	born    uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
-	stored  bool   // there is a record on disk
-	gone    bool   // executed; only its drive is left
-	element *list.Element
+	// fastVote says that this member allowed a commit on the fast path, and so that recovery must keep its attributes.
+	// They are the initial ones, or, of the only peer that was asked, its own (fastQuorumOfTwo).
+	fastVote  bool
+	born      uint64 // the epoch in which this member, or one whose state it took, first knew of it; 0: unknown
+	stored    bool   // there is a record on disk
+	forgotten bool   // executed and dropped from the object; the coordination alone still refers to it
+	element   *list.Element
 
-	tellTo   view.MemberID // who sent Commit
-	drive    *drive        // this member coordinates or recovers it
-	attempts uint64        // to recover it
-	seen     uint64        // the highest ballot heard of
-	patience protocol.Instant
+	reportTo     view.MemberID    // the sender of Commit, which counts executions
+	coordination *coordination    // nil: this member neither proposed the instance nor recovers it
+	attempts     uint64           // to recover it
+	seen         uint64           // the highest ballot heard of
+	recoverAt    protocol.Instant // unless the instance has ended, this member recovers it then
 }
 
 // object is what the commands of one key are about.
 type object struct {
 	key       []byte
 	state     *peerv1.KeyState
-	instances []*instance // by (writer, number)
-	mine      []*drive    // what this member proposed and has not finished, at most one for each lane
+	instances []*instance     // by (writer, number)
+	mine      []*coordination // what this member proposed and has not finished, at most one for each lane
 	queue     []*request
 	size      int  // of the state's record
 	resting   bool // it is in Core.resting
@@ -210,7 +211,7 @@ func (o *object) instance(p *Core, id instanceID) *instance {
 	}
 	i := &instance{object: o, id: id, born: p.Config.View.Epoch}
 	i.element = p.live.PushBack(i)
-	p.bePatient(i)
+	p.scheduleRecovery(i)
 	at, _ := slices.BinarySearchFunc(o.instances, id, func(i *instance, id instanceID) int {
 		return cmp.Or(cmp.Compare(i.id.writer, id.writer), cmp.Compare(i.id.number, id.number))
 	})
@@ -218,11 +219,11 @@ func (o *object) instance(p *Core, id instanceID) *instance {
 	return i
 }
 
-// forget drops an instance that is executed: what it did is in the key's state. What a drive still has to
+// forget drops an instance that is executed: what it did is in the key's state. What a coordination still has to
 // tell keeps it among the live ones.
 func (p *Core) forget(i *instance) {
-	i.gone = true
-	if i.drive == nil {
+	i.forgotten = true
+	if i.coordination == nil {
 		p.live.Remove(i.element)
 	}
 	i.object.instances = slices.DeleteFunc(i.object.instances, func(j *instance) bool { return i == j })
@@ -310,7 +311,7 @@ func (p *Core) about(i *instance, kind peerv1.Kind) *peerv1.Message {
 	m := p.Message(kind, 0, i.object.key)
 	m.Instance = p.parts.New()
 	m.Instance.Id, m.Instance.Ballot, m.Instance.AcceptedBallot = p.name(i.id), i.ballot, i.accepted
-	m.Instance.Status, m.Instance.Agreed = i.status, i.agreed
+	m.Instance.Status, m.Instance.Agreed = i.status, i.fastVote
 	m.Instance.Deps, m.Instance.Seq, m.Instance.Commands = p.names(i.deps), i.seq, i.commands
 	stamp.Put(m, i.base)
 	return m

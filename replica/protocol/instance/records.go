@@ -90,7 +90,7 @@ func (p *Core) loadInstances() {
 		i.born, i.stored = m.Epoch, true
 		// Votes of an instance are all of the epoch in which it was pre-accepted. Once a change has settled what was
 		// committed by them, they say nothing of other members' agreement (docs/protocols.md, changes of the view).
-		i.agreed = m.Instance.Agreed && (i.born >= p.Config.View.Since || p.mistakes.KeepAgreed)
+		i.fastVote = m.Instance.Agreed && (i.born >= p.Config.View.Since || p.mistakes.KeepAgreed)
 		return true
 	})
 }
@@ -98,7 +98,7 @@ func (p *Core) loadInstances() {
 // errForeign is of a record that no member which runs the same protocol has.
 var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
 
-// Adopt merges a record of another member, with drives and votes in progress.
+// Adopt merges a record of another member, with coordinations and votes in progress.
 func (p *Core) Adopt(key, value []byte) error {
 	if len(key) == 0 {
 		return errForeign
@@ -146,7 +146,7 @@ func (p *Core) hear(m *peerv1.Message) {
 	}
 	if i.status == peerv1.Status_NONE {
 		i.status, news = peerv1.Status_HEARD, true
-		p.bePatient(i)
+		p.scheduleRecovery(i)
 	}
 	if news {
 		p.saveInstance(i)

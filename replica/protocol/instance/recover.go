@@ -18,12 +18,12 @@ type preparedReply struct {
 	from     view.MemberID
 	status   peerv1.Status
 	accepted uint64
-	agreed   bool
+	fastVote bool
 }
 
-// bePatient sets when to recover an instance that makes no progress here. Members take turns by their
+// scheduleRecovery sets when to recover an instance that makes no progress here. Members take turns by their
 // distance from the coordinator, and draw a delay, so that recoveries seldom duel.
-func (p *Core) bePatient(i *instance) {
+func (p *Core) scheduleRecovery(i *instance) {
 	n := p.Config.View.Size()
 	author := p.Config.View.Index(view.MemberID(i.id.writer.Member()))
 	rank := (p.Config.View.Index(p.Config.Self) - author + n) % n
@@ -33,30 +33,30 @@ func (p *Core) bePatient(i *instance) {
 	}
 	wait += time.Duration(rank)*p.Config.Retry + time.Duration(min(i.attempts, 8))*p.Config.Retry
 	wait += time.Duration(p.Draws.Below(uint64(p.Config.Retry)))
-	i.patience = p.Now.Add(wait)
+	i.recoverAt = p.Now.Add(wait)
 }
 
 // recover is algorithm 5, lines 1 to 3.
 func (p *Core) recover(i *instance) {
 	i.attempts++
-	p.bePatient(i)
+	p.scheduleRecovery(i)
 	if i.status == peerv1.Status_COMMITTED {
-		if d := i.drive; d != nil { // its clients came from an earlier view; others may not know of the commit
-			d.next(p, committed)
+		if d := i.coordination; d != nil { // its clients came from an earlier view; others may not know of the commit
+			d.enter(p, committed)
 			p.SendAllDurably(p.AskAll(&d.asked), p.question(d))
 		}
 		p.execute(i.object) // its dependencies are recovered, each in its turn
 		return
 	}
 	p.Took(pathRecoverBegin)
-	d := i.drive
+	d := i.coordination
 	if d == nil {
-		d = &drive{instance: i}
-		i.drive = d
+		d = &coordination{instance: i}
+		i.coordination = d
 	}
-	d.next(p, preparing)
+	d.enter(p, preparing)
 	d.ballot = ballotAfter(max(i.ballot, i.seen), p.Config.Self)
-	own := &preparedReply{i.attributes, p.Config.Self, i.status, i.accepted, i.agreed}
+	own := &preparedReply{i.attributes, p.Config.Self, i.status, i.accepted, i.fastVote}
 	if p.mistakes.OneBallot {
 		own.accepted = i.ballot
 	}
@@ -77,14 +77,14 @@ func (p *Core) Settle(now protocol.Instant) bool {
 	for e := p.live.Front(); e != nil; {
 		i := e.Value.(*instance)
 		e = e.Next()
-		if p.Now < i.patience {
+		if p.Now < i.recoverAt {
 			continue
 		}
-		i.patience = p.Now.Add(p.Config.Retry)
+		i.recoverAt = p.Now.Add(p.Config.Retry)
 		if i.status == peerv1.Status_COMMITTED {
 			p.execute(i.object)
 		}
-		query := &drive{instance: i, stage: preparing}
+		query := &coordination{instance: i, phase: preparing}
 		p.SendAll(p.Config.Nearest, p.question(query))
 		p.release(i.object)
 	}
@@ -93,7 +93,7 @@ func (p *Core) Settle(now protocol.Instant) bool {
 
 // onPrepare is algorithm 6.
 func (p *Core) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
-	i := p.request(o, from, m)
+	i := p.instanceForVote(o, from, m)
 	if i == nil {
 		return
 	}
@@ -118,14 +118,14 @@ func (p *Core) onPrepare(o *object, from view.MemberID, m *peerv1.Message) {
 // path any more: the recovery takes it for a member that never will. Nor may an older Accept be repeated once
 // the instance has taken the attributes of a higher ballot.
 func (p *Core) yield(i *instance) {
-	p.bePatient(i)
-	d := i.drive
+	p.scheduleRecovery(i)
+	d := i.coordination
 	switch {
-	case d == nil || d.stage == committed:
+	case d == nil || d.phase == committed:
 	case d.own:
-		d.next(p, preempted)
+		d.enter(p, preempted)
 	default:
-		i.drive = nil
+		i.coordination = nil
 	}
 }
 
@@ -144,7 +144,7 @@ func (p *Core) onPrepareOK(o *object, from view.MemberID, m *peerv1.Message) {
 
 // decidePrepare is algorithm 5, lines 4 to 15, for the simple fast quorum: what may have been committed is
 // proposed again, anything else becomes a no-op, which its coordinator or client then repeats elsewhere.
-func (p *Core) decidePrepare(d *drive) {
+func (p *Core) decidePrepare(d *coordination) {
 	if !d.asked.Quorum(p.Counted, p.Config.Self) {
 		return
 	}
@@ -154,7 +154,7 @@ func (p *Core) decidePrepare(d *drive) {
 		electorate = p.Config.View
 	}
 	var decided, accepted, fast *preparedReply
-	agreed := 0
+	fastVotes := 0
 	authorAnswered := false
 	author := view.MemberID(d.id.writer.Member())
 	for _, r := range d.prepared {
@@ -166,9 +166,9 @@ func (p *Core) decidePrepare(d *drive) {
 			decided = r
 		case r.status == peerv1.Status_ACCEPTED && (accepted == nil || r.accepted > accepted.accepted):
 			accepted = r
-		case r.status == peerv1.Status_PRE_ACCEPTED && r.agreed && r.from != author && electorate.Index(r.from) >= 0:
+		case r.status == peerv1.Status_PRE_ACCEPTED && r.fastVote && r.from != author && electorate.Index(r.from) >= 0:
 			fast = r
-			agreed++
+			fastVotes++
 		}
 		authorAnswered = authorAnswered || r.from == author && (p.sameDisk(d.id.writer) || p.mistakes.TrustNewDisk)
 	}
@@ -180,7 +180,7 @@ func (p *Core) decidePrepare(d *drive) {
 	case accepted != nil:
 		p.Took(pathRecoverAccepted)
 		p.acceptAgain(d, accepted.attributes)
-	case !authorAnswered && fast != nil && agreed >= electorate.Size()/2:
+	case !authorAnswered && fast != nil && fastVotes >= electorate.Size()/2:
 		// The coordinator may have committed with these. With it, those who agreed are a majority, so
 		// dependencies and base are good even if it has not.
 		p.Took(pathRecoverFast)
@@ -192,7 +192,7 @@ func (p *Core) decidePrepare(d *drive) {
 }
 
 // acceptAgain proposes what may have been chosen, base included.
-func (p *Core) acceptAgain(d *drive, a attributes) {
+func (p *Core) acceptAgain(d *coordination, a attributes) {
 	if p.mistakes.BaseNotRecovered {
 		a.base = p.load(d.object.key)
 	}
@@ -205,32 +205,32 @@ func (p *Core) sameDisk(w register.Writer) bool {
 	return uint32(p.Incarnations.Of(view.MemberID(w.Member())))&0xffff == w.Incarnation()
 }
 
-// onNack ends a stage that a higher ballot has overtaken.
+// onNack ends a phase that a higher ballot has overtaken.
 func (p *Core) onNack(o *object, m *peerv1.Message) {
 	i := o.find(idOf(m.Instance.GetId()))
-	if i == nil || i.drive == nil || i.drive.op != m.Op || i.drive.stage == committed {
+	if i == nil || i.coordination == nil || i.coordination.op != m.Op || i.coordination.phase == committed {
 		return
 	}
 	p.Took(pathRecoverPreempted)
 	i.seen = max(i.seen, m.Instance.Ballot)
-	p.bePatient(i)
-	if i.drive.own {
-		i.drive.next(p, preempted)
+	p.scheduleRecovery(i)
+	if i.coordination.own {
+		i.coordination.enter(p, preempted)
 		return
 	}
-	i.drive = nil
+	i.coordination = nil
 }
 
-func (p *Core) tickDrive(d *drive) {
+func (p *Core) tickCoordination(d *coordination) {
 	if d.own {
 		p.giveUpLate(d)
 	}
-	if d.stage == preempted {
+	if d.phase == preempted {
 		return
 	}
-	if d.stage == committed {
+	if d.phase == committed {
 		p.decideExecuted(d) // a member that is alone, and resumes an rmw, hears of no execution
-		if d.instance.drive == nil {
+		if d.instance.coordination == nil {
 			return
 		}
 	}
@@ -239,20 +239,20 @@ func (p *Core) tickDrive(d *drive) {
 		return
 	}
 	p.took(pathRetry)
-	if d.stage == preAccepting && d.asked.Quorum(p.Counted, p.Config.Self) {
+	if d.phase == preAccepting && d.asked.Quorum(p.Counted, p.Config.Self) {
 		d.roundTrips = 1
 		p.accept(d, d.merged) // the fast quorum does not come together
 		return
 	}
-	if d.alone && d.stage == preAccepting && !p.mistakes.StayAlone && !p.mistakes.AskAllAlone {
+	if d.onePeer && d.phase == preAccepting && !p.mistakes.StayAlone && !p.mistakes.AskAllAlone {
 		p.took(pathNotAlone)
-		d.alone = false
+		d.onePeer = false
 	}
 	p.SendAllDurably(missing, p.question(d))
 }
 
 // giveUpLate answers clients whose deadline is past. What is proposed goes on.
-func (p *Core) giveUpLate(d *drive) {
+func (p *Core) giveUpLate(d *coordination) {
 	for _, r := range d.requests {
 		switch {
 		case r.answered || !p.Late(&r.Request):
@@ -276,7 +276,7 @@ func (p *Core) giveUpLate(d *drive) {
 }
 
 // answerEarly is the mistake of answering on commit what only execution knows.
-func (p *Core) answerEarly(d *drive) {
+func (p *Core) answerEarly(d *coordination) {
 	current := d.base
 	for _, r := range d.requests {
 		if r.answered {

@@ -6,9 +6,9 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// request finds or begins the instance that a message asks a vote for. It returns nil if there is nothing to
+// instanceForVote finds or begins the instance that a message asks a vote for. It returns nil if there is nothing to
 // vote on any more.
-func (p *Core) request(o *object, from view.MemberID, m *peerv1.Message) *instance {
+func (p *Core) instanceForVote(o *object, from view.MemberID, m *peerv1.Message) *instance {
 	id := idOf(m.Instance.GetId())
 	if id.number == 0 {
 		return nil
@@ -29,7 +29,7 @@ func (p *Core) refuse(i *instance, from view.MemberID, m *peerv1.Message) {
 
 // onPreAccept is algorithm 4, lines 2 to 7.
 func (p *Core) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
-	i := p.request(o, from, m)
+	i := p.instanceForVote(o, from, m)
 	if i == nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (p *Core) onPreAccept(o *object, from view.MemberID, m *peerv1.Message) {
 		if mine := p.load(o.key); initial.base.Carstamp.Less(mine.Carstamp) {
 			i.base = mine
 		}
-		i.agreed = p.mayBeFast() && (m.Instance.Alone || !p.asksOne() && i.sameAs(&initial))
+		i.fastVote = p.mayBeFast() && (m.Instance.Alone || !p.fastQuorumOfTwo() && i.sameAs(&initial))
 		i.status = peerv1.Status_PRE_ACCEPTED
 		p.saveInstance(i)
 	}
@@ -69,7 +69,7 @@ func (p *Core) mayBeFast() bool { return p.Incarnations.HasFast() || p.mistakes.
 // onAccept is algorithm 4, lines 8 to 10, with the ballots of algorithm 6: one for what was promised, one for
 // what was accepted. With a single one, recovery can choose a value that a lower ballot only prepared.
 func (p *Core) onAccept(o *object, from view.MemberID, m *peerv1.Message) {
-	i := p.request(o, from, m)
+	i := p.instanceForVote(o, from, m)
 	if i == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (p *Core) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	i := o.instance(p, id)
-	i.tellTo = from
+	i.reportTo = from
 	if i.status == peerv1.Status_COMMITTED {
 		return // it waits for what it depends on
 	}
@@ -113,8 +113,8 @@ func (p *Core) onCommit(o *object, from view.MemberID, m *peerv1.Message) {
 func (p *Core) learnCommit(i *instance, m *peerv1.Message) {
 	i.adopt(m)
 	i.status = peerv1.Status_COMMITTED
-	if d := i.drive; d != nil && d.stage != committed {
-		d.next(p, committed) // another member finished it
+	if d := i.coordination; d != nil && d.phase != committed {
+		d.enter(p, committed) // another member finished it
 		p.AskAll(&d.asked)
 	}
 	p.settleCommit(i)

@@ -17,7 +17,7 @@ func (p *Core) isOld(i *instance) bool { return i.born < p.Config.View.Epoch }
 func (p *Core) Unsettled() int {
 	n := 0
 	for e := p.live.Front(); e != nil; e = e.Next() {
-		if i := e.Value.(*instance); !i.gone && p.isOld(i) {
+		if i := e.Value.(*instance); !i.forgotten && p.isOld(i) {
 			n++
 		}
 	}
@@ -30,9 +30,9 @@ func (p *Core) takeUp() {
 	for e := p.live.Front(); e != nil; e = e.Next() {
 		i := e.Value.(*instance)
 		if p.isMine(i.id) || i.status == peerv1.Status_COMMITTED {
-			i.patience = p.Now
+			i.recoverAt = p.Now
 		} else {
-			p.bePatient(i)
+			p.scheduleRecovery(i)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (p *Core) resume(r protocol.Request, done Resume) {
 	id := p.instanceAt(done.Instance)
 	d := o.inLane(id.writer)
 	if d == nil {
-		d = p.driveAgain(o, id)
+		d = p.coordinateAgain(o, id)
 	}
 	if d == nil || d.id != id {
 		p.Complete(r.Handle, register.Result{Status: register.Unknown, Message: fmt.Sprintf(
@@ -111,23 +111,23 @@ func (p *Core) resume(r protocol.Request, done Resume) {
 	d.requests[done.Command] = &request{Request: r}
 }
 
-// driveAgain makes an instance of this member the key's one in progress. It returns nil if its end was forgotten.
-func (p *Core) driveAgain(o *object, id instanceID) *drive {
+// coordinateAgain makes an instance of this member the key's one in progress. It returns nil if its end was forgotten.
+func (p *Core) coordinateAgain(o *object, id instanceID) *coordination {
 	i := o.find(id)
 	switch e := o.execution(id.writer); {
-	case i != nil && i.drive != nil: // it is being recovered
+	case i != nil && i.coordination != nil: // it is being recovered
 	case i != nil:
-		i.drive = &drive{instance: i, stage: preempted}
-		i.patience = p.Now
+		i.coordination = &coordination{instance: i, phase: preempted}
+		i.recoverAt = p.Now
 	case idOf(e.GetId()) == id:
-		i = &instance{object: o, id: id, born: p.Config.View.Epoch, gone: true}
+		i = &instance{object: o, id: id, born: p.Config.View.Epoch, forgotten: true}
 		i.element = p.live.PushBack(i)
-		i.drive = &drive{instance: i, outcome: e}
-		i.drive.next(p, committed)
+		i.coordination = &coordination{instance: i, outcome: e}
+		i.coordination.enter(p, committed)
 	default:
 		return nil
 	}
-	o.mine = append(o.mine, i.drive)
-	i.drive.own, i.drive.roundTrips = true, min(1, p.Config.View.Size()-1)
-	return i.drive
+	o.mine = append(o.mine, i.coordination)
+	i.coordination.own, i.coordination.roundTrips = true, min(1, p.Config.View.Size()-1)
+	return i.coordination
 }

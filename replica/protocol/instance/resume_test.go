@@ -62,7 +62,7 @@ func told(e protocol.Effects) (texts []string) {
 }
 
 // batch begins an instance of three rmws, of which the second is given up.
-func batch(t *testing.T, journal *protocol.Journal, more func(*Core, *drive)) []protocol.Request {
+func batch(t *testing.T, journal *protocol.Journal, more func(*Core, *coordination)) []protocol.Request {
 	t.Helper()
 	p := of(3, 1, journal)
 	o := p.object([]byte("k"))
@@ -84,13 +84,13 @@ func batch(t *testing.T, journal *protocol.Journal, more func(*Core, *drive)) []
 
 func TestABatchKeepsItsPlaces(t *testing.T) {
 	for name, c := range map[string]struct {
-		more func(*Core, *drive)
+		more func(*Core, *coordination)
 		want []string
 	}{
 		// Nobody accepted it: it becomes a no-op, and those that are left are proposed again.
-		"proposed":  {func(*Core, *drive) {}, []string{`0 ok "1"`, `2 ok "2"`}},
-		"accepted":  {func(p *Core, d *drive) { p.accept(d, d.attributes) }, []string{`0 ok "1"`, `2 ok "3"`}},
-		"committed": {func(p *Core, d *drive) { p.commit(d) }, []string{`0 ok "1"`, `2 ok "3"`}},
+		"proposed":  {func(*Core, *coordination) {}, []string{`0 ok "1"`, `2 ok "2"`}},
+		"accepted":  {func(p *Core, d *coordination) { p.accept(d, d.attributes) }, []string{`0 ok "1"`, `2 ok "3"`}},
+		"committed": {func(p *Core, d *coordination) { p.commit(d) }, []string{`0 ok "1"`, `2 ok "3"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			journal := protocol.NewJournal(disktest.Disk{})
@@ -132,7 +132,7 @@ func TestWhatIsForgottenIsUnknown(t *testing.T) {
 // heard of first; what was born in the view is not.
 func TestUnsettled(t *testing.T) {
 	journal := protocol.NewJournal(disktest.Disk{})
-	batch(t, journal, func(*Core, *drive) {})
+	batch(t, journal, func(*Core, *coordination) {})
 	p := of(3, 2, journal)
 	p.Submit(appends(9, 0)) // in an instance of this view
 	if n := p.Unsettled(); n != 1 {
@@ -176,12 +176,12 @@ func TestAgreementIsForgottenOverAChange(t *testing.T) {
 		kept  bool
 	}{{0, true}, {1, true}, {2, false}} {
 		journal := protocol.NewJournal(disktest.Disk{})
-		batch(t, journal, func(*Core, *drive) {})
+		batch(t, journal, func(*Core, *coordination) {})
 		p := of(3, 2, journal)
 		p.Config.View.Since = c.since
 		p = gryffs(p.Config, journal)
-		if i := p.object([]byte("k")).instances[0]; i.agreed != c.kept || i.born != 1 {
-			t.Errorf("since %d: agreed %t, born %d", c.since, i.agreed, i.born)
+		if i := p.object([]byte("k")).instances[0]; i.fastVote != c.kept || i.born != 1 {
+			t.Errorf("since %d: agreed %t, born %d", c.since, i.fastVote, i.born)
 		}
 	}
 }
