@@ -222,3 +222,41 @@ func TestWhoIsLeftBehindReadsNothingOld(t *testing.T) {
 		mustFind(t, drawLeftBehind, Member(wrong), 0, 200, found(Violation))
 	})
 }
+
+// drawCutOff makes a schedule like those of drawLeftBehind in which the one that stays is cut off from the others for
+// some time, and the manager reaches all. It learns from the manager alone that the change is finished.
+func drawCutOff(seed uint64) Schedule {
+	const ms = time.Millisecond
+	s := drawLeftBehind(seed)
+	draw := newStream(seed, forSchedule, 4)
+	s.Faults[0].For, s.Faults[0].Size = 20*ms, 20*ms
+	s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: draw.between(200*ms, 600*ms), For: 900 * ms, Side: 1})
+	return s
+}
+
+// The decisions that the operator makes, with its policy, are searched: mistakes in their sequencing are found.
+func TestMistakesOfTheOperatorAreFound(t *testing.T) {
+	t.Parallel()
+	operator := func(draw func(uint64) Schedule, wrong managerMistakes) func(uint64) Schedule {
+		return func(seed uint64) Schedule {
+			s := draw(seed)
+			s.env.operator, s.env.wrong = true, wrong
+			return s
+		}
+	}
+	changes := drawn(Options{Faults: []FaultKind{Change, Partition}, RMWs: FewRMWs})
+	for name, c := range map[string]struct {
+		draw  func(uint64) Schedule
+		wrong managerMistakes
+		seeds int
+	}{
+		"a change is finished before the state is where it is needed": {changes, managerMistakes{uncovered: true}, 500},
+		"who holds an earlier view counts as done with its part":      {drawLeftBehind, managerMistakes{anyView: true}, 500},
+		"a change is given up from a record that is not the latest":   {drawCutOff, managerMistakes{staleRecord: true}, 2000},
+	} { // order is irrelevant: each is a test
+		t.Run(name, func(t *testing.T) {
+			mustNotFind(t, operator(c.draw, managerMistakes{}), Member(abd.Factory), 100)
+			mustFind(t, operator(c.draw, c.wrong), Member(abd.Factory), 0, c.seeds, found(Violation))
+		})
+	}
+}

@@ -75,10 +75,12 @@ type report struct {
 
 // managerMistakes put known bugs back, for tests that show that the simulator finds them.
 type managerMistakes struct {
-	anyEpoch  bool // messages of one view are delivered in another
-	sameID    bool // a lost member's successor takes its ID, and votes with its empty disk
-	uncovered bool // a change is finished before the state is where it is needed
-	forgets   bool // the view after a change is told before it is recorded, and then the change is abandoned
+	anyEpoch    bool // messages of one view are delivered in another
+	sameID      bool // a lost member's successor takes its ID, and votes with its empty disk
+	uncovered   bool // a change is finished before the state is where it is needed
+	forgets     bool // the view after a change is told before it is recorded, and then the change is abandoned
+	anyView     bool // who holds an earlier view counts as done with its part in a joint one
+	staleRecord bool // after a crash it decides from the record before the latest one, and gives the change up
 	// wholeValues has a change be finished as if nothing were stored as fragments.
 	wholeValues bool
 }
@@ -99,7 +101,7 @@ func managerPaths() []string {
 func newManager(w *world, first view.View, nodes int) *manager {
 	m := &manager{world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, spare: nodes}
 	policy := newStream(w.seed, forManager, 1)
-	m.operatorPolicy = policy.chance(500)
+	m.operatorPolicy = policy.chance(500) || w.env.operator
 	m.slandered = none
 	m.forgetAnswers()
 	m.add(first)
@@ -172,6 +174,7 @@ func (m *manager) crash() {
 	w.took("change.crash")
 	w.trace.remark("the manager crashes")
 	m.forgetAnswers()
+	m.recall()
 	m.away = w.now + m.draw.between(0, 6*m.pace.For)
 	if len(m.views) > 1 && m.losses == 0 && w.env.parted == nil && m.draw.chance(150) {
 		w.took("change.record-lost")

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/georegister/georegister/replica/membership"
 )
@@ -44,17 +45,39 @@ func (m *manager) judge(c *change, s *membership.Snapshot) {
 	}
 }
 
-// mislead puts a known mistake back: who holds a joint view counts as done with its part in the change.
+// mislead puts known mistakes back: who holds a joint view counts as done with its part in the change, or who holds
+// an earlier view, and so has nothing to do yet, does.
 func (m *manager) mislead(s *membership.Snapshot) {
-	if !m.wrong.uncovered || !s.View.Joint() {
+	if !s.View.Joint() || !m.wrong.uncovered && !m.wrong.anyView {
 		return
 	}
 	s.Standings = maps.Clone(s.Standings)
+	digest := m.views[m.record].digest
 	for _, member := range s.View.Members {
-		if said := s.Standings[member.ID]; said.Digest == m.views[m.record].digest {
+		said, told := s.Standings[member.ID]
+		switch {
+		case m.wrong.uncovered && said.Digest == digest:
 			said.Settled, said.Fetched = true, true
+		case m.wrong.anyView && told && said.Digest != digest:
+			said = membership.Standing{Digest: digest, Settled: true, Fetched: true}
+		}
+		if told {
 			s.Standings[member.ID] = said
 		}
-		s.Absent = append(s.Absent, member.ID)
+		if m.wrong.uncovered {
+			s.Absent = append(s.Absent, member.ID)
+		}
 	}
+}
+
+// recall puts a known mistake back: after a crash the manager takes the joint view for the record again, as from a
+// stale copy of it, though the view after the change is recorded; and the administrator asks for the members before the
+// change.
+func (m *manager) recall() {
+	c := m.change
+	if !m.wrong.staleRecord || m.world.settled || m.lost || c == nil || !c.concluded || c.abandoned {
+		return
+	}
+	m.record = slices.IndexFunc(m.views, func(v made) bool { return v.Epoch == c.joint })
+	c.concluded, c.patience = false, 1
 }

@@ -78,6 +78,7 @@ type Options struct {
 	wrong     managerMistakes
 	governor  governorMistakes
 	careless  sessionMistakes
+	operator  bool // members change by the operator's policy in every world, not only in some
 	dedicated bool // every world's witnesses have pods of their own, not only some worlds'
 }
 
@@ -112,7 +113,7 @@ func Draw(seed uint64, options Options) Schedule {
 	n := options.Members[draw.below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, max(options.Shards, 1))
-	s.env.wrong, s.env.losses, s.env.data = options.wrong, options.Losses, options.Data
+	s.env.wrong, s.env.operator, s.env.losses, s.env.data = options.wrong, options.operator, options.Losses, options.Data
 	if options.Impatient {
 		s.env.suspect = s.env.retry / 8
 	}

@@ -55,6 +55,7 @@ type environment struct {
 	data      int           // how many fragments restore a value; 0: values are stored whole
 	careless  sessionMistakes
 	wrong     managerMistakes
+	operator  bool    // members change by the operator's policy; else only in some worlds
 	standing  bool    // the mistake that a clock stands still with its machine (Pause)
 	parted    *parted // what there is in a world with masters; nil: there are none
 }
