@@ -158,7 +158,7 @@ func TestMembersEndWithTheirParent(t *testing.T) {
 func TestBadManifest(t *testing.T) {
 	path := manifest(t, "Paxos")
 	out, err := exec.CommandContext(t.Context(), binary, "dev", "-f", path).CombinedOutput()
-	const want = `spec.protocol: Unsupported value: "Paxos": supported values: "ABD", "CURP", `
+	const want = `spec.protocol: Unsupported value: "Paxos": supported values: "ABD", "CASPaxos", "CURP", `
 	if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "starting") {
 		t.Errorf("%v, %s", err, out)
 	}
