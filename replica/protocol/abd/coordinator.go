@@ -32,7 +32,8 @@ type operation struct {
 
 func (o *operation) writes() bool { return o.request.Operation.Kind == register.Write }
 
-// query begins the first phase. The coordinator's own register is the first answer.
+// query begins the first phase. The coordinator's own register is the first answer. Answers are counted by disk
+// (Counted): those of a disk that is lost are void. AskQuorum picks the nearest members that complete a quorum.
 func (p *Protocol) query(o *operation) {
 	o.own = p.Load(o.key)
 	o.chosen = o.own

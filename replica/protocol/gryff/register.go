@@ -126,9 +126,9 @@ func (p *Protocol) ask(o *operation, kind peerv1.Kind) *peerv1.Message {
 	return m
 }
 
-// spread asks members, and carries what this one holds. That must be durable here: a coordinator executes what
-// it committed on the fast path before the commit is on disk, and if it forgets both, the instance becomes a
-// no-op, whose result nobody may have seen.
+// spread asks members, and carries what this one holds. That must be durable here: it may be the result of an rmw that
+// this member coordinated and executed before the commit is on disk. If a crash loses the commit and the result,
+// recovery makes the rmw a no-op, and nobody may have seen the result.
 func (p *Protocol) spread(o *operation, to []view.MemberID, kind peerv1.Kind) {
 	own := kind == peerv1.Kind_WRITE1 || kind == peerv1.Kind_WRITE2 || o.backing
 	safe := own || p.Durable(o.key) || p.mistakes.SpreadVolatile

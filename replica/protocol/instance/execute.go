@@ -22,7 +22,9 @@ func (p *Core) execute(o *object) {
 	}
 }
 
-// executeOne runs the first component that is ready, and reports whether there was one.
+// executeOne runs the first component that is ready, and reports whether there was one. Ready is a component of committed
+// instances whose dependencies outside it are all executed (ready); dependencies that are known by name alone are asked
+// about, and their dependents wait (needs).
 func (p *Core) executeOne(o *object) bool {
 	for _, root := range slices.Clone(o.instances) { // needs may add what it misses
 		if root.status != peerv1.Status_COMMITTED {
