@@ -26,7 +26,7 @@ func (w *world) agree(m *peerv1.Message) {
 	}
 	encoded, err := decision.MarshalVT()
 	if err != nil {
-		w.fail("encode a commit: %w", err)
+		w.Fail("encode a commit: %w", err)
 		return
 	}
 	id := instanceName{string(m.Key), m.Instance.GetId().GetWriter(), m.Instance.GetId().GetNumber()}
@@ -34,6 +34,6 @@ func (w *world) agree(m *peerv1.Message) {
 	if !known {
 		w.decided[id] = string(encoded)
 	} else if first != string(encoded) {
-		w.fail("instance %v#%d of key %q is committed twice, with different attributes", register.Writer(id.writer), id.number, m.Key)
+		w.Fail("instance %v#%d of key %q is committed twice, with different attributes", register.Writer(id.writer), id.number, m.Key)
 	}
 }

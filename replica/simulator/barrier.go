@@ -27,7 +27,7 @@ func (nd *node) submitAfter(op register.Operation, who asked, deadline, now prot
 		return
 	}
 	if len(nd.shards) > 1 {
-		w.took("session.barrier")
+		w.Took("session.barrier")
 	}
 	waits := &barrier{Barrier: b, whole: op, who: who, deadline: deadline}
 	nd.barriers = append(nd.barriers, waits)
@@ -62,7 +62,7 @@ func (nd *node) fenced(b *barrier, shard int, result register.Result) {
 		nd.inbox = append(nd.inbox, input{client: b.who.client, attempt: b.who.attempt, behind: b})
 		if !nd.paused && !nd.armed {
 			nd.armed = true
-			nd.world.schedule(0, event{kind: turn, a: int16(nd.index), aux: uint64(nd.life)})
+			nd.after(0, nd.turn)
 		}
 	}
 	nd.barriers = slices.Delete(nd.barriers, at, at+1)
@@ -77,7 +77,7 @@ func (nd *node) carryBarriers(now protocol.Instant) {
 			nd.world.respond(nd, b.who, register.Result{Status: register.Unavailable, Message: "this member was removed"})
 			continue
 		}
-		nd.world.took("session.barrier-resumed")
+		nd.world.Took("session.barrier-resumed")
 		nd.submitAfter(b.whole, b.who, b.deadline, now)
 	}
 }

@@ -60,7 +60,7 @@ func (m *manager) step() {
 	w, v, c := m.world, &m.views[m.record], m.change
 	if v.Joint() {
 		if c == nil { // it was taken for over before the view after it was committed
-			w.fail("the view of epoch %d is joint, and there is no change of members", v.Epoch)
+			w.Fail("the view of epoch %d is joint, and there is no change of members", v.Epoch)
 			return
 		}
 		c.rounds++
@@ -68,13 +68,13 @@ func (m *manager) step() {
 	s := m.snapshotOfChange(c)
 	switch d := membership.Decide(s); {
 	case d.Err != nil:
-		w.fail("%w", d.Err)
+		w.Fail("%w", d.Err)
 	case d.Changed():
 		m.take(c, d)
 	case v.Joint() || d.Wait == membership.ForView:
 	case c != nil && c.concluded:
 		m.end(c)
-	case c == nil && len(m.wanted) > 0 && !w.settled:
+	case c == nil && len(m.wanted) > 0 && !w.Settled:
 		f := m.wanted[0]
 		m.wanted = m.wanted[1:]
 		m.begin(f, v.View)
@@ -104,12 +104,12 @@ func (m *manager) take(c *change, d membership.Decision) {
 		return
 	case membership.Finished:
 		if len(d.Rest) > 0 {
-			w.took("change.hurried")
+			w.Took("change.hurried")
 		}
-		if m.wrong.forgets && !w.settled {
+		if m.wrong.forgets && !w.Settled {
 			position := m.add(d.Next)
 			for _, member := range d.Next.Members {
-				m.call(configure, w.nodes[member.ID-1], position)
+				m.callWith(w.nodes[member.ID-1], position)
 			}
 			m.take(c, membership.Decide(membership.Snapshot{View: m.views[m.record].View, Abandon: true}))
 			return
@@ -140,10 +140,10 @@ func (m *manager) begin(f *fault, v view.View) {
 	if w.env.parted == nil {
 		m.pace = f
 	}
-	f.hit = w.busy > 0
-	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.draw.chance(400)}
-	if m.draw.chance(150) {
-		c.patience = 1 + m.draw.below(12)
+	f.hit = w.Busy > 0
+	c := &change{kind: kindOf(v.Size(), join, leave), hasty: m.draw.Chance(400)}
+	if m.draw.Chance(150) {
+		c.patience = 1 + m.draw.Below(12)
 	}
 	leaving := m.leavers(f, v)[:leave]
 	w.trace.remark("a change begins: %d join, %d leave", join, leave)
@@ -152,9 +152,9 @@ func (m *manager) begin(f *fault, v view.View) {
 		switch {
 		case nd.gone:
 		case f.Alive || !w.tolerates(nd) || w.env.parted != nil && (v.Size()+join-leave < 3 || !w.expendable(nd)): // a lone member's loss is for good
-			w.took("change.alive")
+			w.Took("change.alive")
 		default:
-			w.took("change.dead")
+			w.Took("change.dead")
 			nd.giveUp()
 		}
 	}
@@ -167,7 +167,7 @@ func (m *manager) begin(f *fault, v view.View) {
 		if i < len(leaving) {
 			w.place(nd, leaving[i].site)
 		} else {
-			w.place(nd, m.draw.below(len(w.serving)))
+			w.place(nd, m.draw.Below(len(w.serving)))
 		}
 		c.newcomers = append(c.newcomers, nd)
 		nd.born = true
@@ -184,7 +184,7 @@ func (m *manager) begin(f *fault, v view.View) {
 func (m *manager) leavers(f *fault, v view.View) []*node {
 	var order []*node
 	for _, member := range v.Members {
-		at := m.draw.below(len(order) + 1)
+		at := m.draw.Below(len(order) + 1)
 		order = slices.Insert(order, at, m.world.nodes[member.ID-1])
 	}
 	rank := func(nd *node) int {
@@ -234,7 +234,7 @@ func (m *manager) propose(c *change, joint view.View) bool {
 	}
 	c.joint = joint.Epoch
 	for _, nd := range c.newcomers {
-		if m.draw.chance(300) {
+		if m.draw.Chance(300) {
 			m.world.serving[nd.site] = nd
 		}
 	}
@@ -257,14 +257,14 @@ func (m *manager) end(c *change) {
 	if c.abandoned {
 		path = "change.abandoned"
 	}
-	w.took(path)
-	if !w.settled {
-		w.took(path + ".meanwhile")
+	w.Took(path)
+	if !w.Settled {
+		w.Took(path + ".meanwhile")
 	}
 	m.change = nil
 	for site, nd := range w.serving {
 		// The other clients still ask who has left.
-		if at := w.at(site); !nd.acts && at != nil && at.witness == nil && m.draw.chance(800) {
+		if at := w.at(site); !nd.acts && at != nil && at.witness == nil && m.draw.Chance(800) {
 			w.serving[site] = at
 		}
 	}
@@ -347,7 +347,7 @@ func (w *world) at(site int) *node {
 	case 1:
 		return there[0]
 	}
-	return there[w.manager.draw.below(len(there))]
+	return there[w.manager.draw.Below(len(there))]
 }
 
 // giveUp ends the process of a member for ever.

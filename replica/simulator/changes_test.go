@@ -15,6 +15,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // sameMembers are all faults but replacements: the schedules in which the view stays what it was.
@@ -96,7 +97,7 @@ func TestMistakesOfChangesAreFound(t *testing.T) {
 }
 
 // pentagon is five members as far from each other, with disks and clients that lose no time.
-func pentagon(seed uint64) (Schedule, stream) {
+func pentagon(seed uint64) (Schedule, kernel.Stream) {
 	const ms = time.Millisecond
 	network := profile.Profile{Name: "pentagon", Sites: []string{"a", "b", "c", "d", "e"}}
 	for a := range 5 {
@@ -106,7 +107,7 @@ func pentagon(seed uint64) (Schedule, stream) {
 	return Schedule{Seed: seed, env: environment{
 		network: network, shards: 1, jitter: 100, disks: slices.Repeat([]window{{100 * time.Microsecond, 500 * time.Microsecond}}, 5),
 		sealed: true, shuffled: true, retry: 30 * ms, suspect: 90 * ms, clientRTT: profile.Local, patience: 2 * time.Second,
-	}}, newStream(seed, forSchedule, 3)
+	}}, kernel.NewStream(seed, kernel.ForSchedule, 3)
 }
 
 // drawStraggler makes a schedule in which three of five members change, and the manager does not reach two: if one of
@@ -117,12 +118,12 @@ func pentagon(seed uint64) (Schedule, stream) {
 func drawStraggler(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	first, one, other := draw.below(5), draw.below(5), draw.below(5)
+	first, one, other := draw.Below(5), draw.Below(5), draw.Below(5)
 	s.Faults = []Fault{{
 		Kind: Change, Node: first, At: 100 * ms, For: 20 * ms, Join: 3, Leave: 3, Alive: true, Side: 1<<one | 1<<other,
 	}}
 	s.plan(3, 20*ms, register.Operation{Kind: register.Write, Value: register.Value("old")})
-	s.plan(draw.below(5), 1800*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
+	s.plan(draw.Below(5), 1800*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
 	for home := range 5 {
 		for i := range time.Duration(4) {
 			s.plan(home, 1900*ms+i*50*ms, register.Operation{Kind: register.Read})
@@ -138,13 +139,13 @@ func drawStraggler(seed uint64) Schedule {
 func drawTwice(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	alone := draw.below(5)
+	alone := draw.Below(5)
 	s.Faults = []Fault{
-		{Kind: Change, Node: draw.below(5), At: 100 * ms, For: 20 * ms, Leave: 2, Alive: true},
+		{Kind: Change, Node: draw.Below(5), At: 100 * ms, For: 20 * ms, Leave: 2, Alive: true},
 		{Kind: Partition, Everywhere: true, At: 1000 * ms, For: 400 * ms, Side: 1 << alone},
-		{Kind: Change, Node: draw.below(5), At: 1400 * ms, For: 20 * ms, Leave: 2, Alive: true},
+		{Kind: Change, Node: draw.Below(5), At: 1400 * ms, For: 20 * ms, Leave: 2, Alive: true},
 	}
-	s.plan((alone+1+draw.below(4))%5, 1050*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
+	s.plan((alone+1+draw.Below(4))%5, 1050*ms, register.Operation{Kind: register.Write, Value: register.Value("new")})
 	for home := range 5 {
 		s.plan(home, 2000*ms, register.Operation{Kind: register.Read})
 	}
@@ -195,7 +196,7 @@ func drawLeftBehind(seed uint64) Schedule {
 	s.env.retry, s.env.suspect = 90*ms, 270*ms
 	s.Faults = []Fault{{Kind: Change, Node: 1, At: 100 * ms, For: 100 * ms, Rate: 500, Size: 50 * ms, Leave: 2, Alive: true}}
 	for i := range 12 {
-		at := 400*ms + time.Duration(i)*80*ms + draw.between(0, 20*ms)
+		at := 400*ms + time.Duration(i)*80*ms + draw.Between(0, 20*ms)
 		key := mixedPrefix + strconv.Itoa(i)
 		s.Clients = append(s.Clients,
 			Plan{Home: 0, Operations: []Planned{
@@ -228,9 +229,9 @@ func TestWhoIsLeftBehindReadsNothingOld(t *testing.T) {
 func drawCutOff(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s := drawLeftBehind(seed)
-	draw := newStream(seed, forSchedule, 4)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
 	s.Faults[0].For, s.Faults[0].Size = 20*ms, 20*ms
-	s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: draw.between(200*ms, 600*ms), For: 900 * ms, Side: 1})
+	s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: draw.Between(200*ms, 600*ms), For: 900 * ms, Side: 1})
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // source gives a client its operations: the next one and the time before which it does not start, or false
@@ -30,7 +31,7 @@ type client struct {
 	// abandon is how many in 1000 rmws the client gives up when an attempt's outcome is unknown, as if it had
 	// died and another client, of another session, came in its place.
 	abandon int
-	draw    stream
+	draw    kernel.Stream
 	// finished is told every operation that has ended.
 	finished func(history.Operation)
 
@@ -46,24 +47,18 @@ type client struct {
 	causal // of a regular protocol
 }
 
-// answer is a response on its way to a client.
-type answer struct {
-	attempt uint32
-	result  register.Result
-}
-
 // maxRMWArgument bounds what an rmw may make of a value in the simulator.
 const maxRMWArgument = 1 << 20
 
 func (w *world) addClient(home int, s source, abandon int) *client {
 	c := &client{
 		world: w, index: len(w.clients), home: home, source: s, abandon: abandon,
-		draw: newStream(w.seed, forClient, uint64(len(w.clients))),
+		draw: w.Draws(kernel.ForClient, uint64(len(w.clients))),
 	}
 	c.name = fmt.Sprintf("c%d", c.index+1)
-	c.session = c.draw.pcg.Uint64() | 1
+	c.session = c.draw.Uint64() | 1
 	w.clients = append(w.clients, c)
-	w.schedule(0, event{kind: issue, b: int16(c.index)})
+	w.After(0, c.issue)
 	return c
 }
 
@@ -76,7 +71,7 @@ func (c *client) issue() {
 	if d, ok := c.source.(*delayed); ok && d.done {
 		c.source = d.then
 	}
-	op, at, ok := c.source.next(w.now)
+	op, at, ok := c.source.next(w.Now)
 	switch {
 	case c.aside(at, ok):
 		if ok {
@@ -91,19 +86,19 @@ func (c *client) issue() {
 		c.fence(Aside{})
 		return
 	}
-	if at > w.now {
+	if at > w.Now {
 		c.source = &delayed{op: op, at: at, then: c.source}
-		w.schedule(at-w.now, event{kind: issue, b: int16(c.index)})
+		w.After(at-w.Now, c.issue)
 		return
 	}
-	c.working, c.since = true, w.now
+	c.working, c.since = true, w.Now
 	c.operation = op
-	w.busy++
+	w.Busy++
 	if !c.anonymous() && (op.Kind == register.RMW || op.Kind == register.Write && w.env.named) {
 		c.rmws++
 		c.operation.ID = register.ID{
 			Session: c.session, Number: c.rmws, FirstIncomplete: c.rmws,
-			IssuedAt: epochStart + w.now.Milliseconds(),
+			IssuedAt: epochStart + w.Now.Milliseconds(),
 		}
 	}
 	if op.Kind == register.RMW {
@@ -142,10 +137,12 @@ func (c *client) ask(node int) {
 	c.target, c.arrived = w.nodes[node], false
 	w.trace.asked(c)
 	if after, ok := c.hop(c.home, node); ok {
-		w.schedule(after, event{kind: request, a: int16(node), b: int16(c.index), aux: uint64(c.attempt)})
+		attempt, target := c.attempt, c.target
+		w.After(after, func() { target.requested(c, attempt) })
 	}
-	if w.env.patience > 0 && !w.settled {
-		w.schedule(w.env.patience, event{kind: timeout, b: int16(c.index), aux: uint64(c.attempt)})
+	if w.env.patience > 0 && !w.Settled {
+		attempt := c.attempt
+		w.After(w.env.patience, func() { c.answered(attempt, register.Result{Status: register.Unknown, Message: "timed out"}) })
 	}
 }
 
@@ -160,7 +157,7 @@ func (c *client) hop(from, to int) (time.Duration, bool) {
 		l.partition.touch(w)
 		return 0, false
 	}
-	if l.loss != nil && l.draw.chance(l.loss.Rate) {
+	if l.loss != nil && l.draw.Chance(l.loss.Rate) {
 		l.loss.touch(w)
 		return 0, false
 	}
@@ -186,15 +183,7 @@ func (w *world) respond(nd *node, who asked, result register.Result) {
 	if !ok {
 		return
 	}
-	slot := uint32(len(w.answers))
-	if n := len(w.free); n > 0 {
-		slot = w.free[n-1]
-		w.free = w.free[:n-1]
-		w.answers[slot] = answer{who.attempt, result}
-	} else {
-		w.answers = append(w.answers, answer{who.attempt, result})
-	}
-	w.schedule(after, event{kind: response, b: int16(who.client.index), aux: uint64(slot)})
+	w.After(after, func() { who.client.answered(who.attempt, result) })
 }
 
 // reset tells a client that its connection to a crashed node broke.
@@ -205,19 +194,10 @@ func (c *client) reset(nd *node) {
 	}
 }
 
-func (c *client) answered(slot uint32) {
-	w := c.world
-	a := w.answers[slot]
-	w.answers[slot] = answer{}
-	w.free = append(w.free, slot)
-	if c.working && a.attempt == c.attempt {
-		c.learn(a.result)
-	}
-}
-
-func (c *client) timedOut(attempt uint32) {
+// answered handles a result, unless it comes too late.
+func (c *client) answered(attempt uint32, result register.Result) {
 	if c.working && c.attempt == attempt {
-		c.learn(register.Result{Status: register.Unknown, Message: "timed out"})
+		c.learn(result)
 	}
 }
 
@@ -235,7 +215,7 @@ func (c *client) learn(r register.Result) {
 		switch {
 		case kind != register.Read && c.operation.ID.Session == 0:
 			c.finish(r)
-		case kind != register.Read && c.draw.chance(c.abandon):
+		case kind != register.Read && c.draw.Chance(c.abandon):
 			c.finish(r)
 			c.reborn()
 		default:
@@ -244,7 +224,7 @@ func (c *client) learn(r register.Result) {
 	case register.OK, register.Failed, register.Unsupported:
 		c.finish(r)
 	default:
-		c.world.fail("%s of key %q by %s is answered %s: %s", kind, c.operation.Key, c.name, r.Status, r.Message)
+		c.world.Fail("%s of key %q by %s is answered %s: %s", kind, c.operation.Key, c.name, r.Status, r.Message)
 	}
 }
 
@@ -270,7 +250,7 @@ func (c *client) finish(r register.Result) {
 	w := c.world
 	c.working = false
 	c.attempt++
-	w.busy--
+	w.Busy--
 	if r.Status == register.OK {
 		w.answered++
 	}
@@ -280,5 +260,5 @@ func (c *client) finish(r register.Result) {
 	if c.finished != nil {
 		c.finished(done)
 	}
-	w.schedule(0, event{kind: issue, b: int16(c.index)})
+	w.After(0, c.issue)
 }

@@ -10,6 +10,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/position"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/witness/core"
 )
 
@@ -26,13 +27,13 @@ const (
 // drawCopies adds disks that go back to what they were, and disks that are found damaged. It draws from streams of its
 // own.
 func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
-	draw, whose := newStream(seed, forCopies, 0), newStream(seed, forCopies, 1)
+	draw, whose := kernel.NewStream(seed, kernel.ForCopies, 0), kernel.NewStream(seed, kernel.ForCopies, 1)
 	back, rot := slices.Contains(kinds, OldCopy), slices.Contains(kinds, Rot)
-	if !back && !rot || draw.chance(500) {
+	if !back && !rot || draw.Chance(500) {
 		return
 	}
 	if p := s.env.parted; p != nil {
-		if !draw.chance(400) {
+		if !draw.Chance(400) {
 			return
 		}
 		s.env.doubtful = true
@@ -41,20 +42,20 @@ func (s *Schedule) drawCopies(seed uint64, n int, kinds []FaultKind) {
 			s.stretch(times)
 		}
 	}
-	for range 1 + draw.below(2) {
+	for range 1 + draw.Below(2) {
 		f := Fault{
 			Kind: OldCopy,
-			Node: draw.below(n),
-			At:   draw.between(s.Settle/20, s.Settle/2),
-			Size: draw.between(s.env.retry, s.Settle/4),
-			For:  draw.between(time.Millisecond, s.env.retry*3),
-			Rate: []int{0, 500, 1000}[draw.below(3)],
+			Node: draw.Below(n),
+			At:   draw.Between(s.Settle/20, s.Settle/2),
+			Size: draw.Between(s.env.retry, s.Settle/4),
+			For:  draw.Between(time.Millisecond, s.env.retry*3),
+			Rate: []int{0, 500, 1000}[draw.Below(3)],
 		}
-		if rot && (!back || draw.chance(200)) {
+		if rot && (!back || draw.Chance(200)) {
 			f.Kind = Rot
 		}
 		if f.Kind == OldCopy && s.env.parted != nil {
-			f.Kind = []FaultKind{OldCopy, witnessCopy, volumeCopy}[whose.below(3)]
+			f.Kind = []FaultKind{OldCopy, witnessCopy, volumeCopy}[whose.Below(3)]
 		}
 		s.Faults = append(s.Faults, f)
 	}
@@ -75,7 +76,7 @@ func (f *fault) putBackWitness(w *world) {
 		for _, nd := range w.nodes {
 			if nd.witness != nil && nd.site == f.Node && nd.born && w.expendable(nd) {
 				f.volume = nd.copyVolume()
-				w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+				f.beginAfter(w, f.Size)
 				return
 			}
 		}
@@ -95,13 +96,13 @@ func (f *fault) putBackWitness(w *world) {
 func (v *volume) putBackWitness(back time.Duration) {
 	nd := v.node
 	w := nd.world
-	w.took("old-copy.witness")
+	w.Took("old-copy.witness")
 	if !nd.down {
 		nd.crash(0, 0)
 	}
 	nd.witness.log, nd.witness.stale, nd.witness.lacks = v.log, true, v.lacks
 	w.trace.note(nd, "its disk is put back from an older copy")
-	w.schedule(back, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(back, nd.restart)
 }
 
 // notedOfWitness reports whether all members have noted more promises of a witness than a copy of its disk has, in each
@@ -110,12 +111,12 @@ func (w *world) notedOfWitness(v *volume) bool {
 	x := v.node.witness
 	then, err := x.restored(v.log, 0)
 	if err != nil {
-		w.fail("the copy of %s's disk: %w", v.node.name(), err)
+		w.Fail("the copy of %s's disk: %w", v.node.name(), err)
 		return false
 	}
 	now, err := x.restored(x.log, 0)
 	if err != nil {
-		w.fail("%s's disk: %w", v.node.name(), err)
+		w.Fail("%s's disk: %w", v.node.name(), err)
 		return false
 	}
 	v.lacks = nil
@@ -138,14 +139,14 @@ func (w *world) notedOfWitness(v *volume) bool {
 func (x *witness) forgot(why *core.Forgotten) {
 	w := x.node.world
 	if !x.stale {
-		w.fail("%s takes its disk for an older copy, and it is whole: %w", x.node.name(), why)
+		w.Fail("%s takes its disk for an older copy, and it is whole: %w", x.node.name(), why)
 		return
 	}
-	w.took("old-copy.witness-found")
+	w.Took("old-copy.witness-found")
 	w.trace.note(x.node, "finds out that its disk is an older copy")
 	x.node.crash(0, 0)
 	x.lose()
-	w.schedule(w.env.retry/4, event{kind: restart, a: int16(x.node.index), aux: uint64(x.node.life)})
+	x.node.after(w.env.retry/4, x.node.restart)
 }
 
 // volume is a copy of a node's disk, as a snapshot of its volume is.
@@ -216,7 +217,7 @@ func (f *fault) putBack(w *world, nd *node) {
 				}
 				f.volume.beside = other.copyVolume()
 			}
-			w.schedule(f.Size, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+			f.beginAfter(w, f.Size)
 		}
 		return
 	}
@@ -245,20 +246,20 @@ func (f *fault) putBack(w *world, nd *node) {
 	nd.lost, nd.older = lacks || starts, lacks
 	switch {
 	case lacks:
-		w.took("old-copy")
+		w.Took("old-copy")
 	case starts:
-		w.took("old-copy.starts")
+		w.Took("old-copy.starts")
 	}
 	w.trace.note(nd, "its disk is put back from an older copy")
 	if nd.held != v.held {
-		w.took("old-copy.view")
+		w.Took("old-copy.view")
 		nd.enter(v.held)
 	}
 	if v.beside != nil {
-		w.took("old-copy.volume")
+		w.Took("old-copy.volume")
 		v.beside.putBackWitness(f.For)
 	}
-	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(f.For, nd.restart)
 }
 
 // noted reports whether the disk lacks batches if it goes back to a copy, and whether all others have noted what it
@@ -325,16 +326,16 @@ func (nd *node) notedOf(other *node, shard int) *peerv1.Position {
 func (nd *node) forgot(why *protocol.Forgotten) {
 	w := nd.world
 	if !nd.lost {
-		w.fail("member %d takes its disk for an older copy, and it is whole: %w", nd.index+1, why)
+		w.Fail("member %d takes its disk for an older copy, and it is whole: %w", nd.index+1, why)
 		return
 	}
 	if nd.older {
-		w.took("old-copy.found")
+		w.Took("old-copy.found")
 	}
 	w.trace.note(nd, "finds out that its disk is an older copy")
 	nd.stop(0, 0)
 	nd.wipe()
-	w.schedule(w.env.retry/4, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(w.env.retry/4, nd.restart)
 }
 
 // trusted is the failure of a member that has voted on an older copy of its disk, where nobody saw any harm of that:

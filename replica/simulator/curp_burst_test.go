@@ -10,25 +10,26 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // drawTakenBack makes it one in which the former master comes back while another one recovers its term, who crashes
 // in turn; and disks are lost meanwhile, of witnesses and of members.
 func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 	s := drawBurst(seed, wrong)
-	draw := newStream(seed, forSchedule, 7)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 7)
 	n, trip, first := len(s.env.network.Sites), s.env.retry, &s.Faults[0]
-	first.For = draw.between(trip/2, 4*trip)
-	for range 1 + draw.below(3) {
-		s.Faults = append(s.Faults, Fault{Kind: Lose, Node: draw.below(n), At: first.At + draw.between(-trip, 6*trip), For: draw.between(0, trip)})
+	first.For = draw.Between(trip/2, 4*trip)
+	for range 1 + draw.Below(3) {
+		s.Faults = append(s.Faults, Fault{Kind: Lose, Node: draw.Below(n), At: first.At + draw.Between(-trip, 6*trip), For: draw.Between(0, trip)})
 		s.env.parted.spares++
 	}
-	for range 1 + draw.below(3) {
-		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.below(n-1), At: first.At + draw.between(0, 8*trip), For: draw.between(trip, 12*trip), Rate: 500})
+	for range 1 + draw.Below(3) {
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.Below(n-1), At: first.At + draw.Between(0, 8*trip), For: draw.Between(trip, 12*trip), Rate: 500})
 	}
-	s.env.parted.sync.Kept = 4 << draw.below(8)
-	if draw.chance(700) {
-		s.Faults = append(s.Faults, Fault{Kind: Loss, Everywhere: true, At: first.At, For: 8 * trip, Rate: 100 + draw.below(500)})
+	s.env.parted.sync.Kept = 4 << draw.Below(8)
+	if draw.Chance(700) {
+		s.Faults = append(s.Faults, Fault{Kind: Loss, Everywhere: true, At: first.At, For: 8 * trip, Rate: 100 + draw.Below(500)})
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 	return s
@@ -39,15 +40,15 @@ func drawTakenBack(seed uint64, wrong curp.Mistakes) Schedule {
 // read. Random schedules have few operations that are not synced when a master is lost.
 func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	const ms = time.Millisecond
-	draw := newStream(seed, forSchedule, 4)
-	n := 3 + 2*draw.below(2)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
+	n := 3 + 2*draw.Below(2)
 	network := profile.Profile{Name: "burst"}
 	for a := range n {
 		network.Sites = append(network.Sites, fmt.Sprint("site-", a+1))
 		network.RTT = append(network.RTT, make([]time.Duration, n))
 		network.RTT[a][a] = profile.Local
 		for b := range a {
-			rtt := draw.between(5*ms, 30*ms)
+			rtt := draw.Between(5*ms, 30*ms)
 			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
 		}
 	}
@@ -58,60 +59,60 @@ func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	env.retry, env.suspect, env.patience = trip, 3*trip, 6*trip
 	env.parted = &parted{
 		protocol: curpWith(wrong, curp.SplitMistakes{}), believing: wrong.TrustOldWitness,
-		sync:      protocol.Sync{After: 50, Delay: draw.between(trip, 20*trip), Lease: draw.between(trip, 10*trip)},
-		placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.chance(300)},
-		slots:     64, suspect: draw.between(0, trip), calls: Fault{Kind: Change, For: trip / 8, Size: trip / 8},
+		sync:      protocol.Sync{After: 50, Delay: draw.Between(trip, 20*trip), Lease: draw.Between(trip, 10*trip)},
+		placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.Chance(300)},
+		slots:     64, suspect: draw.Between(0, trip), calls: Fault{Kind: Change, For: trip / 8, Size: trip / 8},
 	}
-	if draw.chance(500) { // witnesses are replaced that live on, and one member hears of it late
+	if draw.Chance(500) { // witnesses are replaced that live on, and one member hears of it late
 		env.parted.slander, env.parted.suspect = 60, 0
-		env.parted.calls.Rate, env.parted.calls.Side = 300, 1<<(1+draw.below(n-1))
+		env.parted.calls.Rate, env.parted.calls.Side = 300, 1<<(1+draw.Below(n-1))
 	}
 	s := Schedule{Seed: seed, env: env, abandon: 100}
 	script := newScript(draw, 500)
-	script.keys = 2 + draw.below(6)
-	script.reads = 100 + draw.below(500)
-	crash := draw.between(4*trip, 12*trip)
+	script.keys = 2 + draw.Below(6)
+	script.reads = 100 + draw.Below(500)
+	crash := draw.Between(4*trip, 12*trip)
 	for c := range 6 {
-		p := Plan{Home: (c + draw.below(2)) % n}
-		for at := 2*trip + draw.between(0, trip); at < crash+12*trip; at += draw.between(0, 2*trip) {
+		p := Plan{Home: (c + draw.Below(2)) % n}
+		for at := 2*trip + draw.Between(0, trip); at < crash+12*trip; at += draw.Between(0, 2*trip) {
 			p.Operations = append(p.Operations, Planned{at, script.operation()})
 		}
 		s.Clients = append(s.Clients, p)
 	}
-	kind := []FaultKind{Crash, Crash, Torn, Pause}[draw.below(4)]
-	s.Faults = append(s.Faults, Fault{Kind: kind, Node: 0, At: crash, For: draw.between(4*trip, 20*trip), Rate: []int{0, 500, 1000}[draw.below(3)]})
-	if draw.chance(400) { // nobody hears it, and it hears nobody, but who is on its side
+	kind := []FaultKind{Crash, Crash, Torn, Pause}[draw.Below(4)]
+	s.Faults = append(s.Faults, Fault{Kind: kind, Node: 0, At: crash, For: draw.Between(4*trip, 20*trip), Rate: []int{0, 500, 1000}[draw.Below(3)]})
+	if draw.Chance(400) { // nobody hears it, and it hears nobody, but who is on its side
 		s.Faults[0].Kind = Partition
-		s.Faults[0].Everywhere, s.Faults[0].Side = true, 1|uint64(draw.below(2))<<n
+		s.Faults[0].Everywhere, s.Faults[0].Side = true, 1|uint64(draw.Below(2))<<n
 		if n == 5 {
-			s.Faults[0].Side |= uint64(draw.below(2)) << (1 + draw.below(4))
+			s.Faults[0].Side |= uint64(draw.Below(2)) << (1 + draw.Below(4))
 		}
 	}
-	if draw.chance(400) {
-		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.below(n-1), At: crash + draw.between(0, 4*trip), For: draw.between(trip, 8*trip), Rate: 500})
+	if draw.Chance(400) {
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1 + draw.Below(n-1), At: crash + draw.Between(0, 4*trip), For: draw.Between(trip, 8*trip), Rate: 500})
 	}
-	if draw.chance(600) {
-		at := draw.between(0, 2*trip)
-		s.Faults = append(s.Faults, Fault{Kind: Loss, Everywhere: true, At: crash - at, For: at, Rate: 100 + draw.below(400)})
+	if draw.Chance(600) {
+		at := draw.Between(0, 2*trip)
+		s.Faults = append(s.Faults, Fault{Kind: Loss, Everywhere: true, At: crash - at, For: at, Rate: 100 + draw.Below(400)})
 	}
-	if draw.chance(300) {
+	if draw.Chance(300) {
 		s.Faults = append(s.Faults, Fault{Kind: Reorder, Everywhere: true, At: 2 * trip, For: crash, Rate: 300, Size: 4 * trip})
 	}
-	if draw.chance(300) { // a backup that reads at its site is left behind
-		s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: crash - 2*trip, For: draw.between(4*trip, 16*trip), Side: 1<<1 | 1<<(n+1)})
+	if draw.Chance(300) { // a backup that reads at its site is left behind
+		s.Faults = append(s.Faults, Fault{Kind: Partition, Everywhere: true, At: crash - 2*trip, For: draw.Between(4*trip, 16*trip), Side: 1<<1 | 1<<(n+1)})
 	}
-	if draw.chance(300) { // all lose power at once, and the master stays away
+	if draw.Chance(300) { // all lose power at once, and the master stays away
 		for other := 1; other < n; other++ {
-			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: other, At: crash, For: draw.between(time.Millisecond, trip)})
+			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: other, At: crash, For: draw.Between(time.Millisecond, trip)})
 		}
 	}
-	if draw.chance(300) { // the home is given back, and the former master serves again
+	if draw.Chance(300) { // the home is given back, and the former master serves again
 		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1, At: crash + 25*trip, For: 4 * trip, Rate: 500})
 	}
 	s.Settle = crash + 30*trip
 	for home := range n {
 		var reads []Planned
-		for at := crash; at < s.Settle; at += draw.between(trip/2, 3*trip) {
+		for at := crash; at < s.Settle; at += draw.Between(trip/2, 3*trip) {
 			op := script.operation()
 			reads = append(reads, Planned{at, register.Operation{Kind: register.Read, Key: op.Key}})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // Leases that outlast several views: who is cut off with one goes on reading, while masters follow each other.
@@ -20,35 +21,35 @@ func TestCURPSurvivesLeasesOverViews(t *testing.T) {
 // trips, and those who follow as masters are lost in turn, in the same process or not. Clocks drift up to the bound.
 func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	s := drawBurst(seed, wrong)
-	draw := newStream(seed, forSchedule, 9)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 9)
 	n, trip := len(s.env.network.Sites), s.env.retry
 	p := s.env.parted
-	p.sync.Lease, p.sync.Delay = draw.between(6*trip, 20*trip), draw.between(trip/4, trip)
-	p.suspect, p.calls.Rate, p.slander = draw.between(0, trip/2), 0, 0
-	cut := draw.between(24*trip, 32*trip) // no process has started within a lease
-	away := draw.below(2)                 // the master, or a backup
+	p.sync.Lease, p.sync.Delay = draw.Between(6*trip, 20*trip), draw.Between(trip/4, trip)
+	p.suspect, p.calls.Rate, p.slander = draw.Between(0, trip/2), 0, 0
+	cut := draw.Between(24*trip, 32*trip) // no process has started within a lease
+	away := draw.Below(2)                 // the master, or a backup
 	side := uint64(1 << away)
 	p.calls.Side = side   // it hears of views from others alone
-	if draw.chance(800) { // with the witness beside it
+	if draw.Chance(800) { // with the witness beside it
 		side |= 1 << (n + away)
 	}
-	if n == 5 && draw.chance(300) {
-		side |= 1 << (2 + draw.below(3))
+	if n == 5 && draw.Chance(300) {
+		side |= 1 << (2 + draw.Below(3))
 	}
-	s.Faults = []Fault{{Kind: Partition, Everywhere: true, At: cut, For: draw.between(6*trip, 24*trip), Side: side}}
-	for range 1 + draw.below(4) {
+	s.Faults = []Fault{{Kind: Partition, Everywhere: true, At: cut, For: draw.Between(6*trip, 24*trip), Side: side}}
+	for range 1 + draw.Below(4) {
 		s.Faults = append(s.Faults, Fault{
-			Kind: []FaultKind{Crash, Crash, Pause}[draw.below(3)], Node: 1 + draw.below(n-1), At: cut + draw.between(0, 12*trip),
-			For: draw.between(trip/2, 6*trip), Rate: 500,
+			Kind: []FaultKind{Crash, Crash, Pause}[draw.Below(3)], Node: 1 + draw.Below(n-1), At: cut + draw.Between(0, 12*trip),
+			For: draw.Between(trip/2, 6*trip), Rate: 500,
 		})
 	}
-	if draw.chance(600) {
+	if draw.Chance(600) {
 		for node := range n {
-			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Drift: []int{-protocol.DriftBound, 0, protocol.DriftBound}[draw.below(3)]})
+			s.Faults = append(s.Faults, Fault{Kind: Skew, Node: node, At: trip, Drift: []int{-protocol.DriftBound, 0, protocol.DriftBound}[draw.Below(3)]})
 		}
 	}
-	if draw.chance(300) {
-		s.Faults = append(s.Faults, Fault{Kind: Split, At: cut + draw.between(-6*trip, 6*trip)})
+	if draw.Chance(300) {
+		s.Faults = append(s.Faults, Fault{Kind: Split, At: cut + draw.Between(-6*trip, 6*trip)})
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 	s.Settle = cut + 40*trip
@@ -57,9 +58,9 @@ func drawLeases(seed uint64, wrong curp.Mistakes) Schedule {
 	s.Clients = nil
 	plan := func(home int, from, apart time.Duration, reads int) {
 		c := Plan{Home: home}
-		for at := from; at < s.Settle; at += draw.between(apart/4, apart) {
+		for at := from; at < s.Settle; at += draw.Between(apart/4, apart) {
 			op := script.operation()
-			if draw.chance(reads) {
+			if draw.Chance(reads) {
 				op = register.Operation{Kind: register.Read, Key: op.Key}
 			}
 			c.Operations = append(c.Operations, Planned{at, op})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -21,18 +22,18 @@ func (s *Schedule) drawDedicated(seed uint64, n int, options Options) {
 	if !p.placement.Dedicated {
 		return
 	}
-	draw, retry := newStream(seed, forPartitions, 6), s.env.retry
-	if draw.chance(250) {
+	draw, retry := kernel.NewStream(seed, kernel.ForPartitions, 6), s.env.retry
+	if draw.Chance(250) {
 		for range n {
-			p.zones = append(p.zones, draw.below(n))
+			p.zones = append(p.zones, draw.Below(n))
 		}
 	}
 	if !slices.Contains(options.Faults, Lose) {
 		return
 	}
-	for range draw.below(4) {
+	for range draw.Below(4) {
 		s.Faults = append(s.Faults, Fault{
-			Kind: Lose, Alive: true, Node: draw.below(n), At: draw.between(s.Settle/20, s.Settle*8/10), For: draw.between(2*retry, 24*retry),
+			Kind: Lose, Alive: true, Node: draw.Below(n), At: draw.Between(s.Settle/20, s.Settle*8/10), For: draw.Between(2*retry, 24*retry),
 		})
 		p.spares++
 	}
@@ -58,14 +59,14 @@ func (p *parted) domains(v view.View, sites []string) map[view.MemberID]string {
 
 // leave is the fault Lose of a witness whose disk stays: it is away for some time.
 func (f *fault) leave(w *world, nd *node) {
-	f.hit = f.hit || w.busy > 0
-	w.took("curp.away")
+	f.hit = f.hit || w.Busy > 0
+	w.Took("curp.away")
 	if w.env.parted.zones != nil {
-		w.took("curp.zones")
+		w.Took("curp.zones")
 	}
 	nd.crash(0, f.Rate)
-	nd.witness.away = w.now + f.For
-	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.witness.away = w.Now + f.For
+	nd.after(f.For, nd.restart)
 }
 
 // returns notes that a witness starts whose place another one took while it was away.
@@ -76,7 +77,7 @@ func (x *witness) returns() {
 	}
 	x.away = 0
 	if _, known := m.views[m.record].Witness(x.node.config.Self); !known {
-		x.node.world.took("curp.returned")
+		x.node.world.Took("curp.returned")
 	}
 }
 
@@ -90,15 +91,15 @@ func (m *manager) succeed(s *membership.Snapshot) bool {
 	}
 	for _, entry := range v.Witnesses {
 		nd := w.nodes[entry.ID-1]
-		if nd.gone || nd.disk() != entry.Disk || nd.witness.away <= w.now || slices.Contains(s.Retiring, entry.ID) || !s.Suspected(entry.ID) {
+		if nd.gone || nd.disk() != entry.Disk || nd.witness.away <= w.Now || slices.Contains(s.Retiring, entry.ID) || !s.Suspected(entry.ID) {
 			continue
 		}
 		if !m.enlist(nd.site, 0, entry.ID) {
 			return false
 		}
-		w.took("curp.succeeded")
-		if !w.settled {
-			w.took("curp.succeeded.meanwhile")
+		w.Took("curp.succeeded")
+		if !w.Settled {
+			w.Took("curp.succeeded.meanwhile")
 		}
 		return true
 	}

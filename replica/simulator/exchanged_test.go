@@ -18,14 +18,14 @@ func drawExchanged(seed uint64) Schedule {
 	s.env.losses, s.env.data = 1, 3
 	for i := range time.Duration(4) {
 		large := register.Value(strings.Repeat(string(rune('a'+i)), 64))
-		s.plan(draw.below(5), (10+20*i)*ms, register.Operation{Kind: register.Write, Value: large})
+		s.plan(draw.Below(5), (10+20*i)*ms, register.Operation{Kind: register.Write, Value: large})
 	}
 	s.Faults = []Fault{
-		{Kind: Change, Node: draw.below(5), At: 200 * ms, For: 5 * ms, Join: 5, Leave: 5, Alive: true},
-		{Kind: Partition, Everywhere: true, At: 210 * ms, For: 900 * ms, Side: 3 << (5 + draw.below(4)), Rate: 1000},
+		{Kind: Change, Node: draw.Below(5), At: 200 * ms, For: 5 * ms, Join: 5, Leave: 5, Alive: true},
+		{Kind: Partition, Everywhere: true, At: 210 * ms, For: 900 * ms, Side: 3 << (5 + draw.Below(4)), Rate: 1000},
 	}
 	for i := range time.Duration(16) {
-		s.plan(draw.below(5), 300*ms+i*50*ms, register.Operation{Kind: register.Read})
+		s.plan(draw.Below(5), 300*ms+i*50*ms, register.Operation{Kind: register.Read})
 	}
 	s.Settle = 1500 * ms
 	return s

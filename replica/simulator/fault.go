@@ -165,14 +165,24 @@ func (f *fault) blocks(from, to int) bool {
 }
 
 // touch notes that the fault changed the fate of a message or a turn while operations were in progress.
-func (f *fault) touch(w *world) { f.hit = f.hit || w.busy > 0 }
+func (f *fault) touch(w *world) { f.hit = f.hit || w.Busy > 0 }
 
 // inject adds faults to the run.
 func (w *world) inject(faults []Fault) {
-	for i, f := range faults {
-		w.faults = append(w.faults, &fault{Fault: f})
-		w.schedule(f.At, event{kind: faultBegin, aux: uint64(i)})
+	for _, planned := range faults {
+		f := &fault{Fault: planned}
+		w.faults = append(w.faults, f)
+		f.beginAfter(w, f.At)
 	}
+}
+
+// beginAfter has a fault begin after some time, or go on with its next step.
+func (f *fault) beginAfter(w *world, wait time.Duration) {
+	w.After(wait, func() {
+		if !w.faultless {
+			f.begin(w)
+		}
+	})
 }
 
 // working reports whether operations or messages are in flight at, to or from a node.
@@ -183,14 +193,14 @@ func (w *world) working(nd *node) bool {
 	n := len(w.nodes)
 	for other := range n {
 		if w.links[nd.index*n+other].flying > 0 || w.links[other*n+nd.index].flying > 0 {
-			return w.busy > 0
+			return w.Busy > 0
 		}
 	}
 	return false
 }
 
 func (f *fault) begin(w *world) {
-	if w.settled {
+	if w.Settled {
 		return
 	}
 	var nd *node
@@ -226,9 +236,9 @@ func (f *fault) begin(w *world) {
 			return
 		}
 		f.hit = w.working(nd)
-		nd.paused, nd.since = true, w.now
+		nd.paused, nd.since = true, w.Now
 		w.trace.note(nd, "stands still")
-		w.schedule(f.For, event{kind: resume, a: int16(nd.index), aux: uint64(nd.life)})
+		nd.after(f.For, nd.resume)
 	case Slow:
 		if nd.down {
 			return
@@ -236,8 +246,8 @@ func (f *fault) begin(w *world) {
 		nd.slow, f.active = f, true
 	case Skew:
 		f.hit = w.working(nd)
-		shown := time.Duration(nd.clock.read(w.now))
-		nd.clock.set(w.now, shown+f.Size, f.Drift)
+		shown := time.Duration(nd.clock.read(w.Now))
+		nd.clock.set(w.Now, shown+f.Size, f.Drift)
 		w.trace.note(nd, "clock jumps by %v", f.Size)
 	default:
 		f.active = true
@@ -245,7 +255,7 @@ func (f *fault) begin(w *world) {
 		w.trace.remark("begins: %v", f.Fault)
 	}
 	if f.active {
-		w.schedule(f.For, event{kind: faultEnd, aux: uint64(slices.Index(w.faults, f))})
+		w.After(f.For, func() { f.end(w) })
 	}
 }
 
@@ -256,7 +266,7 @@ func (f *fault) stop(w *world, nd *node) {
 	}
 	if f.Kind == Torn && nd.log.syncing == 0 && f.waited < 100 {
 		f.waited++
-		w.schedule(time.Millisecond, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+		f.beginAfter(w, time.Millisecond)
 		return
 	}
 	parted := w.env.parted != nil
@@ -284,7 +294,7 @@ func (f *fault) stop(w *world, nd *node) {
 			w.loseBeside(nd, f.For)
 		}
 	}
-	w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(f.For, nd.restart)
 }
 
 func (f *fault) end(w *world) {
@@ -334,13 +344,13 @@ func (w *world) refreshLinks() {
 
 // settle ends all faults: from now on every node is up and every message arrives in time.
 func (w *world) settle() {
-	w.settled, w.calm = true, w.now
+	w.Settled, w.Calm = true, w.Now
 	w.trace.remark("the faults are over")
 	for _, f := range w.faults {
 		f.end(w)
 	}
 	for _, nd := range w.nodes {
-		nd.restart(nd.life)
-		nd.resume(nd.life)
+		nd.restart()
+		nd.resume()
 	}
 }

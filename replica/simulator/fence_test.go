@@ -11,6 +11,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/rmwpaxos"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // drawFence makes a schedule in which a lost disk matters: of five members, a writer's near one acknowledges and
@@ -19,11 +20,11 @@ import (
 // come to this too seldom.
 func drawFence(seed uint64) Schedule {
 	const ms = time.Millisecond
-	draw := newStream(seed, forSchedule, 1)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 1)
 	network := profile.Profile{Name: "fence"}
 	for a := range 5 {
 		network.Sites = append(network.Sites, string(rune('a'+a)))
-		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{draw.between(15*ms, 30*ms)}, 5))
+		network.RTT = append(network.RTT, slices.Repeat([]time.Duration{draw.Between(15*ms, 30*ms)}, 5))
 		network.RTT[a][a] = profile.Local
 	}
 	network.RTT[0][1], network.RTT[1][0] = 4*ms, 4*ms
@@ -41,13 +42,13 @@ func drawFence(seed uint64) Schedule {
 	for _, w := range writes { // each by a client of its own: one of them is at the right point
 		s.Clients = append(s.Clients, Plan{Home: 0, Operations: []Planned{w}})
 	}
-	cut := begin + draw.between(15*ms, 50*ms)
-	joined := cut + draw.between(150*ms, 250*ms)
+	cut := begin + draw.Between(15*ms, 50*ms)
+	joined := cut + draw.Between(150*ms, 250*ms)
 	end := joined + 500*ms
 	for _, home := range []int{3, 4} {
 		for _, w := range writes {
 			var reads []Planned
-			for at := joined + draw.between(50*ms, 150*ms); at < end; at += 60 * ms {
+			for at := joined + draw.Between(50*ms, 150*ms); at < end; at += 60 * ms {
 				reads = append(reads, Planned{at, register.Operation{Kind: register.Read, Key: w.Operation.Key}})
 			}
 			s.Clients = append(s.Clients, Plan{Home: home, Operations: reads})
@@ -55,7 +56,7 @@ func drawFence(seed uint64) Schedule {
 	}
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
-		{Kind: Wipe, Node: 1, At: cut + draw.between(0, 5*ms), For: ms},
+		{Kind: Wipe, Node: 1, At: cut + draw.Between(0, 5*ms), For: ms},
 		{Kind: Partition, Everywhere: true, At: joined, For: end - joined, Side: 1<<0 | 1<<2},
 	}
 	s.Settle = end

@@ -45,21 +45,21 @@ func governPaths() []string {
 func (m *manager) govern() {
 	w := m.world
 	m.slandered = none
-	if v := &m.views[m.record]; !w.settled && m.draw.chance(w.env.parted.slander) {
-		p := &v.Partitions[m.draw.below(len(v.Partitions))]
+	if v := &m.views[m.record]; !w.Settled && m.draw.Chance(w.env.parted.slander) {
+		p := &v.Partitions[m.draw.Below(len(v.Partitions))]
 		m.slandered = int(p.Master) - 1
-		if n := len(p.Witnesses); n > 0 && m.draw.chance(500) {
-			m.slandered = int(p.Witnesses[m.draw.below(n)]) - 1
+		if n := len(p.Witnesses); n > 0 && m.draw.Chance(500) {
+			m.slandered = int(p.Witnesses[m.draw.Below(n)]) - 1
 		}
-		w.took("curp.slander")
+		w.Took("curp.slander")
 	}
 	for _, nd := range w.nodes {
 		switch {
 		case !nd.born || nd.gone:
 		case nd.witness != nil:
-			m.call(configure, nd, none)
+			m.callWith(nd, none)
 		default:
-			m.call(configure, nd, m.record)
+			m.callWith(nd, m.record)
 		}
 	}
 	s := m.snapshot()
@@ -79,7 +79,7 @@ func (m *manager) govern() {
 		return
 	}
 	if d.Rebuild && m.losses > 0 && !w.env.parted.wrong.tellsFirst {
-		w.took("change.record-behind")
+		w.Took("change.record-behind")
 		w.trace.remark("the record is not what members hold")
 		m.loseRecord()
 		return
@@ -124,7 +124,7 @@ func (m *manager) snapshot() membership.Snapshot {
 			} else if entry, known := s.View.Witness(report.Witness); known && entry.Disk != report.Disk {
 				s.Witnesses = append(s.Witnesses, report)
 			}
-		case r.member != nil && w.now-r.at <= staleRounds*m.pace.For+m.pace.Size:
+		case r.member != nil && w.Now-r.at <= staleRounds*m.pace.For+m.pace.Size:
 			s.Members = append(s.Members, *r.member)
 		}
 	}
@@ -140,25 +140,25 @@ func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
 		m.noteSplit()
 	}
 	if m.losses > 0 && next.Digest() == torn(s.View).Digest() {
-		w.took("curp.torn")
+		w.Took("curp.torn")
 	}
 	for i := range s.View.Partitions {
 		before, after := &s.View.Partitions[i], &next.Partitions[i]
 		switch {
 		case after.Term == before.Term && len(after.Formers) == len(before.Formers):
 		case after.Term == before.Term:
-			w.took("curp.recovered")
+			w.Took("curp.recovered")
 		case after.Master != before.Master:
 			m.noteMaster(s, i, before, after)
 		case len(after.Backups) > len(before.Backups):
-			w.took("curp.backup-added")
+			w.Took("curp.backup-added")
 		case !slices.Equal(after.Backups, before.Backups):
-			w.took("curp.backup-replaced")
+			w.Took("curp.backup-replaced")
 		case !slices.Equal(after.Witnesses, before.Witnesses):
-			w.took("curp.witness-replaced")
+			w.Took("curp.witness-replaced")
 		}
 		if after.Term != before.Term && len(after.Backups) < min(len(before.Backups), s.Placement.Faults) {
-			w.fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
+			w.Fail("partition %d has the backups %v in term %d, and goes on with %v", i, before.Backups, before.Term, after.Backups)
 		}
 		if after.Term != before.Term && wrong.eager {
 			after.Formers = after.Formers[len(after.Formers)-1:]
@@ -167,7 +167,7 @@ func (m *manager) noteDecision(s *membership.Snapshot, next view.View) {
 			after.Formers = nil
 		}
 	}
-	if wrong.tellsFirst && !w.settled && m.draw.chance(500) {
+	if wrong.tellsFirst && !w.Settled && m.draw.Chance(500) {
 		m.tellFirst(next)
 		return
 	}
@@ -185,7 +185,7 @@ func torn(v view.View) view.View {
 func (m *manager) tellFirst(next view.View) {
 	position := m.add(next)
 	for _, member := range next.Members {
-		m.call(configure, m.world.nodes[member.ID-1], position)
+		m.callWith(m.world.nodes[member.ID-1], position)
 	}
 	m.crash()
 }
@@ -202,12 +202,12 @@ func (m *manager) noteMaster(s *membership.Snapshot, i int, before, after *view.
 		m.noteTaken(s, i, before, after)
 		return
 	}
-	w.took("curp.failover")
-	if !w.settled {
-		w.took("curp.failover.meanwhile")
+	w.Took("curp.failover")
+	if !w.Settled {
+		w.Took("curp.failover.meanwhile")
 	}
 	if len(before.Formers) > 0 {
-		w.took("curp.recovering-failover")
+		w.Took("curp.recovering-failover")
 	}
 	if !wrong.noBackup {
 		return
@@ -231,15 +231,15 @@ func (m *manager) noteTaken(s *membership.Snapshot, i int, before, after *view.P
 	heir := slices.Contains(before.Backups, after.Master)
 	switch {
 	case cutOff(s, before, after.Master):
-		w.took("curp.cut-off")
+		w.Took("curp.cut-off")
 		return
 	case len(before.Formers) > 0: // it has not served
-		w.took("curp.taken-over")
+		w.Took("curp.taken-over")
 		return
 	case !heir:
-		w.fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
+		w.Fail("partition %d is taken from its master %d, which a quorum hears", i, before.Master)
 	}
-	w.took("curp.handover")
+	w.Took("curp.handover")
 	entry := s.View.Members[s.View.Index(before.Master)]
 	if drained := entry.Leaving && !s.Abandon || entry.Joining && s.Abandon; drained {
 		return
@@ -247,7 +247,7 @@ func (m *manager) noteTaken(s *membership.Snapshot, i int, before, after *view.P
 	if home := m.homeOf(s.View, i); s.View.Members[s.View.Index(after.Master)].Site == home {
 		m.noteMove(s.View, i)
 	} else {
-		w.fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
+		w.Fail("partition %d is taken from its master %d, which a quorum hears, and is not given to its home", i, before.Master)
 	}
 }
 
@@ -270,7 +270,7 @@ func cutOff(s *membership.Snapshot, before *view.Partition, successor view.Membe
 
 // presume is a mistake: a snapshot in which nobody hears who did not answer the manager for a round or two.
 func (m *manager) presume(s membership.Snapshot) membership.Snapshot {
-	silent := func(id view.MemberID) bool { return m.world.now-m.told[id-1].at > 2*m.pace.For }
+	silent := func(id view.MemberID) bool { return m.world.Now-m.told[id-1].at > 2*m.pace.For }
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {
 		s.Members[i].Hears = slices.DeleteFunc(slices.Clone(s.Members[i].Hears), silent)
@@ -305,7 +305,7 @@ func (m *manager) enlist(site int, beside, follows view.MemberID) bool {
 	spare.witness.follows = follows
 	next, err := membership.ChangeWitnesses(m.views[m.record].View, []view.Witness{spare.witness.entry()}, nil)
 	if err != nil {
-		w.fail("%w", err)
+		w.Fail("%w", err)
 		return true
 	}
 	m.write(next)
@@ -347,12 +347,12 @@ func (m *manager) direct(s membership.Snapshot) {
 		}
 	}
 	for _, life := range start {
-		w.took("curp.start")
+		w.Took("curp.start")
 		entry, _ := s.View.Witness(life.Witness)
 		m.order(life, &witnessv1.Message{Kind: witnessv1.Kind_START, Disk: entry.Disk})
 	}
 	for _, life := range end {
-		w.took("curp.end")
+		w.Took("curp.end")
 		m.order(life, &witnessv1.Message{Kind: witnessv1.Kind_END})
 	}
 }
@@ -361,24 +361,21 @@ func (m *manager) order(life membership.Life, q *witnessv1.Message) {
 	q.Partition, q.Term = uint32(life.Partition), life.Term
 	nd := m.world.nodes[life.Witness-1]
 	send := func(after time.Duration) {
-		m.world.schedule(after, event{kind: order, a: int16(nd.index), message: &peerv1.Message{Kind: peerv1.Kind_WITNESS, Witness: q}})
+		m.world.After(after, func() {
+			if !nd.down {
+				nd.input(input{message: &peerv1.Message{Kind: peerv1.Kind_WITNESS, Witness: q}})
+			}
+		})
 	}
-	if m.world.settled {
+	if m.world.Settled {
 		send(0)
 		return
 	}
-	if m.draw.chance(m.pace.Rate) {
+	if m.draw.Chance(m.pace.Rate) {
 		return
 	}
-	send(m.draw.between(0, m.pace.Size))
-	if m.draw.chance(100) { // long on its way
-		send(m.draw.between(0, 20*m.world.env.retry))
-	}
-}
-
-// obey is the arrival of an order at a witness.
-func (w *world) obey(e *event) {
-	if nd := w.nodes[e.a]; !nd.down {
-		nd.input(input{message: e.message})
+	send(m.draw.Between(0, m.pace.Size))
+	if m.draw.Chance(100) { // long on its way
+		send(m.draw.Between(0, 20*m.world.env.retry))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 func TestGryffSurvives(t *testing.T) {
@@ -80,9 +81,9 @@ func TestMistakesOfGryffAreFound(t *testing.T) {
 }
 
 // triangle is three members, the first two near each other, with a client for each operation.
-func triangle(seed uint64) (Schedule, stream) {
+func triangle(seed uint64) (Schedule, kernel.Stream) {
 	const ms = time.Millisecond
-	draw := newStream(seed, forSchedule, 2)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 2)
 	network := profile.Profile{Name: "triangle", Sites: []string{"a", "b", "c"}, RTT: [][]time.Duration{
 		{profile.Local, 20 * ms, 22 * ms}, {20 * ms, profile.Local, 22 * ms}, {22 * ms, 22 * ms, profile.Local},
 	}}
@@ -106,15 +107,15 @@ func drawDuel(seed uint64) Schedule {
 	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
 	s.plan(2, 160*ms, register.Operation{Kind: register.RMW, Call: register.Call{Function: register.Append, Args: [][]byte{[]byte("x")}}})
 	unheard := 158 * ms
-	alone := 212*ms + draw.between(0, 8*ms)
-	silent := 320*ms + draw.between(0, 50*ms)
+	alone := 212*ms + draw.Between(0, 8*ms)
+	silent := 320*ms + draw.Between(0, 50*ms)
 	again := 390 * ms
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 2, Rate: 1000},
 		{Kind: Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 2, Rate: 1000},
 		{Kind: Crash, Node: 2, At: alone + 10*ms, For: ms},
 		{Kind: Partition, Everywhere: true, At: silent, For: time.Second, Side: 1 << 0, Rate: 1000},
-		{Kind: Crash, Node: 2, At: alone + draw.between(60*ms, 100*ms), For: ms},
+		{Kind: Crash, Node: 2, At: alone + draw.Between(60*ms, 100*ms), For: ms},
 	}
 	s.Settle = silent + time.Second
 	return s
@@ -127,8 +128,8 @@ func drawReborn(seed uint64) Schedule {
 	s, draw := triangle(seed)
 	s.env.disks[0] = window{30 * ms, 60 * ms}
 	s.plan(0, 300*ms, register.Operation{Kind: register.Write, Value: register.Value("first")})
-	stop := 325*ms + draw.between(0, 20*ms)
-	cut := stop + draw.between(5*ms, 15*ms)
+	stop := 325*ms + draw.Between(0, 20*ms)
+	cut := stop + draw.Between(5*ms, 15*ms)
 	s.plan(0, cut+10*ms, register.Operation{Kind: register.Write, Value: register.Value("second")})
 	end := cut + 600*ms
 	for i := range 6 {

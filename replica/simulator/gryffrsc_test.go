@@ -42,7 +42,7 @@ var halfKeys = [2]string{mixedPrefix + "0", mixedPrefix + "1"}
 func drawHalf(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	s.env.regular, s.env.retry, s.env.suspect, s.env.shuffled, s.env.patience = true, 600*ms, 1800*ms, draw.chance(200), 80*ms
+	s.env.regular, s.env.retry, s.env.suspect, s.env.shuffled, s.env.patience = true, 600*ms, 1800*ms, draw.Chance(200), 80*ms
 	s.abandon = 300
 	for a := range 5 {
 		for b := range 5 {
@@ -66,29 +66,29 @@ func drawHalf(seed uint64) Schedule {
 	any := func(key string, rmws int) register.Operation {
 		op := register.Operation{Kind: register.Read, Key: key, Regular: true}
 		switch {
-		case draw.chance(150):
+		case draw.Chance(150):
 			op = register.Operation{Kind: register.Write, Key: key, Value: value()}
-		case draw.chance(rmws):
+		case draw.Chance(rmws):
 			op = call(key, register.GetAndSet, string(value()))
 		}
 		return op
 	}
-	key := func() string { return []string{x, y}[draw.below(2)] }
+	key := func() string { return []string{x, y}[draw.Below(2)] }
 	plan(0, 20*ms, x, register.Operation{Kind: register.Write, Value: value()})
 	plan(3, 20*ms, y, register.Operation{Kind: register.Write, Value: value()})
 	plan(0, 200*ms, x, register.Operation{Kind: register.Write, Value: value()})
-	cut := 235*ms + draw.between(0, 5*ms)
-	s.Faults = []Fault{{Kind: Loss, Node: 0, At: cut, For: draw.between(5*ms, 15*ms), Rate: 1000}}
-	reader := plan(1, cut+draw.between(10*ms, 40*ms), x, register.Operation{Kind: register.Read, Regular: true})
+	cut := 235*ms + draw.Between(0, 5*ms)
+	s.Faults = []Fault{{Kind: Loss, Node: 0, At: cut, For: draw.Between(5*ms, 15*ms), Rate: 1000}}
+	reader := plan(1, cut+draw.Between(10*ms, 40*ms), x, register.Operation{Kind: register.Read, Regular: true})
 	at := reader.Operations[0].At
 	const others = 4
-	for range 1 + draw.below(4) {
-		at += draw.between(0, 120*ms)
-		if draw.chance(700) {
+	for range 1 + draw.Below(4) {
+		at += draw.Between(0, 120*ms)
+		if draw.Chance(700) {
 			kinds := []AsideKind{AsideMove, AsideDie, AsideFence, AsideTell, AsideFenceAndTell}
-			a := Aside{At: at, Kind: kinds[draw.below(len(kinds))], Whom: 4 + draw.below(others), Delay: draw.between(0, 5*ms)}
+			a := Aside{At: at, Kind: kinds[draw.Below(len(kinds))], Whom: 4 + draw.Below(others), Delay: draw.Between(0, 5*ms)}
 			if a.Kind == AsideMove {
-				a.Whom = 2 + draw.below(3)
+				a.Whom = 2 + draw.Below(3)
 			}
 			reader.Asides = append(reader.Asides, a)
 		}
@@ -96,19 +96,19 @@ func drawHalf(seed uint64) Schedule {
 		reader.Operations = append(reader.Operations, Planned{at, op})
 	}
 	for range others {
-		at := cut + draw.between(30*ms, 400*ms)
-		c := plan(2+draw.below(3), at, key(), any("", 150))
-		for range draw.below(4) {
-			at += draw.between(0, 20*ms)
+		at := cut + draw.Between(30*ms, 400*ms)
+		c := plan(2+draw.Below(3), at, key(), any("", 150))
+		for range draw.Below(4) {
+			at += draw.Between(0, 20*ms)
 			c.Operations = append(c.Operations, Planned{at, any(key(), 150)})
 		}
 	}
-	if draw.chance(400) {
-		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1, At: cut + draw.between(50*ms, 200*ms), For: draw.between(ms, 300*ms), Rate: 500})
+	if draw.Chance(400) {
+		s.Faults = append(s.Faults, Fault{Kind: Crash, Node: 1, At: cut + draw.Between(50*ms, 200*ms), For: draw.Between(ms, 300*ms), Rate: 500})
 	}
-	if draw.chance(400) { // what it writes back when the read returns gets no further, either
+	if draw.Chance(400) { // what it writes back when the read returns gets no further, either
 		s.Faults = append(s.Faults, Fault{
-			Kind: Loss, Node: 1, At: reader.Operations[0].At + 40*ms - draw.between(0, 5*ms), For: draw.between(5*ms, 15*ms), Rate: 1000,
+			Kind: Loss, Node: 1, At: reader.Operations[0].At + 40*ms - draw.Between(0, 5*ms), For: draw.Between(5*ms, 15*ms), Rate: 1000,
 		})
 	}
 	s.Settle = 3000 * ms

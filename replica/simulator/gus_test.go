@@ -133,7 +133,7 @@ func TestMistakesOfGusAreFound(t *testing.T) {
 func drawPreempted(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s, draw := pentagon(seed)
-	cut := 116*ms + draw.between(0, 14*ms)
+	cut := 116*ms + draw.Between(0, 14*ms)
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: 50 * ms, For: 49 * ms, Side: 1 << 1, Rate: 1000},
 		{Kind: Partition, Everywhere: true, At: cut, For: 600*ms - cut, Side: 1<<0 | 1<<1, Rate: 1000},
@@ -143,7 +143,7 @@ func drawPreempted(seed uint64) Schedule {
 	}
 	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("preempted")})
 	for home := 2; home < 5; home++ {
-		s.plan(home, 200*ms+draw.between(0, 50*ms), register.Operation{Kind: register.Read})
+		s.plan(home, 200*ms+draw.Between(0, 50*ms), register.Operation{Kind: register.Read})
 	}
 	s.plan(3, 450*ms, register.Operation{Kind: register.Write, Value: register.Value("later")})
 	for home := range 5 {

@@ -55,12 +55,12 @@ func TestRecordsThatAreForgotten(t *testing.T) {
 					nd.crash(0, 0)
 					nd.wipe()
 				}
-				if !w.run(time.Second, func() bool { return m.views[m.record].Joint() }) {
-					t.Fatalf("nobody joins: %v", w.err)
+				if !w.Run(time.Second, func() bool { return m.views[m.record].Joint() }) {
+					t.Fatalf("nobody joins: %v", w.Err)
 				}
 				lose(c.lost[0])
-				if !w.run(time.Second, func() bool { return w.nodes[2].held == m.record }) || m.views[m.record].held {
-					t.Fatalf("one member at least, and no quorum, is to hold the joint view: %v", w.err)
+				if !w.Run(time.Second, func() bool { return w.nodes[2].held == m.record }) || m.views[m.record].held {
+					t.Fatalf("one member at least, and no quorum, is to hold the joint view: %v", w.Err)
 				}
 				if c.abandon {
 					m.take(m.change, membership.Decide(membership.Snapshot{View: m.views[m.record].View, Abandon: true}))

@@ -16,18 +16,18 @@ const (
 // repeatable is a read, or an update that may be applied more than once: with versions that grow, but for some, or of
 // members most of which are new. On mixed keys one function refuses what the other has made.
 func (s *script) repeatable() register.Operation {
-	prefix := []string{newestPrefix, newestPrefix, membersPrefix, membersPrefix, mixedPrefix}[s.draw.below(5)]
-	key := prefix + strconv.Itoa(s.draw.below(s.keys))
-	if s.draw.chance(s.reads) {
+	prefix := []string{newestPrefix, newestPrefix, membersPrefix, membersPrefix, mixedPrefix}[s.draw.Below(5)]
+	key := prefix + strconv.Itoa(s.draw.Below(s.keys))
+	if s.draw.Chance(s.reads) {
 		return register.Operation{Kind: register.Read, Key: key}
 	}
-	if prefix == newestPrefix || prefix == mixedPrefix && s.draw.chance(500) {
-		version := max(1, s.count-s.draw.below(8)*s.draw.below(8))
+	if prefix == newestPrefix || prefix == mixedPrefix && s.draw.Chance(500) {
+		version := max(1, s.count-s.draw.Below(8)*s.draw.Below(8))
 		return call(key, register.SetNewest, strconv.Itoa(version), fmt.Sprintf("<%d>", s.count))
 	}
 	member := s.count
-	if s.draw.chance(300) {
-		member = s.draw.below(s.count)
+	if s.draw.Chance(300) {
+		member = s.draw.Below(s.count)
 	}
 	return call(key, register.AddMember, strconv.Itoa(member))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol/gryff"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // divided counts what a mistake of instances must lead to: members that disagree on one, or clients that notice. A
@@ -45,15 +46,15 @@ func drawDuelOfFive(seed uint64) Schedule {
 	s.plan(0, 155*ms, register.Operation{Kind: register.Write, Value: register.Value("base")})
 	s.plan(4, 160*ms, appends("", "x"))
 	unheard := 158 * ms
-	alone := 216*ms + draw.between(0, 10*ms)
-	silent := 320*ms + draw.between(0, 50*ms)
+	alone := 216*ms + draw.Between(0, 10*ms)
+	silent := 320*ms + draw.Between(0, 50*ms)
 	again := 390 * ms
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: unheard, For: 20 * ms, Side: 1 << 4, Rate: 1000},
 		{Kind: Partition, Everywhere: true, At: alone, For: again - alone, Side: 1 << 4, Rate: 1000},
 		{Kind: Crash, Node: 4, At: alone + 10*ms, For: ms},
 		{Kind: Partition, Everywhere: true, At: silent, For: time.Second, Side: 1<<0 | 1<<1, Rate: 1000},
-		{Kind: Crash, Node: 4, At: alone + draw.between(60*ms, 100*ms), For: ms},
+		{Kind: Crash, Node: 4, At: alone + draw.Between(60*ms, 100*ms), For: ms},
 	}
 	s.Settle = silent + time.Second
 	return s
@@ -65,16 +66,16 @@ func drawDuelOfFive(seed uint64) Schedule {
 func drawDeadVote(seed uint64) Schedule {
 	const ms = time.Millisecond
 	s := drawFence(seed)
-	draw := newStream(seed, forSchedule, 4)
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 4)
 	s.Clients, s.Faults = nil, nil
 	begin := 100 * ms
 	for i := range 3 { // one of them is at the right point
 		op := appends(mixedPrefix+string(rune('0'+i)), "x")
 		s.Clients = append(s.Clients, Plan{Home: 0, Operations: []Planned{{begin + time.Duration(i)*ms, op}}})
 	}
-	cut := begin + draw.between(4*ms, 10*ms)
-	joined := cut + draw.between(150*ms, 250*ms)
-	left := joined + draw.between(10*ms, 100*ms)
+	cut := begin + draw.Between(4*ms, 10*ms)
+	joined := cut + draw.Between(150*ms, 250*ms)
+	left := joined + draw.Between(10*ms, 100*ms)
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: cut, For: joined - cut, Side: 1 << 0, Rate: 1000},
 		{Kind: Wipe, Node: 1, At: cut, For: ms},
@@ -107,7 +108,7 @@ func drawReused(seed uint64) Schedule {
 			Plan{Home: 0, Operations: []Planned{{begin, appends(key, "x")}}},
 			Plan{Home: 0, Operations: []Planned{{joined + time.Duration(i)*ms, appends(key, "y")}}})
 	}
-	left := joined + draw.between(15*ms, 35*ms)
+	left := joined + draw.Between(15*ms, 35*ms)
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: 90 * ms, For: wiped - 90*ms, Side: 1<<0 | 1<<4},
 		{Kind: Partition, Everywhere: true, At: wiped, For: joined - wiped, Side: 1 << 4, Rate: 1000},
@@ -126,7 +127,7 @@ func drawNewDisk(seed uint64) Schedule {
 	s, draw := triangle(seed)
 	s.plan(0, 100*ms, appends("", "x"))
 	s.env.suspect = 90 * ms
-	lost := 121*ms + draw.between(0, 10*ms)
+	lost := 121*ms + draw.Between(0, 10*ms)
 	s.Faults = []Fault{{Kind: Wipe, Node: 0, At: lost, For: ms, Rate: 1000}}
 	s.Settle = lost + time.Second
 	return s
@@ -144,7 +145,7 @@ func drawDeadPromise(seed uint64) Schedule {
 	s.plan(e, 100*ms, appends("", "w"))
 	s.plan(a, 115*ms, appends("", "x"))
 	lost := 430 * ms
-	left := 530*ms + draw.between(0, 25*ms)
+	left := 530*ms + draw.Between(0, 25*ms)
 	s.Faults = []Fault{
 		{Kind: Partition, Everywhere: true, At: 90 * ms, For: 20 * ms, Side: 1 << e},
 		{Kind: Partition, Everywhere: true, At: 110 * ms, For: 20 * ms, Side: 1<<a | 1<<e},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -14,7 +15,7 @@ import (
 // record; if that is lost it is rebuilt from what members say.
 type manager struct {
 	world *world
-	draw  stream
+	draw  kernel.Stream
 	wrong managerMistakes
 	views []made // all that were ever made: calls and nodes name them by position
 
@@ -35,9 +36,8 @@ type manager struct {
 	known     uint64                                // the epoch that had taken hold then
 	quiet     time.Duration                         // from when on no call of before the loss is on its way any more
 
-	begun bool     // its rounds
-	pace  *fault   // how often and how badly it calls
-	heard []report // answers on their way: they are named by position
+	begun bool   // its rounds
+	pace  *fault // how often and how badly it calls
 
 	// Of a world with masters.
 	told      []partedReport // the latest answers, by node; lost with a crash
@@ -99,9 +99,9 @@ func managerPaths() []string {
 }
 
 func newManager(w *world, first view.View, nodes int) *manager {
-	m := &manager{world: w, draw: newStream(w.seed, forManager, 0), wrong: w.env.wrong, spare: nodes}
-	policy := newStream(w.seed, forManager, 1)
-	m.operatorPolicy = policy.chance(500) || w.env.operator
+	m := &manager{world: w, draw: w.Draws(kernel.ForManager, 0), wrong: w.env.wrong, spare: nodes}
+	policy := w.Draws(kernel.ForManager, 1)
+	m.operatorPolicy = policy.Chance(500) || w.env.operator
 	m.slandered = none
 	m.forgetAnswers()
 	m.add(first)
@@ -109,7 +109,7 @@ func newManager(w *world, first view.View, nodes int) *manager {
 		m.spare = 2 * nodes
 		m.begun, m.pace = true, &fault{Fault: w.env.parted.calls}
 		m.homes = slices.Clone(w.env.parted.placement.Homes)
-		w.schedule(0, event{kind: manage})
+		w.After(0, m.round)
 	}
 	return m
 }
@@ -129,7 +129,7 @@ func (m *manager) add(v view.View) int {
 			return i
 		case m.world.env.parted != nil && m.world.env.parted.wrong.tellsFirst:
 		case other.Epoch == v.Epoch && other.losses == m.losses && m.wrong == managerMistakes{}:
-			m.world.fail("two views of epoch %d were recorded", v.Epoch)
+			m.world.Fail("two views of epoch %d were recorded", v.Epoch)
 		}
 	}
 	m.views = append(m.views, made{View: v, digest: digest, losses: m.losses})
@@ -151,7 +151,7 @@ func (m *manager) noteHeld(position int) {
 			return
 		}
 		if other := &m.views[i]; v.held && i != position && other.held && other.Epoch == v.Epoch && m.wrong == (managerMistakes{}) {
-			m.world.fail("two views of epoch %d took hold", v.Epoch)
+			m.world.Fail("two views of epoch %d took hold", v.Epoch)
 		}
 	}
 }
@@ -161,26 +161,26 @@ func (m *manager) want(f *fault) {
 	m.wanted = append(m.wanted, f)
 	if !m.begun {
 		m.begun, m.pace = true, f
-		m.world.schedule(0, event{kind: manage})
+		m.world.After(0, m.round)
 	}
 }
 
 // crash takes the manager away for some rounds, with all that it did not record, and sometimes with the record.
 func (m *manager) crash() {
 	w := m.world
-	if w.settled && w.env.parted != nil {
+	if w.Settled && w.env.parted != nil {
 		return
 	}
-	w.took("change.crash")
+	w.Took("change.crash")
 	w.trace.remark("the manager crashes")
 	m.forgetAnswers()
 	m.recall()
-	m.away = w.now + m.draw.between(0, 6*m.pace.For)
-	if len(m.views) > 1 && m.losses == 0 && w.env.parted == nil && m.draw.chance(150) {
-		w.took("change.record-lost")
+	m.away = w.Now + m.draw.Between(0, 6*m.pace.For)
+	if len(m.views) > 1 && m.losses == 0 && w.env.parted == nil && m.draw.Chance(150) {
+		w.Took("change.record-lost")
 		w.trace.remark("its record is lost")
 		m.losses++
-		m.quiet = w.now + m.pace.Size
+		m.quiet = w.Now + m.pace.Size
 		m.loseRecord()
 	}
 }
@@ -188,7 +188,7 @@ func (m *manager) crash() {
 // loseRecord has the record be rebuilt.
 func (m *manager) loseRecord() {
 	m.lost, m.reports, m.known = true, map[view.MemberID]report{}, 0
-	m.quiet = max(m.quiet, m.world.now) // what was said before is too old
+	m.quiet = max(m.quiet, m.world.Now) // what was said before is too old
 	for i := range m.views {
 		if m.views[i].held {
 			m.known = max(m.known, m.views[i].Epoch)
@@ -199,11 +199,11 @@ func (m *manager) loseRecord() {
 // round is one turn of the manager.
 func (m *manager) round() {
 	w := m.world
-	w.schedule(max(m.pace.For, time.Millisecond), event{kind: manage})
-	if w.now < m.away && (!w.settled || m.lost) {
+	w.After(max(m.pace.For, time.Millisecond), m.round)
+	if w.Now < m.away && (!w.Settled || m.lost) {
 		return
 	}
-	if !w.settled && m.draw.chance(50) {
+	if !w.Settled && m.draw.Chance(50) {
 		m.crash()
 		return
 	}
@@ -226,51 +226,51 @@ func (m *manager) callAll() {
 	for _, nd := range m.world.nodes {
 		switch {
 		case !nd.born || nd.gone:
-		case record.Index(nd.config.Self) >= 0, m.world.settled, m.draw.chance(200):
-			m.call(configure, nd, m.record)
+		case record.Index(nd.config.Self) >= 0, m.world.Settled, m.draw.Chance(200):
+			m.callWith(nd, m.record)
 		case m.change != nil && nd.held == none:
-			m.call(configure, nd, none)
+			m.callWith(nd, none)
 		}
 	}
 }
 
+// callWith calls a node with a view, or with a question if there is none.
+func (m *manager) callWith(nd *node, position int) { m.call(nd, func() { m.tell(nd, position) }) }
+
 // call sends a call to a node, or its answer back: lost, late or twice, as the fault has it.
-func (m *manager) call(kind eventKind, nd *node, about int) {
-	e := event{kind: kind, a: int16(nd.index), aux: uint64(about + 1)}
-	if m.world.settled {
-		m.world.schedule(0, e)
+func (m *manager) call(nd *node, arrive func()) {
+	if m.world.Settled {
+		m.world.After(0, arrive)
 		return
 	}
-	if m.draw.chance(m.pace.Rate) || m.pace.Side&(1<<nd.index) != 0 || m.cut&(1<<nd.index) != 0 && m.world.now < m.cutUntil {
+	if m.draw.Chance(m.pace.Rate) || m.pace.Side&(1<<nd.index) != 0 || m.cut&(1<<nd.index) != 0 && m.world.Now < m.cutUntil {
 		return
 	}
-	m.world.schedule(m.draw.between(0, m.pace.Size), e)
-	if m.draw.chance(m.pace.Rate / 4) {
-		m.world.schedule(m.draw.between(0, m.pace.Size), e)
+	m.world.After(m.draw.Between(0, m.pace.Size), arrive)
+	if m.draw.Chance(m.pace.Rate / 4) {
+		m.world.After(m.draw.Between(0, m.pace.Size), arrive)
 	}
 }
 
 // tell is the arrival of a view at a node, or of a question if there is none; a newer view may have come before.
-func (m *manager) tell(nd *node, about int) {
+func (m *manager) tell(nd *node, position int) {
 	if nd.down || nd.paused {
 		return
 	}
-	if position := about - 1; position != none {
+	if position != none {
 		nd.learn(position)
 	}
 	if !nd.down {
-		m.heard = append(m.heard, report{
-			held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), at: m.world.now, parted: nd.report(),
-		})
-		m.call(configured, nd, len(m.heard)-1)
+		r := report{held: nd.held, standing: nd.standing(), disk: nd.disk(), voter: nd.voter(), at: m.world.Now, parted: nd.report()}
+		m.call(nd, func() { m.hear(nd, r) })
 	}
 }
 
-func (m *manager) hear(nd *node, about int) {
-	if m.world.now < m.away && !m.world.settled {
+// hear is the arrival of a node's answer.
+func (m *manager) hear(nd *node, r report) {
+	if m.world.Now < m.away && !m.world.Settled {
 		return
 	}
-	r := m.heard[about-1]
 	if m.world.env.parted != nil {
 		if told := &m.told[nd.index]; r.at >= told.at {
 			*told = r.parted
@@ -281,7 +281,7 @@ func (m *manager) hear(nd *node, about int) {
 	}
 	m.standings[nd.config.Self], m.disks[nd.config.Self] = r.standing, r.disk
 	if !m.lost && m.losses > 0 && r.held != none && m.views[r.held].Epoch > m.views[m.record].Epoch {
-		m.world.took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
+		m.world.Took("change.record-behind") // of a view that did not take hold, and that nobody else had heard of
 		m.world.trace.remark("the record is behind")
 		m.loseRecord()
 	}
@@ -297,7 +297,7 @@ func (m *manager) write(v view.View) {
 	}
 	m.record = m.add(v)
 	m.world.trace.remark("the record is the view of epoch %d: %s", v.Epoch, membersText(v)+keepersText(v))
-	if m.forget != nil && m.losses == 0 && !m.world.settled {
+	if m.forget != nil && m.losses == 0 && !m.world.Settled {
 		m.forgetAfter(m.forget, m.record)
 		return
 	}
@@ -305,7 +305,7 @@ func (m *manager) write(v view.View) {
 	if m.world.env.parted != nil {
 		often = 100 // views are many
 	}
-	if m.draw.chance(often) {
+	if m.draw.Chance(often) {
 		m.crash() // before anybody is told
 	}
 }
@@ -317,7 +317,7 @@ func (m *manager) rebuild() {
 	highest := none
 	for _, nd := range w.nodes {
 		if nd.born && !nd.gone {
-			m.call(configure, nd, none)
+			m.callWith(nd, none)
 		}
 		if r, ok := m.reports[nd.config.Self]; ok && r.held != none && (highest == none || m.views[r.held].Epoch > m.views[highest].Epoch) {
 			highest = r.held
@@ -348,20 +348,20 @@ func (m *manager) rebuild() {
 	}
 	found, known, err := membership.Rebuild(reports)
 	if err != nil && m.wrong == (managerMistakes{}) && w.env.parted == nil {
-		w.fail("rebuild the record: %w", err)
+		w.Fail("rebuild the record: %w", err)
 	}
-	if err != nil && w.settled && w.env.parted != nil {
+	if err != nil && w.Settled && w.env.parted != nil {
 		m.intervene(highest)
 	}
 	if err != nil || !known || found.Epoch != v.Epoch {
 		return
 	}
 	if found.Epoch < m.known {
-		w.fail("the record was rebuilt with the view of epoch %d, and that of epoch %d had taken hold", found.Epoch, m.known)
+		w.Fail("the record was rebuilt with the view of epoch %d, and that of epoch %d had taken hold", found.Epoch, m.known)
 	}
-	w.took("change.rebuilt")
+	w.Took("change.rebuilt")
 	if found.Joint() {
-		w.took("change.rebuilt-joint")
+		w.Took("change.rebuilt-joint")
 	}
 	w.trace.remark("the record is rebuilt: the view of epoch %d", found.Epoch)
 	m.lost, m.record = false, m.add(found)

@@ -14,6 +14,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/workload"
 )
 
@@ -84,9 +85,9 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	env := x.environment()
 	faults := x.faults(env)
 	w := newWorld(x.Seed, env, x.Start, nil, false, newcomers(faults))
-	w.ctx = ctx
+	w.Context = ctx
 	if x.Progress != nil {
-		w.progress = func() { x.Progress(w.now, w.recorder.Len()) }
+		w.Progress = func() { x.Progress(w.Now, w.recorder.Len()) }
 	}
 	m := Measured{Report: workload.NewReport()}
 	edge := x.Duration / 12
@@ -120,12 +121,12 @@ func Measure(ctx context.Context, x Experiment) (Measured, error) {
 	class, reason := w.live(x.Duration)
 	operations := w.recorder.Operations()
 	m.History = operations
-	m.Operations, m.Events, m.Faults = len(operations), w.events, len(faults)
+	m.Operations, m.Events, m.Faults = len(operations), w.Events, len(faults)
 	if class == "" {
 		class, reason = w.judge(operations, cmp.Or(x.judgeFor, measureCheck))
 	}
 	if err := context.Cause(ctx); err != nil {
-		return Measured{}, fmt.Errorf("stopped after %v of virtual time, with %d operations: %w", w.now.Round(time.Second), len(operations), err)
+		return Measured{}, fmt.Errorf("stopped after %v of virtual time, with %d operations: %w", w.Now.Round(time.Second), len(operations), err)
 	}
 	m.Report.Verdict, m.Reason = history.Linearizable, reason
 	if x.Regular {
@@ -187,13 +188,13 @@ func (x Experiment) faults(env environment) []Fault {
 		x.Faults = anywhere(x.Faults)
 	}
 	if kinds := ofParts(without(x.Faults, Change)); len(kinds) > 0 {
-		s.drawFaults(newStream(x.Seed, forSchedule, 0), n, kinds, count)
+		s.drawFaults(kernel.NewStream(x.Seed, kernel.ForSchedule, 0), n, kinds, count)
 	}
 	if slices.Contains(x.Faults, Change) {
 		s.drawChanges(x.Seed, n, Options{Keep: x.Keep})
 	}
 	if env.parted != nil {
-		s.drawForParts(newStream(x.Seed, forPartitions, 0), n, Options{Faults: x.Faults})
+		s.drawForParts(kernel.NewStream(x.Seed, kernel.ForPartitions, 0), n, Options{Faults: x.Faults})
 		s.drawMoves(x.Seed, n, Options{Faults: x.Faults})
 	}
 	return s.Faults

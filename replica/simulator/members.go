@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -24,41 +25,41 @@ func memberPaths() []string {
 // drawMembers adds to a schedule of CURP members that come and go, disks of members that are lost, and views that are
 // forgotten. It draws from a stream of its own.
 func (s *Schedule) drawMembers(seed uint64, n int, options Options) {
-	draw := newStream(seed, forPartitions, 2)
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 2)
 	p := s.env.parted
-	changes := draw.chance(180)
+	changes := draw.Chance(180)
 	if slices.Contains(options.Faults, Change) && changes {
 		s.stretch(2)
 		size := n
-		for range 1 + draw.below(2) {
-			f := Fault{Kind: Change, At: draw.between(s.Settle/20, s.Settle*6/10), Node: draw.below(n), Alive: draw.chance(600)}
+		for range 1 + draw.Below(2) {
+			f := Fault{Kind: Change, At: draw.Between(s.Settle/20, s.Settle*6/10), Node: draw.Below(n), Alive: draw.Chance(600)}
 			f.Join, f.Leave = drawSizes(draw, size, false)
 			size += f.Join - f.Leave
 			// All who leave may be lost at once; who was given up for an abandoned change is replaced by another one.
 			p.spares += 8 + 6*f.Join
 			s.Faults = append(s.Faults, f)
 		}
-		p.placement.Faults += draw.below(2) // as many as there are members for
+		p.placement.Faults += draw.Below(2) // as many as there are members for
 	}
-	if slices.Contains(options.Faults, Wipe) && draw.chance(150) {
-		for range 1 + draw.below(2) {
-			f := Fault{Kind: Wipe, Node: draw.below(n), At: draw.between(s.Settle/10, s.Settle*8/10), For: draw.between(s.env.retry/4, 3*s.env.retry)}
-			f.Rate = []int{0, 500, 1000}[draw.below(3)]
+	if slices.Contains(options.Faults, Wipe) && draw.Chance(150) {
+		for range 1 + draw.Below(2) {
+			f := Fault{Kind: Wipe, Node: draw.Below(n), At: draw.Between(s.Settle/10, s.Settle*8/10), For: draw.Between(s.env.retry/4, 3*s.env.retry)}
+			f.Rate = []int{0, 500, 1000}[draw.Below(3)]
 			p.spares += 6 // the change may be abandoned, and tried again
 			s.Faults = append(s.Faults, f)
 		}
 	}
-	if slices.Contains(options.Faults, Forget) && draw.chance(150) {
+	if slices.Contains(options.Faults, Forget) && draw.Chance(150) {
 		p.spares += 2 // those of a view that was forgotten are not seen again
-		at := draw.between(s.Settle/10, s.Settle*8/10)
-		s.Faults = append(s.Faults, Fault{Kind: Forget, At: at, For: draw.between(2*s.env.retry, 20*s.env.retry)})
+		at := draw.Between(s.Settle/10, s.Settle*8/10)
+		s.Faults = append(s.Faults, Fault{Kind: Forget, At: at, For: draw.Between(2*s.env.retry, 20*s.env.retry)})
 	}
-	if draw.chance(100) {
-		p.placement.Faults, p.placement.Alone = 0, 1+draw.below(2)
+	if draw.Chance(100) {
+		p.placement.Faults, p.placement.Alone = 0, 1+draw.Below(2)
 	}
 	for i := range s.Faults {
 		if s.Faults[i].Kind == Partition {
-			s.Faults[i].Side |= uint64(draw.below(1<<min(p.spares, 62-2*n))) << (2 * n)
+			s.Faults[i].Side |= uint64(draw.Below(1<<min(p.spares, 62-2*n))) << (2 * n)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (m *manager) moveMembers(s *membership.Snapshot) bool {
 	case c.joint == 0:
 		s.Join, s.Leave = m.founders(c), c.leaving
 	}
-	return m.record != before || m.lost || w.now < m.away
+	return m.record != before || m.lost || w.Now < m.away
 }
 
 // conclude records a view with other witnesses, or one with which a change ends.
@@ -141,7 +142,7 @@ func (m *manager) beginMove(s *membership.Snapshot, v view.View) {
 		nd := w.nodes[member.ID-1]
 		told := slices.ContainsFunc(s.Members, func(r membership.MemberReport) bool { return r.Member == member.ID && r.Disk != member.Disk })
 		if (told || nd.gone) && room > 0 {
-			w.took("curp.member-lost")
+			w.Took("curp.member-lost")
 			m.begin(&fault{Fault: Fault{Kind: Change, Node: nd.site, Join: 1, Leave: 1, Alive: true}}, v)
 			if m.change != nil && room == 1 {
 				m.change.patience = 0 // there is nobody left to try again with
@@ -149,7 +150,7 @@ func (m *manager) beginMove(s *membership.Snapshot, v view.View) {
 			return
 		}
 	}
-	if len(m.wanted) > 0 && !w.settled {
+	if len(m.wanted) > 0 && !w.Settled {
 		f := m.wanted[0]
 		m.wanted = m.wanted[1:]
 		if f.Join <= room {
@@ -162,7 +163,7 @@ func (m *manager) beginMove(s *membership.Snapshot, v view.View) {
 func (m *manager) watch(c *change, s *membership.Snapshot) {
 	w := m.world
 	c.rounds++
-	if !w.settled && c.patience > 0 && c.rounds > c.patience || w.settled && time.Duration(c.rounds)*m.pace.For > 40*w.env.retry {
+	if !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && time.Duration(c.rounds)*m.pace.For > 40*w.env.retry {
 		c.abandoned = true
 	}
 	s.Abandon = c.abandoned
@@ -262,7 +263,7 @@ func (f *fault) postpone(w *world) bool {
 	if f.waited++; f.waited > 100 {
 		return false
 	}
-	w.schedule(w.env.retry/4, event{kind: faultBegin, aux: uint64(slices.Index(w.faults, f))})
+	f.beginAfter(w, w.env.retry/4)
 	return true
 }
 
@@ -280,7 +281,7 @@ func (w *world) loseBeside(nd *node, back time.Duration) {
 			other.gone = true
 			continue
 		}
-		w.schedule(back, event{kind: restart, a: int16(other.index), aux: uint64(other.life)})
+		other.after(back, other.restart)
 	}
 }
 
@@ -289,7 +290,7 @@ func (w *world) loseBeside(nd *node, back time.Duration) {
 func (m *manager) forgetAfter(f *fault, position int) {
 	w := m.world
 	m.forget = nil
-	f.hit = w.busy > 0
+	f.hit = w.Busy > 0
 	v := m.views[position].View
 	var few []view.MemberID
 	add := func(id view.MemberID) {
@@ -299,37 +300,37 @@ func (m *manager) forgetAfter(f *fault, position int) {
 		}
 	}
 	for _, p := range v.Partitions {
-		if p.Term == v.Epoch && m.draw.chance(800) {
+		if p.Term == v.Epoch && m.draw.Chance(800) {
 			add(p.Master)
 			for _, id := range p.Backups {
 				add(id)
 			}
 		}
 	}
-	for range m.draw.below(2) {
-		add(v.Members[m.draw.below(v.Size())].ID)
+	for range m.draw.Below(2) {
+		add(v.Members[m.draw.Below(v.Size())].ID)
 	}
-	cut := Fault{Kind: Partition, Everywhere: true, At: w.now, For: f.For, Rate: 500}
+	cut := Fault{Kind: Partition, Everywhere: true, At: w.Now, For: f.For, Rate: 500}
 	for _, id := range few {
 		cut.Side |= 1 << (id - 1)
-		w.schedule(m.draw.between(0, w.env.retry/4), event{kind: configure, a: int16(id - 1), aux: uint64(position + 1)})
+		w.After(m.draw.Between(0, w.env.retry/4), func() { m.tell(w.nodes[id-1], position) })
 	}
 	for _, x := range v.Witnesses {
-		if m.draw.chance(400) {
+		if m.draw.Chance(400) {
 			cut.Side |= 1 << (x.ID - 1)
 		}
 	}
-	w.took("curp.forgotten")
+	w.Took("curp.forgotten")
 	w.trace.remark("few are told of it: %v", few)
-	if m.draw.chance(800) {
+	if m.draw.Chance(800) {
 		w.faults = append(w.faults, &fault{Fault: cut})
 		w.faults[len(w.faults)-1].begin(w)
 	}
-	m.cut, m.cutUntil = cut.Side, w.now+f.For
+	m.cut, m.cutUntil = cut.Side, w.Now+f.For
 	m.forgetAnswers()
-	m.away = w.now + m.draw.between(0, 6*m.pace.For)
+	m.away = w.Now + m.draw.Between(0, 6*m.pace.For)
 	m.losses++
-	m.quiet = w.now + max(m.pace.Size, w.env.retry/4)
+	m.quiet = w.Now + max(m.pace.Size, w.env.retry/4)
 	w.trace.remark("the manager crashes, and its record is lost")
 	m.loseRecord()
 }
@@ -350,7 +351,7 @@ func (m *manager) intervene(keep int) {
 			return // which the next answers tell
 		}
 	}
-	w.took("curp.intervened")
+	w.Took("curp.intervened")
 	for _, nd := range w.nodes {
 		if nd.held == none || nd.held == keep || nd.down || m.views[nd.held].Epoch != m.views[keep].Epoch {
 			continue
@@ -358,7 +359,7 @@ func (m *manager) intervene(keep int) {
 		w.trace.note(nd, "is stopped, and its view removed")
 		nd.crash(0, 0)
 		nd.enter(none)
-		w.schedule(time.Millisecond, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+		nd.after(time.Millisecond, nd.restart)
 	}
 	m.reports = map[view.MemberID]report{}
 }

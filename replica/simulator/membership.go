@@ -37,7 +37,7 @@ func (nd *node) enter(position int) {
 		v = m.views[position].View
 	}
 	if v.Epoch > 0 && len(v.Partitions) < len(nd.config.View.Partitions) {
-		nd.world.took("curp.split.forgotten")
+		nd.world.Took("curp.split.forgotten")
 	}
 	nd.held, nd.acts = position, v.Index(nd.config.Self) >= 0
 	nd.config.View, nd.config.Nearest = v, nil
@@ -56,7 +56,7 @@ func (nd *node) enter(position int) {
 func (nd *node) forget() {
 	m := nd.world.manager
 	switch {
-	case len(m.views) > 1 && (m.draw.chance(500) || m.views[0].Index(nd.config.Self) < 0):
+	case len(m.views) > 1 && (m.draw.Chance(500) || m.views[0].Index(nd.config.Self) < 0):
 		nd.enter(none)
 	case nd.acts:
 		nd.enter(0)
@@ -90,17 +90,17 @@ func (nd *node) learn(position int) bool {
 		return false
 	}
 	w.trace.note(nd, "takes on the view of epoch %d", v.Epoch)
-	w.took("change.view")
+	w.Took("change.view")
 	switch {
 	case !nd.acts:
 		nd.enter(position)
 		nd.begin(true)
 		nd.wake()
-	case nd.draw.chance(100) && (w.env.parted == nil || !w.settled && nd.draw.chance(200)):
-		w.took("change.crash-in-switch")
-		nd.crash(nd.draw.below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.below(3)])
+	case nd.draw.Chance(100) && (w.env.parted == nil || !w.Settled && nd.draw.Chance(200)):
+		w.Took("change.crash-in-switch")
+		nd.crash(nd.draw.Below(nd.log.syncing+1), []int{0, 500, 1000}[nd.draw.Below(3)])
 		nd.enter(position)
-		w.schedule(nd.draw.between(0, w.env.retry), event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+		nd.after(nd.draw.Between(0, w.env.retry), nd.restart)
 	default:
 		nd.handOver(position)
 	}
@@ -113,7 +113,7 @@ func (nd *node) handOver(position int) {
 	w := nd.world
 	done := nd.persist(len(nd.log.entries))
 	nd.release(done)
-	nd.cut = []int{0, 500, 1000}[nd.draw.below(3)] // of the messages on their way
+	nd.cut = []int{0, 500, 1000}[nd.draw.Below(3)] // of the messages on their way
 	var unfinished [][]protocol.Request
 	for _, s := range nd.shards {
 		var requests []protocol.Request
@@ -126,11 +126,11 @@ func (nd *node) handOver(position int) {
 	nd.dropMessages()
 	left := nd.asked
 	nd.asked = map[uint64]asked{}
-	if nd.begin(true); w.err != nil {
+	if nd.begin(true); w.Err != nil {
 		return
 	}
 	if !nd.acts {
-		w.took("change.removed")
+		w.Took("change.removed")
 		for _, requests := range unfinished {
 			for _, r := range requests {
 				if left[r.Handle].barrier != nil {
@@ -147,7 +147,7 @@ func (nd *node) handOver(position int) {
 		nd.wake()
 		return
 	}
-	now := nd.clock.read(w.now)
+	now := nd.clock.read(w.Now)
 	goOn := make([][]protocol.Request, len(nd.running()))
 	for _, requests := range unfinished {
 		for _, r := range requests {
@@ -159,7 +159,7 @@ func (nd *node) handOver(position int) {
 		for _, r := range requests {
 			who, ok := left[r.Handle]
 			if !ok {
-				w.fail("member %d goes on with operation %d, which is not in progress", nd.index+1, r.Handle)
+				w.Fail("member %d goes on with operation %d, which is not in progress", nd.index+1, r.Handle)
 				return
 			}
 			delete(left, r.Handle)
@@ -167,14 +167,14 @@ func (nd *node) handOver(position int) {
 				continue // the whole begins anew
 			}
 			nd.asked[r.Handle] = who
-			w.took("change.resumed")
+			w.Took("change.resumed")
 			nd.shards[i].protocol.Tick(now)
 			nd.shards[i].protocol.Submit(r)
 		}
 		nd.flush(i)
 	}
 	if len(left) > 0 {
-		w.fail("member %d takes on a view, and %d operations in progress are neither answered nor go on", nd.index+1, len(left))
+		w.Fail("member %d takes on a view, and %d operations in progress are neither answered nor go on", nd.index+1, len(left))
 	}
 	if len(nd.barriers) > 0 {
 		nd.carryBarriers(now)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -22,20 +23,20 @@ func ofParts(kinds []FaultKind) []FaultKind {
 // drawMoves adds moves of masters to a schedule, from a stream of its own: several in turn, often of one partition,
 // also to where it belongs without them.
 func (s *Schedule) drawMoves(seed uint64, n int, options Options) {
-	draw := newStream(seed, forPartitions, 3)
-	if !slices.Contains(options.Faults, Move) || !draw.chance(250) {
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 3)
+	if !slices.Contains(options.Faults, Move) || !draw.Chance(250) {
 		return
 	}
-	partition, retry := draw.below(s.env.shards), s.env.retry
-	for range 1 + draw.below(5) {
-		home := draw.below(n+1) - 1
-		f := Fault{Kind: Move, Node: max(home, 0), ByDefault: home < 0, Partition: partition, At: draw.between(s.Settle/20, s.Settle*6/10)}
-		if draw.chance(300) {
-			partition = draw.below(s.env.shards)
+	partition, retry := draw.Below(s.env.shards), s.env.retry
+	for range 1 + draw.Below(5) {
+		home := draw.Below(n+1) - 1
+		f := Fault{Kind: Move, Node: max(home, 0), ByDefault: home < 0, Partition: partition, At: draw.Between(s.Settle/20, s.Settle*6/10)}
+		if draw.Chance(300) {
+			partition = draw.Below(s.env.shards)
 		}
 		s.Faults = append(s.Faults, f)
-		if draw.chance(300) && slices.Contains(options.Faults, Crash) { // somebody stops while it goes on
-			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.below(n), At: f.At + draw.between(0, 4*retry), For: draw.between(retry/4, 4*retry), Rate: 500})
+		if draw.Chance(300) && slices.Contains(options.Faults, Crash) { // somebody stops while it goes on
+			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.Below(n), At: f.At + draw.Between(0, 4*retry), For: draw.Between(retry/4, 4*retry), Rate: 500})
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
@@ -43,12 +44,12 @@ func (s *Schedule) drawMoves(seed uint64, n int, options Options) {
 
 // drawSites makes some worlds ones of many partitions, and some of them of few sites: then masters live together.
 func (s *Schedule) drawSites(seed uint64, n int, options Options) {
-	draw := newStream(seed, forPartitions, 4)
-	if !slices.Contains(options.Faults, Move) || !draw.chance(80) {
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 4)
+	if !slices.Contains(options.Faults, Move) || !draw.Chance(80) {
 		return
 	}
-	s.env.shards = n + 1 + draw.below(n)
-	if draw.chance(500) {
+	s.env.shards = n + 1 + draw.Below(n)
+	if draw.Chance(500) {
 		sites := slices.Clone(s.env.network.Sites)
 		for i := range sites {
 			sites[i] = sites[i%2]
@@ -70,7 +71,7 @@ func (m *manager) rehome(f *fault) {
 	if m.homes[f.Partition] == home {
 		return
 	}
-	f.hit = w.busy > 0
+	f.hit = w.Busy > 0
 	m.homes[f.Partition] = home
 	w.trace.remark("the home of partition %d is now %q", f.Partition, home)
 }
@@ -99,10 +100,10 @@ func (m *manager) noteMove(v view.View, partition int) {
 		path = "curp.split-moved"
 	case m.homes[partition] == "":
 		path = "curp.moved-back"
-	case !m.world.settled:
-		m.world.took("curp.moved.meanwhile")
+	case !m.world.Settled:
+		m.world.Took("curp.moved.meanwhile")
 	}
-	m.world.took(path)
+	m.world.Took(path)
 }
 
 // astray says which master is not at home though a member there could be it, or nothing.

@@ -7,13 +7,14 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // link is one direction between two nodes (or from the clients of a node's site to another node).
 type link struct {
-	draw    stream
-	aside   stream
+	draw    kernel.Stream
+	aside   kernel.Stream
 	oneWay  time.Duration
 	arrives time.Duration // of the last message, so that links are in order while no fault reorders them
 	flying  int           // messages on their way
@@ -27,7 +28,7 @@ type link struct {
 
 func newLink(seed uint64, from, to int, oneWay time.Duration) link {
 	index := uint64(from)<<16 | uint64(to)
-	return link{draw: newStream(seed, forLink, index), aside: newStream(seed, forPositions, index), oneWay: oneWay}
+	return link{draw: kernel.NewStream(seed, kernel.ForLink, index), aside: kernel.NewStream(seed, kernel.ForPositions, index), oneWay: oneWay}
 }
 
 // sealed is a message as it was when it was sent.
@@ -36,14 +37,23 @@ type sealed struct {
 	wire   []byte
 }
 
+// letter is a message on its way.
+type letter struct {
+	from, to int
+	life     uint32 // of the process that sent it
+	held     int    // the view in which it was sent
+	message  *peerv1.Message
+	sealed   *sealed // checks that the sender did not change the message on its way; nil if unchecked
+}
+
 // delay is how long a message takes, faults aside.
 func (w *world) delay(l *link) time.Duration { return w.delayBy(l, l.draw) }
 
-func (w *world) delayBy(l *link, draw stream) time.Duration {
+func (w *world) delayBy(l *link, draw kernel.Stream) time.Duration {
 	if w.env.jitter == 0 {
 		return l.oneWay
 	}
-	return l.oneWay + draw.between(0, l.oneWay*time.Duration(w.env.jitter)/1000)
+	return l.oneWay + draw.Between(0, l.oneWay*time.Duration(w.env.jitter)/1000)
 }
 
 // send gives messages to the network.
@@ -52,7 +62,7 @@ func (w *world) send(from *node, shard int, envelopes []protocol.Envelope) {
 		e := &envelopes[i]
 		to := int(e.To) - 1
 		if _, known := from.config.View.Witness(e.To); to == from.index || from.config.View.Index(e.To) < 0 && !known {
-			w.fail("member %d sends a %s to member %d", from.index+1, e.Message.GetKind(), e.To)
+			w.Fail("member %d sends a %s to member %d", from.index+1, e.Message.GetKind(), e.To)
 			return
 		}
 		e.Message.Shard = uint32(shard)
@@ -74,19 +84,19 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 		w.trace.dropped(from, to, m, "partition")
 		return
 	}
-	if l.loss != nil && draw.chance(l.loss.Rate) {
+	if l.loss != nil && draw.Chance(l.loss.Rate) {
 		l.loss.touch(w)
 		w.trace.dropped(from, to, m, "lost")
 		return
 	}
 	sender := w.nodes[from]
-	e := event{kind: deliver, a: int16(to), b: int16(from), aux: uint64(sender.life), message: m, held: int16(sender.held)}
+	e := letter{from: from, to: to, life: sender.life, message: m, held: sender.held}
 	if w.env.sealed {
 		if e.message, e.sealed = w.seal(m); e.sealed == nil {
 			return
 		}
 	}
-	if l.duplicate != nil && draw.chance(l.duplicate.Rate) {
+	if l.duplicate != nil && draw.Chance(l.duplicate.Rate) {
 		l.duplicate.touch(w)
 		copied := e
 		if w.env.sealed {
@@ -95,30 +105,30 @@ func (w *world) transmit(from, to int, m *peerv1.Message) {
 			}
 		}
 		l.flying++
-		w.schedule(w.delayBy(l, draw)+draw.between(0, l.duplicate.Size), copied)
+		w.After(w.delayBy(l, draw)+draw.Between(0, l.duplicate.Size), func() { w.arrive(&copied) })
 	}
 	after := w.delayBy(l, draw)
-	if l.reorder != nil && draw.chance(l.reorder.Rate) {
+	if l.reorder != nil && draw.Chance(l.reorder.Rate) {
 		l.reorder.touch(w)
-		after += draw.between(0, l.reorder.Size)
+		after += draw.Between(0, l.reorder.Size)
 	} else if !aside(m) {
-		after = max(after, l.arrives-w.now)
-		l.arrives = w.now + after
+		after = max(after, l.arrives-w.Now)
+		l.arrives = w.Now + after
 	}
 	l.flying++
-	w.schedule(after, e)
+	w.After(after, func() { w.arrive(&e) })
 }
 
 // seal passes a message through its wire format, so that no node can reach into another's memory.
 func (w *world) seal(m *peerv1.Message) (*peerv1.Message, *sealed) {
 	wire, err := m.MarshalVT()
 	if err != nil {
-		w.fail("encode a %s: %w", m.Kind, err)
+		w.Fail("encode a %s: %w", m.Kind, err)
 		return nil, nil
 	}
 	decoded := &peerv1.Message{}
 	if err := decoded.UnmarshalVT(wire); err != nil {
-		w.fail("decode a %s: %w", m.Kind, err)
+		w.Fail("decode a %s: %w", m.Kind, err)
 		return nil, nil
 	}
 	return decoded, &sealed{origin: m, wire: wire}
@@ -135,8 +145,8 @@ func (w *world) unchanged(s *sealed) bool {
 	return err == nil && bytes.Equal(w.scratch, s.wire)
 }
 
-func (w *world) arrive(e *event) {
-	from, to := int(e.b), int(e.a)
+func (w *world) arrive(e *letter) {
+	from, to := e.from, e.to
 	l := &w.links[from*len(w.nodes)+to]
 	l.flying--
 	draw := l.draw
@@ -145,15 +155,15 @@ func (w *world) arrive(e *event) {
 	}
 	if e.sealed != nil {
 		if !w.unchanged(e.sealed) {
-			w.fail("member %d changed a %s that it had sent to member %d", from+1, e.message.Kind, to+1)
+			w.Fail("member %d changed a %s that it had sent to member %d", from+1, e.message.Kind, to+1)
 			return
 		}
 	}
-	if sender := w.nodes[from]; e.aux != uint64(sender.life) && draw.chance(sender.cut) {
+	if sender := w.nodes[from]; e.life != sender.life && draw.Chance(sender.cut) {
 		w.trace.dropped(from, to, e.message, "not sent before the crash")
 		return
 	}
-	if p := l.partition; p != nil && draw.chance(p.Rate) {
+	if p := l.partition; p != nil && draw.Chance(p.Rate) {
 		p.touch(w)
 		w.trace.dropped(from, to, e.message, "partition")
 		return
@@ -163,12 +173,12 @@ func (w *world) arrive(e *event) {
 		w.trace.dropped(from, to, e.message, "down")
 		return
 	}
-	if int(e.held) != nd.held && nd.witness == nil && w.nodes[from].witness == nil {
-		w.took("change.other-epoch")
+	if e.held != nd.held && nd.witness == nil && w.nodes[from].witness == nil {
+		w.Took("change.other-epoch")
 		if w.env.parted != nil {
-			w.teach(int(e.held), nd, w.nodes[from]) // what comes from another view has to be refused by who gets it
+			w.teach(e.held, nd, w.nodes[from]) // what comes from another view has to be refused by who gets it
 		} else if !w.env.wrong.anyEpoch {
-			w.teach(int(e.held), nd, w.nodes[from])
+			w.teach(e.held, nd, w.nodes[from])
 			w.trace.dropped(from, to, e.message, "another view")
 			return
 		}
@@ -188,8 +198,12 @@ func (w *world) teach(sent int, to, from *node) {
 		position, pupil, teacher = sent, to, from
 	}
 	l := &w.links[teacher.index*len(w.nodes)+pupil.index]
-	if l.partition != nil || l.loss != nil && l.draw.chance(l.loss.Rate) {
+	if l.partition != nil || l.loss != nil && l.draw.Chance(l.loss.Rate) {
 		return
 	}
-	w.schedule(w.delay(l), event{kind: learned, a: int16(pupil.index), aux: uint64(position)})
+	w.After(w.delay(l), func() {
+		if pupil.learn(position) {
+			w.Took("change.learned")
+		}
+	})
 }

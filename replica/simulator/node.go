@@ -8,6 +8,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -17,7 +18,7 @@ type node struct {
 	index  int
 	site   int // its position in the network
 	config protocol.Config
-	draw   stream
+	draw   kernel.Stream
 	shards []*shard
 
 	// The machine, which survives the process.
@@ -82,15 +83,15 @@ type asked struct {
 }
 
 func newNode(w *world, index, site int) *node {
-	nd := &node{world: w, index: index, site: site, draw: newStream(w.seed, forNode, uint64(index)), down: true, disks: 1, held: none}
+	nd := &node{world: w, index: index, site: site, draw: w.Draws(kernel.ForNode, uint64(index)), down: true, disks: 1, held: none}
 	nd.config = protocol.Config{
 		Self:      view.MemberID(index + 1),
 		Functions: w.functions,
 		Limits:    register.DefaultLimits(),
 		Retry:     w.env.retry,
 		Suspect:   w.env.suspect,
-		Seed:      w.seed*31 + uint64(index),
-		Count:     w.count,
+		Seed:      w.Seed*31 + uint64(index),
+		Count:     w.Count,
 	}
 	for range w.env.shards {
 		nd.shards = append(nd.shards, &shard{disk: newDisk()})
@@ -105,14 +106,14 @@ func (nd *node) boot() {
 	nd.inbox = nil
 	nd.asked, nd.barriers = map[uint64]asked{}, nil
 	if nd.rotten {
-		w.took("rot")
+		w.Took("rot")
 		nd.wipe()
 	}
-	shown, ppm := w.now, 0
+	shown, ppm := w.Now, 0
 	if w.env.skewed {
-		shown, ppm = nd.draw.between(0, time.Hour), nd.draw.below(401)-200
+		shown, ppm = nd.draw.Between(0, time.Hour), nd.draw.Below(401)-200
 	}
-	nd.clock.set(w.now, shown, ppm)
+	nd.clock.set(w.Now, shown, ppm)
 	if nd.witness != nil {
 		nd.life++
 		w.trace.started(nd)
@@ -156,21 +157,21 @@ func (nd *node) begin(continued bool) {
 			p, err = w.start(nd.config, s.journal)
 		}
 		if err != nil {
-			w.fail("member %d does not start: %w", nd.index+1, err)
+			w.Fail("member %d does not start: %w", nd.index+1, err)
 			return
 		}
 		s.protocol = p
-		p.Tick(nd.clock.read(w.now))
+		p.Tick(nd.clock.read(w.Now))
 		nd.flush(i)
 	}
-	w.schedule(nd.draw.between(0, w.env.retry/4), event{kind: tick, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(nd.draw.Between(0, w.env.retry/4), nd.ticked)
 }
 
 // shuffle changes whom the next process takes for near. The last one keeps what it was told.
 func (nd *node) shuffle() {
 	near := slices.Clone(nd.config.Nearest)
 	for i := len(near) - 1; i > 0; i-- {
-		j := nd.draw.below(i + 1)
+		j := nd.draw.Below(i + 1)
 		near[i], near[j] = near[j], near[i]
 	}
 	nd.config.Nearest = near
@@ -199,18 +200,28 @@ func (nd *node) stop(intact, cut int) {
 	}
 }
 
-func (nd *node) restart(life uint32) {
-	if nd.down && nd.life == life && nd.born && !nd.gone {
+// after has something happen at the node later, unless its process has ended by then.
+func (nd *node) after(wait time.Duration, do func()) {
+	life := nd.life
+	nd.world.After(wait, func() {
+		if nd.life == life {
+			do()
+		}
+	})
+}
+
+func (nd *node) restart() {
+	if nd.down && nd.born && !nd.gone {
 		nd.boot()
 	}
 }
 
-func (nd *node) resume(life uint32) {
-	if nd.life == life && nd.paused {
+func (nd *node) resume() {
+	if nd.paused {
 		nd.paused = false
 		nd.world.trace.note(nd, "goes on")
 		if nd.world.env.standing {
-			nd.clock.set(nd.world.now, time.Duration(nd.clock.read(nd.since)), nd.clock.ppm)
+			nd.clock.set(nd.world.Now, time.Duration(nd.clock.read(nd.since)), nd.clock.ppm)
 		}
 		if len(nd.inbox) > 0 {
 			nd.work()
@@ -226,23 +237,20 @@ func (nd *node) input(in input) {
 	}
 	wait := time.Duration(0)
 	if nd.slow != nil {
-		wait = nd.draw.between(0, nd.slow.Size)
+		wait = nd.draw.Between(0, nd.slow.Size)
 		nd.slow.touch(nd.world)
-	} else if nd.world.env.gather > 0 && !(in.message != nil && aside(in.message)) && nd.draw.chance(250) {
-		wait = nd.draw.between(0, nd.world.env.gather)
+	} else if nd.world.env.gather > 0 && !(in.message != nil && aside(in.message)) && nd.draw.Chance(250) {
+		wait = nd.draw.Between(0, nd.world.env.gather)
 	}
 	if wait == 0 {
 		nd.work()
 		return
 	}
 	nd.armed = true
-	nd.world.schedule(wait, event{kind: turn, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(wait, nd.turn)
 }
 
-func (nd *node) turn(life uint32) {
-	if nd.life != life {
-		return
-	}
+func (nd *node) turn() {
 	nd.armed = false
 	if !nd.paused {
 		nd.work()
@@ -251,7 +259,7 @@ func (nd *node) turn(life uint32) {
 
 // work is one turn: everything that has arrived, then what it asks for.
 func (nd *node) work() {
-	now := nd.clock.read(nd.world.now)
+	now := nd.clock.read(nd.world.Now)
 	for i := range nd.inbox {
 		in := &nd.inbox[i]
 		if in.message != nil {
@@ -290,7 +298,7 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 		return
 	}
 	deadline := protocol.Instant(0)
-	if d := nd.world.env.deadline; d > 0 && !nd.world.settled { // then clients wait for ever, and so must the protocol
+	if d := nd.world.env.deadline; d > 0 && !nd.world.Settled { // then clients wait for ever, and so must the protocol
 		deadline = now.Add(d)
 	}
 	op := in.client.operation
@@ -302,16 +310,13 @@ func (nd *node) submit(in *input, now protocol.Instant) {
 }
 
 // ticked is the timer. A paused process finds it due when it goes on.
-func (nd *node) ticked(life uint32) {
-	if nd.life != life {
-		return
-	}
+func (nd *node) ticked() {
 	w := nd.world
-	w.schedule(w.env.retry/4, event{kind: tick, a: int16(nd.index), aux: uint64(life)})
+	nd.after(w.env.retry/4, nd.ticked)
 	if nd.paused || !nd.acts {
 		return
 	}
-	now := nd.clock.read(w.now)
+	now := nd.clock.read(w.Now)
 	for i, s := range nd.running() {
 		if nd.down {
 			return // it has lost its disk
@@ -344,11 +349,11 @@ func (nd *node) flush(index int) {
 		return
 	}
 	if e.Fault != nil {
-		w.fail("member %d can't go on: %w", nd.index+1, e.Fault)
+		w.Fail("member %d can't go on: %w", nd.index+1, e.Fault)
 		return
 	}
 	for _, r := range e.Refused {
-		w.fail("member %d does not believe what %d sent, and nobody lies: %w", nd.index+1, r.From, r.Why)
+		w.Fail("member %d does not believe what %d sent, and nobody lies: %w", nd.index+1, r.From, r.Why)
 	}
 	w.send(nd, index, e.Send)
 	nd.complete(e.Complete)
@@ -375,16 +380,13 @@ func (nd *node) sync() {
 	}
 	nd.log.syncing = len(nd.log.entries)
 	d := nd.world.env.disks[nd.site]
-	nd.world.schedule(nd.draw.between(d.low, d.high), event{kind: synced, a: int16(nd.index), aux: uint64(nd.life)})
+	nd.after(nd.draw.Between(d.low, d.high), nd.synced)
 }
 
 // synced makes durable what the fsync in flight covered.
-func (nd *node) synced(life uint32) {
-	if nd.life != life {
-		return
-	}
+func (nd *node) synced() {
 	if nd.paused { // the disk is done, but the process does not hear of it yet
-		nd.world.schedule(time.Millisecond, event{kind: synced, a: int16(nd.index), aux: uint64(life)})
+		nd.after(time.Millisecond, nd.synced)
 		return
 	}
 	if nd.witness != nil {
@@ -442,7 +444,7 @@ func (nd *node) complete(completions []protocol.Completion) {
 		c := &completions[i]
 		who, ok := nd.asked[c.Handle]
 		if !ok {
-			nd.world.fail("member %d completes operation %d, which is not in progress", nd.index+1, c.Handle)
+			nd.world.Fail("member %d completes operation %d, which is not in progress", nd.index+1, c.Handle)
 			return
 		}
 		delete(nd.asked, c.Handle)

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/definition"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -45,19 +46,19 @@ func anywhere(kinds []FaultKind) []FaultKind {
 
 // drawParted makes a schedule one of CURP. It draws from a stream of its own.
 func (s *Schedule) drawParted(seed uint64, n int, options Options) {
-	draw := newStream(seed, forPartitions, 0)
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 0)
 	retry := s.env.retry
-	p := &parted{protocol: options.Partitioned, slots: 8 << draw.below(4), slander: []int{0, 20, 60}[draw.below(3)], wrong: options.governor}
-	p.sync.After = 2 + draw.below(20)
-	p.sync.Delay = draw.between(time.Millisecond, retry)
-	p.sync.Lease = draw.between(retry, 4*retry)
-	s.env.shards = max(s.env.shards, 1+draw.below(3))
+	p := &parted{protocol: options.Partitioned, slots: 8 << draw.Below(4), slander: []int{0, 20, 60}[draw.Below(3)], wrong: options.governor}
+	p.sync.After = 2 + draw.Below(20)
+	p.sync.Delay = draw.Between(time.Millisecond, retry)
+	p.sync.Lease = draw.Between(retry, 4*retry)
+	s.env.shards = max(s.env.shards, 1+draw.Below(3))
 	s.drawSites(seed, n, options)
-	p.placement = membership.Placement{Partitions: s.env.shards, Faults: 1 + draw.below((n-1)/2), Dedicated: draw.chance(300) || options.dedicated}
-	p.suspect = []time.Duration{0, draw.between(0, retry), draw.between(0, 4*retry)}[draw.below(3)]
-	p.calls = Fault{Kind: Change, For: draw.between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.below(3)], Size: draw.between(0, retry/2)}
-	if keep := newStream(seed, forPartitions, 8); keep.chance(700) { // else nobody is ever too far behind for the log
-		p.sync.Kept = 4 << keep.below(6)
+	p.placement = membership.Placement{Partitions: s.env.shards, Faults: 1 + draw.Below((n-1)/2), Dedicated: draw.Chance(300) || options.dedicated}
+	p.suspect = []time.Duration{0, draw.Between(0, retry), draw.Between(0, 4*retry)}[draw.Below(3)]
+	p.calls = Fault{Kind: Change, For: draw.Between(retry/16, retry/3), Rate: []int{0, 100, 400}[draw.Below(3)], Size: draw.Between(0, retry/2)}
+	if keep := kernel.NewStream(seed, kernel.ForPartitions, 8); keep.Chance(700) { // else nobody is ever too far behind for the log
+		p.sync.Kept = 4 << keep.Below(6)
 	}
 	s.env.parted = p
 	s.drawMembers(seed, n, options)
@@ -69,33 +70,33 @@ func (s *Schedule) drawParted(seed uint64, n int, options Options) {
 }
 
 // drawForParts has the faults of a schedule fit a world with witnesses, and adds those that only such a world has.
-func (s *Schedule) drawForParts(draw stream, n int, options Options) {
+func (s *Schedule) drawForParts(draw kernel.Stream, n int, options Options) {
 	p, retry := s.env.parted, s.env.retry
 	for i := range s.Faults {
 		f := &s.Faults[i]
 		switch f.Kind {
 		case Skew:
-			f.Size, f.Drift = 0, draw.below(2*protocol.DriftBound+1)-protocol.DriftBound
+			f.Size, f.Drift = 0, draw.Below(2*protocol.DriftBound+1)-protocol.DriftBound
 		case Partition: // a witness is on the side of the member at its site, more often than not
 			for w := range n {
-				if f.Side&(1<<w) != 0 != draw.chance(200) {
+				if f.Side&(1<<w) != 0 != draw.Chance(200) {
 					f.Side |= 1 << (n + w)
 				}
 			}
 		}
 	}
 	if slices.Contains(options.Faults, Lose) {
-		for range draw.below(4) {
-			s.Faults = append(s.Faults, Fault{Kind: Lose, Node: draw.below(n), At: draw.between(s.Settle/20, s.Settle*9/10), For: draw.between(0, retry)})
+		for range draw.Below(4) {
+			s.Faults = append(s.Faults, Fault{Kind: Lose, Node: draw.Below(n), At: draw.Between(s.Settle/20, s.Settle*9/10), For: draw.Between(0, retry)})
 			p.spares++
 		}
 	}
 	// One master after the other, also of those that recover.
-	if slices.Contains(options.Faults, Crash) && draw.chance(400) {
-		at := draw.between(s.Settle/10, s.Settle*7/10)
-		for range 2 + draw.below(3) {
-			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.below(n), At: at, For: draw.between(retry, 8*retry), Rate: 500})
-			at += draw.between(0, 4*retry)
+	if slices.Contains(options.Faults, Crash) && draw.Chance(400) {
+		at := draw.Between(s.Settle/10, s.Settle*7/10)
+		for range 2 + draw.Below(3) {
+			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.Below(n), At: at, For: draw.Between(retry, 8*retry), Rate: 500})
+			at += draw.Between(0, 4*retry)
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
@@ -135,13 +136,13 @@ func (w *world) addWitnesses(v view.View) view.View {
 		w.nodes = append(w.nodes, newNode(w, len(w.nodes), i%n))
 	}
 	if p.placement.Faults == 0 && p.placement.Alone > 0 {
-		w.took("curp.alone-by-choice")
+		w.Took("curp.alone-by-choice")
 	}
 	placement := p.placement
 	placement.Domains = p.domains(view.View{Members: v.Members, Witnesses: founded}, w.env.network.Sites)
 	v, err := membership.Place(v, founded, placement)
 	if err != nil {
-		w.fail("%w", err)
+		w.Fail("%w", err)
 	}
 	return v
 }
@@ -201,12 +202,12 @@ func (nd *node) hears() (heard []view.MemberID) {
 		case other == nd || !other.born:
 			continue
 		case other.down || other.paused || l.partition != nil || back.partition != nil:
-		case !w.settled && (w.manager.draw.chance(30) || other.index == w.manager.slandered):
+		case !w.Settled && (w.manager.draw.Chance(30) || other.index == w.manager.slandered):
 			continue
 		default:
-			nd.heard[other.index] = w.now
+			nd.heard[other.index] = w.Now
 		}
-		if at := nd.heard[other.index]; at > 0 && w.now-at <= w.env.parted.suspect {
+		if at := nd.heard[other.index]; at > 0 && w.Now-at <= w.env.parted.suspect {
 			heard = append(heard, other.config.Self)
 		}
 	}
@@ -221,7 +222,7 @@ func (nd *node) inspect(s *shard) {
 	}
 	w := nd.world
 	if st := p.PartitionStatus(); st.Unsynced > w.env.parted.sync.After+unsyncedSlack*len(w.clients) {
-		w.fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
+		w.Fail("%s has %d operations of partition %d that are not synced, and begins to sync after %d",
 			nd.name(), st.Unsynced, st.Partition, w.env.parted.sync.After)
 	}
 }
@@ -301,9 +302,9 @@ func (nd *node) report() partedReport {
 		return partedReport{}
 	case nd.witness != nil:
 		r := nd.witness.report()
-		return partedReport{witness: &r, at: w.now}
+		return partedReport{witness: &r, at: w.Now}
 	}
-	r := partedReport{at: w.now, member: &membership.MemberReport{
+	r := partedReport{at: w.Now, member: &membership.MemberReport{
 		Member: nd.config.Self, Disk: nd.disk(), Hears: nd.hears(), Partitions: nd.parts(),
 	}}
 	if nd.held != none {

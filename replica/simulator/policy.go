@@ -16,7 +16,7 @@ func (m *manager) policy(c *change, s *membership.Snapshot) {
 	}
 	w := m.world
 	const waits = 40 // rounds, for those that are not done
-	s.Abandon = !w.settled && c.patience > 0 && c.rounds > c.patience || w.settled && w.now > w.calm+60*w.env.retry
+	s.Abandon = !w.Settled && c.patience > 0 && c.rounds > c.patience || w.Settled && w.Now > w.Calm+60*w.env.retry
 	if c.hasty || c.rounds > waits {
 		for _, member := range s.View.Members {
 			s.Absent = append(s.Absent, member.ID)
@@ -75,7 +75,7 @@ func (m *manager) mislead(s *membership.Snapshot) {
 // change.
 func (m *manager) recall() {
 	c := m.change
-	if !m.wrong.staleRecord || m.world.settled || m.lost || c == nil || !c.concluded || c.abandoned {
+	if !m.wrong.staleRecord || m.world.Settled || m.lost || c == nil || !c.concluded || c.abandoned {
 		return
 	}
 	m.record = slices.IndexFunc(m.views, func(v made) bool { return v.Epoch == c.joint })

@@ -41,7 +41,7 @@ func (s Schedule) promised(ctx context.Context, start Start, answers int) (all [
 // until runs the schedule up to an answer, or to the end of its faults if that is 0.
 func (s Schedule) until(ctx context.Context, start Start, answer int) *world {
 	w := s.world(ctx, start, nil, false)
-	w.run(s.Settle, func() bool { return answer > 0 && w.answered >= answer })
+	w.Run(s.Settle, func() bool { return answer > 0 && w.answered >= answer })
 	return w
 }
 
@@ -111,9 +111,9 @@ func (w *world) mayLose(l *DiskLoss) bool {
 // liveWithout runs the world up to the loss of members, and has everything read at every site once what is under way is
 // over.
 func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
-	w.run(settle, func() bool { return w.answered >= l.Answer })
-	if w.err != nil {
-		return Broken, w.err.Error()
+	w.Run(settle, func() bool { return w.answered >= l.Answer })
+	if w.Err != nil {
+		return Broken, w.Err.Error()
 	}
 	if !w.mayLose(l) {
 		return "", ""
@@ -125,7 +125,7 @@ func (w *world) liveWithout(l *DiskLoss, settle time.Duration) (Class, string) {
 	}
 	var reads []Planned
 	for _, key := range w.keys() {
-		reads = append(reads, Planned{w.now, register.Operation{Kind: register.Read, Key: key}})
+		reads = append(reads, Planned{w.Now, register.Operation{Kind: register.Read, Key: key}})
 	}
 	for site := range w.serving {
 		w.addClient(site, &list{reads}, 0)

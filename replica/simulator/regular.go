@@ -9,6 +9,7 @@ import (
 
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // sessionPaths are what happens in schedules with sessions.
@@ -24,20 +25,20 @@ func sessionPaths() []string {
 func (s *Schedule) drawSessions(options Options) {
 	s.env.regular, s.env.careless = true, options.careless
 	if options.Shards == 0 {
-		s.env.shards = 1 + newStream(s.Seed, forSessions, 2).below(3)
+		s.env.shards = 1 + kernel.NewStream(s.Seed, kernel.ForSessions, 2).Below(3)
 	}
-	draw := newStream(s.Seed, forSessions, 0)
-	strict := []int{0, 100, 400}[draw.below(3)]
+	draw := kernel.NewStream(s.Seed, kernel.ForSessions, 0)
+	strict := []int{0, 100, 400}[draw.Below(3)]
 	rates := map[AsideKind]int{}
 	kinds := []AsideKind{AsideMove, AsideDie, AsideFence, AsideTell, AsideFenceAndTell}
 	for _, kind := range kinds {
-		most := []int{0, 100, 400}[draw.below(3)]
+		most := []int{0, 100, 400}[draw.Below(3)]
 		if kind == AsideDie {
 			most /= 4
 		}
 		rates[kind] = most
 	}
-	if draw.chance(600) {
+	if draw.Chance(600) {
 		s.gather(draw)
 	}
 	s.interrupt(draw, options.Faults)
@@ -45,18 +46,18 @@ func (s *Schedule) drawSessions(options Options) {
 		c := &s.Clients[i]
 		for j := range c.Operations {
 			p := &c.Operations[j]
-			p.Operation.Regular = p.Operation.Kind == register.Read && !draw.chance(strict)
+			p.Operation.Regular = p.Operation.Kind == register.Read && !draw.Chance(strict)
 			for _, kind := range kinds {
-				if !draw.chance(rates[kind]) {
+				if !draw.Chance(rates[kind]) {
 					continue
 				}
 				a := Aside{At: p.At, Kind: kind}
 				switch kind {
 				case AsideMove:
-					a.Whom = draw.below(len(s.env.network.Sites))
+					a.Whom = draw.Below(len(s.env.network.Sites))
 				case AsideTell, AsideFenceAndTell:
-					a.Whom = (i + 1 + draw.below(len(s.Clients)-1)) % len(s.Clients)
-					a.Delay = draw.between(0, []time.Duration{time.Millisecond, s.env.network.Largest()}[draw.below(2)])
+					a.Whom = (i + 1 + draw.Below(len(s.Clients)-1)) % len(s.Clients)
+					a.Delay = draw.Between(0, []time.Duration{time.Millisecond, s.env.network.Largest()}[draw.Below(2)])
 				}
 				c.Asides = append(c.Asides, a)
 			}
@@ -66,27 +67,27 @@ func (s *Schedule) drawSessions(options Options) {
 
 // contend has operations meet more often than those of other schedules: a regular read differs from another one only
 // while a write is on its way. It returns how long a client takes for an operation.
-func (s *script) contend(draw stream, pace time.Duration) time.Duration {
-	s.keys = 1 + draw.below(3)
-	if draw.chance(600) {
+func (s *script) contend(draw kernel.Stream, pace time.Duration) time.Duration {
+	s.keys = 1 + draw.Below(3)
+	if draw.Chance(600) {
 		s.rmws = FewRMWs
 	}
-	s.reads = 400 + draw.below(500)
-	return pace * time.Duration(20+draw.below(131)) / 100
+	s.reads = 400 + draw.Below(500)
+	return pace * time.Duration(20+draw.Below(131)) / 100
 }
 
 // gather moves a majority of the sites near each other, and the others too: so what one of these has written and
 // another one has read, that majority need not have heard of.
-func (s *Schedule) gather(draw stream) {
+func (s *Schedule) gather(draw kernel.Stream) {
 	rtt := s.env.network.RTT
 	side := 0
 	for n := len(rtt); bits.OnesCount(uint(side)) != n/2+1; {
-		side = draw.below(1 << n)
+		side = draw.Below(1 << n)
 	}
 	for a := range rtt {
 		for b := range a {
 			if side>>a&1 == side>>b&1 {
-				near := draw.between(2*time.Millisecond, 10*time.Millisecond)
+				near := draw.Between(2*time.Millisecond, 10*time.Millisecond)
 				rtt[a][b], rtt[b][a] = near, near
 			}
 		}
@@ -96,28 +97,28 @@ func (s *Schedule) gather(draw stream) {
 
 // interrupt stops writers, or cuts them off, in the middle of writes, so that few members hold these: what regular
 // reads tell of then, others miss.
-func (s *Schedule) interrupt(draw stream, allowed []FaultKind) {
+func (s *Schedule) interrupt(draw kernel.Stream, allowed []FaultKind) {
 	kinds := slices.DeleteFunc([]FaultKind{Crash, Partition, Loss, Loss}, func(k FaultKind) bool { return !slices.Contains(allowed, k) })
-	rate := []int{0, 100, 300}[draw.below(3)]
+	rate := []int{0, 100, 300}[draw.Below(3)]
 	if len(kinds) == 0 {
 		return
 	}
 	n := len(s.env.network.Sites)
 	for _, c := range s.Clients {
 		for _, p := range c.Operations {
-			if p.Operation.Kind != register.Write || !draw.chance(rate) {
+			if p.Operation.Kind != register.Write || !draw.Chance(rate) {
 				continue
 			}
 			near := slices.Sorted(slices.Values(s.env.network.RTT[c.Home]))
 			trip := near[n/2] // so long the first phase of a write takes
 			f := Fault{
-				Kind: kinds[draw.below(len(kinds))], Node: c.Home, Rate: []int{500, 1000}[draw.below(2)],
-				At:  p.At + trip + draw.between(0, trip*3/4),
-				For: draw.between(time.Millisecond, []time.Duration{trip, 2 * s.env.retry}[draw.below(2)]),
+				Kind: kinds[draw.Below(len(kinds))], Node: c.Home, Rate: []int{500, 1000}[draw.Below(2)],
+				At:  p.At + trip + draw.Between(0, trip*3/4),
+				For: draw.Between(time.Millisecond, []time.Duration{trip, 2 * s.env.retry}[draw.Below(2)]),
 			}
 			switch f.Kind {
 			case Partition:
-				f.Everywhere, f.Side, f.OneWay = true, 1<<c.Home|1<<draw.below(n), draw.chance(300)
+				f.Everywhere, f.Side, f.OneWay = true, 1<<c.Home|1<<draw.Below(n), draw.Chance(300)
 			case Loss: // of what the second phase sends
 				f.At, f.For = p.At+trip*3/4, trip*3/4
 			}

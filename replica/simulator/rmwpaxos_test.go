@@ -113,7 +113,7 @@ func drawForgottenPromise(seed uint64) Schedule {
 	s, draw := triangle(seed)
 	s.env.disks[0] = window{60 * ms, 120 * ms}
 	s.plan(0, 100*ms, call("", register.Append, "x"))
-	stop := 125*ms + draw.between(0, 50*ms)
+	stop := 125*ms + draw.Between(0, 50*ms)
 	next := stop + 12*ms
 	s.plan(2, next+10*ms, call("", register.Append, "y"))
 	meet := next + 450*ms
@@ -140,8 +140,8 @@ func minority(seed uint64, home int, lasts time.Duration) (s Schedule, begin tim
 	s, draw := pentagon(seed)
 	s.plan(0, 100*ms, register.Operation{Kind: register.Write, Value: register.Value("one")})
 	s.plan(home, 140*ms, call("", register.Append, "y"))
-	cut := 122*ms + draw.between(0, 8*ms)
-	begin = 162*ms + draw.between(0, 9*ms)
+	cut := 122*ms + draw.Between(0, 8*ms)
+	begin = 162*ms + draw.Between(0, 9*ms)
 	end := begin + lasts
 	s.plan(home, end+200*ms, register.Operation{Kind: register.Read})
 	s.Faults = []Fault{

@@ -6,6 +6,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -21,18 +22,18 @@ func ruinPaths() []string {
 // drawRuin adds the loss of a quorum to a few schedules, from a stream of its own, and later newcomers, so that there
 // are backups again.
 func (s *Schedule) drawRuin(seed uint64, n int, options Options) {
-	draw := newStream(seed, forPartitions, 5)
-	if slices.Contains(options.Faults, Ruin) && draw.chance(50) {
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 5)
+	if slices.Contains(options.Faults, Ruin) && draw.Chance(50) {
 		s.addRuin(draw, n)
 	}
 }
 
-func (s *Schedule) addRuin(draw stream, n int) {
-	at := draw.between(s.Settle/10, s.Settle*6/10)
+func (s *Schedule) addRuin(draw kernel.Stream, n int) {
+	at := draw.Between(s.Settle/10, s.Settle*6/10)
 	s.Faults = append(s.Faults, Fault{Kind: Ruin, At: at})
 	s.env.parted.spares += 6 + n // who is lost after it is replaced, and witnesses
-	if draw.chance(600) {
-		s.Faults = append(s.Faults, Fault{Kind: Change, At: at + draw.between(0, 10*s.env.retry), Node: draw.below(n), Join: 2})
+	if draw.Chance(600) {
+		s.Faults = append(s.Faults, Fault{Kind: Change, At: at + draw.Between(0, 10*s.env.retry), Node: draw.Below(n), Join: 2})
 		s.env.parted.spares += 4
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
@@ -49,20 +50,20 @@ func (f *fault) ruin(w *world) {
 		f.postpone(w)
 		return
 	}
-	f.hit = w.busy > 0
-	w.took("curp.ruin")
+	f.hit = w.Busy > 0
+	w.Took("curp.ruin")
 	m.ruined, m.spoilt = true, map[int]bool{}
-	left := 1 + m.draw.below(v.Majority()-1)
+	left := 1 + m.draw.Below(v.Majority()-1)
 	order := slices.Clone(v.Members)
 	for i := range order {
-		j := i + m.draw.below(len(order)-i)
+		j := i + m.draw.Below(len(order)-i)
 		order[i], order[j] = order[j], order[i]
 	}
 	for _, member := range order[left:] {
 		w.nodes[member.ID-1].giveUp()
 	}
 	for _, x := range v.Witnesses {
-		if nd := w.nodes[x.ID-1]; x.Beside == 0 && !nd.gone && m.draw.chance(500) {
+		if nd := w.nodes[x.ID-1]; x.Beside == 0 && !nd.gone && m.draw.Chance(500) {
 			if !nd.down {
 				nd.crash(0, 500)
 			}
@@ -112,7 +113,7 @@ func (m *manager) rescue(s membership.Snapshot) {
 		d, err = membership.RecoverPartitions(s, d.Lost)
 	}
 	if err != nil {
-		w.fail("%w", err)
+		w.Fail("%w", err)
 		return
 	}
 	m.account(s, &d)
@@ -121,8 +122,8 @@ func (m *manager) rescue(s membership.Snapshot) {
 			d.View.Partitions[i].Formers = nil
 		}
 	}
-	m.rescued, m.rescuedAt = true, w.now
-	w.took("curp.rescued")
+	m.rescued, m.rescuedAt = true, w.Now
+	w.Took("curp.rescued")
 	w.trace.remark("the lost quorum is given up: partitions %v go on from learners, %v are empty, of %v something is lost", d.Behind, d.Emptied,
 		d.Shortened)
 	m.write(d.View)
@@ -144,21 +145,21 @@ func (m *manager) account(s membership.Snapshot, d *membership.Rescue) {
 		copied := func(id view.MemberID) bool { return left(id) && copies(s, id, i) }
 		switch {
 		case (empty || behind) && kept && len(p.Formers) == 0:
-			w.fail("partition %d goes on without what its members had, and one of %v %v is left", i, p.Master, p.Backups)
+			w.Fail("partition %d goes on without what its members had, and one of %v %v is left", i, p.Master, p.Backups)
 		case empty && slices.ContainsFunc(v.Members, func(member view.Member) bool { return copied(member.ID) }):
-			w.fail("partition %d begins again empty, and somebody is left with a whole copy", i)
+			w.Fail("partition %d begins again empty, and somebody is left with a whole copy", i)
 		case behind && !copied(d.View.Partitions[i].Master):
-			w.fail("partition %d goes on from member %d, which has no whole copy", i, d.View.Partitions[i].Master)
+			w.Fail("partition %d goes on from member %d, which has no whole copy", i, d.View.Partitions[i].Master)
 		case shortened && len(p.Formers) == 0 && (len(p.Backups) > 0 && left(p.Master) || slices.ContainsFunc(p.Witnesses, tells)):
-			w.fail("something of partition %d is said to be lost, and its master or one of the witnesses %v is left", i, p.Witnesses)
+			w.Fail("something of partition %d is said to be lost, and its master or one of the witnesses %v is left", i, p.Witnesses)
 		case empty:
-			w.took("curp.rescued.empty")
+			w.Took("curp.rescued.empty")
 		case behind:
-			w.took("curp.rescued.behind")
+			w.Took("curp.rescued.behind")
 		case shortened:
-			w.took("curp.rescued.shortened")
+			w.Took("curp.rescued.shortened")
 		default:
-			w.took("curp.rescued.whole")
+			w.Took("curp.rescued.whole")
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/history"
 	"github.com/georegister/georegister/replica/protocol/curp"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -16,7 +17,7 @@ func drawRuined(seed uint64, wrong governorMistakes) Schedule {
 	options := curpOptions(curp.Mistakes{}, without(CURPFaultKinds(), Ruin)...)
 	options.governor = wrong
 	s := Draw(seed, options)
-	s.addRuin(newStream(seed, forPartitions, 5), len(s.env.network.Sites))
+	s.addRuin(kernel.NewStream(seed, kernel.ForPartitions, 5), len(s.env.network.Sites))
 	return s
 }
 

@@ -82,7 +82,7 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 	} else {
 		class, reason = w.liveWithout(s.Lost, s.Settle)
 	}
-	o := Outcome{Events: w.events, Elapsed: w.now, History: w.recorder.Operations(), Messages: w.messages, Fences: w.fences}
+	o := Outcome{Events: w.Events, Elapsed: w.Now, History: w.recorder.Operations(), Messages: w.messages, Fences: w.fences}
 	o.Operations = len(o.History)
 	for _, f := range w.faults {
 		if f.hit {
@@ -90,7 +90,7 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 		}
 	}
 	if w.hopeless {
-		w.took("hopeless")
+		w.Took("hopeless")
 	}
 	if class == "" || class == Unbounded { // what clients saw tells more
 		if seen, why := w.judge(w.manager.unspoilt(o.History), cmp.Or(s.check, checkTimeout)); seen != "" && !(w.hopeless && seen == Miscount) {
@@ -99,7 +99,7 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 	}
 	if class == "" {
 		since := withoutUnseen(w.manager.since(o.History))
-		class, reason = judged(history.Check(w.ctx, since, history.Options{Timeout: cmp.Or(s.check, checkTimeout)}), Violation)
+		class, reason = judged(history.Check(w.Context, since, history.Options{Timeout: cmp.Or(s.check, checkTimeout)}), Violation)
 	}
 	if class == "" {
 		class, reason = w.trusted()
@@ -116,7 +116,7 @@ func (s Schedule) play(ctx context.Context, start Start, count func(string), tra
 // world makes the world of the schedule.
 func (s Schedule) world(ctx context.Context, start Start, count func(string), traced bool) *world {
 	w := newWorld(s.Seed, s.env, start, count, traced, newcomers(s.Faults))
-	w.ctx, w.limit = ctx, eventLimit
+	w.Context, w.Limit = ctx, eventLimit
 	for _, plan := range s.Clients {
 		w.addClient(plan.Home, &list{plan.Operations}, s.abandon).asides = plan.Asides
 	}
@@ -127,23 +127,23 @@ func (s Schedule) world(ctx context.Context, start Start, count func(string), tr
 // live runs the world through faults, recovery, final reads and quiescence.
 func (w *world) live(settle time.Duration) (Class, string) {
 	never := func() bool { return false }
-	w.run(settle, never)
-	if w.err != nil {
-		return Broken, w.err.Error()
+	w.Run(settle, never)
+	if w.Err != nil {
+		return Broken, w.Err.Error()
 	}
 	w.settle()
 	// Recovery takes rounds of suspicion, each after the other: this is generous, and cheap.
 	bound := 120 * w.env.retry
 	if !w.finish(bound) {
-		if w.err == nil && w.manager.hopeless() {
+		if w.Err == nil && w.manager.hopeless() {
 			w.hopeless = true
 			return "", ""
 		}
 		return w.stuck("")
 	}
-	if !w.run(w.now+bound, func() bool { return w.manager.missing() == "" }) {
-		if w.err != nil {
-			return Broken, w.err.Error()
+	if !w.Run(w.Now+bound, func() bool { return w.manager.missing() == "" }) {
+		if w.Err != nil {
+			return Broken, w.Err.Error()
 		}
 		if w.manager.hopeless() {
 			w.hopeless = true
@@ -157,16 +157,16 @@ func (w *world) live(settle time.Duration) (Class, string) {
 		var reads []Planned
 		for i, key := range append(keys, keys...) {
 			op := register.Operation{Kind: register.Read, Key: key, Regular: w.env.regular && i < len(keys)}
-			reads = append(reads, Planned{w.now, op})
+			reads = append(reads, Planned{w.Now, op})
 		}
 		w.addClient(site, &list{reads}, 0)
 	}
 	if !w.finish(bound) {
 		return w.stuck("at the end ")
 	}
-	if !w.run(w.now+bound, func() bool { return w.pending() == 0 && !w.transferring() }) {
-		if w.err != nil {
-			return Broken, w.err.Error()
+	if !w.Run(w.Now+bound, func() bool { return w.pending() == 0 && !w.transferring() }) {
+		if w.Err != nil {
+			return Broken, w.Err.Error()
 		}
 		return Unbounded, fmt.Sprintf("the protocols still hold %d operations or instances; records of transfers are left: %v",
 			w.pending(), w.transferring())
@@ -177,13 +177,13 @@ func (w *world) live(settle time.Duration) (Class, string) {
 // finish runs until every client is done. It reports false if one of them waits for an operation longer than
 // the bound: each operation has its own, so that a run may be long if it only moves.
 func (w *world) finish(bound time.Duration) bool {
-	from := w.now
+	from := w.Now
 	idle, late := false, false
-	w.run(math.MaxInt64, func() bool {
+	w.Run(math.MaxInt64, func() bool {
 		idle, late = true, false
 		for _, c := range w.clients {
 			idle = idle && c.stopped
-			late = late || c.working && w.now > max(c.since, from)+bound
+			late = late || c.working && w.Now > max(c.since, from)+bound
 		}
 		return idle || late
 	})
@@ -191,8 +191,8 @@ func (w *world) finish(bound time.Duration) bool {
 }
 
 func (w *world) stuck(when string) (Class, string) {
-	if w.err != nil {
-		return Broken, w.err.Error()
+	if w.Err != nil {
+		return Broken, w.Err.Error()
 	}
 	for _, c := range w.clients {
 		if c.working {
@@ -227,9 +227,9 @@ func (l *list) next(time.Duration) (register.Operation, time.Duration, bool) {
 // judge checks what clients saw.
 func (w *world) judge(operations []history.Operation, patience time.Duration) (Class, string) {
 	if w.env.regular {
-		return judgeRegular(w.ctx, operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
+		return judgeRegular(w.Context, operations, history.RSCOptions{Messages: w.messages, Fences: w.fences}, patience)
 	}
-	return judge(w.ctx, operations, w.env.staleBound(), patience)
+	return judge(w.Context, operations, w.env.staleBound(), patience)
 }
 
 // judge checks a history whose last reads follow everything else; patience bounds each check, in real time.

@@ -10,6 +10,7 @@ import (
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // Schedule is everything about a run that is not the protocol: it replays exactly.
@@ -109,8 +110,8 @@ func (o Options) withDefaults() Options {
 // of one thing and little of the others.
 func Draw(seed uint64, options Options) Schedule {
 	options = options.withDefaults()
-	draw := newStream(seed, forSchedule, 0)
-	n := options.Members[draw.below(len(options.Members))]
+	draw := kernel.NewStream(seed, kernel.ForSchedule, 0)
+	n := options.Members[draw.Below(len(options.Members))]
 	s := Schedule{Seed: seed, abandon: 100}
 	s.env = drawEnvironment(draw, n, max(options.Shards, 1))
 	s.env.wrong, s.env.operator, s.env.losses, s.env.data = options.wrong, options.operator, options.Losses, options.Data
@@ -118,36 +119,36 @@ func Draw(seed uint64, options Options) Schedule {
 		s.env.suspect = s.env.retry / 8
 	}
 
-	clients := 6 + draw.below(6)
-	pace := (s.env.network.Largest() + s.env.slowest()) * time.Duration(40+draw.below(150)) / 100
-	calm := draw.chance(350) // what one operation left behind, others do not clear away at once
+	clients := 6 + draw.Below(6)
+	pace := (s.env.network.Largest() + s.env.slowest()) * time.Duration(40+draw.Below(150)) / 100
+	calm := draw.Chance(350) // what one operation left behind, others do not clear away at once
 	if calm {
-		clients = 2 + draw.below(3)
+		clients = 2 + draw.Below(3)
 		pace = pace * 3 / 2
 	}
-	total := options.Operations + draw.below(options.Operations/2+1)
+	total := options.Operations + draw.Below(options.Operations/2+1)
 	each := total/clients + 1
 	s.Settle = time.Duration(each) * pace
 	homes := n
-	if draw.chance(300) {
-		homes = 1 + draw.below(2) // coordinators with many clients of their own
+	if draw.Chance(300) {
+		homes = 1 + draw.Below(2) // coordinators with many clients of their own
 	}
-	first := draw.below(n)
+	first := draw.Below(n)
 	for i := range clients {
 		s.Clients = append(s.Clients, Plan{Home: (first + i%homes) % n})
 	}
 	script := newScript(draw, options.RMWs)
 	script.idempotent, script.large = options.Idempotent, options.Large
 	if options.Partitioned != nil {
-		script.keys = 1 + newStream(seed, forPartitions, 1).below(8)
+		script.keys = 1 + kernel.NewStream(seed, kernel.ForPartitions, 1).Below(8)
 	}
 	if options.Regular {
-		pace = script.contend(newStream(seed, forSessions, 1), pace)
+		pace = script.contend(kernel.NewStream(seed, kernel.ForSessions, 1), pace)
 		s.Settle = time.Duration(each) * pace
 	}
 	for round := range each {
 		for i := range clients {
-			at := time.Duration(round)*pace + draw.between(0, pace)
+			at := time.Duration(round)*pace + draw.Between(0, pace)
 			if calm {
 				script.reads = 50 + 900*min(i, 1) // a writer and some readers
 			}
@@ -159,7 +160,7 @@ func Draw(seed uint64, options Options) Schedule {
 		kinds = anywhere(kinds)
 	}
 	if len(kinds) > 0 {
-		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.below(10))
+		s.drawFaults(draw, n, drawKinds(draw, kinds), 6+draw.Below(10))
 	}
 	if slices.Contains(options.Faults, Change) && options.Partitioned == nil {
 		s.stretch(2)
@@ -180,10 +181,10 @@ func Draw(seed uint64, options Options) Schedule {
 
 // drawStale lets some of the reads be stale.
 func (s *Schedule) drawStale(perMille int) {
-	draw := newStream(s.Seed, forStale, 0)
+	draw := kernel.NewStream(s.Seed, kernel.ForStale, 0)
 	for _, plan := range s.Clients {
 		for i := range plan.Operations {
-			if op := &plan.Operations[i].Operation; op.Kind == register.Read && draw.chance(perMille) {
+			if op := &plan.Operations[i].Operation; op.Kind == register.Read && draw.Chance(perMille) {
 				op.Stale = true
 			}
 		}
@@ -191,41 +192,41 @@ func (s *Schedule) drawStale(perMille int) {
 }
 
 // drawKinds picks a few kinds of faults, or all.
-func drawKinds(draw stream, kinds []FaultKind) []FaultKind {
-	if draw.chance(400) {
+func drawKinds(draw kernel.Stream, kinds []FaultKind) []FaultKind {
+	if draw.Chance(400) {
 		return kinds
 	}
 	var some []FaultKind
-	for range 1 + draw.below(4) {
-		some = append(some, kinds[draw.below(len(kinds))])
+	for range 1 + draw.Below(4) {
+		some = append(some, kinds[draw.Below(len(kinds))])
 	}
 	return some
 }
 
-func drawEnvironment(draw stream, n, shards int) environment {
+func drawEnvironment(draw kernel.Stream, n, shards int) environment {
 	network := profile.Profile{Name: "random", RTT: make([][]time.Duration, n)}
 	for a := range n {
 		network.Sites = append(network.Sites, "site-"+strconv.Itoa(a+1))
 		network.RTT[a] = make([]time.Duration, n)
 		network.RTT[a][a] = profile.Local
 		for b := range a {
-			rtt := draw.between(4*time.Millisecond, 60*time.Millisecond)
+			rtt := draw.Between(4*time.Millisecond, 60*time.Millisecond)
 			network.RTT[a][b], network.RTT[b][a] = rtt, rtt
 		}
 	}
-	env := environment{network: network, shards: shards, sealed: true, skewed: true, shuffled: draw.chance(500), clientRTT: profile.Local}
-	env.jitter = draw.below(400)
+	env := environment{network: network, shards: shards, sealed: true, skewed: true, shuffled: draw.Chance(500), clientRTT: profile.Local}
+	env.jitter = draw.Below(400)
 	env.disks = drawDisks(draw, n)
-	if draw.chance(500) {
+	if draw.Chance(500) {
 		env.gather = 3 * time.Millisecond
 	}
 	// A round trip takes two messages and, at both ends, an fsync behind another one.
 	trip := network.Largest()*time.Duration(1000+env.jitter)/1000 + 2*env.gather
 	trip += 4 * env.slowest()
-	env.retry = trip * time.Duration(105+draw.below(200)) / 100
+	env.retry = trip * time.Duration(105+draw.Below(200)) / 100
 	env.suspect = 3 * env.retry
-	env.patience = env.retry * time.Duration(2+draw.below(5))
-	if draw.chance(500) {
+	env.patience = env.retry * time.Duration(2+draw.Below(5))
+	if draw.Chance(500) {
 		env.deadline = env.patience * 3 / 4
 	}
 	return env
@@ -238,12 +239,12 @@ func (e *environment) slowest() time.Duration {
 
 // drawDisks gives the members disks from fast ones to some that take longer than a round trip: the same kind
 // for all, or each its own.
-func drawDisks(draw stream, n int) []window {
-	same := draw.chance(500)
+func drawDisks(draw kernel.Stream, n int) []window {
+	same := draw.Chance(500)
 	var disks []window
 	for len(disks) < n {
-		slowest := []time.Duration{time.Millisecond, 12 * time.Millisecond, 150 * time.Millisecond}[draw.below(3)]
-		disk := window{slowest / 10, draw.between(slowest/10, slowest)}
+		slowest := []time.Duration{time.Millisecond, 12 * time.Millisecond, 150 * time.Millisecond}[draw.Below(3)]
+		disk := window{slowest / 10, draw.Between(slowest/10, slowest)}
 		disks = append(disks, disk)
 		for same && len(disks) < n {
 			disks = append(disks, disk)
@@ -253,40 +254,40 @@ func drawDisks(draw stream, n int) []window {
 }
 
 // drawFaults spreads faults over the time in which operations run.
-func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) {
+func (s *Schedule) drawFaults(draw kernel.Stream, n int, kinds []FaultKind, count int) {
 	for range count {
 		f := Fault{
-			Kind: kinds[draw.below(len(kinds))],
-			At:   draw.between(s.Settle/20, s.Settle*9/10),
-			For:  draw.between(s.env.retry/4, s.env.retry*3),
-			Node: draw.below(n),
+			Kind: kinds[draw.Below(len(kinds))],
+			At:   draw.Between(s.Settle/20, s.Settle*9/10),
+			For:  draw.Between(s.env.retry/4, s.env.retry*3),
+			Node: draw.Below(n),
 		}
 		switch f.Kind {
 		case Crash, Torn, Wipe:
-			f.Rate = []int{0, 500, 1000}[draw.below(3)]
-			f.Intact = draw.below(3)
-			if draw.chance(400) {
-				f.For = draw.between(time.Millisecond, s.env.network.Largest()) // back before its old messages have arrived
+			f.Rate = []int{0, 500, 1000}[draw.Below(3)]
+			f.Intact = draw.Below(3)
+			if draw.Chance(400) {
+				f.For = draw.Between(time.Millisecond, s.env.network.Largest()) // back before its old messages have arrived
 			}
 		case Partition:
 			p := drawPartition(draw, n)
 			p.At, p.For = f.At, f.For
 			f = p
 		case Loss, Duplicate, Reorder:
-			f.Rate = 100 + draw.below(600)
-			f.Size = draw.between(time.Millisecond, s.env.retry*3)
-			if draw.chance(500) {
+			f.Rate = 100 + draw.Below(600)
+			f.Size = draw.Between(time.Millisecond, s.env.retry*3)
+			if draw.Chance(500) {
 				f.Everywhere = true
 			}
 		case OldCopy:
-			f.Size = draw.between(s.env.retry, 6*s.env.retry)
+			f.Size = draw.Between(s.env.retry, 6*s.env.retry)
 		case Slow:
-			f.Size = draw.between(time.Millisecond, s.env.retry)
+			f.Size = draw.Between(time.Millisecond, s.env.retry)
 		case Skew:
-			f.Size = draw.between(0, 6*s.env.retry)
-			f.Drift = draw.below(200_001) - 100_000
+			f.Size = draw.Between(0, 6*s.env.retry)
+			f.Drift = draw.Below(200_001) - 100_000
 		case Pause:
-			f.For = draw.between(s.env.retry/4, 6*s.env.retry)
+			f.For = draw.Between(s.env.retry/4, 6*s.env.retry)
 		}
 		s.Faults = append(s.Faults, f)
 		if f.Kind == Crash || f.Kind == Torn || f.Kind == Wipe {
@@ -299,48 +300,48 @@ func (s *Schedule) drawFaults(draw stream, n int, kinds []FaultKind, count int) 
 // drawCompany adds what makes the stop of a process worse: others stop with it, as in a power failure; it stops
 // again; or the network is cut one way before it stops, and another way once it is back, which is how quorums of
 // different times come to miss each other.
-func (s *Schedule) drawCompany(draw stream, n int, f Fault, cut bool) {
-	if f.Kind != Wipe && draw.chance(250) {
+func (s *Schedule) drawCompany(draw kernel.Stream, n int, f Fault, cut bool) {
+	if f.Kind != Wipe && draw.Chance(250) {
 		for other := range n {
-			if other != f.Node && draw.chance(700) {
+			if other != f.Node && draw.Chance(700) {
 				also := f
 				also.Node = other
 				s.Faults = append(s.Faults, also)
 			}
 		}
 	}
-	if draw.chance(250) { // it stops again soon after it is back
+	if draw.Chance(250) { // it stops again soon after it is back
 		again := f
-		again.At += f.For + draw.between(0, s.env.retry)
+		again.At += f.For + draw.Between(0, s.env.retry)
 		s.Faults = append(s.Faults, again)
 	}
-	if !cut || draw.chance(400) {
+	if !cut || draw.Chance(400) {
 		return
 	}
 	retry := s.env.retry
 	before, after := drawPartition(draw, n), drawPartition(draw, n)
-	early := draw.between(0, retry/2)
+	early := draw.Between(0, retry/2)
 	before.At = max(0, f.At-early)
-	before.For = early + f.For + draw.between(0, retry*2)
+	before.For = early + f.For + draw.Between(0, retry*2)
 	after.At = before.At + before.For
-	after.For = draw.between(retry, retry*5)
+	after.For = draw.Between(retry, retry*5)
 	s.Faults = append(s.Faults, before, after)
 }
 
-func drawPartition(draw stream, n int) Fault {
+func drawPartition(draw kernel.Stream, n int) Fault {
 	return Fault{
-		Kind: Partition, Everywhere: true, Side: drawSide(draw, n), OneWay: draw.chance(300),
-		Rate: []int{0, 500, 1000}[draw.below(3)],
+		Kind: Partition, Everywhere: true, Side: drawSide(draw, n), OneWay: draw.Chance(300),
+		Rate: []int{0, 500, 1000}[draw.Below(3)],
 	}
 }
 
 // drawSide picks at least one and not all of n nodes, one node alone more often than the others together.
-func drawSide(draw stream, n int) uint64 {
-	if draw.chance(300) {
-		return 1 << draw.below(n)
+func drawSide(draw kernel.Stream, n int) uint64 {
+	if draw.Chance(300) {
+		return 1 << draw.Below(n)
 	}
 	for {
-		if side := draw.pcg.Uint64() & (1<<n - 1); side != 0 && side != 1<<n-1 {
+		if side := draw.Uint64() & (1<<n - 1); side != 0 && side != 1<<n-1 {
 			return side
 		}
 	}
@@ -349,7 +350,7 @@ func drawSide(draw stream, n int) uint64 {
 // script makes operations whose answers tell as much as possible: written values are unique, counters and logs
 // show each execution, and compare-and-swap expects values that may well be there.
 type script struct {
-	draw  stream
+	draw  kernel.Stream
 	rmws  int
 	reads int // of 1000 operations that are no rmws
 	keys  int
@@ -360,9 +361,9 @@ type script struct {
 	idempotent bool // updates are those that may be applied more than once
 }
 
-func newScript(draw stream, rmws int) *script {
-	reads := 200 + draw.below(600)
-	return &script{draw: draw, rmws: rmws, reads: reads, keys: 1 + draw.below(10)/7, last: map[string]register.Value{}}
+func newScript(draw kernel.Stream, rmws int) *script {
+	reads := 200 + draw.Below(600)
+	return &script{draw: draw, rmws: rmws, reads: reads, keys: 1 + draw.Below(10)/7, last: map[string]register.Value{}}
 }
 
 // Prefixes of keys tell which operations touch them.
@@ -379,14 +380,14 @@ func (s *script) operation() register.Operation {
 	}
 	prefix := mixedPrefix
 	if s.rmws >= 100 {
-		prefix = []string{mixedPrefix, mixedPrefix, mixedPrefix, counterPrefix, logPrefix}[s.draw.below(5)]
+		prefix = []string{mixedPrefix, mixedPrefix, mixedPrefix, counterPrefix, logPrefix}[s.draw.Below(5)]
 	}
-	key := prefix + strconv.Itoa(s.draw.below(s.keys))
+	key := prefix + strconv.Itoa(s.draw.Below(s.keys))
 	if prefix == mixedPrefix {
 		return s.mixed(key)
 	}
 	switch {
-	case s.draw.chance(s.reads):
+	case s.draw.Chance(s.reads):
 		return register.Operation{Kind: register.Read, Key: key}
 	case prefix == counterPrefix:
 		return call(key, register.Add, "1")
@@ -398,10 +399,10 @@ func (s *script) operation() register.Operation {
 func (s *script) mixed(key string) register.Operation {
 	unique := strconv.Itoa(s.count * 1000) // an integer, so that add applies to it
 	switch {
-	case s.draw.chance(s.rmws):
+	case s.draw.Chance(s.rmws):
 		return s.rmw(key, unique)
-	case !s.draw.chance(s.reads):
-		if s.draw.chance(40) {
+	case !s.draw.Chance(s.reads):
+		if s.draw.Chance(40) {
 			return register.Operation{Kind: register.Write, Key: key} // deletes
 		}
 		if short := s.large - len(unique); short > 0 && s.count%2 == 0 {
@@ -414,7 +415,7 @@ func (s *script) mixed(key string) register.Operation {
 }
 
 func (s *script) rmw(key, unique string) register.Operation {
-	switch s.draw.below(8) {
+	switch s.draw.Below(8) {
 	case 0, 1:
 		expected := string(s.last[key])
 		s.last[key] = register.Value(unique)
@@ -427,7 +428,7 @@ func (s *script) rmw(key, unique string) register.Operation {
 	case 5:
 		return call(key, register.SetIfAbsent, unique)
 	case 6:
-		return call(key, []string{register.Delete, register.GetAndDelete}[s.draw.below(2)])
+		return call(key, []string{register.Delete, register.GetAndDelete}[s.draw.Below(2)])
 	}
 	return call(key, register.Add, "1")
 }

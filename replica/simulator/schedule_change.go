@@ -3,6 +3,8 @@ package simulator
 import (
 	"slices"
 	"time"
+
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // without is kinds less one.
@@ -13,18 +15,18 @@ func without(kinds []FaultKind, some ...FaultKind) []FaultKind {
 // drawChanges adds changes of members to a schedule, from a stream of their own: the rest of the schedule stays what it
 // is without them.
 func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
-	draw := newStream(seed, forChanges, 0)
+	draw := kernel.NewStream(seed, kernel.ForChanges, 0)
 	size, join := n, 0
 	var changes []Fault
-	for range 1 + draw.below(3) {
+	for range 1 + draw.Below(3) {
 		f := Fault{
 			Kind:  Change,
-			At:    draw.between(s.Settle/20, s.Settle*5/10),
-			For:   draw.between(s.env.retry/16, s.env.retry/4),
-			Node:  draw.below(n),
-			Rate:  []int{0, 200, 500}[draw.below(3)],
-			Size:  draw.between(0, s.env.retry/2),
-			Alive: draw.chance(600),
+			At:    draw.Between(s.Settle/20, s.Settle*5/10),
+			For:   draw.Between(s.env.retry/16, s.env.retry/4),
+			Node:  draw.Below(n),
+			Rate:  []int{0, 200, 500}[draw.Below(3)],
+			Size:  draw.Between(0, s.env.retry/2),
+			Alive: draw.Chance(600),
 		}
 		f.Join, f.Leave = drawSizes(draw, size, slices.Contains(options.Members, 4))
 		if options.Keep {
@@ -32,26 +34,26 @@ func (s *Schedule) drawChanges(seed uint64, n int, options Options) {
 		}
 		size += f.Join - f.Leave
 		join += f.Join
-		if draw.chance(300) {
+		if draw.Chance(300) {
 			s.afterWipe(draw, &f)
 		}
 		changes = append(changes, f)
 	}
 	s.splitNewcomers(draw, n, join)
 	for i := range changes {
-		if draw.chance(200) { // some learn what others know only from their peers
+		if draw.Chance(200) { // some learn what others know only from their peers
 			changes[i].Side = drawSide(draw, n)
 		}
 	}
 	for _, f := range changes {
 		s.Faults = append(s.Faults, f)
-		if draw.chance(500) {
+		if draw.Chance(500) {
 			s.Faults = append(s.Faults, s.splitAround(draw, n, join, f))
 		}
-		if draw.chance(300) { // one at its site, perhaps a newcomer, stops
-			kind := []FaultKind{Crash, Torn, Wipe, Pause}[draw.below(4)]
-			at := f.At + draw.between(0, 4*s.env.retry)
-			s.Faults = append(s.Faults, Fault{Kind: kind, Node: f.Node, At: at, For: draw.between(time.Millisecond, s.env.retry)})
+		if draw.Chance(300) { // one at its site, perhaps a newcomer, stops
+			kind := []FaultKind{Crash, Torn, Wipe, Pause}[draw.Below(4)]
+			at := f.At + draw.Between(0, 4*s.env.retry)
+			s.Faults = append(s.Faults, Fault{Kind: kind, Node: f.Node, At: at, For: draw.Between(time.Millisecond, s.env.retry)})
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
@@ -72,8 +74,8 @@ func (s *Schedule) stretch(times time.Duration) {
 
 // drawSizes says how many join and how many leave a view of some size. It is odd and stays so, unless four may be
 // members too.
-func drawSizes(draw stream, size int, four bool) (join, leave int) {
-	switch kind := draw.below(10); {
+func drawSizes(draw kernel.Stream, size int, four bool) (join, leave int) {
+	switch kind := draw.Below(10); {
 	case four && (size == 3 || size == 4) && kind < 3:
 		return 1, 0
 	case four && (size == 4 || size == 5) && kind < 6:
@@ -89,40 +91,40 @@ func drawSizes(draw stream, size int, four bool) (join, leave int) {
 	case kind < 5 && size < 7:
 		return 3, 1
 	case kind < 7:
-		several := 2 + draw.below(2)
+		several := 2 + draw.Below(2)
 		return several, several
 	}
 	return 1, 1
 }
 
 // afterWipe has someone leave who has just lost its disk, if there is one.
-func (s *Schedule) afterWipe(draw stream, f *Fault) {
+func (s *Schedule) afterWipe(draw kernel.Stream, f *Fault) {
 	for _, wiped := range s.Faults {
 		if wiped.Kind == Wipe {
-			f.Node, f.At = wiped.Node, wiped.At+draw.between(0, wiped.For*2)
+			f.Node, f.At = wiped.Node, wiped.At+draw.Between(0, wiped.For*2)
 			return
 		}
 	}
 }
 
 // splitNewcomers says for each partition on which side those are who come later.
-func (s *Schedule) splitNewcomers(draw stream, n, count int) {
+func (s *Schedule) splitNewcomers(draw kernel.Stream, n, count int) {
 	for i := range s.Faults {
 		if s.Faults[i].Kind == Partition {
-			s.Faults[i].Side |= uint64(draw.below(1<<count)) << n
+			s.Faults[i].Side |= uint64(draw.Below(1<<count)) << n
 		}
 	}
 }
 
 // splitAround cuts the network while members change, so that there are members of two views that can talk among
 // themselves: the one that leaves first with others on the one side, some newcomers on the other.
-func (s *Schedule) splitAround(draw stream, n, count int, f Fault) Fault {
+func (s *Schedule) splitAround(draw kernel.Stream, n, count int, f Fault) Fault {
 	p := drawPartition(draw, n)
-	p.Side |= uint64(draw.below(1<<count)) << n
+	p.Side |= uint64(draw.Below(1<<count)) << n
 	if p.Side&(1<<f.Node) == 0 {
 		p.Side ^= 1<<(n+count) - 1
 	}
-	p.At = max(0, f.At-draw.between(0, s.env.retry))
-	p.For = draw.between(s.env.retry, 6*s.env.retry)
+	p.At = max(0, f.At-draw.Between(0, s.env.retry))
+	p.For = draw.Between(s.env.retry, 6*s.env.retry)
 	return p
 }

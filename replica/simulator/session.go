@@ -65,23 +65,23 @@ func (c *client) aside(before time.Duration, more bool) bool {
 		return false
 	}
 	w, a := c.world, c.asides[0]
-	if a.At > w.now {
-		w.schedule(a.At-w.now, event{kind: issue, b: int16(c.index)})
+	if a.At > w.Now {
+		w.After(a.At-w.Now, c.issue)
 		return true
 	}
 	c.asides = c.asides[1:]
 	switch a.Kind {
 	case AsideMove:
-		w.took("session.move")
+		w.Took("session.move")
 		c.home = a.Whom
 		if w.env.careless.dropAtMove {
 			c.past = register.Past{}
 		}
 	case AsideDie:
-		w.took("session.die")
+		w.Took("session.die")
 		c.reborn()
 	case AsideTell:
-		w.took("session.tell")
+		w.Took("session.tell")
 		c.tell(a, c.past.Encode())
 	case AsideFence:
 		c.fence(Aside{})
@@ -94,13 +94,13 @@ func (c *client) aside(before time.Duration, more bool) bool {
 		c.fence(a)
 		return true
 	}
-	w.schedule(0, event{kind: issue, b: int16(c.index)})
+	w.After(0, c.issue)
 	return true
 }
 
 // reborn has another client come in the place of this one.
 func (c *client) reborn() {
-	c.session, c.rmws = c.draw.pcg.Uint64()|1, 0
+	c.session, c.rmws = c.draw.Uint64()|1, 0
 	if !c.world.env.regular {
 		return
 	}
@@ -125,8 +125,8 @@ func (c *client) tell(a Aside, past []byte) {
 	}
 	to := w.clients[a.Whom]
 	w.trace.remark("%s tells %s, with a past of %d", c.name, to.name, len(past))
-	w.schedule(a.Delay, event{kind: told, b: int16(to.index), aux: uint64(len(w.tellings))})
-	w.tellings = append(w.tellings, telling{from: c.name, sent: w.recorder.Stamp(), past: past, about: c.about})
+	t := telling{from: c.name, sent: w.recorder.Stamp(), past: past, about: c.about}
+	w.After(a.Delay, func() { to.told(t) })
 }
 
 // told handles a message of another client. Who is told of something looks at it.
@@ -137,7 +137,7 @@ func (c *client) told(t telling) {
 	w := c.world
 	past, err := register.DecodePast(t.past, register.DefaultLimits())
 	if err != nil && t.past != nil {
-		w.fail("the past that %s told %s: %w", t.from, c.name, err)
+		w.Fail("the past that %s told %s: %w", t.from, c.name, err)
 		return
 	}
 	c.past.Join(&past)
@@ -145,8 +145,8 @@ func (c *client) told(t telling) {
 	w.messages = append(w.messages, history.Message{From: t.from, Sent: t.sent, To: c.name, Received: w.recorder.Stamp()})
 	if t.about != "" {
 		op := register.Operation{Kind: register.Read, Key: t.about, Regular: true}
-		c.source = &delayed{op: op, at: w.now, then: c.source}
-		w.schedule(0, event{kind: issue, b: int16(c.index)})
+		c.source = &delayed{op: op, at: w.Now, then: c.source}
+		w.After(0, c.issue)
 	}
 }
 
@@ -164,12 +164,12 @@ func (c *client) goOnFencing() {
 	w := c.world
 	if c.past.Len() == 0 {
 		c.fenced()
-		w.schedule(0, event{kind: issue, b: int16(c.index)})
+		w.After(0, c.issue)
 		return
 	}
 	c.operation = c.past.Fence()
-	c.working, c.since = true, w.now
-	w.busy++
+	c.working, c.since = true, w.Now
+	w.Busy++
 	w.trace.invoked(c)
 	c.ask(w.serving[c.home].index)
 }
@@ -181,7 +181,7 @@ func (c *client) fenced() {
 	if c.began < 0 {
 		return
 	}
-	w.took("session.fence")
+	w.Took("session.fence")
 	w.fences = append(w.fences, history.Fence{Client: c.name, Invoked: c.began, Returned: w.recorder.Stamp()})
 	if c.then.Kind == AsideFenceAndTell {
 		c.tell(c.then, nil)
@@ -194,19 +194,19 @@ func (c *client) fenceAnswered(r register.Result) {
 	w := c.world
 	switch {
 	case r.Status == register.OK:
-		w.took("session.fence-of-something")
-	case r.Status == register.Unknown && c.draw.chance(c.abandon):
-		w.took("session.fence-given-up")
+		w.Took("session.fence-of-something")
+	case r.Status == register.Unknown && c.draw.Chance(c.abandon):
+		w.Took("session.fence-given-up")
 	case r.Status == register.Unknown || r.Status == register.Unavailable:
 		c.retry()
 		return
 	default:
-		w.fail("a fence of %s is answered %s: %s", c.name, r.Status, r.Message)
+		w.Fail("a fence of %s is answered %s: %s", c.name, r.Status, r.Message)
 		return
 	}
 	c.working = false
 	c.attempt++
-	w.busy--
+	w.Busy--
 	w.trace.returned(c, r)
 	c.past.Learn(&c.operation, r)
 	if r.Status == register.OK {
@@ -214,13 +214,13 @@ func (c *client) fenceAnswered(r register.Result) {
 		return
 	}
 	c.fencing, c.then = false, Aside{}
-	w.schedule(0, event{kind: issue, b: int16(c.index)})
+	w.After(0, c.issue)
 }
 
 // learned notes what a session's operation has told it.
 func (c *client) learned(r register.Result) {
 	if r.Depends {
-		c.world.took("session.depends")
+		c.world.Took("session.depends")
 	}
 	c.past.Learn(&c.operation, r)
 	if r.Status == register.Unknown && c.world.env.careless.dropAtFailure {

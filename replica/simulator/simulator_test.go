@@ -142,19 +142,3 @@ func TestParseFaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-func TestEventsComeInOrder(t *testing.T) {
-	draw := newStream(7, 99, 0)
-	w := &world{}
-	for range 1000 {
-		w.schedule(draw.between(0, 50), event{})
-	}
-	var last event
-	for len(w.queue) > 0 {
-		e := w.queue.pop()
-		if e.at < last.at || e.at == last.at && e.sequence < last.sequence {
-			t.Fatalf("%v/%d after %v/%d", e.at, e.sequence, last.at, last.sequence)
-		}
-		last = e
-	}
-}

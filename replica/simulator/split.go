@@ -7,6 +7,7 @@ import (
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -22,30 +23,30 @@ func splitPaths() []string {
 // drawSplits adds splits to a schedule, from a stream of its own: several in turn, and often together with what may go
 // wrong at the time.
 func (s *Schedule) drawSplits(seed uint64, n int, options Options) {
-	draw := newStream(seed, forPartitions, 7)
-	if slices.Contains(options.Faults, Split) && draw.chance(250) {
+	draw := kernel.NewStream(seed, kernel.ForPartitions, 7)
+	if slices.Contains(options.Faults, Split) && draw.Chance(250) {
 		s.addSplits(draw, n, options)
 	}
 }
 
-func (s *Schedule) addSplits(draw stream, n int, options Options) {
+func (s *Schedule) addSplits(draw kernel.Stream, n int, options Options) {
 	s.stretch(2)
 	retry := s.env.retry
 	with := func(kind FaultKind, perMille int) bool {
-		return draw.chance(perMille) && slices.Contains(options.Faults, kind)
+		return draw.Chance(perMille) && slices.Contains(options.Faults, kind)
 	}
-	for range 1 + draw.below(3) {
-		at := draw.between(s.Settle/20, s.Settle*7/10)
+	for range 1 + draw.Below(3) {
+		at := draw.Between(s.Settle/20, s.Settle*7/10)
 		s.Faults = append(s.Faults, Fault{Kind: Split, At: at})
 		if with(Crash, 400) {
-			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.below(n), At: at + draw.between(0, 6*retry), For: draw.between(retry/4, 4*retry), Rate: 500})
+			s.Faults = append(s.Faults, Fault{Kind: Crash, Node: draw.Below(n), At: at + draw.Between(0, 6*retry), For: draw.Between(retry/4, 4*retry), Rate: 500})
 		}
 		if with(Forget, 300) {
 			s.env.parted.spares += 2
-			s.Faults = append(s.Faults, Fault{Kind: Forget, At: at + draw.between(0, 2*retry), For: draw.between(2*retry, 20*retry)})
+			s.Faults = append(s.Faults, Fault{Kind: Forget, At: at + draw.Between(0, 2*retry), For: draw.Between(2*retry, 20*retry)})
 		}
 		if with(Move, 400) {
-			s.Faults = append(s.Faults, Fault{Kind: Move, Node: draw.below(n), Partition: s.env.shards, At: at + draw.between(0, 10*retry)})
+			s.Faults = append(s.Faults, Fault{Kind: Move, Node: draw.Below(n), Partition: s.env.shards, At: at + draw.Between(0, 10*retry)})
 		}
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
@@ -61,7 +62,7 @@ func (c *Partitions) splits() (faults []Fault) {
 
 // split is the fault Split.
 func (m *manager) split(f *fault) {
-	f.hit = m.world.busy > 0
+	f.hit = m.world.Busy > 0
 	m.splits++
 	m.world.trace.remark("there are to be %d partitions", m.partitions())
 }
@@ -71,9 +72,9 @@ func (m *manager) partitions() int { return m.world.env.parted.placement.Partiti
 
 // noteSplit counts a split that is recorded.
 func (m *manager) noteSplit() {
-	m.world.took("curp.split")
-	if !m.world.settled {
-		m.world.took("curp.split.meanwhile")
+	m.world.Took("curp.split")
+	if !m.world.Settled {
+		m.world.Took("curp.split.meanwhile")
 	}
 }
 
@@ -123,8 +124,8 @@ func (nd *node) divide() {
 		s.protocol = nil
 	}
 	left := -1 // how many more batches reach the disk; as many as there are
-	if !w.settled && len(nd.config.View.Divided()) > 0 && nd.draw.chance(100) {
-		left = nd.draw.below(6)
+	if !w.Settled && len(nd.config.View.Divided()) > 0 && nd.draw.Chance(100) {
+		left = nd.draw.Below(6)
 	}
 	for range 2 { // interrupted, it is done anew by the next process
 		given, err := w.env.parted.protocol.Divide(nd.config.View, protocol.Disks{
@@ -142,14 +143,14 @@ func (nd *node) divide() {
 			Hash: register.Hash,
 		})
 		if given > 0 {
-			w.took("curp.split.registers")
+			w.Took("curp.split.registers")
 			w.trace.note(nd, "gives %d registers to new partitions", given)
 		}
 		if err == nil {
 			return
 		}
 		if left != 0 {
-			w.fail("member %d can't split its partitions: %w", nd.index+1, err)
+			w.Fail("member %d can't split its partitions: %w", nd.index+1, err)
 			return
 		}
 		left = -1

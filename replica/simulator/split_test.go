@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // drawSplit is a schedule in which partitions are split.
@@ -12,7 +13,7 @@ func drawSplit(seed uint64, wrong governorMistakes, division curp.SplitMistakes)
 	options.governor, options.Partitioned = wrong, curpWith(curp.Mistakes{}, division)
 	s := Draw(seed, options)
 	options.Faults = CURPFaultKinds()
-	s.addSplits(newStream(seed, forPartitions, 7), len(s.env.network.Sites), options)
+	s.addSplits(kernel.NewStream(seed, kernel.ForPartitions, 7), len(s.env.network.Sites), options)
 	return s
 }
 

@@ -25,7 +25,7 @@ const legend = `lanes, a member each: | votes  o does not vote yet  x is down  z
 
 // line writes one event. actor and sender are positions of nodes, or -1.
 func (t *trace) line(actor, sender int, format string, args ...any) {
-	fmt.Fprintf(&t.text, "%10.3f ms  ", float64(t.world.now)/float64(time.Millisecond))
+	fmt.Fprintf(&t.text, "%10.3f ms  ", float64(t.world.Now)/float64(time.Millisecond))
 	for i, nd := range t.world.nodes {
 		mark := byte('|')
 		switch {

@@ -49,12 +49,12 @@ func (x *witness) start() {
 	x.begun = x.node.disks + 1
 	made, err := x.restored(x.log, start)
 	if err != nil {
-		w.fail("%s does not start: %w", x.node.name(), err)
+		w.Fail("%s does not start: %w", x.node.name(), err)
 		return
 	}
 	x.core = made
 	x.returns()
-	if x.node.draw.chance(300) { // its log is written anew
+	if x.node.draw.Chance(300) { // its log is written anew
 		x.log = nil
 		for record := range made.Snapshot() {
 			x.log = append(x.log, slices.Clone(record))
@@ -92,7 +92,7 @@ func (x *witness) flush() {
 	x.checkDoubt()
 	for _, life := range x.core.Lives() {
 		if x.held = max(x.held, life.Held); life.Held > life.Slots {
-			x.node.world.fail("%s holds %d requests in %d slots", x.node.name(), life.Held, life.Slots)
+			x.node.world.Fail("%s holds %d requests in %d slots", x.node.name(), life.Held, life.Slots)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (x *witness) flush() {
 func (x *witness) checkDoubt() {
 	w := x.node.world
 	if x.stale && !w.env.parted.believing && slices.ContainsFunc(x.lacks, func(i uint32) bool { return !x.core.Doubts(i) }) {
-		w.fail("%s is believed, and its disk is an older copy", x.node.name())
+		w.Fail("%s is believed, and its disk is an older copy", x.node.name())
 	}
 }
 
@@ -113,7 +113,7 @@ func (x *witness) sync() {
 	x.syncing = len(x.waiting)
 	w := x.node.world
 	d := w.env.disks[x.node.site]
-	w.schedule(x.node.draw.between(d.low, d.high), event{kind: synced, a: int16(x.node.index), aux: uint64(x.node.life)})
+	x.node.after(x.node.draw.Between(d.low, d.high), x.node.synced)
 }
 
 func (x *witness) synced() {
@@ -148,9 +148,9 @@ func (x *witness) send(envelopes []core.Envelope) {
 	w := x.node.world
 	for _, e := range envelopes {
 		if n := len(e.Message.Requests); e.Message.Kind == witnessv1.Kind_RECOVERY_DATA_REPLY && n > 1 { // they commute
-			from := x.node.draw.below(n)
+			from := x.node.draw.Below(n)
 			e.Message.Requests = append(slices.Clone(e.Message.Requests[from:]), e.Message.Requests[:from]...)
-			if x.node.draw.chance(500) {
+			if x.node.draw.Chance(500) {
 				slices.Reverse(e.Message.Requests)
 			}
 		}
@@ -202,13 +202,13 @@ func (x *witness) intact(v *made) bool {
 
 // stopBeside crashes who runs beside a member, as if it were one pod.
 func (f *fault) stopBeside(w *world, nd *node) {
-	if w.env.parted == nil || nd.witness != nil || !nd.draw.chance(500) {
+	if w.env.parted == nil || nd.witness != nil || !nd.draw.Chance(500) {
 		return
 	}
 	for _, other := range w.nodes {
 		if other.witness != nil && other.witness.beside == nd.config.Self && !other.down && other.born {
 			other.crash(0, f.Rate)
-			w.schedule(f.For, event{kind: restart, a: int16(other.index), aux: uint64(other.life)})
+			other.after(f.For, other.restart)
 		}
 	}
 }
@@ -226,11 +226,11 @@ func (f *fault) loseDisk(w *world) {
 			}
 			continue
 		}
-		f.hit = f.hit || w.busy > 0
-		w.took("curp.witness-lost")
+		f.hit = f.hit || w.Busy > 0
+		w.Took("curp.witness-lost")
 		if !nd.down {
 			nd.crash(0, 500)
-			w.schedule(f.For, event{kind: restart, a: int16(nd.index), aux: uint64(nd.life)})
+			nd.after(f.For, nd.restart)
 		}
 		nd.witness.lose()
 		return

@@ -8,7 +8,6 @@ package simulator
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/simulator/kernel"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -63,27 +63,15 @@ type environment struct {
 // window is a range of durations, both ends included.
 type window struct{ low, high time.Duration }
 
-// pauses is after how many events a run looks whether it is to end, and tells how far it is.
-const pauses = 1024
-
 // epochStart is the wall-clock reading, in Unix milliseconds, at which virtual time starts.
 const epochStart = 1_700_000_000_000
 
 // world is one run.
 type world struct {
-	ctx       context.Context // when it ends, so does the run
-	progress  func()          // told now and then; nil: nobody asks
+	*kernel.Kernel
 	env       environment
-	seed      uint64
 	start     Start
 	functions *register.Registry
-	count     func(path string)
-
-	now      time.Duration
-	sequence uint64
-	queue    eventQueue
-	events   uint64
-	limit    uint64 // of events; 0: none
 
 	nodes     []*node // member i+1 at i: one at each site, then those that may join
 	serving   []*node // by site: whom its clients ask first
@@ -91,29 +79,25 @@ type world struct {
 	links     []link // from a to b at a*n+b
 	clients   []*client
 	faults    []*fault
-	settled   bool          // the faults are over: from now on everything must make progress
-	calm      time.Duration // since when
-	busy      int           // operations in progress
-	answered  int           // those that were answered for good
-	faultless bool          // disks were lost for good: no other fault comes any more
-	answers   []answer
-	free      []uint32 // of answers
+	answered  int  // those that were answered for good
+	faultless bool // disks were lost for good: no other fault comes any more
 	recorder  *history.Recorder
-	tellings  []telling // that were sent
 	messages  []history.Message
 	fences    []history.Fence
 	trace     *trace                  // nil: no diagram wanted
 	decided   map[instanceName]string // never ranged over; what each instance was first committed with
 	// Something was lost, by more losses than there may be at once: nothing is read at the end.
 	hopeless bool
-	err      error  // the first thing that must not happen
 	scratch  []byte // of unchanged
 }
 
 // newWorld makes a world and starts its members; spares are how many members may join.
 func newWorld(seed uint64, env environment, start Start, count func(string), traced bool, spares int) *world {
-	w := &world{ctx: context.Background(), env: env, seed: seed, start: start, functions: register.NewRegistry(), count: count, decided: map[instanceName]string{}}
-	w.recorder = history.NewRecorder(func() time.Duration { return w.now })
+	w := &world{
+		Kernel: &kernel.Kernel{Context: context.Background(), Seed: seed, Count: count},
+		env:    env, start: start, functions: register.NewRegistry(), decided: map[instanceName]string{},
+	}
+	w.recorder = history.NewRecorder(func() time.Duration { return w.Now })
 	if traced {
 		w.trace = &trace{world: w}
 	}
@@ -154,104 +138,8 @@ func newWorld(seed uint64, env environment, start Start, count func(string), tra
 func (w *world) connect() {
 	for a, from := range w.nodes {
 		for b, to := range w.nodes {
-			w.links = append(w.links, newLink(w.seed, a, b, w.env.network.RTT[from.site][to.site]/2))
+			w.links = append(w.links, newLink(w.Seed, a, b, w.env.network.RTT[from.site][to.site]/2))
 		}
-	}
-}
-
-// took counts a path that the world took.
-func (w *world) took(path string) {
-	if w.count != nil {
-		w.count(path)
-	}
-}
-
-func (w *world) schedule(after time.Duration, e event) {
-	e.at = w.now + after
-	w.sequence++
-	e.sequence = w.sequence
-	w.queue.push(e)
-}
-
-// fail notes the first thing that must not happen; the run ends there.
-func (w *world) fail(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
-	}
-}
-
-// run handles events until done says so, time is up, or something must not have happened. It reports whether
-// done said so.
-func (w *world) run(until time.Duration, done func() bool) bool {
-	for w.err == nil {
-		if done() {
-			return true
-		}
-		if len(w.queue) == 0 || w.queue[0].at > until {
-			w.now = max(w.now, until)
-			return false
-		}
-		e := w.queue.pop()
-		w.now = e.at
-		if w.events++; w.limit > 0 && w.events > w.limit {
-			w.fail("there is no end to what members send each other: %d events are waiting after %d", len(w.queue), w.limit)
-			return false
-		}
-		if w.events%pauses == 0 {
-			if w.err = context.Cause(w.ctx); w.err != nil {
-				return false
-			}
-			if w.progress != nil {
-				w.progress()
-			}
-		}
-		w.handle(&e)
-	}
-	return false
-}
-
-func (w *world) handle(e *event) {
-	switch e.kind {
-	case deliver:
-		w.arrive(e)
-	case turn:
-		w.nodes[e.a].turn(uint32(e.aux))
-	case tick:
-		w.nodes[e.a].ticked(uint32(e.aux))
-	case synced:
-		w.nodes[e.a].synced(uint32(e.aux))
-	case request:
-		w.nodes[e.a].requested(w.clients[e.b], uint32(e.aux))
-	case response:
-		w.clients[e.b].answered(uint32(e.aux))
-	case timeout:
-		w.clients[e.b].timedOut(uint32(e.aux))
-	case issue:
-		w.clients[e.b].issue()
-	case faultBegin:
-		if !w.faultless {
-			w.faults[e.aux].begin(w)
-		}
-	case faultEnd:
-		w.faults[e.aux].end(w)
-	case restart:
-		w.nodes[e.a].restart(uint32(e.aux))
-	case resume:
-		w.nodes[e.a].resume(uint32(e.aux))
-	case manage:
-		w.manager.round()
-	case configure:
-		w.manager.tell(w.nodes[e.a], int(e.aux))
-	case configured:
-		w.manager.hear(w.nodes[e.a], int(e.aux))
-	case learned:
-		if w.nodes[e.a].learn(int(e.aux)) {
-			w.took("change.learned")
-		}
-	case order:
-		w.obey(e)
-	case told:
-		w.clients[e.b].told(w.tellings[e.aux])
 	}
 }
 

@@ -44,6 +44,7 @@ var areas = []struct {
 	{"replica/durable", nil},
 	{"replica/storage", []string{"replica/register", "replica/view", "replica/protocol", "replica/durable"}},
 	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
+	{"replica/simulator/kernel", nil},
 	{"replica/simulator", []string{
 		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership", "replica/capability",
 		"replica/protocol", "replica/profile", "replica/history", "witness", "workload",
