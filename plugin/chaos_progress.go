@@ -161,7 +161,7 @@ func (k *Kubernetes) StopChaos(ctx context.Context, out io.Writer, run string) e
 		fmt.Fprintf(out, "namespace %s has no chaos to stop\n", k.Namespace)
 		return nil
 	}
-	ctx, cancel := within(ctx, healsWithin)
+	ctx, cancel := Within(ctx, healsWithin)
 	defer cancel()
 	for i := range deleted {
 		switch deleted[i].GetKind() {

@@ -73,7 +73,7 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	r.say("run %s on cluster %s: %s for %s; site %s is hit, %s is not, %s are a minority", r.id, c.Name, name, o.Duration,
 		p.Site, p.Peer, strings.Join(p.Minority, ", "))
 	interrupted := ctx.Err
-	ctx, cancel := within(ctx, startsWithin+o.Duration+judgedWithin)
+	ctx, cancel := Within(ctx, startsWithin+o.Duration+judgedWithin)
 	defer cancel()
 	defer func() {
 		if interrupted() != nil {
@@ -91,8 +91,8 @@ func (k *Kubernetes) RunChaos(ctx context.Context, out io.Writer, name string, o
 	return r.verdict(ctx, out, o.Report)
 }
 
-// within bounds a context, with a cause that names the bound.
-func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// Within bounds a context, with a cause that names the bound.
+func Within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("gave up after %v", timeout))
 }
 
@@ -146,7 +146,7 @@ func (r *chaosRun) begin(ctx context.Context) error {
 	if err := r.apply(ctx, r.job); err != nil {
 		return err
 	}
-	starting, cancel := within(ctx, startsWithin)
+	starting, cancel := Within(ctx, startsWithin)
 	defer cancel()
 	err := poll(starting, pollEvery, func() (bool, string, error) {
 		pod, err := r.verifier(ctx)
@@ -327,7 +327,7 @@ func (r *chaosRun) heal() error {
 	if err := r.delete(r.workflow); err != nil {
 		return err
 	}
-	ctx, cancel := within(context.Background(), healsWithin)
+	ctx, cancel := Within(context.Background(), healsWithin)
 	defer cancel()
 	err := r.healed(ctx, r.workflow.GetName())
 	if err == nil {
@@ -355,7 +355,7 @@ func (r *chaosRun) delete(object *unstructured.Unstructured) error {
 }
 
 func (k *Kubernetes) delete(ctx context.Context, object *unstructured.Unstructured) error {
-	ctx, cancel := within(ctx, healsWithin)
+	ctx, cancel := Within(ctx, healsWithin)
 	defer cancel()
 	err := k.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,9 +11,6 @@ import (
 	"github.com/georegister/georegister/cmd/program"
 	"github.com/georegister/georegister/plugin"
 )
-
-// chaosUndecided is the exit status of a run that tells nothing about the cluster.
-const chaosUndecided = 2
 
 func newChaosCommand(flags *plugin.Flags) *cobra.Command {
 	command := &cobra.Command{
@@ -25,7 +23,7 @@ func newChaosCommand(flags *plugin.Flags) *cobra.Command {
 
 func newChaosRunCommand(flags *plugin.Flags) *cobra.Command {
 	var o plugin.ChaosOptions
-	command := &cobra.Command{
+	command := program.WithVerdict(&cobra.Command{
 		Use:   "run NAME",
 		Short: "Run an experiment, or all of them one after the other, and print the verdict",
 		Long: `Start a Job that loads the cluster from every site, inject the experiment NAME meanwhile by Chaos Mesh, or the
@@ -37,23 +35,19 @@ deletes what was made. Otherwise the Job stays, with its report as its pod's ter
 		Example: "  kubectl georegister chaos run all --cluster shop --duration 10m\n" +
 			"  kubectl georegister chaos run kill-replica --every 1m --report report.txt",
 		Args: func(command *cobra.Command, args []string) error {
-			return program.WithStatus(cobra.ExactArgs(1)(command, args), chaosUndecided)
+			return program.WithStatus(cobra.ExactArgs(1)(command, args), program.Undecided)
 		},
-		RunE: func(command *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if o.Every < time.Second || o.Duration < time.Second {
-				return program.WithStatus(fmt.Errorf("--every is %s and --duration %s; both must be at least 1s", o.Every, o.Duration), chaosUndecided)
+				err := fmt.Errorf("--every is %s and --duration %s; both must be at least 1s", o.Every, o.Duration)
+				return program.WithStatus(err, program.Undecided)
 			}
-			k, err := flags.Connect()
-			if err == nil {
-				err = k.RunChaos(command.Context(), command.OutOrStdout(), args[0], o)
-			}
-			if errors.Is(err, plugin.ErrChaosFailed) {
-				return err
-			}
-			return program.WithStatus(err, chaosUndecided)
+			return nil
 		},
-	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.WithStatus(err, chaosUndecided) })
+		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.RunChaos(ctx, out, args[0], o)
+		}),
+	}, plugin.ErrChaosFailed)
 	f := command.Flags()
 	f.StringVar(&o.Cluster, "cluster", "", "the cluster (default: the only one of the namespace)")
 	f.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long the cluster is loaded; the experiments fit into it")
@@ -82,12 +76,8 @@ func newChaosStopCommand(flags *plugin.Flags) *cobra.Command {
 		Use:   "stop [RUN]",
 		Short: "Heal what a run has injected, and delete all that it made; without RUN, whatever goes on in the namespace",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			return k.StopChaos(command.Context(), command.OutOrStdout(), optional(args))
-		},
+		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.StopChaos(ctx, out, optional(args))
+		}),
 	}
 }

@@ -15,7 +15,7 @@ func TestChaosCommandStatus(t *testing.T) {
 		{"run", "kill-site", "--kubeconfig", "/dev/null/none"},
 		{"run"}, {"run", "kill-site", "--how"},
 	} {
-		if err := chaosCommand(t, &bytes.Buffer{}, args...); program.Status(err) != chaosUndecided {
+		if err := chaosCommand(t, &bytes.Buffer{}, args...); program.Status(err) != program.Undecided {
 			t.Errorf("chaos %q ends with %d: %v", args, program.Status(err), err)
 		}
 	}

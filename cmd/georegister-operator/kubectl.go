@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -58,13 +59,9 @@ func newStatusCommand(flags *plugin.Flags) *cobra.Command {
 		Use:   "status [NAME]",
 		Short: "Tell in words how a cluster is, or all of the namespace",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			return k.Status(command.Context(), command.OutOrStdout(), optional(args))
-		},
+		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.Status(ctx, out, optional(args))
+		}),
 	}
 }
 
@@ -73,13 +70,9 @@ func newSitesCommand(flags *plugin.Flags) *cobra.Command {
 		Use:   "sites [NAME]",
 		Short: "Tell where clients find each site of a cluster, and who serves there",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			return k.Sites(command.Context(), command.OutOrStdout(), optional(args))
-		},
+		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.Sites(ctx, out, optional(args))
+		}),
 	}
 }
 
@@ -89,13 +82,9 @@ func newLogsCommand(flags *plugin.Flags) *cobra.Command {
 		Use:   "logs [NAME]",
 		Short: "Print the logs of a cluster's members as one",
 		Args:  cobra.MaximumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			return k.Logs(command.Context(), command.OutOrStdout(), optional(args), options)
-		},
+		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.Logs(ctx, out, optional(args), options)
+		}),
 	}
 	f := command.Flags()
 	f.StringVar(&options.Site, "site", "", "only the members of this site")
@@ -115,15 +104,9 @@ func newDrainCommand(flags *plugin.Flags) *cobra.Command {
 while its cluster's quorum is healthy and all other members vote, and through the eviction API, which
 honours PodDisruptionBudgets. A member whose volume is on the node waits for the node to return.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := within(command.Context(), timeout)
-			defer cancel()
-			return k.Drain(ctx, command.OutOrStdout(), args[0])
-		},
+		RunE: connected(flags, within(&timeout, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.Drain(ctx, out, args[0])
+		})),
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "when to give up")
 	return command
@@ -132,6 +115,7 @@ honours PodDisruptionBudgets. A member whose volume is on the node waits for the
 func newMoveCommand(flags *plugin.Flags) *cobra.Command {
 	var timeout time.Duration
 	var back bool
+	var shard int
 	command := &cobra.Command{
 		Use:   "move NAME SHARD SITE | move NAME SHARD --default",
 		Short: "Have the master of a shard be at another site, with protocol CURP",
@@ -139,22 +123,18 @@ func newMoveCommand(flags *plugin.Flags) *cobra.Command {
 serves. A member there fetches the state first, while the present master serves. With --default the
 shard gets the home back that it has without spec.homes.`,
 		Args: cobra.RangeArgs(2, 3),
-		RunE: func(command *cobra.Command, args []string) error {
+		PreRunE: func(command *cobra.Command, args []string) (err error) {
 			if back == (len(args) == 3) {
 				return fmt.Errorf("name either a site or --default; use: kubectl georegister %s", command.Use)
 			}
-			shard, err := strconv.Atoi(args[1])
-			if err != nil {
+			if shard, err = strconv.Atoi(args[1]); err != nil {
 				return fmt.Errorf("SHARD is %q; it must be the number of a shard, which status.partitions has", args[1])
 			}
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := within(command.Context(), timeout)
-			defer cancel()
-			return k.Move(ctx, command.OutOrStdout(), args[0], shard, optional(args[2:]))
+			return nil
 		},
+		RunE: connected(flags, within(&timeout, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.Move(ctx, out, args[0], shard, optional(args[2:]))
+		})),
 	}
 	f := command.Flags()
 	f.DurationVar(&timeout, "timeout", 10*time.Minute, "when to give up waiting; the move goes on")
@@ -172,16 +152,15 @@ own, delete them again, and check what the clients saw. The exit status is 0 onl
 sequentially consistent under GryffRSC.
 Latencies include the way through the apiserver.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if options.Clients < 1 || options.Duration < time.Second {
 				return fmt.Errorf("--clients must be at least 1 and --duration at least 1s")
 			}
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			return k.Verify(command.Context(), command.OutOrStdout(), optional(args), options)
+			return nil
 		},
+		RunE: connected(flags, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+			return k.Verify(ctx, out, optional(args), options)
+		}),
 	}
 	f := command.Flags()
 	f.DurationVar(&options.Duration, "duration", 10*time.Second, "how long the workload runs")
@@ -196,23 +175,35 @@ func newOperatorCheckCommand(flags *plugin.Flags) *cobra.Command {
 		Use:   "operator",
 		Short: "Tell whether the operator is installed and ready in the namespace",
 		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			k, err := flags.Connect()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := within(command.Context(), wait)
-			defer cancel()
-			return k.Operator(ctx, command.OutOrStdout())
-		},
+		RunE: connected(flags, within(&wait, func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, _ []string) error {
+			return k.Operator(ctx, out)
+		})),
 	}
 	command.Flags().DurationVar(&wait, "wait", 10*time.Second, "how long to wait until it is")
 	return command
 }
 
-// within bounds a context, with a cause that names the bound.
-func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("gave up after %v", timeout))
+// act is what a command does on a cluster.
+type act = func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error
+
+// connected runs an act with a connection as the flags say.
+func connected(flags *plugin.Flags, run act) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		k, err := flags.Connect()
+		if err != nil {
+			return err
+		}
+		return run(command.Context(), k, command.OutOrStdout(), args)
+	}
+}
+
+// within bounds the time of an act.
+func within(timeout *time.Duration, run act) act {
+	return func(ctx context.Context, k *plugin.Kubernetes, out io.Writer, args []string) error {
+		ctx, cancel := plugin.Within(ctx, *timeout)
+		defer cancel()
+		return run(ctx, k, out, args)
+	}
 }
 
 func optional(args []string) string {

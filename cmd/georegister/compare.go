@@ -79,26 +79,15 @@ func (c comparison) experiment(network profile.Profile) (simulator.Experiment, e
 	if load.Mix, err = workload.ParseMix(c.mix); err != nil {
 		return simulator.Experiment{}, fmt.Errorf("--workload: %w", err)
 	}
-	if err := checkConflict(c.conflict); err != nil {
-		return simulator.Experiment{}, err
-	}
-	if err := checkRTT(network); err != nil {
-		return simulator.Experiment{}, err
-	}
-	if err := checkClients(c.clients); err != nil {
-		return simulator.Experiment{}, err
-	}
+	load.Conflict = c.conflict
+	x := simulator.Experiment{Network: network, Clients: c.clients, Workload: load, Duration: c.duration, Seed: 1}
 	if c.duration < 0 {
-		return simulator.Experiment{}, fmt.Errorf("--duration: %v; it must be positive", c.duration)
-	}
-	if err := checkDuration(c.duration); err != nil {
-		return simulator.Experiment{}, err
+		return x, fmt.Errorf("--duration: %v; it must be positive", c.duration)
 	}
 	if c.duration == 0 {
-		c.duration = (roundTrips * network.Largest()).Round(time.Millisecond)
+		x.Duration = (roundTrips * network.Largest()).Round(time.Millisecond)
 	}
-	load.Conflict = c.conflict
-	return simulator.Experiment{Network: network, Clients: c.clients, Workload: load, Duration: c.duration, Seed: 1}, nil
+	return x, checkExperiment(x)
 }
 
 // fragments are the numbers of fragments with which a protocol is compared: 0, for values that are stored whole, and

@@ -231,28 +231,15 @@ func (f simulateFlags) experiment(s simulated) (simulator.Experiment, error) {
 	if spec.Keys, err = workload.ParseKeys(f.keys); err != nil {
 		return none, fmt.Errorf("--keys: %w", err)
 	}
-	if err := checkConflict(f.conflict); err != nil {
-		return none, err
+	if f.duration <= 0 {
+		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
 	}
 	spec.Conflict, spec.Stale = f.conflict, f.stale
 	if s.fragments > 0 {
 		spec.ValueBytes = largeValue
 	}
-	if err := checkRTT(network); err != nil {
-		return none, err
-	}
-	if err := checkClients(f.clients); err != nil {
-		return none, err
-	}
-	if f.duration <= 0 {
-		return none, fmt.Errorf("--duration: %v; it must be positive", f.duration)
-	}
-	if err := checkDuration(f.duration); err != nil {
-		return none, err
-	}
-	return simulator.Experiment{
-		Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed,
-	}, nil
+	x := simulator.Experiment{Network: network, Clients: f.clients, Workload: spec, Duration: f.duration, Seed: f.seed}
+	return x, checkExperiment(x)
 }
 
 // progress tells now and then how far an experiment is.
@@ -270,39 +257,22 @@ func progress(out io.Writer, duration time.Duration) func(time.Duration, int) {
 // tellEvery is how often those that wait are told how far something is.
 const tellEvery = 2 * time.Second
 
-// checkRTT refuses round trips that are too long to be simulated.
-func checkRTT(network profile.Profile) error {
-	if most := network.Largest(); most > maxRTT {
-		return fmt.Errorf("--rtt: the longest round trip is %v; give at most %v", most, maxRTT)
+// checkExperiment refuses what is beyond the bounds of an experiment, and names the flag that is wrong.
+func checkExperiment(x simulator.Experiment) error {
+	switch conflict := x.Workload.Conflict; {
+	case !(conflict >= 0 && conflict <= 1): // also what is not a number
+		return fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", conflict)
+	case x.Network.Largest() > maxRTT:
+		return fmt.Errorf("--rtt: the longest round trip is %v; give at most %v", x.Network.Largest(), maxRTT)
+	case x.Clients < 1:
+		return fmt.Errorf("--clients: %d clients at each site; give at least 1", x.Clients)
+	case x.Clients > maxClients:
+		return fmt.Errorf("--clients: %d clients at each site; give at most %d", x.Clients, maxClients)
+	case x.Duration > maxDuration:
+		return fmt.Errorf("--duration: %v of virtual time; give at most %v: what all clients saw is held in memory, "+
+			"and figures settle within minutes", x.Duration, maxDuration)
 	}
 	return nil
-}
-
-// checkClients refuses too few clients and too many.
-func checkClients(n int) error {
-	switch {
-	case n < 1:
-		return fmt.Errorf("--clients: %d clients at each site; give at least 1", n)
-	case n > maxClients:
-		return fmt.Errorf("--clients: %d clients at each site; give at most %d", n, maxClients)
-	}
-	return nil
-}
-
-// checkDuration refuses more virtual time than anything needs.
-func checkDuration(d time.Duration) error {
-	if d > maxDuration {
-		return fmt.Errorf("--duration: %v of virtual time; give at most %v: what all clients saw is held in memory, and figures settle within minutes", d, maxDuration)
-	}
-	return nil
-}
-
-// checkConflict refuses what is no probability.
-func checkConflict(p float64) error {
-	if p >= 0 && p <= 1 {
-		return nil
-	}
-	return fmt.Errorf("--conflict: %v is no probability; give 0 to 1, such as 0.02 for 2%%", p)
 }
 
 // allProtocols stands for every protocol and variant.

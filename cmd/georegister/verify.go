@@ -29,36 +29,26 @@ that could not be decided, such as when a site does not answer.`
 const verifyExample = `  georegister verify --protocol Gryff --site ca=shop--ca:7001 --site va=shop--va:7001 --site ir=shop--ir:7001
   georegister verify --protocol Gryff --cluster shop --sites ca,va,ir --duration 10m`
 
-// undecided is the exit status of a verification that proved nothing.
-const undecided = 2
-
 func newVerificationCommand() *cobra.Command {
 	v := checked.Verification{Progress: 5 * time.Second}
 	var sites, names []string
 	var cluster string
-	c := &cobra.Command{
+	c := program.WithVerdict(&cobra.Command{
 		Use:     "verify --site NAME=HOST:PORT ...",
 		Short:   "Load a running store and tell whether what its clients saw is linearizable",
 		Long:    verifyLong,
 		Example: verifyExample,
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			err := func() (err error) {
-				if v.Sites, err = verifiedSites(sites, cluster, names); err != nil {
-					return err
-				}
-				if err := checkBounds(v); err != nil {
-					return err
-				}
-				return v.Run(c.Context(), c.OutOrStdout())
-			}()
-			if errors.Is(err, checked.ErrViolation) {
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if v.Sites, err = verifiedSites(sites, cluster, names); err != nil {
 				return err
 			}
-			return program.WithStatus(err, undecided)
+			if err := checkBounds(v); err != nil {
+				return err
+			}
+			return v.Run(c.Context(), c.OutOrStdout())
 		},
-	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.WithStatus(err, undecided) })
+	}, checked.ErrViolation)
 	flags := c.Flags()
 	flags.StringVar(&v.Protocol, "protocol", "Gryff", "the store's protocol, as its manifest spells it")
 	flags.StringArrayVar(&sites, "site", nil, "a site and the address of its gRPC port, NAME=HOST:PORT; give it once for each site")

@@ -31,6 +31,24 @@ func WithStatus(err error, status int) error {
 	return &coded{err, status}
 }
 
+// Undecided is the exit status of a command whose status is a verdict, where nothing was decided.
+const Undecided = 2
+
+// WithVerdict has the exit status of a command be a verdict: 1 for an error that is the violation, and Undecided for any
+// other one, such as that of a flag.
+func WithVerdict(command *cobra.Command, violation error) *cobra.Command {
+	run := command.RunE
+	command.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if errors.Is(err, violation) {
+			return err
+		}
+		return WithStatus(err, Undecided)
+	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return WithStatus(err, Undecided) })
+	return command
+}
+
 // Status is what an error ends the program with: 0 for none, 1 unless it says another.
 func Status(err error) int {
 	var own *coded
