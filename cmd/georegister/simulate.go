@@ -189,7 +189,7 @@ func (f simulateFlags) runProtocol(c *cobra.Command, name string) error {
 		return err
 	}
 	if f.history != "" {
-		if err := history.WriteFile(f.history, m.History); err != nil {
+		if err := history.WriteRecordFile(f.history, history.Record{Operations: m.History}); err != nil {
 			return err
 		}
 	}

@@ -91,7 +91,7 @@ func (c checker) share(keys int) time.Duration {
 
 // check decides about one key, and reports whether it had to search.
 func (c checker) check(steps []step, timeout time.Duration) (Outcome, bool) {
-	merged, conflict := mergeRetries(steps)
+	merged, _, conflict := mergeRetries(steps)
 	if conflict != nil {
 		return Violation, false
 	}

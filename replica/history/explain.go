@@ -25,7 +25,7 @@ const (
 // can fail without. Everything it leaves out it leaves open, so that what stays fails for the same reason.
 func (c checker) explain(key string, steps []step) ([]Operation, string) {
 	name := describeValue(register.Value(key))
-	if _, conflict := mergeRetries(steps); conflict != nil {
+	if _, _, conflict := mergeRetries(steps); conflict != nil {
 		return conflict, fmt.Sprintf("one rmw on key %s, retried with its id, got two different answers:\n%s",
 			name, list(conflict))
 	}
@@ -38,7 +38,7 @@ func (c checker) explain(key string, steps []step) ([]Operation, string) {
 		return outcome == Violation
 	}
 	steps = weaken(shortestPrefix(steps, fails), fails)
-	merged, _ := mergeRetries(steps)
+	merged, _, _ := mergeRetries(steps)
 	var failing []Operation
 	for _, s := range prepare(c.ctx, c.registry, merged) {
 		failing = append(failing, s.Operation)
@@ -143,7 +143,7 @@ func (v Verdict) Picture(ctx context.Context, w io.Writer) error {
 	}
 	// Two answers to one id are not a matter of order; without the ids they are shown as they are.
 	steps := partition(v.Failing)[v.Key]
-	if merged, conflict := mergeRetries(steps); conflict == nil {
+	if merged, _, conflict := mergeRetries(steps); conflict == nil {
 		steps = merged
 	}
 	steps = prepare(ctx, v.registry, steps)

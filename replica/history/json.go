@@ -3,9 +3,10 @@ package history
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"os"
 	"unicode/utf8"
 
 	"github.com/georegister/georegister/replica/register"
@@ -50,51 +51,36 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string][]byte{"base64": t})
 }
 
-// Writer writes operations as lines of JSON. It may be used by several goroutines.
-type Writer struct {
-	mu      sync.Mutex
-	buffer  *bufio.Writer
-	encoder *json.Encoder
-}
-
-// NewWriter buffers what it writes; call Flush at the end.
-func NewWriter(w io.Writer) *Writer {
-	buffer := bufio.NewWriterSize(w, 64<<10)
+// WriteRecord writes a whole history, an object a line: the operations, then the messages and the fences.
+func WriteRecord(w io.Writer, record Record) error {
+	buffer := bufio.NewWriterSize(w, 64<<10) // it keeps the first error of w
 	encoder := json.NewEncoder(buffer)
 	encoder.SetEscapeHTML(false)
-	return &Writer{buffer: buffer, encoder: encoder}
-}
-
-// Write appends one operation. An error of the underlying writer may come later, at the latest from Flush.
-func (w *Writer) Write(o Operation) error { return w.write(newLine(o)) }
-
-func (w *Writer) write(line any) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.encoder.Encode(line); err != nil {
+	for _, o := range record.Operations {
+		_ = encoder.Encode(newLine(o))
+	}
+	for _, m := range record.Messages {
+		_ = encoder.Encode(messageLine{Kind: messageKind, From: m.From, Sent: int64(m.Sent), To: m.To, Received: int64(m.Received)})
+	}
+	for _, f := range record.Fences {
+		_ = encoder.Encode(fenceLine{Kind: fenceKind, Client: f.Client, Invoked: int64(f.Invoked), Returned: int64(f.Returned)})
+	}
+	if err := buffer.Flush(); err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
 	return nil
 }
 
-// Flush hands everything on to the underlying writer.
-func (w *Writer) Flush() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.buffer.Flush(); err != nil {
+// WriteRecordFile writes a whole history to a file, in place of what it held.
+func WriteRecordFile(path string, record Record) error {
+	file, err := os.Create(path)
+	if err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
+	if err := errors.Join(WriteRecord(file, record), file.Close()); err != nil {
+		return fmt.Errorf("write the history to %s: %w", path, err)
+	}
 	return nil
-}
-
-// WriteAll writes a history without messages and fences.
-func WriteAll(w io.Writer, operations []Operation) error {
-	return WriteRecord(w, Record{Operations: operations})
-}
-
-// WriteFile writes operations to a file, in place of what it held.
-func WriteFile(path string, operations []Operation) error {
-	return WriteRecordFile(path, Record{Operations: operations})
 }
 
 func newLine(o Operation) line {

@@ -24,13 +24,14 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	history = append(history, odd, swap, write("a", 3, 4, ""), remove("a", 5, 6), absent("a", 7, 8), readOf("a", 9, 10, ""))
 	var file bytes.Buffer
-	if err := WriteAll(&file, history); err != nil {
+	if err := WriteRecord(&file, Record{Operations: history}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(&file)
+	record, err := ReadRecord(t.Context(), &file, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := record.Operations
 	for i := range history {
 		if !history[i].Known() {
 			history[i].Returned = 0 // it has no meaning, so it is not written
@@ -62,7 +63,7 @@ func TestReadNamesLineAndField(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Read(strings.NewReader(test.text))
+			_, err := ReadRecord(t.Context(), strings.NewReader(test.text), false)
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v, want %s...", err, test.want)
 			}
@@ -70,12 +71,12 @@ func TestReadNamesLineAndField(t *testing.T) {
 	}
 }
 
-func TestReadTornLeavesOutTheTornLineOnly(t *testing.T) {
-	got, err := ReadTorn(strings.NewReader(good + "\n" + good[:40]))
-	if err != nil || len(got) != 1 || got[0].Client != "7" {
+func TestATornReadLeavesOutTheTornLineOnly(t *testing.T) {
+	got, err := ReadRecord(t.Context(), strings.NewReader(good+"\n"+good[:40]), true)
+	if err != nil || len(got.Operations) != 1 || got.Operations[0].Client != "7" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := ReadTorn(strings.NewReader(good[:40] + "\n" + good + "\n")); err == nil {
+	if _, err := ReadRecord(t.Context(), strings.NewReader(good[:40]+"\n"+good+"\n"), true); err == nil {
 		t.Error("a torn line in the middle is read")
 	}
 }
@@ -88,32 +89,24 @@ var errBroken = errors.New("broken")
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestWriterReportsAnError(t *testing.T) {
-	if err := WriteAll(broken{}, []Operation{write("a", 1, 2, "x")}); !errors.Is(err, errBroken) {
+	if err := WriteRecord(broken{}, Record{Operations: []Operation{write("a", 1, 2, "x")}}); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestWriterAndRecorderAreForManyGoroutines(t *testing.T) {
-	var file bytes.Buffer
-	w, r := NewWriter(&file), NewRecorder(nil)
+func TestRecorderIsForManyGoroutines(t *testing.T) {
+	r := NewRecorder(nil)
 	var clients sync.WaitGroup
 	for _, client := range []string{"a", "b", "c", "d"} {
 		clients.Go(func() {
 			for range 100 {
-				o := r.Invoke(client, "site", register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK})
-				if err := w.Write(o); err != nil {
-					t.Error(err)
-				}
+				r.Invoke(client, "site", register.Operation{Kind: register.Read, Key: "k"}).Return(register.Result{Status: register.OK})
 			}
 		})
 	}
 	clients.Wait()
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Read(&file)
-	if err != nil || len(got) != 400 || len(r.Operations()) != 400 {
-		t.Errorf("wrote %d and kept %d operations, want 400: %v", len(got), len(r.Operations()), err)
+	if got := len(r.Operations()); got != 400 {
+		t.Errorf("kept %d operations, want 400", got)
 	}
 }
 
@@ -140,17 +133,18 @@ const (
 	goodFence   = `{"kind":"fence","client":"a","invoked_ns":5,"returned_ns":5}`
 )
 
-// Messages and fences stand between operations; who reads operations alone does not see them.
+// Messages and fences stand between operations.
 func TestMessagesAndFencesAreRead(t *testing.T) {
+	operations, err := ReadRecord(t.Context(), strings.NewReader(good), false)
+	if err != nil || len(operations.Operations) != 1 {
+		t.Fatal(operations, err)
+	}
 	want := Record{
-		Messages: []Message{{From: "a", Sent: 3, To: "7", Received: 4}},
-		Fences:   []Fence{{Client: "a", Invoked: 5, Returned: 5}},
+		Operations: operations.Operations,
+		Messages:   []Message{{From: "a", Sent: 3, To: "7", Received: 4}},
+		Fences:     []Fence{{Client: "a", Invoked: 5, Returned: 5}},
 	}
 	text := goodFence + "\n" + good + "\n" + goodMessage + "\n"
-	var err error
-	if want.Operations, err = Read(strings.NewReader(text)); err != nil || len(want.Operations) != 1 {
-		t.Fatal(want.Operations, err)
-	}
 	for range 2 {
 		got, err := ReadRecord(t.Context(), strings.NewReader(text), false)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -172,7 +166,7 @@ func TestMessagesAndFencesAreRead(t *testing.T) {
 		{strings.Replace(goodFence, `:5}`, `:4}`, 1), `line 1: field "returned_ns" is before "invoked_ns"`},
 		{strings.Replace(goodFence, `"a"`, `[]`, 1), `line 1: field "client": [] is not a string or a number`},
 	} {
-		if _, err := Read(strings.NewReader(test.text)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if _, err := ReadRecord(t.Context(), strings.NewReader(test.text), false); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.text, err, test.want)
 		}
 	}

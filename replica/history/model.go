@@ -76,6 +76,15 @@ func effect(registry *register.Registry, value register.Value, s *step) (registe
 	return next, !next.Equal(value)
 }
 
+// outcome applies a step to a value: it reports whether the answer agrees, or, of an unknown step, whether the value
+// changes.
+func outcome(registry *register.Registry, value register.Value, s *step) (register.Value, bool) {
+	if s.known {
+		return answer(registry, value, s)
+	}
+	return effect(registry, value, s)
+}
+
 // take is the state after a step, or nil if the step can't come next. Only those orders are taken in which
 // every unknown effect is depended on directly, as prepare explains; all other unknown steps come when no
 // known one is left.

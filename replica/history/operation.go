@@ -1,6 +1,6 @@
 // Package history holds what clients saw, and decides whether a linearizable store can have shown it to them.
 //
-// Both worlds, the tools and the tests write the same operations, as lines of JSON (see Writer), and ask the
+// Both worlds, the tools and the tests write the same operations, as lines of JSON (WriteRecord), and ask the
 // same Check.
 package history
 

@@ -44,22 +44,24 @@ func partition(operations []Operation) map[string][]step {
 	return keys
 }
 
-// mergeRetries makes one step of all records of one rmw ID: it is executed at most once, not before the
-// first of them was invoked, and before the first answer. Two different answers are returned as a conflict.
-func mergeRetries(steps []step) (merged []step, conflict []Operation) {
+// mergeRetries makes one step of all records of one rmw ID: it is executed at most once, not before the first of them was
+// invoked, and before the first answer. It also tells which step each record became. Two different answers are returned
+// as a conflict.
+func mergeRetries(steps []step) (merged []step, became []int, conflict []Operation) {
 	type id struct{ session, number uint64 }
 	first := map[id]int{}
 	for _, s := range steps {
 		this := id{s.Request.ID.Session, s.Request.ID.Number}
 		at, again := first[this]
 		if s.Request.Kind != register.RMW || this.session == 0 || !again {
-			first[this] = len(merged)
+			at = len(merged)
+			first[this] = at
 			merged = append(merged, s)
-			continue
 		}
+		became = append(became, at)
 		m := &merged[at]
 		if m.known && s.known && (m.Result.Status != s.Result.Status || !m.Result.Value.Equal(s.Result.Value)) {
-			return nil, []Operation{m.Operation, s.Operation}
+			return nil, nil, []Operation{m.Operation, s.Operation}
 		}
 		invoked, returned := min(m.Invoked, s.Invoked), min(m.Returned, s.Returned)
 		if !m.known {
@@ -67,7 +69,7 @@ func mergeRetries(steps []step) (merged []step, conflict []Operation) {
 		}
 		m.Invoked, m.Returned = invoked, returned
 	}
-	return merged, nil
+	return merged, became, nil
 }
 
 // prepare orders steps by when they are tried first, and makes the search smaller without changing its outcome.

@@ -16,20 +16,6 @@ import (
 	"github.com/georegister/georegister/replica/register"
 )
 
-// Read reads the operations that a Writer wrote; messages and fences it leaves out. Its errors name the line, from 1,
-// and the field. Blank lines are skipped.
-func Read(r io.Reader) ([]Operation, error) {
-	record, err := ReadRecord(context.Background(), r, false)
-	return record.Operations, err
-}
-
-// ReadTorn is Read for the history of a process that was killed: a last line that has no end is left out.
-// A check then doesn't know of that operation, and may miss it.
-func ReadTorn(r io.Reader) ([]Operation, error) {
-	record, err := ReadRecord(context.Background(), r, true)
-	return record.Operations, err
-}
-
 // MaxLine bounds a line of a history, in bytes. The largest value that a store can hold fits, whatever its bytes are.
 const MaxLine = 128 << 20
 
@@ -90,8 +76,15 @@ func object(text []byte) (raw map[string]json.RawMessage, kind string, err error
 	return raw, kind, nil
 }
 
+// field is one field of a line: whether each line has it, and what reads it.
+type field struct {
+	name     string
+	required bool
+	set      func(json.RawMessage) error
+}
+
 // setFields reads a line field by field, as encoding/json would not name the field of every error.
-func setFields[T any](into *T, raw map[string]json.RawMessage, table []field[T]) error {
+func setFields(raw map[string]json.RawMessage, table []field) error {
 	for _, field := range table {
 		value, ok := raw[field.name]
 		delete(raw, field.name)
@@ -101,7 +94,7 @@ func setFields[T any](into *T, raw map[string]json.RawMessage, table []field[T])
 			}
 			continue
 		}
-		if err := field.set(into, value); err != nil {
+		if err := field.set(value); err != nil {
 			return fmt.Errorf("field %q: %w", field.name, err)
 		}
 	}
@@ -113,13 +106,50 @@ func setFields[T any](into *T, raw map[string]json.RawMessage, table []field[T])
 }
 
 // parse reads an operation.
-func parse(raw map[string]json.RawMessage, table []field[Operation]) (Operation, error) {
+func parse(raw map[string]json.RawMessage) (Operation, error) {
 	_, hasReturned := raw["returned_ns"]
 	o := Operation{}
-	if err := setFields(&o, raw, table); err != nil {
-		return Operation{}, err
-	}
+	call := &o.Request.Call
+	err := setFields(raw, []field{
+		{"client", true, client(&o.Client)},
+		{"site", false, scalar(&o.Site, "a string")},
+		{"kind", true, func(raw json.RawMessage) (err error) {
+			if o.Request.Kind, err = spelled(raw, register.Read, register.Write, register.RMW); err != nil {
+				err = fmt.Errorf("%w, nor message or fence", err)
+			}
+			return err
+		}},
+		{"key", true, func(raw json.RawMessage) error {
+			key, err := bytesOf(raw)
+			o.Request.Key = string(key)
+			return err
+		}},
+		{"stale", false, scalar(&o.Request.Stale, "true or false")},
+		{"value", false, value(&o.Request.Value)},
+		{"function", false, scalar(&call.Function, "a string")},
+		{"args", false, func(raw json.RawMessage) error { return setArgs(&call.Args, raw) }},
+		{"max_value_bytes", false, scalar(&call.MaxValueBytes, "an integer")},
+		{"session", false, func(raw json.RawMessage) (err error) {
+			o.Request.ID.Session, err = strconv.ParseUint(strings.Trim(string(raw), `"`), 10, 64)
+			return err
+		}},
+		{"number", false, scalar(&o.Request.ID.Number, "an integer from 0")},
+		{"invoked_ns", true, scalar(&o.Invoked, "an integer")},
+		{"returned_ns", false, scalar(&o.Returned, "an integer")},
+		{"status", true, func(raw json.RawMessage) (err error) {
+			o.Result.Status, err = spelled(raw, register.OK, register.Failed, register.Invalid,
+				register.Unsupported, register.Unavailable, register.Unknown)
+			return err
+		}},
+		{"reply", false, value(&o.Result.Value)},
+		{"message", false, scalar(&o.Result.Message, "a string")},
+		{"carstamp", false, func(raw json.RawMessage) error { return setCarstamp(&o.Result.Carstamp, raw) }},
+		{"round_trips", false, scalar(&o.Result.RoundTrips, "an integer")},
+		{"fast", false, scalar(&o.Result.Fast, "true or false")},
+	})
 	switch {
+	case err != nil:
+		return Operation{}, err
 	case !o.Known():
 		o.Returned = 0
 	case !hasReturned:
@@ -127,93 +157,40 @@ func parse(raw map[string]json.RawMessage, table []field[Operation]) (Operation,
 	case o.Returned < o.Invoked:
 		return Operation{}, errors.New(`field "returned_ns" is before "invoked_ns"`)
 	}
-	if o.Request.Kind == register.RMW && o.Request.Call.Function == "" {
+	if o.Request.Kind == register.RMW && call.Function == "" {
 		return Operation{}, fmt.Errorf("field %q is missing; every rmw has one", "function")
 	}
 	return o, nil
 }
 
-// field is how one field of a line is read.
-type field[T any] struct {
-	name     string
-	required bool
-	set      func(*T, json.RawMessage) error
-}
+// known is for a field that was read before.
+func known(json.RawMessage) error { return nil }
 
-// setClient reads who did something.
-func setClient(raw json.RawMessage, into *string) error {
-	if number := json.Number(""); json.Unmarshal(raw, &number) == nil && raw[0] != '"' {
-		*into = number.String() // other tools may number their clients
-		return nil
-	}
-	return unmarshal(raw, into, "a string or a number")
-}
-
-func fields() []field[Operation] {
-	return []field[Operation]{
-		{"client", true, func(o *Operation, raw json.RawMessage) error { return setClient(raw, &o.Client) }},
-		{"site", false, func(o *Operation, raw json.RawMessage) error { return unmarshal(raw, &o.Site, "a string") }},
-		{"kind", true, func(o *Operation, raw json.RawMessage) (err error) {
-			if o.Request.Kind, err = spelled(raw, []register.Kind{register.Read, register.Write, register.RMW}); err != nil {
-				err = fmt.Errorf("%w, nor message or fence", err)
-			}
-			return err
-		}},
-		{"key", true, func(o *Operation, raw json.RawMessage) error {
-			key, err := bytesOf(raw)
-			o.Request.Key = string(key)
-			return err
-		}},
-		{"stale", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Request.Stale, "true or false")
-		}},
-		{"value", false, func(o *Operation, raw json.RawMessage) (err error) {
-			o.Request.Value, err = bytesOf(raw)
-			return err
-		}},
-		{"function", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Request.Call.Function, "a string")
-		}},
-		{"args", false, setArgs},
-		{"max_value_bytes", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Request.Call.MaxValueBytes, "an integer")
-		}},
-		{"session", false, func(o *Operation, raw json.RawMessage) (err error) {
-			o.Request.ID.Session, err = strconv.ParseUint(strings.Trim(string(raw), `"`), 10, 64)
-			return err
-		}},
-		{"number", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Request.ID.Number, "an integer from 0")
-		}},
-		{"invoked_ns", true, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Invoked, "an integer")
-		}},
-		{"returned_ns", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Returned, "an integer")
-		}},
-		{"status", true, func(o *Operation, raw json.RawMessage) (err error) {
-			o.Result.Status, err = spelled(raw, []register.Status{register.OK, register.Failed, register.Invalid,
-				register.Unsupported, register.Unavailable, register.Unknown})
-			return err
-		}},
-		{"reply", false, func(o *Operation, raw json.RawMessage) (err error) {
-			o.Result.Value, err = bytesOf(raw)
-			return err
-		}},
-		{"message", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Result.Message, "a string")
-		}},
-		{"carstamp", false, setCarstamp},
-		{"round_trips", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Result.RoundTrips, "an integer")
-		}},
-		{"fast", false, func(o *Operation, raw json.RawMessage) error {
-			return unmarshal(raw, &o.Result.Fast, "true or false")
-		}},
+// client reads who did something. Other tools may number their clients.
+func client(into *string) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		if number := json.Number(""); json.Unmarshal(raw, &number) == nil && raw[0] != '"' {
+			*into = number.String()
+			return nil
+		}
+		return unmarshal(raw, into, "a string or a number")
 	}
 }
 
-// unmarshal reads a value of a basic type.
+// scalar reads a value of a basic type.
+func scalar[T any](into *T, want string) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error { return unmarshal(raw, into, want) }
+}
+
+// value reads bytes, as bytesOf does.
+func value(into *register.Value) func(json.RawMessage) error {
+	return func(raw json.RawMessage) (err error) {
+		*into, err = bytesOf(raw)
+		return err
+	}
+}
+
+// unmarshal reads a value of a type that encoding/json knows; want names it in the error.
 func unmarshal[T any](raw json.RawMessage, into *T, want string) error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("%s is not %s", shorten(raw), want)
@@ -222,7 +199,7 @@ func unmarshal[T any](raw json.RawMessage, into *T, want string) error {
 }
 
 // spelled reads one of a few names.
-func spelled[T fmt.Stringer](raw json.RawMessage, known []T) (T, error) {
+func spelled[T fmt.Stringer](raw json.RawMessage, known ...T) (T, error) {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
 		if i := slices.IndexFunc(known, func(k T) bool { return k.String() == name }); i >= 0 {
@@ -248,7 +225,7 @@ func bytesOf(raw json.RawMessage) (register.Value, error) {
 	return coded.Base64, nil
 }
 
-func setArgs(o *Operation, raw json.RawMessage) error {
+func setArgs(into *[][]byte, raw json.RawMessage) error {
 	var args []json.RawMessage
 	if err := unmarshal(raw, &args, "an array"); err != nil {
 		return err
@@ -258,12 +235,12 @@ func setArgs(o *Operation, raw json.RawMessage) error {
 		if err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
-		o.Request.Call.Args = append(o.Request.Call.Args, append([]byte{}, value...))
+		*into = append(*into, append([]byte{}, value...))
 	}
 	return nil
 }
 
-func setCarstamp(o *Operation, raw json.RawMessage) error {
+func setCarstamp(into *register.Carstamp, raw json.RawMessage) error {
 	var text string
 	if err := unmarshal(raw, &text, "a string"); err != nil {
 		return err
@@ -280,7 +257,7 @@ func setCarstamp(o *Operation, raw json.RawMessage) error {
 	if err != nil || n != 5 || carstamp.String() != text {
 		return fmt.Errorf("%q is not timestamp/member.incarnation.boot/rmws", text)
 	}
-	o.Result.Carstamp = carstamp
+	*into = carstamp
 	return nil
 }
 

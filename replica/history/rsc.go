@@ -244,14 +244,11 @@ func (c *rscChecker) replays(order []int32, effects []bool) bool {
 	for _, i := range order {
 		o := &c.ops[i]
 		key := o.Request.Key
-		if !o.known {
-			if effects[i] {
-				values[key], _ = effect(c.Registry, values[key], &o.step)
-			}
+		if !o.known && !effects[i] {
 			continue
 		}
-		next, agrees := answer(c.Registry, values[key], &o.step)
-		if !agrees {
+		next, agrees := outcome(c.Registry, values[key], &o.step)
+		if !agrees && o.known {
 			return false
 		}
 		values[key] = next

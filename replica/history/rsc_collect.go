@@ -58,35 +58,21 @@ func keysOf(ops []rscOp) [][]int {
 	return keys
 }
 
-func mergeRSC(steps []step) (merged []rscOp, conflict []Operation) {
-	type id struct{ session, number uint64 }
-	first := map[id]int{}
-	for _, s := range steps {
-		o := rscOp{step: s, asker: s.Client}
-		if s.known {
-			o.learned = []learned{{s.Client, s.Returned}}
-		}
-		this := id{s.Request.ID.Session, s.Request.ID.Number}
-		at, again := first[this]
-		if s.Request.Kind != register.RMW || this.session == 0 || !again {
-			first[this] = len(merged)
-			merged = append(merged, o)
-			continue
-		}
-		m := &merged[at]
-		if m.known && s.known && (m.Result.Status != s.Result.Status || !m.Result.Value.Equal(s.Result.Value)) {
-			return nil, []Operation{m.Operation, s.Operation}
-		}
-		o.learned = slices.Concat(m.learned, o.learned)
-		if m.Invoked <= s.Invoked {
-			o.asker = m.asker
-		}
-		invoked, returned := min(m.Invoked, s.Invoked), min(m.Returned, s.Returned)
-		if m.known {
-			o.step = m.step
-		}
-		o.Invoked, o.Returned = invoked, returned
-		*m = o
+// mergeRSC makes one operation of all records of one rmw ID.
+func mergeRSC(steps []step) ([]rscOp, []Operation) {
+	merged, became, conflict := mergeRetries(steps)
+	ops := make([]rscOp, len(merged))
+	for i, s := range merged {
+		ops[i].step = s
 	}
-	return merged, nil
+	for i, at := range slices.Backward(became) { // of several that were invoked at one time, the first asked
+		o, s := &ops[at], &steps[i]
+		if s.Invoked == o.Invoked {
+			o.asker = s.Client
+		}
+		if s.known {
+			o.learned = append(o.learned, learned{s.Client, s.Returned})
+		}
+	}
+	return ops, conflict
 }

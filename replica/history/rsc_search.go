@@ -260,13 +260,7 @@ func (s *rscSearch) try(n int32) (int32, bool) {
 	case register.Write:
 		return mine.value, true
 	}
-	var next register.Value
-	var fits bool
-	if o.known {
-		next, fits = answer(s.registry, s.values[current], &o.step)
-	} else {
-		next, fits = effect(s.registry, s.values[current], &o.step)
-	}
+	next, fits := outcome(s.registry, s.values[current], &o.step)
 	if !fits {
 		return 0, false
 	}

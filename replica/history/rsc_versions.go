@@ -3,7 +3,9 @@ package history
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/georegister/georegister/replica/register"
 )
@@ -83,7 +85,7 @@ func (v *versions) current() *rscGroup { return &v.groups[len(v.groups)-1] }
 func (v *versions) next(i int) bool {
 	o := &v.ops[i]
 	if o.Request.Kind == register.Write {
-		v.settle(o)
+		v.settle(o.Returned, &v.budget)
 	} else if !(v.eager && v.gap(o) && v.fill(o)) && !v.agrees(o) && !v.fill(o) {
 		if o.Request.Kind == register.RMW {
 			return false
@@ -114,12 +116,9 @@ func (v *versions) agrees(o *rscOp) bool {
 // put adds an operation whose answer fits, or one of unknown outcome.
 func (v *versions) put(i int) {
 	o, current := &v.ops[i], v.current()
-	var next register.Value
-	changes := true
-	if !o.known {
-		next, changes = effect(v.registry, current.value, &o.step)
-	} else if next, _ = answer(v.registry, current.value, &o.step); o.Request.Kind != register.Write {
-		changes = !next.Equal(current.value)
+	next, changes := outcome(v.registry, current.value, &o.step)
+	if o.known {
+		changes = o.Request.Kind == register.Write || !next.Equal(current.value)
 	}
 	if changes {
 		v.groups = append(v.groups, rscGroup{changer: i, value: next})
@@ -128,12 +127,12 @@ func (v *versions) put(i int) {
 	}
 }
 
-// settle gives rmws without a carstamp a place before a write covers what they fit.
-func (v *versions) settle(write *rscOp) {
-	for at := 0; at < len(v.loose) && v.budget > 0; at++ {
+// settle gives rmws without a carstamp a place where they fit, before what returned at a time covers it.
+func (v *versions) settle(returned time.Duration, budget *int) {
+	for at := 0; at < len(v.loose) && *budget > 0 && v.ctx.Err() == nil; at++ {
 		o := &v.ops[v.loose[at]]
-		v.budget--
-		if v.placed[at] || !o.known || o.Invoked > write.Returned || !v.agrees(o) {
+		*budget--
+		if v.placed[at] || !o.known || o.Invoked > returned || !v.agrees(o) {
 			continue
 		}
 		v.placed[at] = true
@@ -174,15 +173,7 @@ func (v *versions) fillBy(count int, value register.Value, wanted func(register.
 		if v.budget--; v.budget < 0 {
 			return false
 		}
-		o := &v.ops[i]
-		var next register.Value
-		var fits bool
-		if o.known {
-			next, fits = answer(v.registry, value, &o.step)
-		} else {
-			next, fits = effect(v.registry, value, &o.step)
-		}
-		if fits && v.fillBy(count-1, next, wanted, append(run, at)) {
+		if next, fits := outcome(v.registry, value, &v.ops[i].step); fits && v.fillBy(count-1, next, wanted, append(run, at)) {
 			return true
 		}
 	}
@@ -191,21 +182,8 @@ func (v *versions) fillBy(count int, value register.Value, wanted func(register.
 
 // finish gives a place to what has none yet.
 func (v *versions) finish() bool {
-	for at := 0; at < len(v.loose); at++ {
-		o := &v.ops[v.loose[at]]
-		if v.ctx.Err() != nil {
-			return false
-		}
-		if v.placed[at] || !o.known {
-			continue
-		}
-		if !v.agrees(o) {
-			continue
-		}
-		v.placed[at] = true
-		v.put(v.loose[at])
-		at = -1
-	}
+	all := math.MaxInt
+	v.settle(never, &all)
 	for at, i := range v.loose {
 		if !v.placed[at] && v.ops[i].known {
 			return false

@@ -72,12 +72,12 @@ func TestCheckStaleTellsHistoriesApart(t *testing.T) {
 func TestReadsThatMayBeStaleAreKept(t *testing.T) {
 	want := []Operation{mayBeStale(readOf("a", 1, 2, "x")), readOf("a", 3, 4, "x")}
 	var file bytes.Buffer
-	if err := WriteAll(&file, want); err != nil {
+	if err := WriteRecord(&file, Record{Operations: want}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(&file)
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v: %v", got, want, err)
+	got, err := ReadRecord(t.Context(), &file, false)
+	if err != nil || !reflect.DeepEqual(got.Operations, want) {
+		t.Errorf("got %+v, want %+v: %v", got.Operations, want, err)
 	}
 	if !AnyStale(want) || AnyStale(want[1:]) {
 		t.Error("reads that may be stale are not told apart")

@@ -99,7 +99,7 @@ func TestReplayComesBackFromAWrongWrite(t *testing.T) {
 // unknown outcome that nobody saw. The same carstamps with gaps between them prove less.
 func TestCarstampsThatCountTellHowManyWritesThereWere(t *testing.T) {
 	proves := func(history []Operation) bool {
-		merged, _ := mergeRetries(partition(history)["k0"])
+		merged, _, _ := mergeRetries(partition(history)["k0"])
 		steps := prepare(t.Context(), register.NewRegistry(), merged)
 		return proved(t.Context(), register.NewRegistry(), steps, len(merged)-len(steps))
 	}
@@ -136,10 +136,11 @@ func TestHardHistoriesAreProved(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer file.Close()
-			operations, err := Read(file)
+			record, err := ReadRecord(t.Context(), file, false)
 			if err != nil {
 				t.Fatal(err)
 			}
+			operations := record.Operations
 			v := Check(t.Context(), operations, Options{Timeout: time.Minute})
 			if len(operations) != count || v.Outcome != Linearizable || v.Searched != 0 {
 				t.Errorf("%d operations: %v, %d keys were searched", len(operations), v.Outcome, v.Searched)

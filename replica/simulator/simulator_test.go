@@ -70,13 +70,7 @@ func TestMistakesOfToyAreFound(t *testing.T) {
 func bytesOf(t *testing.T, operations []history.Operation) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := history.NewWriter(&b)
-	for _, o := range operations {
-		if err := w.Write(o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Flush(); err != nil {
+	if err := history.WriteRecord(&b, history.Record{Operations: operations}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -120,10 +120,11 @@ func (v *visitors) verdict(last ...string) {
 	t.Helper()
 	must(t, append([]string{"exec", v.pod, "--", "/load", "end"}, last...)...)
 	v.log("every key is read back", "\ncomplete: ")
-	operations, err := history.Read(strings.NewReader(must(t, "exec", v.pod, "--", "/load", "history")))
+	record, err := history.ReadRecord(v.s.t.Context(), strings.NewReader(must(t, "exec", v.pod, "--", "/load", "history")), false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	operations := record.Operations
 	if verdict := history.Check(v.s.t.Context(), operations, history.Options{Timeout: judgeWithin}); !verdict.OK() {
 		t.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	} else {

@@ -59,7 +59,8 @@ func TestVerification(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	operations, err := history.Read(file)
+	record, err := history.ReadRecord(t.Context(), file, false)
+	operations := record.Operations
 	if err != nil || len(operations) != len(store.Submitted()) {
 		t.Errorf("the history has %d of %d operations: %v", len(operations), len(store.Submitted()), err)
 	}

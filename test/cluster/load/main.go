@@ -136,7 +136,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	operations := recorder.Operations()
-	if err := history.WriteFile(historyFile+".new", operations); err != nil {
+	if err := history.WriteRecordFile(historyFile+".new", history.Record{Operations: operations}); err != nil {
 		return err
 	}
 	if err := os.Rename(historyFile+".new", historyFile); err != nil {
