@@ -9,7 +9,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	curpstore "github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/storage"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -45,7 +45,7 @@ func BenchmarkSplit(b *testing.B) {
 	v.Partitions = []view.Partition{{Term: 4, Master: 1}, {Term: 4, Master: 1, Split: 4}}
 	store.Grow(2)
 	b.ResetTimer()
-	given, err := curp.Divide(v, protocol.Disks{
+	given, err := curpstore.Divide(v, protocol.Disks{
 		Journal: func(partition int) *protocol.Journal { return protocol.NewJournal(store.Shard(partition)) },
 		Persist: r.persist, Hash: xxhash.Sum64,
 	})

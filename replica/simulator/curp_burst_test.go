@@ -9,6 +9,7 @@ import (
 	"github.com/georegister/georegister/replica/profile"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
@@ -58,7 +59,7 @@ func drawBurst(seed uint64, wrong curp.Mistakes) Schedule {
 	trip := 40*ms + 4*env.slowest()
 	env.retry, env.suspect, env.patience = trip, 3*trip, 6*trip
 	env.parted = &parted{
-		protocol: curpWith(wrong, curp.SplitMistakes{}), believing: wrong.TrustOldWitness,
+		protocol: curpWith(wrong, store.SplitMistakes{}), believing: wrong.TrustOldWitness,
 		sync:      protocol.Sync{After: 50, Delay: draw.Between(trip, 20*trip), Lease: draw.Between(trip, 10*trip)},
 		placement: membership.Placement{Partitions: 1, Faults: (n - 1) / 2, Dedicated: draw.Chance(300)},
 		slots:     64, suspect: draw.Between(0, trip), calls: Fault{Kind: Change, For: trip / 8, Size: trip / 8},

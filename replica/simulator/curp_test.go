@@ -7,6 +7,7 @@ import (
 
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -16,16 +17,16 @@ func curpOptions(wrong curp.Mistakes, kinds ...FaultKind) Options {
 	if kinds == nil {
 		kinds = CURPFaultKinds()
 	}
-	return Options{Faults: kinds, RMWs: ManyRMWs, Partitioned: curpWith(wrong, curp.SplitMistakes{})}
+	return Options{Faults: kinds, RMWs: ManyRMWs, Partitioned: curpWith(wrong, store.SplitMistakes{})}
 }
 
 // curpWith is CURP with mistakes.
-func curpWith(wrong curp.Mistakes, split curp.SplitMistakes) *definition.Partitioned {
+func curpWith(wrong curp.Mistakes, split store.SplitMistakes) *definition.Partitioned {
 	return &definition.Partitioned{
 		Start: func(config protocol.Config, journal *protocol.Journal) (protocol.Protocol, error) {
 			return curp.StartWith(config, journal, wrong)
 		},
-		Divide: func(v view.View, disks protocol.Disks) (int, error) { return curp.DivideWith(v, disks, split) },
+		Divide: func(v view.View, disks protocol.Disks) (int, error) { return store.DivideWith(v, disks, split) },
 	}
 }
 

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/simulator/kernel"
 )
 
 // drawSplit is a schedule in which partitions are split.
-func drawSplit(seed uint64, wrong governorMistakes, division curp.SplitMistakes) Schedule {
+func drawSplit(seed uint64, wrong governorMistakes, division store.SplitMistakes) Schedule {
 	options := curpOptions(curp.Mistakes{}, without(CURPFaultKinds(), Split)...)
 	options.governor, options.Partitioned = wrong, curpWith(curp.Mistakes{}, division)
 	s := Draw(seed, options)
@@ -22,7 +23,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 	t.Parallel()
 	took := map[string]int{}
 	for seed := range uint64(seedsFor(t) / 4) {
-		s := drawSplit(seed+1, governorMistakes{}, curp.SplitMistakes{})
+		s := drawSplit(seed+1, governorMistakes{}, store.SplitMistakes{})
 		if f := s.Run(nil, func(path string) { took[path]++ }).Failure; f != nil {
 			t.Errorf("%v\n%s", f, Explain(f))
 		}
@@ -37,7 +38,7 @@ func TestCURPSurvivesSplits(t *testing.T) {
 
 func TestMistakesOfSplitsAreFound(t *testing.T) {
 	t.Parallel()
-	type division = curp.SplitMistakes
+	type division = store.SplitMistakes
 	for _, c := range []struct {
 		name  string
 		wrong governorMistakes

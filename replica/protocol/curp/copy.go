@@ -1,10 +1,10 @@
 package curp
 
 import (
-	"bytes"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -18,22 +18,21 @@ const pageBytes = 64 << 10
 // beginCopy drops what is here.
 func (p *Protocol) beginCopy() {
 	p.config.Took("copy.begin")
-	p.wipe()
-	p.commit = 0
+	p.store.Wipe()
 	clear(p.follower.waiting)
 	p.follower.attached, p.follower.copyOp = false, 0
-	p.own.Copying, p.own.Cursor, p.own.Start, p.own.Through = true, nil, 0, 0
+	p.store.Own.Copying, p.store.Own.Cursor, p.store.Own.Start, p.store.Own.Through = true, nil, 0, 0
 }
 
 // tickCopy asks for the next page.
 func (p *Protocol) tickCopy() {
 	f := &p.follower
-	if f.waits || !p.own.Copying || f.copyOp != 0 && p.now < f.copyDue || p.now < f.fetched {
+	if f.waits || !p.store.Own.Copying || f.copyOp != 0 && p.now < f.copyDue || p.now < f.fetched {
 		return
 	}
 	f.copyOp, f.copyDue = p.Op(), p.now.Add(p.config.Retry)
 	p.send(p.partition.Master, p.message(peerv1.Kind_COPY, f.copyOp, &peerv1.Curp{
-		After: p.own.Cursor, Start: p.own.Start, Nonce: p.config.Nonce,
+		After: p.store.Own.Cursor, Start: p.store.Own.Start, Nonce: p.config.Nonce,
 	}))
 }
 
@@ -45,38 +44,27 @@ func (p *Protocol) onCopy(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	c := m.Curp
-	reply := &peerv1.Curp{Start: c.Start, After: c.After, Done: true}
-	after := c.After
-	if len(after) == 0 {
-		after = beforeState
-		reply.Start = p.own.Applied
+	reply := &peerv1.Curp{Start: c.Start, After: c.After}
+	if len(c.After) == 0 {
+		reply.Start = p.store.Own.Applied
 		f.known, f.held, f.next, f.lacking, f.nonce = true, reply.Start, reply.Start, true, c.Nonce
 	}
-	if reply.Start < p.log.floor {
-		reply.Refused = true // begin again: the log behind the first page is not kept any more
+	if reply.Start < p.store.Floor {
+		reply.Refused, reply.Done = true, true // begin again: the log behind the first page is not kept any more
 		p.sendDurably(from, p.message(peerv1.Kind_COPY_PAGE, m.Op, reply))
 		return
 	}
-	size := 0
-	p.journal.Scan(after, func(key, value []byte) bool {
-		if size > pageBytes {
-			reply.Done = false
-			return false
-		}
-		size += len(key) + len(value)
-		reply.Records = append(reply.Records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
-		return true
-	})
-	reply.Last = p.own.Applied
-	reply.History = upTo(p.log.history, reply.Start)
-	reply.WholeTerm, reply.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
+	reply.Records, reply.Done = p.store.Page(c.After, pageBytes)
+	reply.Last = p.store.Own.Applied
+	reply.History = p.store.HistoryUpTo(reply.Start)
+	reply.WholeTerm, reply.WholeIndex = p.store.Own.WholeTerm, p.store.Own.WholeIndex
 	p.sendDurably(from, p.message(peerv1.Kind_COPY_PAGE, m.Op, reply))
 }
 
 func (p *Protocol) onCopyPage(from view.MemberID, m *peerv1.Message) {
 	f := &p.follower
 	c := m.Curp
-	if from != p.partition.Master || !p.active() || f.waits || !p.own.Copying || m.Op != f.copyOp || f.copyOp == 0 {
+	if from != p.partition.Master || !p.active() || f.waits || !p.store.Own.Copying || m.Op != f.copyOp || f.copyOp == 0 {
 		return
 	}
 	f.copyOp = 0
@@ -84,29 +72,26 @@ func (p *Protocol) onCopyPage(from view.MemberID, m *peerv1.Message) {
 		p.beginCopy()
 		return
 	}
-	if len(p.own.Cursor) == 0 {
-		p.own.Start = c.Start
-		p.log = log{floor: c.Start, history: c.History}
-		p.own.Applied, p.commit, p.own.Commit = c.Start, c.Start, c.Start
+	if len(p.store.Own.Cursor) == 0 {
+		p.store.Own.Start = c.Start
+		p.store.Log = store.Log{Floor: c.Start, History: c.History}
+		p.store.Own.Applied, p.store.Commit, p.store.Own.Commit = c.Start, c.Start, c.Start
 	}
-	size := 0
-	for _, r := range c.Records {
-		p.journal.Put(r.Key, r.Value)
-		size += len(r.Key) + len(r.Value)
-		p.own.Cursor = r.Key
-	}
-	if len(p.own.Cursor) == 0 {
-		p.own.Cursor = beforeState // of an empty state
+	size := p.store.Adopt(c.Records)
+	if n := len(c.Records); n > 0 {
+		p.store.Own.Cursor = c.Records[n-1].Key
+	} else if len(p.store.Own.Cursor) == 0 {
+		p.store.Own.Cursor = store.BeforeState // of an empty state
 	}
 	if rate := p.config.TransferRate; rate > 0 {
 		f.fetched = p.now.Add(time.Duration(size) * time.Second / time.Duration(rate))
 	}
 	if c.Done {
 		p.config.Took("copy.end")
-		p.own.Copying, p.own.Through = false, c.Last
-		p.learnCommit(p.commit)
+		p.store.Own.Copying, p.store.Own.Through = false, c.Last
+		p.learnCommit(p.store.Commit)
 		p.noteWhole(c)
 	}
-	p.unsaved = true
+	p.store.Note()
 	p.tickCopy()
 }

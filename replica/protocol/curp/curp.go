@@ -17,12 +17,15 @@ package curp
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/protocol/bounds"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/position"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -31,6 +34,7 @@ import (
 type Protocol struct {
 	base.Outbox
 	config    protocol.Config
+	mistakes  Mistakes
 	partition view.Partition
 	digest    uint64 // of the view
 	index     int
@@ -49,7 +53,7 @@ type Protocol struct {
 	// What the disk has is of before the partition was given up: it goes when the term begins.
 	stale bool
 
-	state  // the member's copy of the partition
+	store  *store.Store
 	client client
 	// Until the view is known to be held, a member takes no part in a new term; of its master.
 	hold    *hold
@@ -95,10 +99,14 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 		noted:  map[view.MemberID]uint64{},
 	}
 	p.config.Sync = config.Sync.WithDefaults()
-	p.state = state{config: &p.config, mistakes: mistakes, term: p.partition.Term, journal: journal, outbox: &p.Outbox}
 	p.role = roleOf(p.partition, config.Self)
 	p.digest = digestOf(config.View)
-	known, err := p.loadOwn()
+	p.mistakes = mistakes
+	known, err := false, error(nil)
+	p.store, known, err = store.New(p.partition.Term, &p.config, &p.Outbox, store.Mistakes{
+		HonourAcks: mistakes.HonourAcks, ForgetWatermark: mistakes.ForgetWatermark,
+		ForgetDuplicates: mistakes.ForgetDuplicates, ExpireInReplay: mistakes.ExpireInReplay,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("partition %d: %w", p.index, err)
 	}
@@ -107,13 +115,13 @@ func StartWith(config protocol.Config, journal *protocol.Journal, mistakes Mista
 	if err := p.startDisks(known); err != nil {
 		return nil, fmt.Errorf("partition %d: %w", p.index, err)
 	}
-	if known && p.partition.Empty && p.own.Term < p.partition.Term {
-		p.stale, p.own = true, &peerv1.PartitionRecord{Granted: p.own.Granted}
+	if known && p.partition.Empty && p.store.Own.Term < p.partition.Term {
+		p.stale, p.store.Own = true, &peerv1.PartitionRecord{Granted: p.store.Own.Granted}
 		p.beBorn()
 	} else {
-		p.loadLog()
+		p.store.Load()
 	}
-	p.commit = min(p.own.Commit, p.log.last())
+	p.store.Commit = min(p.store.Own.Commit, p.store.Last())
 	if !p.disks.Asking() {
 		p.takePart(known)
 	}
@@ -143,11 +151,11 @@ func (p *Protocol) takePart(known bool) {
 			p.beBorn()
 		}
 	}
-	alone := len(p.own.Backups) == 0 && p.own.Broken < p.own.Recovered
+	alone := len(p.store.Own.Backups) == 0 && p.store.Own.Broken < p.store.Own.Recovered
 	if alone && !p.config.Continued && !p.mistakes.RestartWithoutReplay {
 		// Its process ended, whatever its part is now: some of what it answered for may not be on its disk (section 5.4).
-		p.own.Broken = p.own.Recovered
-		p.unsaved = true
+		p.store.Own.Broken = p.store.Own.Recovered
+		p.store.Note()
 	}
 	if p.role == protocol.Master {
 		p.takeMaster()
@@ -159,7 +167,7 @@ func (p *Protocol) takePart(known bool) {
 // beBorn notes that this disk has no part in what the member did in earlier terms, and can't say of them that they
 // never served.
 func (p *Protocol) beBorn() {
-	p.own.Born, p.own.NotedTerm = p.partition.Term, p.partition.Term-1
+	p.store.Own.Born, p.store.Own.NotedTerm = p.partition.Term, p.partition.Term-1
 }
 
 func (p *Protocol) lose(why string) {
@@ -171,15 +179,15 @@ func (p *Protocol) lose(why string) {
 func (p *Protocol) dropStale() {
 	if p.stale {
 		p.stale = false
-		p.wipe()
+		p.store.Wipe()
 	}
 }
 
 // enter notes durably that the member takes part in the view's term.
 func (p *Protocol) enter() {
-	p.own.Term = p.partition.Term
-	p.own.Granted = p.own.Granted || p.role == protocol.Backup
-	p.unsaved = true
+	p.store.Own.Term = p.partition.Term
+	p.store.Own.Granted = p.store.Own.Granted || p.role == protocol.Backup
+	p.store.Note()
 }
 
 // Submit implements protocol.Machine.
@@ -190,7 +198,11 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if err := p.check(m); err != nil {
+	err := bounds.Message(m)
+	if err == nil {
+		err = store.Check(m.Curp)
+	}
+	if err != nil {
 		p.config.Took("message.refused")
 		p.Refuse(from, err)
 		return // nobody can have counted so far, or made such a record: nothing could come after it
@@ -298,7 +310,7 @@ func (p *Protocol) drain() {
 
 // Ready implements protocol.Machine.
 func (p *Protocol) Ready() protocol.Effects {
-	p.save()
+	p.store.Save()
 	for _, envelope := range p.aside.Send {
 		envelope.Message.Epoch = p.config.View.Epoch
 	}
@@ -324,7 +336,7 @@ func (p *Protocol) stamp(e *protocol.Effects) {
 	if p.empty {
 		return
 	}
-	durable, taken := p.journal.Counted()
+	durable, taken := p.Journal.Counted()
 	for _, envelope := range e.Send {
 		p.disks.Stamp(envelope.Message, durable)
 	}
@@ -366,6 +378,15 @@ func (p *Protocol) sendDurably(to view.MemberID, m *peerv1.Message) {
 func (p *Protocol) ask(witness view.MemberID, w *witnessv1.Message) {
 	w.Partition = uint32(p.index)
 	p.Send(witness, &peerv1.Message{Kind: peerv1.Kind_WITNESS, Epoch: p.config.View.Epoch, Witness: w})
+}
+
+// digestOf is the digest of a view as messages carry it.
+func digestOf(v view.View) uint64 {
+	n, err := strconv.ParseUint(v.Digest(), 16, 64)
+	if err != nil {
+		panic(err) // of 16 hexadecimal digits
+	}
+	return n
 }
 
 // mix makes one number of two.

@@ -3,6 +3,7 @@ package curp
 import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/capability"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/definition"
 	"github.com/georegister/georegister/replica/register"
 )
@@ -20,7 +21,7 @@ var Definition = definition.Protocol{
 			{Kind: register.RMW, Best: capability.Trips(1, capability.Replicas), Worst: capability.Trips(3, capability.Replicas)},
 		},
 	},
-	Partitioned: &definition.Partitioned{Start: Start, Divide: Divide},
+	Partitioned: &definition.Partitioned{Start: Start, Divide: store.Divide},
 	Led:         true,
 	GoodAt:      "updates in one round trip to a master and f witnesses; reads at a backup's site in none",
 	Price:       "masters: a shard stops for seconds when its own is lost",

@@ -4,6 +4,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	witnessv1 "github.com/georegister/georegister/api/witness/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/position"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
@@ -14,21 +15,11 @@ import (
 // of the log would not do for that, since a backup may well drop entries in a new term, and what is no entry counts
 // too, such as which terms were recovered. A disk that is an older copy is a lost one, and its member is replaced.
 
-var (
-	countKey = []byte{countRecord}
-	heardKey = []byte{heardRecord}
-)
-
-// keeps reports whether a record is about the disk itself, and goes only with it.
-func keeps(key []byte) bool {
-	return key[0] == countRecord || key[0] == heardRecord
-}
-
 // startDisks begins to know how far disks are, and asks whether this one is whole, unless that is known or it is empty
 // for certain.
 func (p *Protocol) startDisks(known bool) (err error) {
 	p.disks, err = position.New(position.Owner{
-		Config: &p.config, Roster: quorum.FirstDisks(p.config.View), Journal: p.journal, Effects: &p.aside, CountKey: countKey, HeardKey: heardKey,
+		Config: &p.config, Roster: quorum.FirstDisks(p.config.View), Journal: p.Journal, Effects: &p.aside, CountKey: store.CountKey, HeardKey: store.HeardKey,
 	})
 	if err != nil {
 		return err

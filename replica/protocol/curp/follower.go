@@ -37,15 +37,15 @@ func (p *Protocol) takeFollower() {
 func (p *Protocol) beginFollower() {
 	p.follower.waits = false
 	p.dropStale()
-	p.own.Broken, p.own.Backups = p.own.Recovered, nil // another master may drop some of what it answered for
+	p.store.Own.Broken, p.store.Own.Backups = p.store.Own.Recovered, nil // another master may drop some of what it answered for
 	// What comes next is of no term that this member began as the master.
-	p.log.history = upTo(p.log.history, p.log.last())
-	p.commit = min(p.own.Commit, p.log.last())
-	if p.own.Term != p.partition.Term && (p.own.Copying || p.own.Through > p.log.last()) {
+	p.store.ForgetEmptyTerms()
+	p.store.Commit = min(p.store.Own.Commit, p.store.Last())
+	if p.store.Own.Term != p.partition.Term && (p.store.Own.Copying || p.store.Own.Through > p.store.Last()) {
 		p.beginCopy() // of another master: what it had not sent yet may be lost
 	}
 	p.enter()
-	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
+	for _, e := range p.store.Behind(p.store.Own.Applied) {
 		p.follower.waiting[string(e.Key)]++
 	}
 }
@@ -58,12 +58,12 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 		return
 	}
 	f := &p.follower
-	same := agrees(p.log.history, p.log.last(), c.History)
+	same := p.store.Agrees(c.History)
 	if f.waits {
 		if p.recovers() && !p.gather(same, c) {
 			// It has not entered the term, so that it grants no lease, and counts for nothing.
 			p.send(from, p.message(peerv1.Kind_SYNC_REPLY, m.Op, &peerv1.Curp{
-				Last: same + uint64(len(f.gathered)), Commit: p.commit, Lacking: true, Nonce: p.config.Nonce, Asked: c.Asked,
+				Last: same + uint64(len(f.gathered)), Commit: p.store.Commit, Lacking: true, Nonce: p.config.Nonce, Asked: c.Asked,
 			}))
 			return
 		}
@@ -72,24 +72,24 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	entries := append(f.gathered, c.Entries...)
 	f.gathered = nil
 	if p.mistakes.KeepSuffix {
-		same = p.log.last()
+		same = p.store.Last()
 	}
 	switch {
-	case p.own.Copying:
-	case max(p.own.Applied, p.own.Through) > same && p.log.last() > same, p.log.last() < c.Start, same < p.log.floor:
+	case p.store.Own.Copying:
+	case max(p.store.Own.Applied, p.store.Own.Through) > same && p.store.Last() > same, p.store.Last() < c.Start, same < p.store.Floor:
 		// The state has what this master never had, or lacks what it does not keep any more.
 		p.beginCopy()
-	case same < p.log.last():
+	case same < p.store.Last():
 		p.config.Took("log.truncated")
-		for _, e := range p.log.behind(same) {
+		for _, e := range p.store.Behind(same) {
 			p.unwait(e)
 		}
-		p.truncate(same)
+		p.store.Truncate(same)
 	}
-	if !p.own.Copying || p.own.Start != 0 || len(p.own.Cursor) > 0 {
+	if !p.store.Own.Copying || p.store.Own.Start != 0 || len(p.store.Own.Cursor) > 0 {
 		for _, e := range entries {
-			if e.Index == p.log.last()+1 {
-				p.append(e)
+			if e.Index == p.store.Last()+1 {
+				p.store.Append(e)
 				f.waiting[string(e.Key)]++
 			}
 		}
@@ -108,8 +108,8 @@ func (p *Protocol) onSync(from view.MemberID, m *peerv1.Message) {
 	p.noteWhole(c)
 	p.promised = max(p.promised, p.now.Add(p.config.Sync.Lease))
 	reply := &peerv1.Curp{
-		WholeTerm: p.own.WholeTerm,
-		Last:      p.log.last(), Commit: p.commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.config.Sync.Lease),
+		WholeTerm: p.store.Own.WholeTerm,
+		Last:      p.store.Last(), Commit: p.store.Commit, Lacking: !f.attached, Nonce: p.config.Nonce, Asked: c.Asked, Granted: int64(p.config.Sync.Lease),
 	}
 	if p.wantsLease() {
 		reply.Wanted = int64(p.now)
@@ -153,43 +153,38 @@ func (p *Protocol) recovers() bool {
 
 // noteWhole takes over up to where the log has all that was to be recovered from which terms.
 func (p *Protocol) noteWhole(c *peerv1.Curp) {
-	if p.whole() && p.own.WholeTerm < c.WholeTerm && p.log.last() >= c.WholeIndex {
-		p.become(c.WholeTerm, c.WholeIndex)
+	if p.whole() && p.store.Own.WholeTerm < c.WholeTerm && p.store.Last() >= c.WholeIndex {
+		p.store.NoteRecovered(c.WholeTerm, c.WholeIndex)
 	}
 }
 
 // whole reports whether state and log together are those of the master, up to the log's end.
 func (p *Protocol) whole() bool {
-	return (!p.own.Copying || p.mistakes.CountLearner) && p.log.last() >= p.own.Through
+	return (!p.store.Own.Copying || p.mistakes.CountLearner) && p.store.Last() >= p.store.Own.Through
 }
 
 // learnCommit applies what all backups have.
 func (p *Protocol) learnCommit(commit uint64) {
-	commit = min(commit, p.log.last())
-	if commit > p.commit {
-		p.commit, p.own.Commit = commit, commit
-		p.unsaved = true
+	commit = min(commit, p.store.Last())
+	if commit > p.store.Commit {
+		p.store.Commit, p.store.Own.Commit = commit, commit
+		p.store.Note()
 	}
-	if p.own.Copying || p.own.Applied >= p.commit {
+	if p.store.Own.Copying || p.store.Own.Applied >= p.store.Commit {
 		return
 	}
-	p.applyUpTo(p.commit)
-	if p.own.Applied >= p.own.Through {
-		p.own.Through = 0
+	p.applyUpTo(p.store.Commit)
+	if p.store.Own.Applied >= p.store.Own.Through {
+		p.store.Own.Through = 0
 	}
-	p.trim(p.own.Applied)
+	p.store.Trim(p.store.Own.Applied)
 }
 
 // applyUpTo makes the log up to an index part of the state.
 func (p *Protocol) applyUpTo(index uint64) {
-	for _, e := range p.log.behind(max(p.own.Applied, p.log.floor)) {
-		if e.Index > index {
-			break
-		}
-		p.apply(e)
+	for _, e := range p.store.ApplyUpTo(index) {
 		p.unwait(e)
 	}
-	p.unsaved = true
 }
 
 func (p *Protocol) unwait(e *peerv1.LogEntry) {

@@ -28,6 +28,11 @@ type dropped struct {
 	id   requestID
 }
 
+// requestID names a request across retries (RIFL).
+type requestID struct{ session, number uint64 }
+
+func idOf(c *peerv1.Command) requestID { return requestID{c.GetSession(), c.GetNumber()} }
+
 // drop has the witnesses drop a request that is synced. It names the key and the request: the key's slot may hold
 // another one by now.
 func (p *Protocol) drop(key []byte, id requestID) {
@@ -63,7 +68,7 @@ func (p *Protocol) sendGC(o *outbox) {
 
 // dropAll names all requests for a hash: for a mistake.
 func (p *Protocol) dropAll(h uint64) (drops []*witnessv1.Drop) {
-	for _, e := range p.log.entries {
+	for _, e := range p.store.Behind(0) {
 		if register.Hash(e.Key) == h && e.Session != 0 {
 			drops = append(drops, &witnessv1.Drop{Hash: h, Id: &witnessv1.ID{Session: e.Session, Number: e.Number}})
 		}

@@ -24,7 +24,7 @@ type hold struct {
 
 // entered reports whether the member has taken part in the view's term before.
 func (p *Protocol) entered() bool {
-	return p.own.Term == p.partition.Term || p.mistakes.ServeUncommitted
+	return p.store.Own.Term == p.partition.Term || p.mistakes.ServeUncommitted
 }
 
 // tickHold asks until a quorum has answered, and then begins the term.
@@ -69,7 +69,7 @@ func (p *Protocol) neverServed(f view.Former) bool {
 // held says that this member holds the view. A lost disk tells nothing of former terms, nor does one of those before
 // it was born.
 func (p *Protocol) held(op uint64) *peerv1.Message {
-	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.own.NotedTerm, Lacking: !p.testifies()})
+	return p.message(peerv1.Kind_HOLD_REPLY, op, &peerv1.Curp{WholeTerm: p.store.Own.NotedTerm, Lacking: !p.testifies()})
 }
 
 // testifies reports whether what the disk has noted of terms counts: an empty one has forgotten it, and an older copy

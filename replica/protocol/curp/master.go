@@ -55,39 +55,39 @@ type waiter struct {
 // takeMaster begins to be the master of the view's term.
 func (p *Protocol) takeMaster() {
 	for _, f := range p.partition.Formers {
-		if f.Has(p.config.Self) && f.Term < p.own.Born && !p.mistakes.ServeAfterLoss {
+		if f.Has(p.config.Self) && f.Term < p.store.Own.Born && !p.mistakes.ServeAfterLoss {
 			p.lose("it recovers from a term of an earlier disk of this member")
 			return
 		}
 	}
-	if (p.own.Copying || p.own.Through > p.log.last()) && !p.mistakes.CountLearner {
+	if (p.store.Own.Copying || p.store.Own.Through > p.store.Last()) && !p.mistakes.CountLearner {
 		p.lose("it has a part of the state only")
 		return
 	}
-	if p.own.Recovered == p.partition.Term || p.mistakes.ServeUncommitted {
+	if p.store.Own.Recovered == p.partition.Term || p.mistakes.ServeUncommitted {
 		p.beginMaster()
 		return
 	}
 	p.hold = &hold{}
-	p.noted[p.config.Self] = p.own.NotedTerm
+	p.noted[p.config.Self] = p.store.Own.NotedTerm
 }
 
 // beginMaster takes part in the term.
 func (p *Protocol) beginMaster() {
 	p.dropStale()
 	p.master.unsynced, p.touched, p.recent = map[requestID]*unsynced{}, map[string]uint64{}, map[string]uint64{}
-	p.asked, p.ahead = map[questionID]bool{}, map[string]unapplied{}
-	if p.mistakes.DropPending && p.own.Term != p.partition.Term {
-		p.truncate(max(p.own.Applied, p.log.floor, min(p.own.Commit, p.log.last())))
+	p.asked = map[questionID]bool{}
+	if p.mistakes.DropPending && p.store.Own.Term != p.partition.Term {
+		p.store.Truncate(max(p.store.Own.Applied, p.store.Floor, min(p.store.Own.Commit, p.store.Last())))
 	}
-	p.commit = min(p.own.Commit, p.log.last())
-	p.base = p.commit
-	p.applyUpTo(max(p.commit, p.own.Through))
-	p.own.Through = 0
-	p.log.begin(p.partition.Term, p.log.last()+1)
+	p.store.Commit = min(p.store.Own.Commit, p.store.Last())
+	p.base = p.store.Commit
+	p.applyUpTo(max(p.store.Commit, p.store.Own.Through))
+	p.store.Own.Through = 0
+	p.store.BeginTerm(p.partition.Term)
 	p.enter()
 	p.rebuild()
-	p.loadSessions()
+	p.store.LoadSessions()
 	p.startExecuted()
 	for _, id := range p.partition.Backups {
 		p.followers = append(p.followers, &follower{id: id, backup: true})
@@ -101,9 +101,9 @@ func (p *Protocol) beginMaster() {
 		p.outboxes = append(p.outboxes, &outbox{witness: id})
 	}
 	switch {
-	case p.own.Recovered != p.partition.Term:
+	case p.store.Own.Recovered != p.partition.Term:
 		p.startRecovery()
-	case p.speculative() && p.own.Broken == p.partition.Term:
+	case p.speculative() && p.store.Own.Broken == p.partition.Term:
 		// It needs a later term, which recovers from this one.
 	default:
 		p.serve()
@@ -113,8 +113,8 @@ func (p *Protocol) beginMaster() {
 // rebuild finds what is not known to be synced: a new master keeps all that it received, since any of it may be held
 // by all backups. What depended on what is forgotten, so nothing is told before a sync.
 func (p *Protocol) rebuild() {
-	for _, e := range p.log.behind(max(p.commit, p.log.floor)) {
-		p.expect(e)
+	for _, e := range p.store.Behind(p.store.Commit) {
+		p.store.Expect(e)
 		if e.Session != 0 {
 			p.touched[string(e.Key)] = e.Index
 			p.master.unsynced[requestID{e.Session, e.Number}] = &unsynced{index: e.Index, blocked: true}
@@ -126,27 +126,27 @@ func (p *Protocol) rebuild() {
 func (p *Protocol) serve() {
 	p.serving, p.recovery = true, nil
 	p.settle()
-	if p.own.Recovered != p.partition.Term {
-		p.own.Recovered = p.partition.Term
-		p.own.Granted, p.own.Backups = false, nil
+	if p.store.Own.Recovered != p.partition.Term {
+		p.store.Own.Recovered = p.partition.Term
+		p.store.Own.Granted, p.store.Own.Backups = false, nil
 		for _, id := range p.partition.Backups {
-			p.own.Backups = append(p.own.Backups, uint32(id))
+			p.store.Own.Backups = append(p.store.Own.Backups, uint32(id))
 		}
-		p.unsaved = true
-		p.save()
+		p.store.Note()
+		p.store.Save()
 	}
-	p.served = p.journal.Mark()
+	p.served = p.Journal.Mark()
 }
 
 // serves reports whether clients are served. A master that answers before its disk has the operation has to know that
 // its disk remembers that it serves: else it would not know after a crash that there is something to recover.
 func (p *Protocol) serves() bool {
-	return p.serving && (!p.speculative() || p.journal.Survives(p.served))
+	return p.serving && (!p.speculative() || p.Journal.Survives(p.served))
 }
 
 // tellable reports whether what a serving master holds as synced is durable, and that it serves.
 func (p *Protocol) tellable() bool {
-	return len(p.partition.Backups) > 0 && p.journal.Survives(p.served)
+	return len(p.partition.Backups) > 0 && p.Journal.Survives(p.served)
 }
 
 // speculative reports whether the master answers before its own disk has the operation: it is alone, and the witnesses
@@ -165,7 +165,7 @@ func (p *Protocol) refuse(to view.MemberID, kind peerv1.Kind, m *peerv1.Message)
 // have either (section 3.2.3).
 func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 	r := m.Curp.Request
-	if !p.serves() || r.GetCommand() == nil || p.log.last()-p.commit >= unsyncedBound {
+	if !p.serves() || r.GetCommand() == nil || p.store.Last()-p.store.Commit >= unsyncedBound {
 		p.refuse(from, peerv1.Kind_UPDATE_REPLY, m)
 		return
 	}
@@ -195,9 +195,9 @@ func (p *Protocol) onUpdate(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) answerDuplicate(from view.MemberID, m, reply *peerv1.Message) {
 	p.config.Took("update.duplicate")
 	c := m.Curp.Request.Command
-	reply.Curp.Answer = p.recall(c)
+	reply.Curp.Answer = p.store.Recall(c)
 	u := p.master.unsynced[idOf(c)]
-	if u == nil || u.index <= p.commit {
+	if u == nil || u.index <= p.store.Commit {
 		p.drop(m.Curp.Request.Key, idOf(c)) // its record may have come after the others were dropped
 		reply.Curp.Synced = true
 		p.tell(from, reply)
@@ -216,6 +216,28 @@ func (p *Protocol) answerDuplicate(from view.MemberID, m, reply *peerv1.Message)
 	default:
 		p.answer(from, reply)
 	}
+}
+
+// unsynced is a request that was executed and is not held by all backups yet.
+type unsynced struct {
+	index  uint64
+	answer *peerv1.Answer
+	// blocked says that it depends on one before it that was not synced either: nobody may be told of it until it is.
+	blocked bool
+}
+
+// execute runs a request, once. It returns nil for a duplicate.
+func (p *Protocol) execute(r *peerv1.Request, replay bool) *unsynced {
+	e, answer := p.store.Execute(r, replay)
+	if e == nil {
+		return nil
+	}
+	p.executed = append(p.executed, p.now)
+	key := string(r.Key)
+	u := &unsynced{index: e.Index, answer: answer, blocked: p.touched[key] > p.store.Commit}
+	p.touched[key] = e.Index
+	p.master.unsynced[idOf(r.Command)] = u
+	return u
 }
 
 // answer tells of what was executed once it is on the master's own disk, which takes no longer than the witnesses'
@@ -243,7 +265,7 @@ func (p *Protocol) whenSynced(index uint64, to view.MemberID, m *peerv1.Message)
 	switch {
 	case len(p.partition.Backups) == 0:
 		p.sendDurably(to, m)
-	case index <= p.commit:
+	case index <= p.store.Commit:
 		p.tell(to, m)
 	case p.asked[questionID{to, m.Op}]: // a client that asks again waits already
 	case len(p.waiters) >= waitersBound:
@@ -266,15 +288,16 @@ func (p *Protocol) considerSync(key string, index uint64) {
 	case known && index-last <= hotWithin:
 		p.config.Took("sync.hot")
 		p.sync()
-	case index-p.commit >= uint64(p.config.Sync.After):
+	case index-p.store.Commit >= uint64(p.config.Sync.After):
 		p.config.Took("sync.many")
 		p.sync()
 	case p.since == 0:
 		p.since = max(p.now, 1)
 	}
 	if p.mistakes.GCBeforeSync {
-		e := p.log.entries[len(p.log.entries)-1]
-		p.drop(e.Key, requestID{e.Session, e.Number})
+		for _, e := range p.store.Behind(p.store.Last() - 1) {
+			p.drop(e.Key, requestID{e.Session, e.Number})
+		}
 	}
 }
 
@@ -293,6 +316,8 @@ func (p *Protocol) tickMaster() {
 	for len(p.questions) > 0 && p.now >= p.questions[0].at.Add(2*p.config.Retry) {
 		p.questions = p.questions[1:] // its client asks again
 	}
-	p.expireSessions()
-	p.trim(p.needed())
+	if p.store.ExpireSessions() {
+		p.executed = append(p.executed, p.now)
+	}
+	p.store.Trim(p.needed())
 }

@@ -46,11 +46,3 @@ type Mistakes struct {
 	TrustOldWitness       bool // a member vouches for a witness without saying what it has heard of its disk
 	StaleSyncs            bool // for how long a sync has been under way does not count for how stale a read may be
 }
-
-// SplitMistakes do so for Divide.
-type SplitMistakes struct {
-	Empty           bool // a partition that is split off begins with nothing
-	WithoutSessions bool // it begins without the answers of requests that were executed
-	KeepForgotten   bool // it begins with what it was given for a split that was forgotten
-	DropAtOnce      bool // what is given to it is dropped from the other one before the split is known to be held
-}

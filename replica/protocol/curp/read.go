@@ -27,7 +27,7 @@ func (p *Protocol) readSomewhere(o *operation) {
 	// The witness first (appendix A.1): an update that it does not have any more when it answers was received here before.
 	// If it were asked last, it could have dropped what came after the backup was read.
 	if p.mistakes.BackupFirst {
-		o.early = p.read(o.key, p.own.Applied)
+		o.early = p.store.Read(o.key, p.store.Own.Applied)
 	}
 	o.checking = true
 	p.ask(p.client.near, &witnessv1.Message{
@@ -57,9 +57,9 @@ func (p *Protocol) onCheckReply(from view.MemberID, w *witnessv1.Message) {
 		return
 	}
 	p.config.Took("read.local")
-	answer := p.read(o.key, p.own.Applied)
+	answer := p.store.Read(o.key, p.store.Own.Applied)
 	if p.mistakes.NoGuard {
-		answer = p.latest(o.key)
+		answer = p.store.ReadUnapplied(o.key)
 	}
 	if o.early != nil {
 		answer = o.early
@@ -137,16 +137,16 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 // sync.
 func (p *Protocol) answerRead(from view.MemberID, m *peerv1.Message) {
 	at := p.touched[string(m.Key)]
-	c := &peerv1.Curp{Answer: p.read(m.Key, p.log.last()), Commit: max(p.commit, at)}
+	c := &peerv1.Curp{Answer: p.store.Read(m.Key, p.store.Last()), Commit: max(p.store.Commit, at)}
 	reply := p.message(peerv1.Kind_MASTER_READ_REPLY, m.Op, c)
-	if at > p.commit && m.Curp.Stale {
+	if at > p.store.Commit && m.Curp.Stale {
 		if before := p.durably(m.Key); p.mistakes.StaleUnsynced {
 			at = 0
 		} else if before != nil {
-			c.Answer, c.Commit, at = before, p.commit, 0
+			c.Answer, c.Commit, at = before, p.store.Commit, 0
 		}
 	}
-	if at > p.commit && !p.mistakes.ReadUnsynced {
+	if at > p.store.Commit && !p.mistakes.ReadUnsynced {
 		p.config.Took("read.unsynced")
 		p.whenSynced(at, from, reply)
 		p.sync()

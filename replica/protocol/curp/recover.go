@@ -36,8 +36,8 @@ type source struct {
 }
 
 func (p *Protocol) startRecovery() {
-	r := &recovery{formers: slices.Clone(p.partition.Formers), granted: p.own.Granted}
-	for _, id := range p.own.Backups {
+	r := &recovery{formers: slices.Clone(p.partition.Formers), granted: p.store.Own.Granted}
+	for _, id := range p.store.Own.Backups {
 		f := p.followerOf(view.MemberID(id))
 		if f == nil {
 			f = &follower{id: view.MemberID(id)}
@@ -73,7 +73,7 @@ func (p *Protocol) startRecovery() {
 // member, had replayed it, and synced that to it. What witnesses of the term saved beside that has not completed, and
 // must stay out of it: the later term may have told of states without it.
 func (p *Protocol) knows(f view.Former) bool {
-	return f.Term < p.own.WholeTerm && !p.mistakes.ReplayRecovered
+	return f.Term < p.store.Own.WholeTerm && !p.mistakes.ReplayRecovered
 }
 
 // endReplay notes that the log has all that was to be recovered, once that is so. Backups note it too before this term
@@ -83,15 +83,15 @@ func (p *Protocol) endReplay() {
 	for len(r.formers) > 0 && len(r.formers[0].Witnesses) == 0 {
 		r.formers = r.formers[1:] // without witnesses, everything was synced
 	}
-	if len(r.formers) == 0 && p.own.WholeTerm < p.partition.Term {
-		p.become(p.partition.Term, p.log.last())
+	if len(r.formers) == 0 && p.store.Own.WholeTerm < p.partition.Term {
+		p.store.NoteRecovered(p.partition.Term, p.store.Last())
 	}
 }
 
 // remembers reports whether this member needs no witness to know what completed in a former term: it was the master,
 // and its disk has kept all that it answered for. If it never served in that term, it answered for nothing.
 func (p *Protocol) remembers(f view.Former) bool {
-	return f.Master == p.config.Self && f.Term > p.own.Broken
+	return f.Master == p.config.Self && f.Term > p.store.Own.Broken
 }
 
 // tickRecovery goes on with what is not done yet.
@@ -131,7 +131,7 @@ func (p *Protocol) tellWhole() {
 // heldByAll reports whether all backups of the term hold everything, and know that what was to be recovered is in it.
 func (p *Protocol) heldByAll() bool {
 	for _, f := range p.followers {
-		if f.backup && (!f.known || f.holds() < p.log.last() || f.lacking || !f.whole) {
+		if f.backup && (!f.known || f.holds() < p.store.Last() || f.lacking || !f.whole) {
 			return false
 		}
 	}

@@ -23,15 +23,9 @@ const longAgo = protocol.Instant(-1 << 62)
 // startExecuted begins with what the log has: when that was executed, a restart has forgotten.
 func (p *Protocol) startExecuted() {
 	p.executed = nil
-	for range p.log.last() - p.commit {
+	for range p.store.Last() - p.store.Commit {
 		p.executed = append(p.executed, longAgo)
 	}
-}
-
-// extend adds an entry of this master to the log.
-func (p *Protocol) extend(e *peerv1.LogEntry) {
-	p.append(e)
-	p.executed = append(p.executed, p.now)
 }
 
 // behind is for how long this master has had the oldest entry that not all backups hold; 0: there is none.
@@ -48,12 +42,7 @@ func (p *Protocol) durably(key []byte) *peerv1.Answer {
 		return nil
 	}
 	p.config.Took("read.stale")
-	raw, ok := p.journal.Get(registerKey(key))
-	if !ok {
-		return &peerv1.Answer{Timestamp: p.commit}
-	}
-	v := p.decode(key, raw)
-	return &peerv1.Answer{Present: v.Value.Present(), Value: v.Value, Timestamp: v.Carstamp.Timestamp}
+	return p.store.ReadApplied(key, p.store.Commit)
 }
 
 // readStale begins a read that may be stale: here, if this member is a backup that knows enough, else at the master.
@@ -65,13 +54,13 @@ func (p *Protocol) readStale(o *operation) {
 	p.client.local = p.now
 	f := &p.follower
 	switch {
-	case !f.attached || p.now >= f.fresh && !p.mistakes.StaleWithoutLease, p.own.Applied < p.client.seen:
+	case !f.attached || p.now >= f.fresh && !p.mistakes.StaleWithoutLease, p.store.Own.Applied < p.client.seen:
 		p.config.Took("read.stale-refused")
 		p.readAtMaster(o)
 	case p.mistakes.StaleUnsynced:
-		p.finish(o, answered(p.latest(o.key), o.trips, true))
+		p.finish(o, answered(p.store.ReadUnapplied(o.key), o.trips, true))
 	default:
 		p.config.Took("read.stale-local")
-		p.finish(o, answered(p.read(o.key, p.own.Applied), o.trips, true))
+		p.finish(o, answered(p.store.Read(o.key, p.store.Own.Applied), o.trips, true))
 	}
 }

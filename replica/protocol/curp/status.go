@@ -10,7 +10,7 @@ import (
 func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
 	s := protocol.PartitionStatus{
 		Partition: p.index, Term: p.partition.Term, Role: p.role, Lost: p.lost != "", Why: p.lost,
-		Last: p.log.last(), Commit: p.commit, Copying: !p.whole(), WholeTerm: p.own.WholeTerm, NotedTerm: p.own.NotedTerm, Fast: p.client.fast, Slow: p.client.slow,
+		Last: p.store.Last(), Commit: p.store.Commit, Copying: !p.whole(), WholeTerm: p.store.Own.WholeTerm, NotedTerm: p.store.Own.NotedTerm, Fast: p.client.fast, Slow: p.client.slow,
 	}
 	if !p.testifies() { // an older copy may hold what was dropped since, too
 		s.NotedTerm, s.WholeTerm = p.partition.Term, 0
@@ -24,11 +24,11 @@ func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
 	if p.role != protocol.Master {
 		return s
 	}
-	s.Unsynced = int(p.log.last() - min(p.commit, p.log.last()))
+	s.Unsynced = int(p.store.Last() - min(p.store.Commit, p.store.Last()))
 	s.Serving = p.serving
 	switch r := p.recovery; {
-	case p.serving && p.journal.Survives(p.served):
-		s.Recovered = p.own.Recovered
+	case p.serving && p.Journal.Survives(p.served):
+		s.Recovered = p.store.Own.Recovered
 		s.Lease = p.now < p.leased()
 	case p.serving:
 	case p.hold != nil && p.strange() != 0:
@@ -47,11 +47,11 @@ func (p *Protocol) PartitionStatus() protocol.PartitionStatus {
 		}
 	}
 	for _, f := range p.followers {
-		if f.holds() < p.commit || !f.known || f.lacking {
+		if f.holds() < p.store.Commit || !f.known || f.lacking {
 			continue
 		}
 		s.Holding = append(s.Holding, f.id)
-		if !f.backup && p.log.last()-min(f.held, p.log.last()) <= p.keptEntries()/2 {
+		if !f.backup && p.store.Last()-min(f.held, p.store.Last()) <= p.store.KeptEntries()/2 {
 			s.CaughtUp = append(s.CaughtUp, f.id)
 		}
 	}

@@ -61,16 +61,16 @@ func (p *Protocol) followerOf(id view.MemberID) *follower {
 // come meanwhile (section 4.4).
 func (p *Protocol) sync() {
 	switch {
-	case p.target > p.commit:
+	case p.target > p.store.Commit:
 		p.more = true
 		return
-	case p.log.last() == p.commit:
+	case p.store.Last() == p.store.Commit:
 		return
 	}
 	p.config.Took("sync")
-	p.target, p.more, p.since = p.log.last(), false, 0
+	p.target, p.more, p.since = p.store.Last(), false, 0
 	if len(p.partition.Backups) == 0 {
-		p.mark = p.journal.Mark()
+		p.mark = p.Journal.Mark()
 	}
 	for _, f := range p.followers {
 		if !f.flying {
@@ -82,10 +82,10 @@ func (p *Protocol) sync() {
 
 // sendSync sends a follower what it does not have, once it is on this disk, and what there is to say anyway.
 func (p *Protocol) sendSync(f *follower) {
-	c := &peerv1.Curp{Last: p.log.last(), Commit: p.settled(), History: p.log.history, Start: p.log.floor, Asked: int64(p.now)}
-	if f.known && f.next >= p.log.floor && f.next < p.log.last() {
+	c := &peerv1.Curp{Last: p.store.Last(), Commit: p.settled(), History: p.store.History, Start: p.store.Floor, Asked: int64(p.now)}
+	if f.known && f.next >= p.store.Floor && f.next < p.store.Last() {
 		bytes := 0
-		for _, e := range p.log.behind(f.next) {
+		for _, e := range p.store.Behind(f.next) {
 			if bytes += e.SizeVT(); bytes > syncBytes && len(c.Entries) > 0 {
 				break
 			}
@@ -93,7 +93,7 @@ func (p *Protocol) sendSync(f *follower) {
 			f.next = e.Index
 		}
 	}
-	c.WholeTerm, c.WholeIndex = p.own.WholeTerm, p.own.WholeIndex
+	c.WholeTerm, c.WholeIndex = p.store.Own.WholeTerm, p.store.Own.WholeIndex
 	f.tellingWhole = c.WholeTerm >= p.partition.Term
 	if f.backup && f.wanted != 0 && p.serving && p.now < p.leased() && len(p.partition.Backups) > 0 {
 		c.Wanted, c.Nonce, c.Delegated, c.Behind = f.wanted, f.wantedBy, int64(p.leased().Sub(p.now)), int64(p.behind())
@@ -140,7 +140,7 @@ func (p *Protocol) onSyncReply(from view.MemberID, m *peerv1.Message) {
 	}
 	p.advance()
 	p.answerQuestions()
-	if !f.flying && f.held < p.log.last() && f.held >= p.log.floor && (p.target > f.held || !f.backup || !p.serving) {
+	if !f.flying && f.held < p.store.Last() && f.held >= p.store.Floor && (p.target > f.held || !f.backup || !p.serving) {
 		p.sendSync(f)
 	}
 	p.tickRecovery()
@@ -181,9 +181,9 @@ func (p *Protocol) wants(from view.MemberID, c *peerv1.Curp) {
 
 // advance finds what is synced: what all backups hold (section 3.2.3), and no quorum of them, since recovery asks one.
 func (p *Protocol) advance() {
-	synced := p.log.last()
+	synced := p.store.Last()
 	if len(p.partition.Backups) == 0 {
-		if p.target <= p.commit || !p.journal.Survives(p.mark) {
+		if p.target <= p.store.Commit || !p.Journal.Survives(p.mark) {
 			return
 		}
 		synced = p.target
@@ -197,16 +197,16 @@ func (p *Protocol) advance() {
 	}
 	if p.mistakes.QuorumOfBackups && len(held) > 1 {
 		slices.Sort(held)
-		synced = min(held[len(held)/2], p.log.last())
+		synced = min(held[len(held)/2], p.store.Last())
 	}
-	if synced <= p.commit {
+	if synced <= p.store.Commit {
 		return
 	}
-	before := p.commit
-	p.commit = synced
+	before := p.store.Commit
+	p.store.Commit = synced
 	p.synced(before)
 	p.settle()
-	if p.more && p.commit >= p.target {
+	if p.more && p.store.Commit >= p.target {
 		p.more = false
 		p.sync()
 	}
@@ -214,9 +214,9 @@ func (p *Protocol) advance() {
 
 // synced lets go what waited for the entries behind before, and has the witnesses drop their requests.
 func (p *Protocol) synced(before uint64) {
-	p.executed = p.executed[p.commit-before:]
-	for _, e := range p.log.behind(max(before, p.log.floor)) {
-		if e.Index > p.commit {
+	p.executed = p.executed[p.store.Commit-before:]
+	for _, e := range p.store.Behind(before) {
+		if e.Index > p.store.Commit {
 			break
 		}
 		if e.Session == 0 {
@@ -235,7 +235,7 @@ func (p *Protocol) synced(before uint64) {
 	}
 	n := 0
 	for _, w := range p.waiters { // those of a conflict come in the order of the log, others may not
-		if w.index <= p.commit {
+		if w.index <= p.store.Commit {
 			delete(p.asked, questionID{w.to, w.m.Op})
 			p.tell(w.to, w.m)
 			continue
@@ -251,7 +251,7 @@ func (p *Protocol) synced(before uint64) {
 // settle makes what is synced part of the state, and has followers do so, once the term serves. Before that it may
 // not be in the log of a later master, who goes on from a term before this one.
 func (p *Protocol) settle() {
-	if p.own.Commit = max(p.own.Commit, p.settled()); p.own.Applied < p.settled() {
+	if p.store.Own.Commit = max(p.store.Own.Commit, p.settled()); p.store.Own.Applied < p.settled() {
 		p.applyUpTo(p.settled())
 	}
 }
@@ -259,7 +259,7 @@ func (p *Protocol) settle() {
 // settled is up to where no later master lacks the log.
 func (p *Protocol) settled() uint64 {
 	if p.serving || p.mistakes.SettleUnserved {
-		return p.commit
+		return p.store.Commit
 	}
 	return p.base
 }
@@ -279,7 +279,7 @@ func (p *Protocol) tickSync() {
 			f.flying, f.next = false, f.held
 			p.sendSync(f)
 		case f.op == 0, f.telling < p.settled(), f.backup && (reading || wants) && p.now >= f.asked.Add(p.config.Sync.Lease/4),
-			p.now >= f.due && (!f.known || f.told < p.settled() || f.held < p.log.last() && (!f.backup || !p.serving)),
+			p.now >= f.due && (!f.known || f.told < p.settled() || f.held < p.store.Last() && (!f.backup || !p.serving)),
 			p.now >= f.asked.Add(4*p.config.Retry):
 			p.sendSync(f)
 		}
@@ -288,9 +288,9 @@ func (p *Protocol) tickSync() {
 
 // needed is up to where no follower needs the log.
 func (p *Protocol) needed() uint64 {
-	index := p.commit
+	index := p.store.Commit
 	for _, f := range p.followers {
-		if f.backup || p.log.last()-p.log.floor < uint64(p.config.Sync.Kept) && p.log.bytes < tailBytes {
+		if f.backup || p.store.Last()-p.store.Floor < uint64(p.config.Sync.Kept) && p.store.Bytes < tailBytes {
 			index = min(index, f.held)
 		}
 	}

@@ -1,4 +1,4 @@
-package curp_test
+package store_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/curp"
+	"github.com/georegister/georegister/replica/protocol/curp/store"
 	"github.com/georegister/georegister/replica/protocol/disktest"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -56,9 +56,9 @@ func founded() disktest.Disk {
 
 var errStopped = errors.New("the machine stops")
 
-// divide is curp.Divide on disks that fail after some batches; fewer than none stands for never.
+// divide is store.Divide on disks that fail after some batches; fewer than none stands for never.
 func divide(disks []disktest.Disk, after int) (given int, err error) {
-	return curp.DivideWith(divided(), protocol.Disks{
+	return store.DivideWith(divided(), protocol.Disks{
 		Journal: func(i int) *protocol.Journal { return protocol.NewJournal(disks[i]) },
 		Persist: func(i int, j *protocol.Journal) error {
 			b := j.Take()
@@ -71,7 +71,7 @@ func divide(disks []disktest.Disk, after int) (given int, err error) {
 			return nil
 		},
 		Hash: register.Hash,
-	}, curp.SplitMistakes{})
+	}, store.SplitMistakes{})
 }
 
 func isChilds(key string) bool { return divided().Shard(register.Hash([]byte(key[1:]))) == 1 }

@@ -1,0 +1,233 @@
+// Package store is one member's copy of a partition of CURP, on its disk and in memory: the log, the state that the log
+// makes of registers and of what RIFL remembers, and the record of the member's part. It orders and executes requests,
+// and knows no role, no time and no peer.
+//
+// From the top: execute.go runs a request and makes an entry of the log of it; session.go remembers answers (RIFL,
+// section 4.8 of the paper); store.go is the log and the state on disk; log.go the log in memory; record.go the keys
+// and the codec of records. divide.go splits the copy of one partition into two, and check.go refuses what no copy has.
+package store
+
+import (
+	"bytes"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
+)
+
+// Bounds on the entries that are kept although no member is known to need them: a learner that becomes a backup when
+// the master is lost may be a little behind the backup that becomes the master, and should not have to copy everything.
+const (
+	keptEntries = 512
+	keptBytes   = 4 << 20
+)
+
+// Store is one member's copy of a partition.
+type Store struct {
+	Log
+	Own    *peerv1.PartitionRecord // the member's part; who changes it calls Note
+	Commit uint64                  // all backups hold the log up to this index
+
+	term     uint64 // of the view: that of new entries
+	config   *protocol.Config
+	outbox   *base.Outbox // its journal, and its faults
+	mistakes Mistakes
+	unsaved  bool // Own differs from the record on disk
+
+	ahead    map[string]unapplied // at a master: records of the state, by key, that the log changes and that is not applied
+	sessions sessions             // at a master
+}
+
+// unapplied is a record of the state as a master has executed it. The state on disk is older: it has the log up to
+// Own.Applied, which no later master lacks.
+type unapplied struct {
+	raw     []byte
+	present bool   // false: deleted
+	index   uint64 // of the entry
+}
+
+// Mistakes put known bugs back, for tests; curp.Mistakes says what each one is.
+type Mistakes struct{ HonourAcks, ForgetWatermark, ForgetDuplicates, ExpireInReplay bool }
+
+// New reads the record of the member's part in a term, and reports whether the disk has one. Load reads the log.
+func New(term uint64, config *protocol.Config, outbox *base.Outbox, mistakes Mistakes) (s *Store, known bool, err error) {
+	s = &Store{term: term, config: config, outbox: outbox, mistakes: mistakes}
+	s.Own, err = readOwn(outbox.Journal)
+	if known = s.Own != nil; !known {
+		s.Own = &peerv1.PartitionRecord{}
+	}
+	return s, known, err
+}
+
+// Load reads the entries of the log that are on disk.
+func (s *Store) Load() {
+	s.Floor, s.History = s.Own.Floor, s.Own.History
+	s.outbox.Journal.Scan([]byte{logRecord}, func(key, raw []byte) bool {
+		if key[0] != logRecord {
+			return false
+		}
+		e := &peerv1.LogEntry{}
+		if err := decode(e, bytes.Clone(raw)); err != nil {
+			s.outbox.Fault("an entry of the log on disk is damaged: %w", err)
+			return false
+		}
+		if e.Index != s.Last()+1 {
+			s.outbox.Fault("entry %d of the log on disk follows entry %d", e.Index, s.Last())
+			return false
+		}
+		s.add(e)
+		return true
+	})
+}
+
+// Note has the next Save put the record of the member's part.
+func (s *Store) Note() { s.unsaved = true }
+
+// Save puts the record of the member's part into the journal, if it has changed.
+func (s *Store) Save() {
+	if s.unsaved {
+		s.unsaved = false
+		s.Own.Floor, s.Own.History = s.Floor, s.History
+		s.put(ownKey(), s.Own)
+	}
+}
+
+// NoteRecovered notes up to which index the log has all that was to be recovered from the terms before one.
+func (s *Store) NoteRecovered(term, index uint64) {
+	s.Own.WholeTerm, s.Own.WholeIndex = term, index
+	s.Own.NotedTerm = max(s.Own.NotedTerm, term)
+	s.Note()
+}
+
+// Append adds an entry to the log and the disk.
+func (s *Store) Append(e *peerv1.LogEntry) {
+	s.add(e)
+	s.put(logKey(e.Index), e)
+	s.Note()
+}
+
+// Truncate drops the entries behind an index from the log and the disk.
+func (s *Store) Truncate(index uint64) {
+	for _, e := range s.Behind(index) {
+		s.outbox.Journal.Delete(logKey(e.Index))
+	}
+	s.cut(index)
+	if s.Own.WholeIndex > index {
+		s.Own.WholeTerm, s.Own.WholeIndex = 0, 0 // the master of a later term has not got it from that one
+	}
+	s.Note()
+}
+
+// Trim forgets entries up to an index that no member needs, but for some (KeptEntries).
+func (s *Store) Trim(index uint64) {
+	n := 0
+	for _, e := range s.entries {
+		if e.Index > index || s.Last()-e.Index < s.KeptEntries() && s.Bytes <= keptBytes {
+			break
+		}
+		s.Bytes -= e.SizeVT()
+		s.outbox.Journal.Delete(logKey(e.Index))
+		n++
+	}
+	if n > 0 {
+		s.shift(n)
+		s.Note()
+	}
+}
+
+// KeptEntries is how many entries are kept although no member is known to need them.
+func (s *Store) KeptEntries() uint64 { return min(keptEntries, uint64(s.config.Sync.Kept)) }
+
+// ApplyUpTo makes the log up to an index part of the state, and returns the entries that it applied.
+func (s *Store) ApplyUpTo(index uint64) []*peerv1.LogEntry {
+	entries := s.Between(s.Own.Applied, index)
+	for _, e := range entries {
+		for _, r := range e.Records {
+			s.outbox.Journal.Put(r.Key, r.Value)
+			s.reach(r.Key, e.Index)
+		}
+		for _, key := range e.Deleted {
+			s.outbox.Journal.Delete(key)
+			s.reach(key, e.Index)
+		}
+		s.Own.Applied = e.Index
+	}
+	s.Note()
+	return entries
+}
+
+// reach notes that the state has a record as an entry made it.
+func (s *Store) reach(key []byte, index uint64) {
+	if s.ahead[string(key)].index == index {
+		delete(s.ahead, string(key))
+	}
+}
+
+// Expect notes what entries make of the state before they are applied: at a master, which executes before that.
+func (s *Store) Expect(entries ...*peerv1.LogEntry) {
+	if s.ahead == nil {
+		s.ahead = map[string]unapplied{}
+	}
+	for _, e := range entries {
+		for _, r := range e.Records {
+			s.ahead[string(r.Key)] = unapplied{r.Value, true, e.Index}
+		}
+		for _, key := range e.Deleted {
+			s.ahead[string(key)] = unapplied{index: e.Index}
+		}
+	}
+}
+
+// newest is a record of the state: at a master as it has executed the log, at others as they have applied it.
+func (s *Store) newest(key []byte) ([]byte, bool) {
+	if a, ok := s.ahead[string(key)]; ok {
+		return a.raw, a.present
+	}
+	return s.outbox.Journal.Get(key)
+}
+
+// Wipe drops the state and the log, to begin anew with a copy of another member's.
+func (s *Store) Wipe() {
+	var keys [][]byte
+	s.outbox.Journal.Scan(nil, func(key, _ []byte) bool {
+		if key[0] != ownRecord && !ofDisk(key) {
+			keys = append(keys, bytes.Clone(key))
+		}
+		return true
+	})
+	for _, key := range keys {
+		s.outbox.Journal.Delete(key)
+	}
+	s.Log = Log{}
+	s.Commit = 0
+	s.Own.Applied, s.Own.Commit, s.Own.WholeTerm, s.Own.WholeIndex = 0, 0, 0, 0
+	s.Note()
+}
+
+// Page lists records of the state behind a key, of about so many bytes; nil stands for the beginning. It reports
+// whether they are the last ones.
+func (s *Store) Page(after []byte, most int) (records []*peerv1.Record, done bool) {
+	if len(after) == 0 {
+		after = BeforeState
+	}
+	size := 0
+	done = true
+	s.outbox.Journal.Scan(after, func(key, value []byte) bool {
+		done = size <= most
+		if done {
+			size += len(key) + len(value)
+			records = append(records, &peerv1.Record{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+		}
+		return done
+	})
+	return records, done
+}
+
+// Adopt puts records of another member's state into this one, and returns how many bytes they are.
+func (s *Store) Adopt(records []*peerv1.Record) (size int) {
+	for _, r := range records {
+		s.outbox.Journal.Put(r.Key, r.Value)
+		size += len(r.Key) + len(r.Value)
+	}
+	return size
+}
