@@ -124,9 +124,6 @@ func (t *trace) returned(c *client, r register.Result) {
 func brief(m *peerv1.Message) string {
 	own := catalog.MessagesOf(m)
 	words := []string{m.Kind.String()}
-	if own.TraceKind != nil {
-		words[0] = own.TraceKind(m)
-	}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if m.Op != 0 {
 		add("op %d", m.Op&0xffff_ffff)

@@ -23,67 +23,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type FragmentKind int32
-
-const (
-	FragmentKind_FRAGMENT_UNSPECIFIED FragmentKind = 0
-	FragmentKind_FRAGMENT_STORE       FragmentKind = 1 // the writer hands a member its fragment
-	FragmentKind_FRAGMENT_STORED      FragmentKind = 2 // it is durable
-	FragmentKind_FRAGMENT_FETCH       FragmentKind = 3
-	FragmentKind_FRAGMENT_FETCHED     FragmentKind = 4
-	FragmentKind_FRAGMENT_ASK         FragmentKind = 5 // is the value over, so that its fragments can go? Of the member that wrote it; if that is gone, of all
-	FragmentKind_FRAGMENT_OVER        FragmentKind = 6 // it is
-)
-
-// Enum value maps for FragmentKind.
-var (
-	FragmentKind_name = map[int32]string{
-		0: "FRAGMENT_UNSPECIFIED",
-		1: "FRAGMENT_STORE",
-		2: "FRAGMENT_STORED",
-		3: "FRAGMENT_FETCH",
-		4: "FRAGMENT_FETCHED",
-		5: "FRAGMENT_ASK",
-		6: "FRAGMENT_OVER",
-	}
-	FragmentKind_value = map[string]int32{
-		"FRAGMENT_UNSPECIFIED": 0,
-		"FRAGMENT_STORE":       1,
-		"FRAGMENT_STORED":      2,
-		"FRAGMENT_FETCH":       3,
-		"FRAGMENT_FETCHED":     4,
-		"FRAGMENT_ASK":         5,
-		"FRAGMENT_OVER":        6,
-	}
-)
-
-func (x FragmentKind) Enum() *FragmentKind {
-	p := new(FragmentKind)
-	*p = x
-	return p
-}
-
-func (x FragmentKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (FragmentKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_peer_v1_fragment_proto_enumTypes[0].Descriptor()
-}
-
-func (FragmentKind) Type() protoreflect.EnumType {
-	return &file_api_peer_v1_fragment_proto_enumTypes[0]
-}
-
-func (x FragmentKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use FragmentKind.Descriptor instead.
-func (FragmentKind) EnumDescriptor() ([]byte, []int) {
-	return file_api_peer_v1_fragment_proto_rawDescGZIP(), []int{0}
-}
-
 type FragmentState int32
 
 const (
@@ -123,11 +62,11 @@ func (x FragmentState) String() string {
 }
 
 func (FragmentState) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_peer_v1_fragment_proto_enumTypes[1].Descriptor()
+	return file_api_peer_v1_fragment_proto_enumTypes[0].Descriptor()
 }
 
 func (FragmentState) Type() protoreflect.EnumType {
-	return &file_api_peer_v1_fragment_proto_enumTypes[1]
+	return &file_api_peer_v1_fragment_proto_enumTypes[0]
 }
 
 func (x FragmentState) Number() protoreflect.EnumNumber {
@@ -136,20 +75,20 @@ func (x FragmentState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FragmentState.Descriptor instead.
 func (FragmentState) EnumDescriptor() ([]byte, []int) {
-	return file_api_peer_v1_fragment_proto_rawDescGZIP(), []int{1}
+	return file_api_peer_v1_fragment_proto_rawDescGZIP(), []int{0}
 }
 
-// Fragment is what a message of kind FRAGMENT says, of one value of the message's key.
+// Fragment is what a message about fragments says, of one value of the message's key.
 type Fragment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  FragmentKind           `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.peer.v1.FragmentKind" json:"kind,omitempty"`
 	// The value's name: no other value of the cluster ever has it.
-	Writer        uint64 `protobuf:"fixed64,2,opt,name=writer,proto3" json:"writer,omitempty"`
-	Number        uint64 `protobuf:"fixed64,3,opt,name=number,proto3" json:"number,omitempty"`
-	Index         uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"` // FRAGMENT_STORE, FRAGMENT_FETCHED: which of the code's fragments data is
-	Data          []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
-	Absent        bool   `protobuf:"varint,6,opt,name=absent,proto3" json:"absent,omitempty"`         // FRAGMENT_FETCHED: the sender has no fragment of the value, and is rebuilding none
-	Rebuilding    bool   `protobuf:"varint,7,opt,name=rebuilding,proto3" json:"rebuilding,omitempty"` // FRAGMENT_FETCH: the sender rebuilds its own; the answer leaves once the sender's disk is known durably
+	Writer uint64 `protobuf:"fixed64,2,opt,name=writer,proto3" json:"writer,omitempty"`
+	Number uint64 `protobuf:"fixed64,3,opt,name=number,proto3" json:"number,omitempty"`
+	Index  uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"` // FRAGMENT_STORE, FRAGMENT_FETCHED: which of the code's fragments data is
+	Data   []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	Absent bool   `protobuf:"varint,6,opt,name=absent,proto3" json:"absent,omitempty"` // FRAGMENT_FETCHED: the sender has no fragment of the value, and is rebuilding none
+	// FRAGMENT_FETCH: the sender rebuilds its own; the answer leaves once the sender's disk is known durably
+	Rebuilding    bool `protobuf:"varint,7,opt,name=rebuilding,proto3" json:"rebuilding,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,13 +121,6 @@ func (x *Fragment) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Fragment.ProtoReflect.Descriptor instead.
 func (*Fragment) Descriptor() ([]byte, []int) {
 	return file_api_peer_v1_fragment_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Fragment) GetKind() FragmentKind {
-	if x != nil {
-		return x.Kind
-	}
-	return FragmentKind_FRAGMENT_UNSPECIFIED
 }
 
 func (x *Fragment) GetWriter() uint64 {
@@ -379,9 +311,8 @@ var File_api_peer_v1_fragment_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_fragment_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/peer/v1/fragment.proto\x12\x13georegister.peer.v1\"\xd3\x01\n" +
-	"\bFragment\x125\n" +
-	"\x04kind\x18\x01 \x01(\x0e2!.georegister.peer.v1.FragmentKindR\x04kind\x12\x16\n" +
+	"\x1aapi/peer/v1/fragment.proto\x12\x13georegister.peer.v1\"\x9c\x01\n" +
+	"\bFragment\x12\x16\n" +
 	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x06R\x06number\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x12\n" +
@@ -396,15 +327,7 @@ const file_api_peer_v1_fragment_proto_rawDesc = "" +
 	"\x06pieces\x18\x01 \x03(\v2\".georegister.peer.v1.FragmentPieceR\x06pieces\"9\n" +
 	"\rFragmentPiece\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data*\xa0\x01\n" +
-	"\fFragmentKind\x12\x18\n" +
-	"\x14FRAGMENT_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eFRAGMENT_STORE\x10\x01\x12\x13\n" +
-	"\x0fFRAGMENT_STORED\x10\x02\x12\x12\n" +
-	"\x0eFRAGMENT_FETCH\x10\x03\x12\x14\n" +
-	"\x10FRAGMENT_FETCHED\x10\x04\x12\x10\n" +
-	"\fFRAGMENT_ASK\x10\x05\x12\x11\n" +
-	"\rFRAGMENT_OVER\x10\x06*x\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data*x\n" +
 	"\rFragmentState\x12\x11\n" +
 	"\rFRAGMENT_HELD\x10\x00\x12\x16\n" +
 	"\x12FRAGMENT_SUBMITTED\x10\x01\x12\x14\n" +
@@ -424,25 +347,23 @@ func file_api_peer_v1_fragment_proto_rawDescGZIP() []byte {
 	return file_api_peer_v1_fragment_proto_rawDescData
 }
 
-var file_api_peer_v1_fragment_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_api_peer_v1_fragment_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_api_peer_v1_fragment_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_api_peer_v1_fragment_proto_goTypes = []any{
-	(FragmentKind)(0),      // 0: georegister.peer.v1.FragmentKind
-	(FragmentState)(0),     // 1: georegister.peer.v1.FragmentState
-	(*Fragment)(nil),       // 2: georegister.peer.v1.Fragment
-	(*FragmentRecord)(nil), // 3: georegister.peer.v1.FragmentRecord
-	(*FragmentPieces)(nil), // 4: georegister.peer.v1.FragmentPieces
-	(*FragmentPiece)(nil),  // 5: georegister.peer.v1.FragmentPiece
+	(FragmentState)(0),     // 0: georegister.peer.v1.FragmentState
+	(*Fragment)(nil),       // 1: georegister.peer.v1.Fragment
+	(*FragmentRecord)(nil), // 2: georegister.peer.v1.FragmentRecord
+	(*FragmentPieces)(nil), // 3: georegister.peer.v1.FragmentPieces
+	(*FragmentPiece)(nil),  // 4: georegister.peer.v1.FragmentPiece
 }
 var file_api_peer_v1_fragment_proto_depIdxs = []int32{
-	0, // 0: georegister.peer.v1.Fragment.kind:type_name -> georegister.peer.v1.FragmentKind
-	1, // 1: georegister.peer.v1.FragmentRecord.state:type_name -> georegister.peer.v1.FragmentState
-	5, // 2: georegister.peer.v1.FragmentPieces.pieces:type_name -> georegister.peer.v1.FragmentPiece
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	0, // 0: georegister.peer.v1.FragmentRecord.state:type_name -> georegister.peer.v1.FragmentState
+	4, // 1: georegister.peer.v1.FragmentPieces.pieces:type_name -> georegister.peer.v1.FragmentPiece
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_fragment_proto_init() }
@@ -455,7 +376,7 @@ func file_api_peer_v1_fragment_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_fragment_proto_rawDesc), len(file_api_peer_v1_fragment_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      1,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,

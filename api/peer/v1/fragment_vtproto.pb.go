@@ -25,7 +25,6 @@ func (m *Fragment) CloneVT() *Fragment {
 		return (*Fragment)(nil)
 	}
 	r := new(Fragment)
-	r.Kind = m.Kind
 	r.Writer = m.Writer
 	r.Number = m.Number
 	r.Index = m.Index
@@ -183,11 +182,6 @@ func (m *Fragment) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x11
 	}
-	if m.Kind != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Kind))
-		i--
-		dAtA[i] = 0x8
-	}
 	return len(dAtA) - i, nil
 }
 
@@ -325,9 +319,6 @@ func (m *Fragment) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
-	if m.Kind != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Kind))
-	}
 	if m.Writer != 0 {
 		n += 9
 	}
@@ -426,25 +417,6 @@ func (m *Fragment) UnmarshalVT(dAtA []byte) error {
 			return fmt.Errorf("proto: Fragment: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
-		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Kind", wireType)
-			}
-			m.Kind = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Kind |= FragmentKind(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 2:
 			if wireType != 1 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Writer", wireType)
@@ -868,25 +840,6 @@ func (m *Fragment) UnmarshalVTUnsafe(dAtA []byte) error {
 			return fmt.Errorf("proto: Fragment: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
-		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Kind", wireType)
-			}
-			m.Kind = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Kind |= FragmentKind(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 2:
 			if wireType != 1 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Writer", wireType)

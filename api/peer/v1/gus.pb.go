@@ -23,86 +23,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type GusKind int32
-
-const (
-	GusKind_GUS_UNSPECIFIED  GusKind = 0
-	GusKind_GUS_READ         GusKind = 1
-	GusKind_GUS_READ_REPLY   GusKind = 2
-	GusKind_GUS_WRITE        GusKind = 3
-	GusKind_GUS_WRITE_REPLY  GusKind = 4
-	GusKind_GUS_LOCK         GusKind = 5
-	GusKind_GUS_LOCK_REPLY   GusKind = 6
-	GusKind_GUS_COMMIT       GusKind = 7
-	GusKind_GUS_COMMIT_REPLY GusKind = 8
-	GusKind_GUS_FINAL        GusKind = 9
-)
-
-// Enum value maps for GusKind.
-var (
-	GusKind_name = map[int32]string{
-		0: "GUS_UNSPECIFIED",
-		1: "GUS_READ",
-		2: "GUS_READ_REPLY",
-		3: "GUS_WRITE",
-		4: "GUS_WRITE_REPLY",
-		5: "GUS_LOCK",
-		6: "GUS_LOCK_REPLY",
-		7: "GUS_COMMIT",
-		8: "GUS_COMMIT_REPLY",
-		9: "GUS_FINAL",
-	}
-	GusKind_value = map[string]int32{
-		"GUS_UNSPECIFIED":  0,
-		"GUS_READ":         1,
-		"GUS_READ_REPLY":   2,
-		"GUS_WRITE":        3,
-		"GUS_WRITE_REPLY":  4,
-		"GUS_LOCK":         5,
-		"GUS_LOCK_REPLY":   6,
-		"GUS_COMMIT":       7,
-		"GUS_COMMIT_REPLY": 8,
-		"GUS_FINAL":        9,
-	}
-)
-
-func (x GusKind) Enum() *GusKind {
-	p := new(GusKind)
-	*p = x
-	return p
-}
-
-func (x GusKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (GusKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_peer_v1_gus_proto_enumTypes[0].Descriptor()
-}
-
-func (GusKind) Type() protoreflect.EnumType {
-	return &file_api_peer_v1_gus_proto_enumTypes[0]
-}
-
-func (x GusKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use GusKind.Descriptor instead.
-func (GusKind) EnumDescriptor() ([]byte, []int) {
-	return file_api_peer_v1_gus_proto_rawDescGZIP(), []int{0}
-}
-
-// Gus is what a message of kind GUS says; its tag, value and key are the message's own. It is about the write that the
-// message's writer began with the tag (origin, writer); the message's timestamp differs once the write got a larger tag.
+// Gus is what a message of Gus says beside the common fields; its tag, value and key are the message's own. It is about
+// the write that the
+// message's writer began with the tag (origin, writer); the message's timestamp differs once the write got a larger
+// tag.
 type Gus struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Kind   GusKind                `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.peer.v1.GusKind" json:"kind,omitempty"`
 	Origin uint64                 `protobuf:"varint,2,opt,name=origin,proto3" json:"origin,omitempty"`
 	// The ballot of a LOCK or COMMIT; of a refusal, the one promised.
 	Round    uint64 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
 	Proposer uint64 `protobuf:"fixed64,4,opt,name=proposer,proto3" json:"proposer,omitempty"`
-	// The epoch in which the write began, of a view where to hold its tag is to vote for it: a plain one of three, or one with
+	// The epoch in which the write began, of a view where to hold its tag is to vote for it: a plain one of three, or one
+	// with
 	// relaxed quorums. 0: elsewhere.
 	Born      uint64 `protobuf:"varint,5,opt,name=born,proto3" json:"born,omitempty"`
 	Final     bool   `protobuf:"varint,6,opt,name=final,proto3" json:"final,omitempty"`         // the tag is the write's for good, and a quorum holds it or a larger one
@@ -150,13 +82,6 @@ func (x *Gus) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Gus.ProtoReflect.Descriptor instead.
 func (*Gus) Descriptor() ([]byte, []int) {
 	return file_api_peer_v1_gus_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Gus) GetKind() GusKind {
-	if x != nil {
-		return x.Kind
-	}
-	return GusKind_GUS_UNSPECIFIED
 }
 
 func (x *Gus) GetOrigin() uint64 {
@@ -505,9 +430,8 @@ var File_api_peer_v1_gus_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_gus_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/peer/v1/gus.proto\x12\x13georegister.peer.v1\"\xa8\x03\n" +
-	"\x03Gus\x120\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1c.georegister.peer.v1.GusKindR\x04kind\x12\x16\n" +
+	"\x15api/peer/v1/gus.proto\x12\x13georegister.peer.v1\"\xf6\x02\n" +
+	"\x03Gus\x12\x16\n" +
 	"\x06origin\x18\x02 \x01(\x04R\x06origin\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x04R\x05round\x12\x1a\n" +
 	"\bproposer\x18\x04 \x01(\x06R\bproposer\x12\x12\n" +
@@ -548,19 +472,7 @@ const file_api_peer_v1_gus_proto_rawDesc = "" +
 	"\apresent\x18\v \x01(\bR\apresent\x12\x14\n" +
 	"\x05value\x18\f \x01(\fR\x05value\x12\x18\n" +
 	"\adecided\x18\r \x01(\x04R\adecided\x12\x16\n" +
-	"\x06unsure\x18\x0e \x01(\bR\x06unsure*\xbb\x01\n" +
-	"\aGusKind\x12\x13\n" +
-	"\x0fGUS_UNSPECIFIED\x10\x00\x12\f\n" +
-	"\bGUS_READ\x10\x01\x12\x12\n" +
-	"\x0eGUS_READ_REPLY\x10\x02\x12\r\n" +
-	"\tGUS_WRITE\x10\x03\x12\x13\n" +
-	"\x0fGUS_WRITE_REPLY\x10\x04\x12\f\n" +
-	"\bGUS_LOCK\x10\x05\x12\x12\n" +
-	"\x0eGUS_LOCK_REPLY\x10\x06\x12\x0e\n" +
-	"\n" +
-	"GUS_COMMIT\x10\a\x12\x14\n" +
-	"\x10GUS_COMMIT_REPLY\x10\b\x12\r\n" +
-	"\tGUS_FINAL\x10\tB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
+	"\x06unsure\x18\x0e \x01(\bR\x06unsureB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_api_peer_v1_gus_proto_rawDescOnce sync.Once
@@ -574,22 +486,19 @@ func file_api_peer_v1_gus_proto_rawDescGZIP() []byte {
 	return file_api_peer_v1_gus_proto_rawDescData
 }
 
-var file_api_peer_v1_gus_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_api_peer_v1_gus_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_api_peer_v1_gus_proto_goTypes = []any{
-	(GusKind)(0),      // 0: georegister.peer.v1.GusKind
-	(*Gus)(nil),       // 1: georegister.peer.v1.Gus
-	(*GusRecord)(nil), // 2: georegister.peer.v1.GusRecord
-	(*GusWrite)(nil),  // 3: georegister.peer.v1.GusWrite
+	(*Gus)(nil),       // 0: georegister.peer.v1.Gus
+	(*GusRecord)(nil), // 1: georegister.peer.v1.GusRecord
+	(*GusWrite)(nil),  // 2: georegister.peer.v1.GusWrite
 }
 var file_api_peer_v1_gus_proto_depIdxs = []int32{
-	0, // 0: georegister.peer.v1.Gus.kind:type_name -> georegister.peer.v1.GusKind
-	3, // 1: georegister.peer.v1.GusRecord.writes:type_name -> georegister.peer.v1.GusWrite
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 0: georegister.peer.v1.GusRecord.writes:type_name -> georegister.peer.v1.GusWrite
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_gus_proto_init() }
@@ -602,14 +511,13 @@ func file_api_peer_v1_gus_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_gus_proto_rawDesc), len(file_api_peer_v1_gus_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      0,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_api_peer_v1_gus_proto_goTypes,
 		DependencyIndexes: file_api_peer_v1_gus_proto_depIdxs,
-		EnumInfos:         file_api_peer_v1_gus_proto_enumTypes,
 		MessageInfos:      file_api_peer_v1_gus_proto_msgTypes,
 	}.Build()
 	File_api_peer_v1_gus_proto = out.File

@@ -25,7 +25,6 @@ func (m *Gus) CloneVT() *Gus {
 		return (*Gus)(nil)
 	}
 	r := new(Gus)
-	r.Kind = m.Kind
 	r.Origin = m.Origin
 	r.Round = m.Round
 	r.Proposer = m.Proposer
@@ -240,11 +239,6 @@ func (m *Gus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Origin))
 		i--
 		dAtA[i] = 0x10
-	}
-	if m.Kind != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Kind))
-		i--
-		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
 }
@@ -467,9 +461,6 @@ func (m *Gus) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
-	if m.Kind != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Kind))
-	}
 	if m.Origin != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Origin))
 	}
@@ -633,25 +624,6 @@ func (m *Gus) UnmarshalVT(dAtA []byte) error {
 			return fmt.Errorf("proto: Gus: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
-		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Kind", wireType)
-			}
-			m.Kind = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Kind |= GusKind(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 2:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Origin", wireType)
@@ -1452,25 +1424,6 @@ func (m *Gus) UnmarshalVTUnsafe(dAtA []byte) error {
 			return fmt.Errorf("proto: Gus: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
-		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Kind", wireType)
-			}
-			m.Kind = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Kind |= GusKind(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 2:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Origin", wireType)

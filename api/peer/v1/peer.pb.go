@@ -4,7 +4,7 @@
 // 	protoc        v3.21.12
 // source: api/peer/v1/peer.proto
 
-// What replicas say to each other, and the records that they keep on disk.
+// What replicas say to each other.
 
 package peerv1
 
@@ -24,6 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Kind says what a message is: of one protocol, or of what all have in common. Each protocol has a range of numbers.
 type Kind int32
 
 const (
@@ -54,9 +55,11 @@ const (
 	Kind_ADOPT_OK         Kind = 33
 	Kind_TRANSFER         Kind = 34
 	Kind_TRANSFER_PAGE    Kind = 35
-	// How far the disk of a member was when others heard of it (docs/design.md, lost disks). The stamp of each message tells it.
+	// How far the disk of a member was when others heard of it (docs/design.md, lost disks). The stamp of each message
+	// tells it.
 	Kind_POSITION Kind = 36 // nothing else: the sender has said nothing for a while
-	// A member that starts asks what the others have heard of its disk. Or, with positions, that of a witness which has started, and op,
+	// A member that starts asks what the others have heard of its disk. Or, with positions, that of a witness which has
+	// started, and op,
 	// the number of that start: who gets it vouches for the witness.
 	Kind_POSITION_QUERY Kind = 37
 	Kind_POSITION_REPLY Kind = 38 // positions: that of the asker, if the sender has heard of it
@@ -84,71 +87,115 @@ const (
 	Kind_RECORD       Kind = 66 // a coordinator has a member's witness save a command: a RaftCommand
 	Kind_RECORD_REPLY Kind = 67 // it is saved
 	Kind_SPECULATED   Kind = 68 // the leader has executed a command, which is not committed yet: an Answer
-	Kind_GATHER       Kind = 69 // a new leader asks for what a witness holds, and has it accept nothing of earlier terms any more
-	Kind_GATHERED     Kind = 70 // a RaftSaved
+	// A new leader asks for what a witness holds, and has it accept nothing of earlier terms any more
+	Kind_GATHER   Kind = 69
+	Kind_GATHERED Kind = 70 // a RaftSaved
 	// Gus (replica/protocol/gus): gus says the rest.
-	Kind_GUS Kind = 80
-	// RMWPaxos (replica/protocol/rmwpaxos): rmw_paxos says the rest.
-	Kind_RMW_PAXOS Kind = 81
+	Kind_GUS_READ         Kind = 80
+	Kind_GUS_READ_REPLY   Kind = 81
+	Kind_GUS_WRITE        Kind = 82
+	Kind_GUS_WRITE_REPLY  Kind = 83
+	Kind_GUS_LOCK         Kind = 84
+	Kind_GUS_LOCK_REPLY   Kind = 85
+	Kind_GUS_COMMIT       Kind = 86
+	Kind_GUS_COMMIT_REPLY Kind = 87
+	Kind_GUS_FINAL        Kind = 88
+	// RMWPaxos and CASPaxos (replica/protocol/rmwpaxos, caspaxos): rmw_paxos says the rest.
+	Kind_PAXOS_READ    Kind = 90 // PREPARE of a read: for the state; promises nothing
+	Kind_PAXOS_STATE   Kind = 91 // its ACK
+	Kind_PAXOS_PREPARE Kind = 92 // PREPARE of a write, and PAXOS_PREP
+	Kind_PAXOS_ACK     Kind = 93
+	Kind_PAXOS_VOTE    Kind = 94
+	Kind_PAXOS_VOTED   Kind = 95
+	Kind_PAXOS_NACK    Kind = 96 // to a PREPARE or a VOTE: a higher round is promised
+	Kind_PAXOS_HAND    Kind = 97 // a batch for the one proposer of a hot key
+	Kind_PAXOS_HANDED  Kind = 98 // its answers, once it is agreed
 	// Fragments of large values (replica/protocol/layered): fragment says the rest.
-	Kind_FRAGMENT Kind = 82
+	Kind_FRAGMENT_STORE   Kind = 100 // the writer hands a member its fragment
+	Kind_FRAGMENT_STORED  Kind = 101 // it is durable
+	Kind_FRAGMENT_FETCH   Kind = 102
+	Kind_FRAGMENT_FETCHED Kind = 103
+	// Is the value over, so that its fragments can go? Asked of the member that wrote it; if that is gone, of all.
+	Kind_FRAGMENT_ASK  Kind = 104
+	Kind_FRAGMENT_OVER Kind = 105 // it is
 )
 
 // Enum value maps for Kind.
 var (
 	Kind_name = map[int32]string{
-		0:  "KIND_UNSPECIFIED",
-		1:  "READ1",
-		2:  "READ1_REPLY",
-		3:  "READ2",
-		4:  "READ2_REPLY",
-		5:  "WRITE1",
-		6:  "WRITE1_REPLY",
-		7:  "WRITE2",
-		8:  "WRITE2_REPLY",
-		10: "PRE_ACCEPT",
-		11: "PRE_ACCEPT_OK",
-		12: "ACCEPT",
-		13: "ACCEPT_OK",
-		14: "COMMIT",
-		15: "EXECUTED",
-		16: "PREPARE",
-		17: "PREPARE_OK",
-		18: "NACK",
-		30: "JOIN_QUERY",
-		31: "JOIN_QUERY_REPLY",
-		32: "ADOPT",
-		33: "ADOPT_OK",
-		34: "TRANSFER",
-		35: "TRANSFER_PAGE",
-		36: "POSITION",
-		37: "POSITION_QUERY",
-		38: "POSITION_REPLY",
-		40: "WITNESS",
-		50: "UPDATE",
-		51: "UPDATE_REPLY",
-		52: "MASTER_READ",
-		53: "MASTER_READ_REPLY",
-		54: "SYNC",
-		55: "SYNC_REPLY",
-		56: "COPY",
-		57: "COPY_PAGE",
-		58: "HOLD",
-		59: "HOLD_REPLY",
-		60: "RAFT",
-		61: "RAFT_PROPOSE",
-		62: "RAFT_READ",
-		63: "RAFT_READ_REPLY",
-		64: "RAFT_SETTLE",
-		65: "RAFT_PULL",
-		66: "RECORD",
-		67: "RECORD_REPLY",
-		68: "SPECULATED",
-		69: "GATHER",
-		70: "GATHERED",
-		80: "GUS",
-		81: "RMW_PAXOS",
-		82: "FRAGMENT",
+		0:   "KIND_UNSPECIFIED",
+		1:   "READ1",
+		2:   "READ1_REPLY",
+		3:   "READ2",
+		4:   "READ2_REPLY",
+		5:   "WRITE1",
+		6:   "WRITE1_REPLY",
+		7:   "WRITE2",
+		8:   "WRITE2_REPLY",
+		10:  "PRE_ACCEPT",
+		11:  "PRE_ACCEPT_OK",
+		12:  "ACCEPT",
+		13:  "ACCEPT_OK",
+		14:  "COMMIT",
+		15:  "EXECUTED",
+		16:  "PREPARE",
+		17:  "PREPARE_OK",
+		18:  "NACK",
+		30:  "JOIN_QUERY",
+		31:  "JOIN_QUERY_REPLY",
+		32:  "ADOPT",
+		33:  "ADOPT_OK",
+		34:  "TRANSFER",
+		35:  "TRANSFER_PAGE",
+		36:  "POSITION",
+		37:  "POSITION_QUERY",
+		38:  "POSITION_REPLY",
+		40:  "WITNESS",
+		50:  "UPDATE",
+		51:  "UPDATE_REPLY",
+		52:  "MASTER_READ",
+		53:  "MASTER_READ_REPLY",
+		54:  "SYNC",
+		55:  "SYNC_REPLY",
+		56:  "COPY",
+		57:  "COPY_PAGE",
+		58:  "HOLD",
+		59:  "HOLD_REPLY",
+		60:  "RAFT",
+		61:  "RAFT_PROPOSE",
+		62:  "RAFT_READ",
+		63:  "RAFT_READ_REPLY",
+		64:  "RAFT_SETTLE",
+		65:  "RAFT_PULL",
+		66:  "RECORD",
+		67:  "RECORD_REPLY",
+		68:  "SPECULATED",
+		69:  "GATHER",
+		70:  "GATHERED",
+		80:  "GUS_READ",
+		81:  "GUS_READ_REPLY",
+		82:  "GUS_WRITE",
+		83:  "GUS_WRITE_REPLY",
+		84:  "GUS_LOCK",
+		85:  "GUS_LOCK_REPLY",
+		86:  "GUS_COMMIT",
+		87:  "GUS_COMMIT_REPLY",
+		88:  "GUS_FINAL",
+		90:  "PAXOS_READ",
+		91:  "PAXOS_STATE",
+		92:  "PAXOS_PREPARE",
+		93:  "PAXOS_ACK",
+		94:  "PAXOS_VOTE",
+		95:  "PAXOS_VOTED",
+		96:  "PAXOS_NACK",
+		97:  "PAXOS_HAND",
+		98:  "PAXOS_HANDED",
+		100: "FRAGMENT_STORE",
+		101: "FRAGMENT_STORED",
+		102: "FRAGMENT_FETCH",
+		103: "FRAGMENT_FETCHED",
+		104: "FRAGMENT_ASK",
+		105: "FRAGMENT_OVER",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":  0,
@@ -200,9 +247,30 @@ var (
 		"SPECULATED":        68,
 		"GATHER":            69,
 		"GATHERED":          70,
-		"GUS":               80,
-		"RMW_PAXOS":         81,
-		"FRAGMENT":          82,
+		"GUS_READ":          80,
+		"GUS_READ_REPLY":    81,
+		"GUS_WRITE":         82,
+		"GUS_WRITE_REPLY":   83,
+		"GUS_LOCK":          84,
+		"GUS_LOCK_REPLY":    85,
+		"GUS_COMMIT":        86,
+		"GUS_COMMIT_REPLY":  87,
+		"GUS_FINAL":         88,
+		"PAXOS_READ":        90,
+		"PAXOS_STATE":       91,
+		"PAXOS_PREPARE":     92,
+		"PAXOS_ACK":         93,
+		"PAXOS_VOTE":        94,
+		"PAXOS_VOTED":       95,
+		"PAXOS_NACK":        96,
+		"PAXOS_HAND":        97,
+		"PAXOS_HANDED":      98,
+		"FRAGMENT_STORE":    100,
+		"FRAGMENT_STORED":   101,
+		"FRAGMENT_FETCH":    102,
+		"FRAGMENT_FETCHED":  103,
+		"FRAGMENT_ASK":      104,
+		"FRAGMENT_OVER":     105,
 	}
 )
 
@@ -231,114 +299,6 @@ func (x Kind) Number() protoreflect.EnumNumber {
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{0}
-}
-
-type Status int32
-
-const (
-	Status_NONE            Status = 0
-	Status_HEARD           Status = 1 // known to exist, never voted on
-	Status_PRE_ACCEPTED    Status = 2
-	Status_ACCEPTED        Status = 3
-	Status_COMMITTED       Status = 4
-	Status_EXECUTED_STATUS Status = 5
-)
-
-// Enum value maps for Status.
-var (
-	Status_name = map[int32]string{
-		0: "NONE",
-		1: "HEARD",
-		2: "PRE_ACCEPTED",
-		3: "ACCEPTED",
-		4: "COMMITTED",
-		5: "EXECUTED_STATUS",
-	}
-	Status_value = map[string]int32{
-		"NONE":            0,
-		"HEARD":           1,
-		"PRE_ACCEPTED":    2,
-		"ACCEPTED":        3,
-		"COMMITTED":       4,
-		"EXECUTED_STATUS": 5,
-	}
-)
-
-func (x Status) Enum() *Status {
-	p := new(Status)
-	*p = x
-	return p
-}
-
-func (x Status) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_peer_v1_peer_proto_enumTypes[1].Descriptor()
-}
-
-func (Status) Type() protoreflect.EnumType {
-	return &file_api_peer_v1_peer_proto_enumTypes[1]
-}
-
-func (x Status) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Status.Descriptor instead.
-func (Status) EnumDescriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{1}
-}
-
-// CommandKind says what a command of an instance is: reads and writes are commands only of EPaxos.
-type CommandKind int32
-
-const (
-	CommandKind_RMW_COMMAND   CommandKind = 0
-	CommandKind_READ_COMMAND  CommandKind = 1
-	CommandKind_WRITE_COMMAND CommandKind = 2
-)
-
-// Enum value maps for CommandKind.
-var (
-	CommandKind_name = map[int32]string{
-		0: "RMW_COMMAND",
-		1: "READ_COMMAND",
-		2: "WRITE_COMMAND",
-	}
-	CommandKind_value = map[string]int32{
-		"RMW_COMMAND":   0,
-		"READ_COMMAND":  1,
-		"WRITE_COMMAND": 2,
-	}
-)
-
-func (x CommandKind) Enum() *CommandKind {
-	p := new(CommandKind)
-	*p = x
-	return p
-}
-
-func (x CommandKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (CommandKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_peer_v1_peer_proto_enumTypes[2].Descriptor()
-}
-
-func (CommandKind) Type() protoreflect.EnumType {
-	return &file_api_peer_v1_peer_proto_enumTypes[2]
-}
-
-func (x CommandKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use CommandKind.Descriptor instead.
-func (CommandKind) EnumDescriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{2}
 }
 
 type Frame struct {
@@ -420,7 +380,8 @@ type Hello struct {
 	Protocol    string                 `protobuf:"bytes,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Shards      uint32                 `protobuf:"varint,6,opt,name=shards,proto3" json:"shards,omitempty"`
 	Epoch       uint64                 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Members     []uint32               `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"` // ids of the view, in its order: a record that was lost and made again can give an epoch a second view
+	// Ids of the view, in its order: a record that was lost and made again can give an epoch a second view
+	Members []uint32 `protobuf:"varint,8,rep,packed,name=members,proto3" json:"members,omitempty"`
 	// Of an answer to an older epoch: the view of the one that answers (a georegister.admin.v1.View), to be taken on.
 	// The stream ends then.
 	View          []byte   `protobuf:"bytes,9,opt,name=view,proto3" json:"view,omitempty"`
@@ -537,8 +498,12 @@ func (x *Hello) GetLeaving() []uint32 {
 	return nil
 }
 
-// Message is one protocol message. It is flat because most of them are a key, a carstamp and a value;
-// which fields a kind uses is said where the protocol sends it.
+// Message is one protocol message, in one form for all protocols: the kind says which message it is; the fields up to
+// batches are those that most protocols share, a key, a carstamp and a value above all; what only one protocol says is
+// a part of its own, which the protocol's .proto file defines. Which fields a kind uses is said where the protocol
+// sends it.
+//
+// A carstamp is three fields of the message, not a message of its own: docs/protocols.md, "Messages", says why.
 type Message struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Kind        Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.peer.v1.Kind" json:"kind,omitempty"`
@@ -780,2125 +745,11 @@ func (x *Message) GetPositions() []*Position {
 	return nil
 }
 
-// Position is how far a member's disk was when it was heard.
-type Position struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
-	Incarnation   uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Start         uint64                 `protobuf:"fixed64,3,opt,name=start,proto3" json:"start,omitempty"`    // the boot and, below it, 32 bits that no other process has, but by chance
-	Batches       uint64                 `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"` // that were durable, in that start; of a witness, without a start, the promises of the partition
-	Before        uint64                 `protobuf:"varint,5,opt,name=before,proto3" json:"before,omitempty"`   // and the most that were in any lower one
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Position) Reset() {
-	*x = Position{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Position) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Position) ProtoMessage() {}
-
-func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Position.ProtoReflect.Descriptor instead.
-func (*Position) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Position) GetMember() uint32 {
-	if x != nil {
-		return x.Member
-	}
-	return 0
-}
-
-func (x *Position) GetIncarnation() uint32 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
-}
-
-func (x *Position) GetStart() uint64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-func (x *Position) GetBatches() uint64 {
-	if x != nil {
-		return x.Batches
-	}
-	return 0
-}
-
-func (x *Position) GetBefore() uint64 {
-	if x != nil {
-		return x.Before
-	}
-	return 0
-}
-
-// PositionRecord is what a member has heard of the others' disks.
-type PositionRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Positions     []*Position            `protobuf:"bytes,1,rep,name=positions,proto3" json:"positions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PositionRecord) Reset() {
-	*x = PositionRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PositionRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PositionRecord) ProtoMessage() {}
-
-func (x *PositionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PositionRecord.ProtoReflect.Descriptor instead.
-func (*PositionRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *PositionRecord) GetPositions() []*Position {
-	if x != nil {
-		return x.Positions
-	}
-	return nil
-}
-
-// Dependency is a register that a session read, as it read it.
-type Dependency struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Timestamp     uint64                 `protobuf:"varint,2,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	Writer        uint64                 `protobuf:"fixed64,3,opt,name=writer,proto3" json:"writer,omitempty"`
-	Rmws          uint64                 `protobuf:"varint,4,opt,name=rmws,proto3" json:"rmws,omitempty"`
-	Present       bool                   `protobuf:"varint,5,opt,name=present,proto3" json:"present,omitempty"`
-	Value         []byte                 `protobuf:"bytes,6,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Dependency) Reset() {
-	*x = Dependency{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Dependency) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Dependency) ProtoMessage() {}
-
-func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
-func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Dependency) GetKey() []byte {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *Dependency) GetTimestamp() uint64 {
-	if x != nil {
-		return x.Timestamp
-	}
-	return 0
-}
-
-func (x *Dependency) GetWriter() uint64 {
-	if x != nil {
-		return x.Writer
-	}
-	return 0
-}
-
-func (x *Dependency) GetRmws() uint64 {
-	if x != nil {
-		return x.Rmws
-	}
-	return 0
-}
-
-func (x *Dependency) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-func (x *Dependency) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-type Instance struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Id             *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Ballot         uint64                 `protobuf:"varint,2,opt,name=ballot,proto3" json:"ballot,omitempty"`
-	AcceptedBallot uint64                 `protobuf:"varint,3,opt,name=accepted_ballot,json=acceptedBallot,proto3" json:"accepted_ballot,omitempty"`
-	Status         Status                 `protobuf:"varint,4,opt,name=status,proto3,enum=georegister.peer.v1.Status" json:"status,omitempty"`
-	Deps           []*InstanceID          `protobuf:"bytes,5,rep,name=deps,proto3" json:"deps,omitempty"`         // per writer, all of its instances on the key up to number
-	Commands       []*Command             `protobuf:"bytes,6,rep,name=commands,proto3" json:"commands,omitempty"` // none: a no-op
-	// PreAcceptOK, PrepareOK: the coordinator may commit just this on the fast path: nothing was added, or nobody else was asked.
-	Agreed        bool      `protobuf:"varint,7,opt,name=agreed,proto3" json:"agreed,omitempty"`
-	Answers       []*Answer `protobuf:"bytes,8,rep,name=answers,proto3" json:"answers,omitempty"` // Executed: one per command
-	State         *KeyState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`     // the sender executed it already: the state that followed
-	Seq           uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`       // EPaxos: the order within a component
-	Alone         bool      `protobuf:"varint,11,opt,name=alone,proto3" json:"alone,omitempty"`   // PreAccept: nobody else is asked, so a fast commit has what the one asked adds
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Instance) Reset() {
-	*x = Instance{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Instance) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Instance) ProtoMessage() {}
-
-func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Instance.ProtoReflect.Descriptor instead.
-func (*Instance) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Instance) GetId() *InstanceID {
-	if x != nil {
-		return x.Id
-	}
-	return nil
-}
-
-func (x *Instance) GetBallot() uint64 {
-	if x != nil {
-		return x.Ballot
-	}
-	return 0
-}
-
-func (x *Instance) GetAcceptedBallot() uint64 {
-	if x != nil {
-		return x.AcceptedBallot
-	}
-	return 0
-}
-
-func (x *Instance) GetStatus() Status {
-	if x != nil {
-		return x.Status
-	}
-	return Status_NONE
-}
-
-func (x *Instance) GetDeps() []*InstanceID {
-	if x != nil {
-		return x.Deps
-	}
-	return nil
-}
-
-func (x *Instance) GetCommands() []*Command {
-	if x != nil {
-		return x.Commands
-	}
-	return nil
-}
-
-func (x *Instance) GetAgreed() bool {
-	if x != nil {
-		return x.Agreed
-	}
-	return false
-}
-
-func (x *Instance) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-func (x *Instance) GetState() *KeyState {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-func (x *Instance) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *Instance) GetAlone() bool {
-	if x != nil {
-		return x.Alone
-	}
-	return false
-}
-
-// InstanceID names an instance of a key's commands: the writer's number-th, counting from 1.
-type InstanceID struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Writer        uint64                 `protobuf:"fixed64,1,opt,name=writer,proto3" json:"writer,omitempty"`
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstanceID) Reset() {
-	*x = InstanceID{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstanceID) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstanceID) ProtoMessage() {}
-
-func (x *InstanceID) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstanceID.ProtoReflect.Descriptor instead.
-func (*InstanceID) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *InstanceID) GetWriter() uint64 {
-	if x != nil {
-		return x.Writer
-	}
-	return 0
-}
-
-func (x *InstanceID) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-type Command struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Function        string                 `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
-	Args            [][]byte               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
-	Session         uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
-	Number          uint64                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
-	FirstIncomplete uint64                 `protobuf:"varint,5,opt,name=first_incomplete,json=firstIncomplete,proto3" json:"first_incomplete,omitempty"`
-	IssuedAt        int64                  `protobuf:"varint,6,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
-	MaxValueBytes   uint64                 `protobuf:"varint,7,opt,name=max_value_bytes,json=maxValueBytes,proto3" json:"max_value_bytes,omitempty"`
-	Kind            CommandKind            `protobuf:"varint,8,opt,name=kind,proto3,enum=georegister.peer.v1.CommandKind" json:"kind,omitempty"`
-	Present         bool                   `protobuf:"varint,9,opt,name=present,proto3" json:"present,omitempty"` // WRITE_COMMAND: whether there is a value; a delete has none
-	Value           []byte                 `protobuf:"bytes,10,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *Command) Reset() {
-	*x = Command{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Command) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Command) ProtoMessage() {}
-
-func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Command.ProtoReflect.Descriptor instead.
-func (*Command) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *Command) GetFunction() string {
-	if x != nil {
-		return x.Function
-	}
-	return ""
-}
-
-func (x *Command) GetArgs() [][]byte {
-	if x != nil {
-		return x.Args
-	}
-	return nil
-}
-
-func (x *Command) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
-}
-
-func (x *Command) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *Command) GetFirstIncomplete() uint64 {
-	if x != nil {
-		return x.FirstIncomplete
-	}
-	return 0
-}
-
-func (x *Command) GetIssuedAt() int64 {
-	if x != nil {
-		return x.IssuedAt
-	}
-	return 0
-}
-
-func (x *Command) GetMaxValueBytes() uint64 {
-	if x != nil {
-		return x.MaxValueBytes
-	}
-	return 0
-}
-
-func (x *Command) GetKind() CommandKind {
-	if x != nil {
-		return x.Kind
-	}
-	return CommandKind_RMW_COMMAND
-}
-
-func (x *Command) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-func (x *Command) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-// Answer is what one command returned.
-type Answer struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Present bool                   `protobuf:"varint,1,opt,name=present,proto3" json:"present,omitempty"`
-	Value   []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Refused string                 `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
-	Expired bool                   `protobuf:"varint,4,opt,name=expired,proto3" json:"expired,omitempty"` // too old to be told from a duplicate; it was not applied by this instance
-	// The carstamp that the rmw got.
-	Timestamp     uint64 `protobuf:"varint,5,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	Writer        uint64 `protobuf:"fixed64,6,opt,name=writer,proto3" json:"writer,omitempty"`
-	Rmws          uint64 `protobuf:"varint,7,opt,name=rmws,proto3" json:"rmws,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Answer) Reset() {
-	*x = Answer{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Answer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Answer) ProtoMessage() {}
-
-func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
-func (*Answer) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *Answer) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-func (x *Answer) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-func (x *Answer) GetRefused() string {
-	if x != nil {
-		return x.Refused
-	}
-	return ""
-}
-
-func (x *Answer) GetExpired() bool {
-	if x != nil {
-		return x.Expired
-	}
-	return false
-}
-
-func (x *Answer) GetTimestamp() uint64 {
-	if x != nil {
-		return x.Timestamp
-	}
-	return 0
-}
-
-func (x *Answer) GetWriter() uint64 {
-	if x != nil {
-		return x.Writer
-	}
-	return 0
-}
-
-func (x *Answer) GetRmws() uint64 {
-	if x != nil {
-		return x.Rmws
-	}
-	return 0
-}
-
-// RegisterRecord is a key's register on disk.
-type RegisterRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Timestamp     uint64                 `protobuf:"varint,1,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	Writer        uint64                 `protobuf:"fixed64,2,opt,name=writer,proto3" json:"writer,omitempty"`
-	Rmws          uint64                 `protobuf:"varint,3,opt,name=rmws,proto3" json:"rmws,omitempty"`
-	Present       bool                   `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
-	Value         []byte                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RegisterRecord) Reset() {
-	*x = RegisterRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RegisterRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RegisterRecord) ProtoMessage() {}
-
-func (x *RegisterRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RegisterRecord.ProtoReflect.Descriptor instead.
-func (*RegisterRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *RegisterRecord) GetTimestamp() uint64 {
-	if x != nil {
-		return x.Timestamp
-	}
-	return 0
-}
-
-func (x *RegisterRecord) GetWriter() uint64 {
-	if x != nil {
-		return x.Writer
-	}
-	return 0
-}
-
-func (x *RegisterRecord) GetRmws() uint64 {
-	if x != nil {
-		return x.Rmws
-	}
-	return 0
-}
-
-func (x *RegisterRecord) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-func (x *RegisterRecord) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-// KeyState is what the rmws of a key have made of it so far; on disk, and in snapshots to laggards.
-type KeyState struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Previous *RegisterRecord        `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"` // "prev" of Gryff's algorithm 4: the latest rmw's value and carstamp; EPaxos: the key's
-	Count    uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`      // instances executed on the key that were no no-ops and did not only read
-	Executed []*Executed            `protobuf:"bytes,3,rep,name=executed,proto3" json:"executed,omitempty"`
-	Sessions []*Session             `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// Sessions last seen no later than this (and, at the same time, with no larger number) may be forgotten.
-	Horizon        int64  `protobuf:"varint,5,opt,name=horizon,proto3" json:"horizon,omitempty"`
-	HorizonSession uint64 `protobuf:"fixed64,6,opt,name=horizon_session,json=horizonSession,proto3" json:"horizon_session,omitempty"`
-	Seq            uint64 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"` // EPaxos: the largest of those instances
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *KeyState) Reset() {
-	*x = KeyState{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *KeyState) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*KeyState) ProtoMessage() {}
-
-func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
-func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *KeyState) GetPrevious() *RegisterRecord {
-	if x != nil {
-		return x.Previous
-	}
-	return nil
-}
-
-func (x *KeyState) GetCount() uint64 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *KeyState) GetExecuted() []*Executed {
-	if x != nil {
-		return x.Executed
-	}
-	return nil
-}
-
-func (x *KeyState) GetSessions() []*Session {
-	if x != nil {
-		return x.Sessions
-	}
-	return nil
-}
-
-func (x *KeyState) GetHorizon() int64 {
-	if x != nil {
-		return x.Horizon
-	}
-	return 0
-}
-
-func (x *KeyState) GetHorizonSession() uint64 {
-	if x != nil {
-		return x.HorizonSession
-	}
-	return 0
-}
-
-func (x *KeyState) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// Executed says that a writer's instances up to id.number are executed, and what the last one answered.
-type Executed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *InstanceID            `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Answers       []*Answer              `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
-	Reads         uint64                 `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"` // of the writer's latest instances, how many only read
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Executed) Reset() {
-	*x = Executed{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Executed) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Executed) ProtoMessage() {}
-
-func (x *Executed) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Executed.ProtoReflect.Descriptor instead.
-func (*Executed) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Executed) GetId() *InstanceID {
-	if x != nil {
-		return x.Id
-	}
-	return nil
-}
-
-func (x *Executed) GetAnswers() []*Answer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-func (x *Executed) GetReads() uint64 {
-	if x != nil {
-		return x.Reads
-	}
-	return 0
-}
-
-// Session is what a key remembers of one client session, to recognise its retries.
-type Session struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Session         uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	FirstIncomplete uint64                 `protobuf:"varint,2,opt,name=first_incomplete,json=firstIncomplete,proto3" json:"first_incomplete,omitempty"`
-	SeenAt          int64                  `protobuf:"varint,3,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
-	Done            []*Done                `protobuf:"bytes,4,rep,name=done,proto3" json:"done,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *Session) Reset() {
-	*x = Session{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Session) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Session) ProtoMessage() {}
-
-func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Session.ProtoReflect.Descriptor instead.
-func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *Session) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
-}
-
-func (x *Session) GetFirstIncomplete() uint64 {
-	if x != nil {
-		return x.FirstIncomplete
-	}
-	return 0
-}
-
-func (x *Session) GetSeenAt() int64 {
-	if x != nil {
-		return x.SeenAt
-	}
-	return 0
-}
-
-func (x *Session) GetDone() []*Done {
-	if x != nil {
-		return x.Done
-	}
-	return nil
-}
-
-type Done struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Answer        *Answer                `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Done) Reset() {
-	*x = Done{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Done) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Done) ProtoMessage() {}
-
-func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Done.ProtoReflect.Descriptor instead.
-func (*Done) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *Done) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *Done) GetAnswer() *Answer {
-	if x != nil {
-		return x.Answer
-	}
-	return nil
-}
-
-// MemberRecord is what a member knows of itself and of the others' disks. It names members by ID: they have
-// other positions in the views that follow.
-type MemberRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint32                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Voter         bool                   `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
-	Known         []uint32               `protobuf:"varint,3,rep,packed,name=known,proto3" json:"known,omitempty"`     // incarnations adopted, of members; empty: all 1
-	Members       []uint32               `protobuf:"varint,4,rep,packed,name=members,proto3" json:"members,omitempty"` // of the view, by position
-	Epoch         uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`            // the view's
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MemberRecord) Reset() {
-	*x = MemberRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MemberRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MemberRecord) ProtoMessage() {}
-
-func (x *MemberRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MemberRecord.ProtoReflect.Descriptor instead.
-func (*MemberRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *MemberRecord) GetIncarnation() uint32 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
-}
-
-func (x *MemberRecord) GetVoter() bool {
-	if x != nil {
-		return x.Voter
-	}
-	return false
-}
-
-func (x *MemberRecord) GetKnown() []uint32 {
-	if x != nil {
-		return x.Known
-	}
-	return nil
-}
-
-func (x *MemberRecord) GetMembers() []uint32 {
-	if x != nil {
-		return x.Members
-	}
-	return nil
-}
-
-func (x *MemberRecord) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-// Transfer is one step of a newcomer's state transfer.
-type Transfer struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Member      uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"` // Adopt, JoinQuery: whose disk was lost
-	Incarnation uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	From        []byte                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"` // Transfer, TransferPage: the page starts behind this storage key
-	Records     []*Record              `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
-	Last        bool                   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"` // TransferPage: nothing follows
-	// Transfer: the asker tells of what it has behind from and up to until (empty: of everything) by prints, 16 bytes for
-	// each record. TransferPage: of the records up to until, those of such a print are left out; a member of an
-	// earlier version leaves out none and until empty: the page ends with its last record.
-	Until         []byte `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
-	Prints        []byte `protobuf:"bytes,7,opt,name=prints,proto3" json:"prints,omitempty"`
-	Compared      uint64 `protobuf:"varint,8,opt,name=compared,proto3" json:"compared,omitempty"`   // TransferPage: bytes of the records that are left out, keys and values
-	Remaining     uint64 `protobuf:"varint,9,opt,name=remaining,proto3" json:"remaining,omitempty"` // TransferPage: bytes behind the page, estimated
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Transfer) Reset() {
-	*x = Transfer{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Transfer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Transfer) ProtoMessage() {}
-
-func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
-func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *Transfer) GetMember() uint32 {
-	if x != nil {
-		return x.Member
-	}
-	return 0
-}
-
-func (x *Transfer) GetIncarnation() uint32 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
-}
-
-func (x *Transfer) GetFrom() []byte {
-	if x != nil {
-		return x.From
-	}
-	return nil
-}
-
-func (x *Transfer) GetRecords() []*Record {
-	if x != nil {
-		return x.Records
-	}
-	return nil
-}
-
-func (x *Transfer) GetLast() bool {
-	if x != nil {
-		return x.Last
-	}
-	return false
-}
-
-func (x *Transfer) GetUntil() []byte {
-	if x != nil {
-		return x.Until
-	}
-	return nil
-}
-
-func (x *Transfer) GetPrints() []byte {
-	if x != nil {
-		return x.Prints
-	}
-	return nil
-}
-
-func (x *Transfer) GetCompared() uint64 {
-	if x != nil {
-		return x.Compared
-	}
-	return 0
-}
-
-func (x *Transfer) GetRemaining() uint64 {
-	if x != nil {
-		return x.Remaining
-	}
-	return 0
-}
-
-// TransferRecord is how far a member has fetched the state of others in a joint view.
-type TransferRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the joint view: what was fetched in another one counts for nothing
-	Sources       []*TransferSource      `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
-	Records       uint64                 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
-	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	SameBytes     uint64                 `protobuf:"varint,5,opt,name=same_bytes,json=sameBytes,proto3" json:"same_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TransferRecord) Reset() {
-	*x = TransferRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TransferRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TransferRecord) ProtoMessage() {}
-
-func (x *TransferRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TransferRecord.ProtoReflect.Descriptor instead.
-func (*TransferRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *TransferRecord) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *TransferRecord) GetSources() []*TransferSource {
-	if x != nil {
-		return x.Sources
-	}
-	return nil
-}
-
-func (x *TransferRecord) GetRecords() uint64 {
-	if x != nil {
-		return x.Records
-	}
-	return 0
-}
-
-func (x *TransferRecord) GetBytes() uint64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-func (x *TransferRecord) GetSameBytes() uint64 {
-	if x != nil {
-		return x.SameBytes
-	}
-	return 0
-}
-
-type TransferSource struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        uint32                 `protobuf:"varint,1,opt,name=member,proto3" json:"member,omitempty"`
-	Incarnation   uint32                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	After         []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"` // the storage key behind which the next page starts
-	Done          bool                   `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TransferSource) Reset() {
-	*x = TransferSource{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TransferSource) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TransferSource) ProtoMessage() {}
-
-func (x *TransferSource) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TransferSource.ProtoReflect.Descriptor instead.
-func (*TransferSource) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *TransferSource) GetMember() uint32 {
-	if x != nil {
-		return x.Member
-	}
-	return 0
-}
-
-func (x *TransferSource) GetIncarnation() uint32 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
-}
-
-func (x *TransferSource) GetAfter() []byte {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-func (x *TransferSource) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
-type Record struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Record) Reset() {
-	*x = Record{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Record) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Record) ProtoMessage() {}
-
-func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Record.ProtoReflect.Descriptor instead.
-func (*Record) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *Record) GetKey() []byte {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *Record) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-// Curp is what the client, the master, the backups and the learners of a partition say to each other.
-type Curp struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Term    uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`       // of the partition; whoever has another one refuses
-	Request *Request               `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`  // UPDATE
-	Sync    bool                   `protobuf:"varint,3,opt,name=sync,proto3" json:"sync,omitempty"`       // UPDATE: to be answered when all backups hold it
-	Synced  bool                   `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`   // a reply: all backups hold what it tells of
-	Waited  bool                   `protobuf:"varint,5,opt,name=waited,proto3" json:"waited,omitempty"`   // a reply: it waited for a sync
-	Refused bool                   `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"` // a reply: the sender is not the master of the term, or does not serve yet
-	Answer  *Answer                `protobuf:"bytes,7,opt,name=answer,proto3" json:"answer,omitempty"`    // UPDATE_REPLY, MASTER_READ_REPLY
-	Entries []*LogEntry            `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`  // SYNC
-	Last    uint64                 `protobuf:"varint,9,opt,name=last,proto3" json:"last,omitempty"`       // SYNC: index of the master's last entry. SYNC_REPLY: of the last one held
-	Commit  uint64                 `protobuf:"varint,10,opt,name=commit,proto3" json:"commit,omitempty"`  // SYNC, SYNC_REPLY, MASTER_READ_REPLY: all backups hold the entries up to this one
-	History []*TermStart           `protobuf:"bytes,11,rep,name=history,proto3" json:"history,omitempty"` // SYNC: the terms of the master's log
-	// A lease is asked for by the sender's clock, in nanoseconds, which the answer returns with the duration.
-	Asked     int64     `protobuf:"varint,12,opt,name=asked,proto3" json:"asked,omitempty"`         // SYNC, returned by SYNC_REPLY
-	Granted   int64     `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"`     // SYNC_REPLY: the sender serves as no later master for so long
-	Wanted    int64     `protobuf:"varint,14,opt,name=wanted,proto3" json:"wanted,omitempty"`       // SYNC_REPLY, returned by SYNC
-	Delegated int64     `protobuf:"varint,15,opt,name=delegated,proto3" json:"delegated,omitempty"` // SYNC: the backup may answer reads for so long
-	Lacking   bool      `protobuf:"varint,16,opt,name=lacking,proto3" json:"lacking,omitempty"`     // SYNC_REPLY: the sender needs a copy of the state, or is being sent one. HOLD_REPLY: its disk tells nothing of former terms
-	After     []byte    `protobuf:"bytes,17,opt,name=after,proto3" json:"after,omitempty"`          // COPY: the page starts behind this record
-	Records   []*Record `protobuf:"bytes,18,rep,name=records,proto3" json:"records,omitempty"`      // COPY_PAGE
-	Done      bool      `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`           // COPY_PAGE: nothing follows
-	Start     uint64    `protobuf:"varint,20,opt,name=start,proto3" json:"start,omitempty"`         // COPY_PAGE, and COPY from the second page on: the entries behind this one follow by SYNC. SYNC: those up to this one are not kept
-	Nonce     uint64    `protobuf:"varint,21,opt,name=nonce,proto3" json:"nonce,omitempty"`         // COPY, SYNC_REPLY, MASTER_READ: of the sender's process; SYNC: of the process whose wanted this is
-	// The digest of the sender's view, the first 8 bytes of a SHA-256: a record of views that was lost and made again can give an
-	// epoch a second view, and what is said in one counts for nothing in the other.
-	View   uint64 `protobuf:"fixed64,22,opt,name=view,proto3" json:"view,omitempty"`
-	Stale  bool   `protobuf:"varint,23,opt,name=stale,proto3" json:"stale,omitempty"`   // MASTER_READ: what all backups hold will do
-	Behind int64  `protobuf:"varint,24,opt,name=behind,proto3" json:"behind,omitempty"` // SYNC, with delegated: for how long the master has had the oldest entry that not all backups hold, in nanoseconds
-	// SYNC, COPY_PAGE: the log up to this entry has all that was to be recovered from the terms before this one. SYNC_REPLY: the term that
-	// the sender has noted. HOLD_REPLY: the highest that it has ever noted.
-	WholeTerm     uint64 `protobuf:"varint,25,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
-	WholeIndex    uint64 `protobuf:"varint,26,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Curp) Reset() {
-	*x = Curp{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Curp) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Curp) ProtoMessage() {}
-
-func (x *Curp) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Curp.ProtoReflect.Descriptor instead.
-func (*Curp) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *Curp) GetTerm() uint64 {
-	if x != nil {
-		return x.Term
-	}
-	return 0
-}
-
-func (x *Curp) GetRequest() *Request {
-	if x != nil {
-		return x.Request
-	}
-	return nil
-}
-
-func (x *Curp) GetSync() bool {
-	if x != nil {
-		return x.Sync
-	}
-	return false
-}
-
-func (x *Curp) GetSynced() bool {
-	if x != nil {
-		return x.Synced
-	}
-	return false
-}
-
-func (x *Curp) GetWaited() bool {
-	if x != nil {
-		return x.Waited
-	}
-	return false
-}
-
-func (x *Curp) GetRefused() bool {
-	if x != nil {
-		return x.Refused
-	}
-	return false
-}
-
-func (x *Curp) GetAnswer() *Answer {
-	if x != nil {
-		return x.Answer
-	}
-	return nil
-}
-
-func (x *Curp) GetEntries() []*LogEntry {
-	if x != nil {
-		return x.Entries
-	}
-	return nil
-}
-
-func (x *Curp) GetLast() uint64 {
-	if x != nil {
-		return x.Last
-	}
-	return 0
-}
-
-func (x *Curp) GetCommit() uint64 {
-	if x != nil {
-		return x.Commit
-	}
-	return 0
-}
-
-func (x *Curp) GetHistory() []*TermStart {
-	if x != nil {
-		return x.History
-	}
-	return nil
-}
-
-func (x *Curp) GetAsked() int64 {
-	if x != nil {
-		return x.Asked
-	}
-	return 0
-}
-
-func (x *Curp) GetGranted() int64 {
-	if x != nil {
-		return x.Granted
-	}
-	return 0
-}
-
-func (x *Curp) GetWanted() int64 {
-	if x != nil {
-		return x.Wanted
-	}
-	return 0
-}
-
-func (x *Curp) GetDelegated() int64 {
-	if x != nil {
-		return x.Delegated
-	}
-	return 0
-}
-
-func (x *Curp) GetLacking() bool {
-	if x != nil {
-		return x.Lacking
-	}
-	return false
-}
-
-func (x *Curp) GetAfter() []byte {
-	if x != nil {
-		return x.After
-	}
-	return nil
-}
-
-func (x *Curp) GetRecords() []*Record {
-	if x != nil {
-		return x.Records
-	}
-	return nil
-}
-
-func (x *Curp) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
-func (x *Curp) GetStart() uint64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-func (x *Curp) GetNonce() uint64 {
-	if x != nil {
-		return x.Nonce
-	}
-	return 0
-}
-
-func (x *Curp) GetView() uint64 {
-	if x != nil {
-		return x.View
-	}
-	return 0
-}
-
-func (x *Curp) GetStale() bool {
-	if x != nil {
-		return x.Stale
-	}
-	return false
-}
-
-func (x *Curp) GetBehind() int64 {
-	if x != nil {
-		return x.Behind
-	}
-	return 0
-}
-
-func (x *Curp) GetWholeTerm() uint64 {
-	if x != nil {
-		return x.WholeTerm
-	}
-	return 0
-}
-
-func (x *Curp) GetWholeIndex() uint64 {
-	if x != nil {
-		return x.WholeIndex
-	}
-	return 0
-}
-
-// Request is an update as its client records it at witnesses and sends it to the master.
-type Request struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Key   []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The id of the command is set in any case; of a write (and a delete) there is no function.
-	Command       *Command `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
-	Present       bool     `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
-	Value         []byte   `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Request) Reset() {
-	*x = Request{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Request) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Request) ProtoMessage() {}
-
-func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Request.ProtoReflect.Descriptor instead.
-func (*Request) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *Request) GetKey() []byte {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *Request) GetCommand() *Command {
-	if x != nil {
-		return x.Command
-	}
-	return nil
-}
-
-func (x *Request) GetPresent() bool {
-	if x != nil {
-		return x.Present
-	}
-	return false
-}
-
-func (x *Request) GetValue() []byte {
-	if x != nil {
-		return x.Value
-	}
-	return nil
-}
-
-// LogEntry is what one request made of the state: records that are set, and keys of records that are deleted. It names
-// the request for the witnesses to drop.
-type LogEntry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
-	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"` // of the register
-	Session       uint64                 `protobuf:"fixed64,4,opt,name=session,proto3" json:"session,omitempty"`
-	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
-	Records       []*Record              `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
-	Deleted       [][]byte               `protobuf:"bytes,7,rep,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LogEntry) Reset() {
-	*x = LogEntry{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LogEntry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LogEntry) ProtoMessage() {}
-
-func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
-func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *LogEntry) GetTerm() uint64 {
-	if x != nil {
-		return x.Term
-	}
-	return 0
-}
-
-func (x *LogEntry) GetIndex() uint64 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *LogEntry) GetKey() []byte {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *LogEntry) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
-}
-
-func (x *LogEntry) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *LogEntry) GetRecords() []*Record {
-	if x != nil {
-		return x.Records
-	}
-	return nil
-}
-
-func (x *LogEntry) GetDeleted() [][]byte {
-	if x != nil {
-		return x.Deleted
-	}
-	return nil
-}
-
-// TermStart says with which index a term begins in a log. Terms without entries are left out.
-type TermStart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
-	Start         uint64                 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TermStart) Reset() {
-	*x = TermStart{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TermStart) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TermStart) ProtoMessage() {}
-
-func (x *TermStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TermStart.ProtoReflect.Descriptor instead.
-func (*TermStart) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *TermStart) GetTerm() uint64 {
-	if x != nil {
-		return x.Term
-	}
-	return 0
-}
-
-func (x *TermStart) GetStart() uint64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-// PartitionRecord is what a member knows of its part in a partition.
-type PartitionRecord struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Term      uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`              // the highest in which it took part
-	Backups   []uint32               `protobuf:"varint,2,rep,packed,name=backups,proto3" json:"backups,omitempty"` // of the last term that it served in as the master
-	Recovered uint64                 `protobuf:"varint,3,opt,name=recovered,proto3" json:"recovered,omitempty"`    // the highest term that it has served in as the master
-	Applied   uint64                 `protobuf:"varint,4,opt,name=applied,proto3" json:"applied,omitempty"`        // the state has the log up to this entry; all that follows is in the log alone
-	Commit    uint64                 `protobuf:"varint,5,opt,name=commit,proto3" json:"commit,omitempty"`          // all backups hold the log up to this entry, at least
-	Floor     uint64                 `protobuf:"varint,6,opt,name=floor,proto3" json:"floor,omitempty"`            // entries up to this one are not kept any more
-	History   []*TermStart           `protobuf:"bytes,7,rep,name=history,proto3" json:"history,omitempty"`
-	// A copy of the state that is, or was, under way. What it holds is the state of no moment until the log up to
-	// through is applied to it.
-	Copying bool   `protobuf:"varint,8,opt,name=copying,proto3" json:"copying,omitempty"`
-	Cursor  []byte `protobuf:"bytes,9,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Start   uint64 `protobuf:"varint,10,opt,name=start,proto3" json:"start,omitempty"`
-	Through uint64 `protobuf:"varint,11,opt,name=through,proto3" json:"through,omitempty"`
-	// The term in which this disk began to be kept, if it was no disk of the cluster's creation: it has no part in what the
-	// member did before.
-	Born    uint64 `protobuf:"varint,12,opt,name=born,proto3" json:"born,omitempty"`
-	Granted bool   `protobuf:"varint,13,opt,name=granted,proto3" json:"granted,omitempty"` // as a backup, it may have granted leases that it has not waited for
-	// Of what it answered for as the master in terms up to this one, its disk may lack some: it answered before it was durable
-	// and its process ended, or another master has dropped it.
-	Broken uint64 `protobuf:"varint,14,opt,name=broken,proto3" json:"broken,omitempty"`
-	// The state and the log up to this entry have all that was to be recovered from the terms before this one.
-	WholeTerm  uint64 `protobuf:"varint,15,opt,name=whole_term,json=wholeTerm,proto3" json:"whole_term,omitempty"`
-	WholeIndex uint64 `protobuf:"varint,16,opt,name=whole_index,json=wholeIndex,proto3" json:"whole_index,omitempty"`
-	// The highest term of which it has noted so, also if it has dropped some of that since, or of which it can't tell: before born.
-	NotedTerm uint64 `protobuf:"varint,17,opt,name=noted_term,json=notedTerm,proto3" json:"noted_term,omitempty"`
-	// Of this many shards it was one when what lives in others was dropped from here last; 0: never.
-	Shards        uint32 `protobuf:"varint,18,opt,name=shards,proto3" json:"shards,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PartitionRecord) Reset() {
-	*x = PartitionRecord{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PartitionRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PartitionRecord) ProtoMessage() {}
-
-func (x *PartitionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionRecord.ProtoReflect.Descriptor instead.
-func (*PartitionRecord) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *PartitionRecord) GetTerm() uint64 {
-	if x != nil {
-		return x.Term
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetBackups() []uint32 {
-	if x != nil {
-		return x.Backups
-	}
-	return nil
-}
-
-func (x *PartitionRecord) GetRecovered() uint64 {
-	if x != nil {
-		return x.Recovered
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetApplied() uint64 {
-	if x != nil {
-		return x.Applied
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetCommit() uint64 {
-	if x != nil {
-		return x.Commit
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetFloor() uint64 {
-	if x != nil {
-		return x.Floor
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetHistory() []*TermStart {
-	if x != nil {
-		return x.History
-	}
-	return nil
-}
-
-func (x *PartitionRecord) GetCopying() bool {
-	if x != nil {
-		return x.Copying
-	}
-	return false
-}
-
-func (x *PartitionRecord) GetCursor() []byte {
-	if x != nil {
-		return x.Cursor
-	}
-	return nil
-}
-
-func (x *PartitionRecord) GetStart() uint64 {
-	if x != nil {
-		return x.Start
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetThrough() uint64 {
-	if x != nil {
-		return x.Through
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetBorn() uint64 {
-	if x != nil {
-		return x.Born
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetGranted() bool {
-	if x != nil {
-		return x.Granted
-	}
-	return false
-}
-
-func (x *PartitionRecord) GetBroken() uint64 {
-	if x != nil {
-		return x.Broken
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetWholeTerm() uint64 {
-	if x != nil {
-		return x.WholeTerm
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetWholeIndex() uint64 {
-	if x != nil {
-		return x.WholeIndex
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetNotedTerm() uint64 {
-	if x != nil {
-		return x.NotedTerm
-	}
-	return 0
-}
-
-func (x *PartitionRecord) GetShards() uint32 {
-	if x != nil {
-		return x.Shards
-	}
-	return 0
-}
-
-// PartitionSession is what a partition remembers of a session, beside the answers that are not acknowledged.
-type PartitionSession struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	FirstIncomplete uint64                 `protobuf:"varint,1,opt,name=first_incomplete,json=firstIncomplete,proto3" json:"first_incomplete,omitempty"`
-	SeenAt          int64                  `protobuf:"varint,2,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"` // of a client's, the latest issue time; 0 of one that has none
-	UsedAt          uint64                 `protobuf:"varint,3,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"` // index of the entry that used it last
-	UsedIn          uint64                 `protobuf:"varint,4,opt,name=used_in,json=usedIn,proto3" json:"used_in,omitempty"` // and its term
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *PartitionSession) Reset() {
-	*x = PartitionSession{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PartitionSession) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PartitionSession) ProtoMessage() {}
-
-func (x *PartitionSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionSession.ProtoReflect.Descriptor instead.
-func (*PartitionSession) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *PartitionSession) GetFirstIncomplete() uint64 {
-	if x != nil {
-		return x.FirstIncomplete
-	}
-	return 0
-}
-
-func (x *PartitionSession) GetSeenAt() int64 {
-	if x != nil {
-		return x.SeenAt
-	}
-	return 0
-}
-
-func (x *PartitionSession) GetUsedAt() uint64 {
-	if x != nil {
-		return x.UsedAt
-	}
-	return 0
-}
-
-func (x *PartitionSession) GetUsedIn() uint64 {
-	if x != nil {
-		return x.UsedIn
-	}
-	return 0
-}
-
-// SessionHorizon: clients' sessions last seen no later than this may be forgotten.
-type SessionHorizon struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SeenAt        int64                  `protobuf:"varint,1,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
-	Session       uint64                 `protobuf:"fixed64,2,opt,name=session,proto3" json:"session,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SessionHorizon) Reset() {
-	*x = SessionHorizon{}
-	mi := &file_api_peer_v1_peer_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SessionHorizon) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SessionHorizon) ProtoMessage() {}
-
-func (x *SessionHorizon) ProtoReflect() protoreflect.Message {
-	mi := &file_api_peer_v1_peer_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SessionHorizon.ProtoReflect.Descriptor instead.
-func (*SessionHorizon) Descriptor() ([]byte, []int) {
-	return file_api_peer_v1_peer_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *SessionHorizon) GetSeenAt() int64 {
-	if x != nil {
-		return x.SeenAt
-	}
-	return 0
-}
-
-func (x *SessionHorizon) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
-}
-
 var File_api_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/fragment.proto\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
+	"\x16api/peer/v1/peer.proto\x12\x13georegister.peer.v1\x1a\x16api/peer/v1/curp.proto\x1a\x1aapi/peer/v1/fragment.proto\x1a\x15api/peer/v1/gus.proto\x1a\x1aapi/peer/v1/instance.proto\x1a\x18api/peer/v1/member.proto\x1a\x1aapi/peer/v1/register.proto\x1a\x1aapi/peer/v1/rmwpaxos.proto\x1a\x1capi/witness/v1/witness.proto\"\x9b\x01\n" +
 	"\x05Frame\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1a.georegister.peer.v1.HelloR\x05hello\x128\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1c.georegister.peer.v1.MessageR\bmessages\x12\x12\n" +
@@ -2943,194 +794,7 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"\bfragment\x18\x18 \x01(\v2\x1d.georegister.peer.v1.FragmentR\bfragment\x12\x14\n" +
 	"\x05start\x18\x19 \x01(\x06R\x05start\x12\x18\n" +
 	"\abatches\x18\x1a \x01(\x04R\abatches\x12;\n" +
-	"\tpositions\x18\x1b \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions\"\x8c\x01\n" +
-	"\bPosition\x12\x16\n" +
-	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x14\n" +
-	"\x05start\x18\x03 \x01(\x06R\x05start\x12\x18\n" +
-	"\abatches\x18\x04 \x01(\x04R\abatches\x12\x16\n" +
-	"\x06before\x18\x05 \x01(\x04R\x06before\"M\n" +
-	"\x0ePositionRecord\x12;\n" +
-	"\tpositions\x18\x01 \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions\"\x98\x01\n" +
-	"\n" +
-	"Dependency\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1c\n" +
-	"\ttimestamp\x18\x02 \x01(\x04R\ttimestamp\x12\x16\n" +
-	"\x06writer\x18\x03 \x01(\x06R\x06writer\x12\x12\n" +
-	"\x04rmws\x18\x04 \x01(\x04R\x04rmws\x12\x18\n" +
-	"\apresent\x18\x05 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x06 \x01(\fR\x05value\"\xcc\x03\n" +
-	"\bInstance\x12/\n" +
-	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x12\x16\n" +
-	"\x06ballot\x18\x02 \x01(\x04R\x06ballot\x12'\n" +
-	"\x0faccepted_ballot\x18\x03 \x01(\x04R\x0eacceptedBallot\x123\n" +
-	"\x06status\x18\x04 \x01(\x0e2\x1b.georegister.peer.v1.StatusR\x06status\x123\n" +
-	"\x04deps\x18\x05 \x03(\v2\x1f.georegister.peer.v1.InstanceIDR\x04deps\x128\n" +
-	"\bcommands\x18\x06 \x03(\v2\x1c.georegister.peer.v1.CommandR\bcommands\x12\x16\n" +
-	"\x06agreed\x18\a \x01(\bR\x06agreed\x125\n" +
-	"\aanswers\x18\b \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x123\n" +
-	"\x05state\x18\t \x01(\v2\x1d.georegister.peer.v1.KeyStateR\x05state\x12\x10\n" +
-	"\x03seq\x18\n" +
-	" \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05alone\x18\v \x01(\bR\x05alone\"<\n" +
-	"\n" +
-	"InstanceID\x12\x16\n" +
-	"\x06writer\x18\x01 \x01(\x06R\x06writer\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xc1\x02\n" +
-	"\aCommand\x12\x1a\n" +
-	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\fR\x04args\x12\x18\n" +
-	"\asession\x18\x03 \x01(\x04R\asession\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x04R\x06number\x12)\n" +
-	"\x10first_incomplete\x18\x05 \x01(\x04R\x0ffirstIncomplete\x12\x1b\n" +
-	"\tissued_at\x18\x06 \x01(\x03R\bissuedAt\x12&\n" +
-	"\x0fmax_value_bytes\x18\a \x01(\x04R\rmaxValueBytes\x124\n" +
-	"\x04kind\x18\b \x01(\x0e2 .georegister.peer.v1.CommandKindR\x04kind\x12\x18\n" +
-	"\apresent\x18\t \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\n" +
-	" \x01(\fR\x05value\"\xb6\x01\n" +
-	"\x06Answer\x12\x18\n" +
-	"\apresent\x18\x01 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\x12\x18\n" +
-	"\aexpired\x18\x04 \x01(\bR\aexpired\x12\x1c\n" +
-	"\ttimestamp\x18\x05 \x01(\x04R\ttimestamp\x12\x16\n" +
-	"\x06writer\x18\x06 \x01(\x06R\x06writer\x12\x12\n" +
-	"\x04rmws\x18\a \x01(\x04R\x04rmws\"\x8a\x01\n" +
-	"\x0eRegisterRecord\x12\x1c\n" +
-	"\ttimestamp\x18\x01 \x01(\x04R\ttimestamp\x12\x16\n" +
-	"\x06writer\x18\x02 \x01(\x06R\x06writer\x12\x12\n" +
-	"\x04rmws\x18\x03 \x01(\x04R\x04rmws\x12\x18\n" +
-	"\apresent\x18\x04 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\"\xab\x02\n" +
-	"\bKeyState\x12?\n" +
-	"\bprevious\x18\x01 \x01(\v2#.georegister.peer.v1.RegisterRecordR\bprevious\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\x129\n" +
-	"\bexecuted\x18\x03 \x03(\v2\x1d.georegister.peer.v1.ExecutedR\bexecuted\x128\n" +
-	"\bsessions\x18\x04 \x03(\v2\x1c.georegister.peer.v1.SessionR\bsessions\x12\x18\n" +
-	"\ahorizon\x18\x05 \x01(\x03R\ahorizon\x12'\n" +
-	"\x0fhorizon_session\x18\x06 \x01(\x06R\x0ehorizonSession\x12\x10\n" +
-	"\x03seq\x18\a \x01(\x04R\x03seq\"\x88\x01\n" +
-	"\bExecuted\x12/\n" +
-	"\x02id\x18\x01 \x01(\v2\x1f.georegister.peer.v1.InstanceIDR\x02id\x125\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1b.georegister.peer.v1.AnswerR\aanswers\x12\x14\n" +
-	"\x05reads\x18\x03 \x01(\x04R\x05reads\"\x96\x01\n" +
-	"\aSession\x12\x18\n" +
-	"\asession\x18\x01 \x01(\x04R\asession\x12)\n" +
-	"\x10first_incomplete\x18\x02 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
-	"\aseen_at\x18\x03 \x01(\x03R\x06seenAt\x12-\n" +
-	"\x04done\x18\x04 \x03(\v2\x19.georegister.peer.v1.DoneR\x04done\"S\n" +
-	"\x04Done\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\x123\n" +
-	"\x06answer\x18\x02 \x01(\v2\x1b.georegister.peer.v1.AnswerR\x06answer\"\x8c\x01\n" +
-	"\fMemberRecord\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\rR\vincarnation\x12\x14\n" +
-	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x14\n" +
-	"\x05known\x18\x03 \x03(\rR\x05known\x12\x18\n" +
-	"\amembers\x18\x04 \x03(\rR\amembers\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"\x8b\x02\n" +
-	"\bTransfer\x12\x16\n" +
-	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x12\n" +
-	"\x04from\x18\x03 \x01(\fR\x04from\x125\n" +
-	"\arecords\x18\x04 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x12\n" +
-	"\x04last\x18\x05 \x01(\bR\x04last\x12\x14\n" +
-	"\x05until\x18\x06 \x01(\fR\x05until\x12\x16\n" +
-	"\x06prints\x18\a \x01(\fR\x06prints\x12\x1a\n" +
-	"\bcompared\x18\b \x01(\x04R\bcompared\x12\x1c\n" +
-	"\tremaining\x18\t \x01(\x04R\tremaining\"\xb4\x01\n" +
-	"\x0eTransferRecord\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12=\n" +
-	"\asources\x18\x02 \x03(\v2#.georegister.peer.v1.TransferSourceR\asources\x12\x18\n" +
-	"\arecords\x18\x03 \x01(\x04R\arecords\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1d\n" +
-	"\n" +
-	"same_bytes\x18\x05 \x01(\x04R\tsameBytes\"t\n" +
-	"\x0eTransferSource\x12\x16\n" +
-	"\x06member\x18\x01 \x01(\rR\x06member\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\rR\vincarnation\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\fR\x05after\x12\x12\n" +
-	"\x04done\x18\x04 \x01(\bR\x04done\"0\n" +
-	"\x06Record\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"\x93\x06\n" +
-	"\x04Curp\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x04R\x04term\x126\n" +
-	"\arequest\x18\x02 \x01(\v2\x1c.georegister.peer.v1.RequestR\arequest\x12\x12\n" +
-	"\x04sync\x18\x03 \x01(\bR\x04sync\x12\x16\n" +
-	"\x06synced\x18\x04 \x01(\bR\x06synced\x12\x16\n" +
-	"\x06waited\x18\x05 \x01(\bR\x06waited\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\bR\arefused\x123\n" +
-	"\x06answer\x18\a \x01(\v2\x1b.georegister.peer.v1.AnswerR\x06answer\x127\n" +
-	"\aentries\x18\b \x03(\v2\x1d.georegister.peer.v1.LogEntryR\aentries\x12\x12\n" +
-	"\x04last\x18\t \x01(\x04R\x04last\x12\x16\n" +
-	"\x06commit\x18\n" +
-	" \x01(\x04R\x06commit\x128\n" +
-	"\ahistory\x18\v \x03(\v2\x1e.georegister.peer.v1.TermStartR\ahistory\x12\x14\n" +
-	"\x05asked\x18\f \x01(\x03R\x05asked\x12\x18\n" +
-	"\agranted\x18\r \x01(\x03R\agranted\x12\x16\n" +
-	"\x06wanted\x18\x0e \x01(\x03R\x06wanted\x12\x1c\n" +
-	"\tdelegated\x18\x0f \x01(\x03R\tdelegated\x12\x18\n" +
-	"\alacking\x18\x10 \x01(\bR\alacking\x12\x14\n" +
-	"\x05after\x18\x11 \x01(\fR\x05after\x125\n" +
-	"\arecords\x18\x12 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x12\n" +
-	"\x04done\x18\x13 \x01(\bR\x04done\x12\x14\n" +
-	"\x05start\x18\x14 \x01(\x04R\x05start\x12\x14\n" +
-	"\x05nonce\x18\x15 \x01(\x04R\x05nonce\x12\x12\n" +
-	"\x04view\x18\x16 \x01(\x06R\x04view\x12\x14\n" +
-	"\x05stale\x18\x17 \x01(\bR\x05stale\x12\x16\n" +
-	"\x06behind\x18\x18 \x01(\x03R\x06behind\x12\x1d\n" +
-	"\n" +
-	"whole_term\x18\x19 \x01(\x04R\twholeTerm\x12\x1f\n" +
-	"\vwhole_index\x18\x1a \x01(\x04R\n" +
-	"wholeIndex\"\x83\x01\n" +
-	"\aRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\fR\x03key\x126\n" +
-	"\acommand\x18\x02 \x01(\v2\x1c.georegister.peer.v1.CommandR\acommand\x12\x18\n" +
-	"\apresent\x18\x03 \x01(\bR\apresent\x12\x14\n" +
-	"\x05value\x18\x04 \x01(\fR\x05value\"\xc9\x01\n" +
-	"\bLogEntry\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\fR\x03key\x12\x18\n" +
-	"\asession\x18\x04 \x01(\x06R\asession\x12\x16\n" +
-	"\x06number\x18\x05 \x01(\x04R\x06number\x125\n" +
-	"\arecords\x18\x06 \x03(\v2\x1b.georegister.peer.v1.RecordR\arecords\x12\x18\n" +
-	"\adeleted\x18\a \x03(\fR\adeleted\"5\n" +
-	"\tTermStart\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
-	"\x05start\x18\x02 \x01(\x04R\x05start\"\xfe\x03\n" +
-	"\x0fPartitionRecord\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
-	"\abackups\x18\x02 \x03(\rR\abackups\x12\x1c\n" +
-	"\trecovered\x18\x03 \x01(\x04R\trecovered\x12\x18\n" +
-	"\aapplied\x18\x04 \x01(\x04R\aapplied\x12\x16\n" +
-	"\x06commit\x18\x05 \x01(\x04R\x06commit\x12\x14\n" +
-	"\x05floor\x18\x06 \x01(\x04R\x05floor\x128\n" +
-	"\ahistory\x18\a \x03(\v2\x1e.georegister.peer.v1.TermStartR\ahistory\x12\x18\n" +
-	"\acopying\x18\b \x01(\bR\acopying\x12\x16\n" +
-	"\x06cursor\x18\t \x01(\fR\x06cursor\x12\x14\n" +
-	"\x05start\x18\n" +
-	" \x01(\x04R\x05start\x12\x18\n" +
-	"\athrough\x18\v \x01(\x04R\athrough\x12\x12\n" +
-	"\x04born\x18\f \x01(\x04R\x04born\x12\x18\n" +
-	"\agranted\x18\r \x01(\bR\agranted\x12\x16\n" +
-	"\x06broken\x18\x0e \x01(\x04R\x06broken\x12\x1d\n" +
-	"\n" +
-	"whole_term\x18\x0f \x01(\x04R\twholeTerm\x12\x1f\n" +
-	"\vwhole_index\x18\x10 \x01(\x04R\n" +
-	"wholeIndex\x12\x1d\n" +
-	"\n" +
-	"noted_term\x18\x11 \x01(\x04R\tnotedTerm\x12\x16\n" +
-	"\x06shards\x18\x12 \x01(\rR\x06shards\"\x88\x01\n" +
-	"\x10PartitionSession\x12)\n" +
-	"\x10first_incomplete\x18\x01 \x01(\x04R\x0ffirstIncomplete\x12\x17\n" +
-	"\aseen_at\x18\x02 \x01(\x03R\x06seenAt\x12\x17\n" +
-	"\aused_at\x18\x03 \x01(\x04R\x06usedAt\x12\x17\n" +
-	"\aused_in\x18\x04 \x01(\x04R\x06usedIn\"C\n" +
-	"\x0eSessionHorizon\x12\x17\n" +
-	"\aseen_at\x18\x01 \x01(\x03R\x06seenAt\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x06R\asession*\x93\x06\n" +
+	"\tpositions\x18\x1b \x03(\v2\x1d.georegister.peer.v1.PositionR\tpositions*\x98\t\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05READ1\x10\x01\x12\x0f\n" +
@@ -3194,21 +858,36 @@ const file_api_peer_v1_peer_proto_rawDesc = "" +
 	"SPECULATED\x10D\x12\n" +
 	"\n" +
 	"\x06GATHER\x10E\x12\f\n" +
-	"\bGATHERED\x10F\x12\a\n" +
-	"\x03GUS\x10P\x12\r\n" +
-	"\tRMW_PAXOS\x10Q\x12\f\n" +
-	"\bFRAGMENT\x10R*a\n" +
-	"\x06Status\x12\b\n" +
-	"\x04NONE\x10\x00\x12\t\n" +
-	"\x05HEARD\x10\x01\x12\x10\n" +
-	"\fPRE_ACCEPTED\x10\x02\x12\f\n" +
-	"\bACCEPTED\x10\x03\x12\r\n" +
-	"\tCOMMITTED\x10\x04\x12\x13\n" +
-	"\x0fEXECUTED_STATUS\x10\x05*C\n" +
-	"\vCommandKind\x12\x0f\n" +
-	"\vRMW_COMMAND\x10\x00\x12\x10\n" +
-	"\fREAD_COMMAND\x10\x01\x12\x11\n" +
-	"\rWRITE_COMMAND\x10\x022M\n" +
+	"\bGATHERED\x10F\x12\f\n" +
+	"\bGUS_READ\x10P\x12\x12\n" +
+	"\x0eGUS_READ_REPLY\x10Q\x12\r\n" +
+	"\tGUS_WRITE\x10R\x12\x13\n" +
+	"\x0fGUS_WRITE_REPLY\x10S\x12\f\n" +
+	"\bGUS_LOCK\x10T\x12\x12\n" +
+	"\x0eGUS_LOCK_REPLY\x10U\x12\x0e\n" +
+	"\n" +
+	"GUS_COMMIT\x10V\x12\x14\n" +
+	"\x10GUS_COMMIT_REPLY\x10W\x12\r\n" +
+	"\tGUS_FINAL\x10X\x12\x0e\n" +
+	"\n" +
+	"PAXOS_READ\x10Z\x12\x0f\n" +
+	"\vPAXOS_STATE\x10[\x12\x11\n" +
+	"\rPAXOS_PREPARE\x10\\\x12\r\n" +
+	"\tPAXOS_ACK\x10]\x12\x0e\n" +
+	"\n" +
+	"PAXOS_VOTE\x10^\x12\x0f\n" +
+	"\vPAXOS_VOTED\x10_\x12\x0e\n" +
+	"\n" +
+	"PAXOS_NACK\x10`\x12\x0e\n" +
+	"\n" +
+	"PAXOS_HAND\x10a\x12\x10\n" +
+	"\fPAXOS_HANDED\x10b\x12\x12\n" +
+	"\x0eFRAGMENT_STORE\x10d\x12\x13\n" +
+	"\x0fFRAGMENT_STORED\x10e\x12\x12\n" +
+	"\x0eFRAGMENT_FETCH\x10f\x12\x14\n" +
+	"\x10FRAGMENT_FETCHED\x10g\x12\x10\n" +
+	"\fFRAGMENT_ASK\x10h\x12\x11\n" +
+	"\rFRAGMENT_OVER\x10i2M\n" +
 	"\x05Peers\x12D\n" +
 	"\x06Stream\x12\x1a.georegister.peer.v1.Frame\x1a\x1a.georegister.peer.v1.Frame(\x010\x01B7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
@@ -3224,89 +903,43 @@ func file_api_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_api_peer_v1_peer_proto_rawDescData
 }
 
-var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_api_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_api_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_api_peer_v1_peer_proto_goTypes = []any{
-	(Kind)(0),                // 0: georegister.peer.v1.Kind
-	(Status)(0),              // 1: georegister.peer.v1.Status
-	(CommandKind)(0),         // 2: georegister.peer.v1.CommandKind
-	(*Frame)(nil),            // 3: georegister.peer.v1.Frame
-	(*Hello)(nil),            // 4: georegister.peer.v1.Hello
-	(*Message)(nil),          // 5: georegister.peer.v1.Message
-	(*Position)(nil),         // 6: georegister.peer.v1.Position
-	(*PositionRecord)(nil),   // 7: georegister.peer.v1.PositionRecord
-	(*Dependency)(nil),       // 8: georegister.peer.v1.Dependency
-	(*Instance)(nil),         // 9: georegister.peer.v1.Instance
-	(*InstanceID)(nil),       // 10: georegister.peer.v1.InstanceID
-	(*Command)(nil),          // 11: georegister.peer.v1.Command
-	(*Answer)(nil),           // 12: georegister.peer.v1.Answer
-	(*RegisterRecord)(nil),   // 13: georegister.peer.v1.RegisterRecord
-	(*KeyState)(nil),         // 14: georegister.peer.v1.KeyState
-	(*Executed)(nil),         // 15: georegister.peer.v1.Executed
-	(*Session)(nil),          // 16: georegister.peer.v1.Session
-	(*Done)(nil),             // 17: georegister.peer.v1.Done
-	(*MemberRecord)(nil),     // 18: georegister.peer.v1.MemberRecord
-	(*Transfer)(nil),         // 19: georegister.peer.v1.Transfer
-	(*TransferRecord)(nil),   // 20: georegister.peer.v1.TransferRecord
-	(*TransferSource)(nil),   // 21: georegister.peer.v1.TransferSource
-	(*Record)(nil),           // 22: georegister.peer.v1.Record
-	(*Curp)(nil),             // 23: georegister.peer.v1.Curp
-	(*Request)(nil),          // 24: georegister.peer.v1.Request
-	(*LogEntry)(nil),         // 25: georegister.peer.v1.LogEntry
-	(*TermStart)(nil),        // 26: georegister.peer.v1.TermStart
-	(*PartitionRecord)(nil),  // 27: georegister.peer.v1.PartitionRecord
-	(*PartitionSession)(nil), // 28: georegister.peer.v1.PartitionSession
-	(*SessionHorizon)(nil),   // 29: georegister.peer.v1.SessionHorizon
-	(*v1.Message)(nil),       // 30: georegister.witness.v1.Message
-	(*Gus)(nil),              // 31: georegister.peer.v1.Gus
-	(*RMWPaxos)(nil),         // 32: georegister.peer.v1.RMWPaxos
-	(*Fragment)(nil),         // 33: georegister.peer.v1.Fragment
+	(Kind)(0),          // 0: georegister.peer.v1.Kind
+	(*Frame)(nil),      // 1: georegister.peer.v1.Frame
+	(*Hello)(nil),      // 2: georegister.peer.v1.Hello
+	(*Message)(nil),    // 3: georegister.peer.v1.Message
+	(*Instance)(nil),   // 4: georegister.peer.v1.Instance
+	(*Transfer)(nil),   // 5: georegister.peer.v1.Transfer
+	(*v1.Message)(nil), // 6: georegister.witness.v1.Message
+	(*Curp)(nil),       // 7: georegister.peer.v1.Curp
+	(*Gus)(nil),        // 8: georegister.peer.v1.Gus
+	(*RMWPaxos)(nil),   // 9: georegister.peer.v1.RMWPaxos
+	(*Dependency)(nil), // 10: georegister.peer.v1.Dependency
+	(*Fragment)(nil),   // 11: georegister.peer.v1.Fragment
+	(*Position)(nil),   // 12: georegister.peer.v1.Position
 }
 var file_api_peer_v1_peer_proto_depIdxs = []int32{
-	4,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
-	5,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
+	2,  // 0: georegister.peer.v1.Frame.hello:type_name -> georegister.peer.v1.Hello
+	3,  // 1: georegister.peer.v1.Frame.messages:type_name -> georegister.peer.v1.Message
 	0,  // 2: georegister.peer.v1.Message.kind:type_name -> georegister.peer.v1.Kind
-	9,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
-	19, // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
-	30, // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
-	23, // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
-	31, // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
-	32, // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
-	8,  // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
-	33, // 10: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
-	6,  // 11: georegister.peer.v1.Message.positions:type_name -> georegister.peer.v1.Position
-	6,  // 12: georegister.peer.v1.PositionRecord.positions:type_name -> georegister.peer.v1.Position
-	10, // 13: georegister.peer.v1.Instance.id:type_name -> georegister.peer.v1.InstanceID
-	1,  // 14: georegister.peer.v1.Instance.status:type_name -> georegister.peer.v1.Status
-	10, // 15: georegister.peer.v1.Instance.deps:type_name -> georegister.peer.v1.InstanceID
-	11, // 16: georegister.peer.v1.Instance.commands:type_name -> georegister.peer.v1.Command
-	12, // 17: georegister.peer.v1.Instance.answers:type_name -> georegister.peer.v1.Answer
-	14, // 18: georegister.peer.v1.Instance.state:type_name -> georegister.peer.v1.KeyState
-	2,  // 19: georegister.peer.v1.Command.kind:type_name -> georegister.peer.v1.CommandKind
-	13, // 20: georegister.peer.v1.KeyState.previous:type_name -> georegister.peer.v1.RegisterRecord
-	15, // 21: georegister.peer.v1.KeyState.executed:type_name -> georegister.peer.v1.Executed
-	16, // 22: georegister.peer.v1.KeyState.sessions:type_name -> georegister.peer.v1.Session
-	10, // 23: georegister.peer.v1.Executed.id:type_name -> georegister.peer.v1.InstanceID
-	12, // 24: georegister.peer.v1.Executed.answers:type_name -> georegister.peer.v1.Answer
-	17, // 25: georegister.peer.v1.Session.done:type_name -> georegister.peer.v1.Done
-	12, // 26: georegister.peer.v1.Done.answer:type_name -> georegister.peer.v1.Answer
-	22, // 27: georegister.peer.v1.Transfer.records:type_name -> georegister.peer.v1.Record
-	21, // 28: georegister.peer.v1.TransferRecord.sources:type_name -> georegister.peer.v1.TransferSource
-	24, // 29: georegister.peer.v1.Curp.request:type_name -> georegister.peer.v1.Request
-	12, // 30: georegister.peer.v1.Curp.answer:type_name -> georegister.peer.v1.Answer
-	25, // 31: georegister.peer.v1.Curp.entries:type_name -> georegister.peer.v1.LogEntry
-	26, // 32: georegister.peer.v1.Curp.history:type_name -> georegister.peer.v1.TermStart
-	22, // 33: georegister.peer.v1.Curp.records:type_name -> georegister.peer.v1.Record
-	11, // 34: georegister.peer.v1.Request.command:type_name -> georegister.peer.v1.Command
-	22, // 35: georegister.peer.v1.LogEntry.records:type_name -> georegister.peer.v1.Record
-	26, // 36: georegister.peer.v1.PartitionRecord.history:type_name -> georegister.peer.v1.TermStart
-	3,  // 37: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
-	3,  // 38: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
-	38, // [38:39] is the sub-list for method output_type
-	37, // [37:38] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	4,  // 3: georegister.peer.v1.Message.instance:type_name -> georegister.peer.v1.Instance
+	5,  // 4: georegister.peer.v1.Message.transfer:type_name -> georegister.peer.v1.Transfer
+	6,  // 5: georegister.peer.v1.Message.witness:type_name -> georegister.witness.v1.Message
+	7,  // 6: georegister.peer.v1.Message.curp:type_name -> georegister.peer.v1.Curp
+	8,  // 7: georegister.peer.v1.Message.gus:type_name -> georegister.peer.v1.Gus
+	9,  // 8: georegister.peer.v1.Message.rmw_paxos:type_name -> georegister.peer.v1.RMWPaxos
+	10, // 9: georegister.peer.v1.Message.after:type_name -> georegister.peer.v1.Dependency
+	11, // 10: georegister.peer.v1.Message.fragment:type_name -> georegister.peer.v1.Fragment
+	12, // 11: georegister.peer.v1.Message.positions:type_name -> georegister.peer.v1.Position
+	1,  // 12: georegister.peer.v1.Peers.Stream:input_type -> georegister.peer.v1.Frame
+	1,  // 13: georegister.peer.v1.Peers.Stream:output_type -> georegister.peer.v1.Frame
+	13, // [13:14] is the sub-list for method output_type
+	12, // [12:13] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_peer_proto_init() }
@@ -3314,16 +947,20 @@ func file_api_peer_v1_peer_proto_init() {
 	if File_api_peer_v1_peer_proto != nil {
 		return
 	}
+	file_api_peer_v1_curp_proto_init()
 	file_api_peer_v1_fragment_proto_init()
 	file_api_peer_v1_gus_proto_init()
+	file_api_peer_v1_instance_proto_init()
+	file_api_peer_v1_member_proto_init()
+	file_api_peer_v1_register_proto_init()
 	file_api_peer_v1_rmwpaxos_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_peer_proto_rawDesc), len(file_api_peer_v1_peer_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   27,
+			NumEnums:      1,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

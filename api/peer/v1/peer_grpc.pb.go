@@ -4,7 +4,7 @@
 // - protoc             v3.21.12
 // source: api/peer/v1/peer.proto
 
-// What replicas say to each other, and the records that they keep on disk.
+// What replicas say to each other.
 
 package peerv1
 
@@ -31,7 +31,8 @@ const (
 // Peers carries one direction of the traffic between two members.
 type PeersClient interface {
 	// Stream opens with a Hello; the receiver answers with its own, or ends the stream with the reason why
-	// it refuses. An opener of an older epoch is told the newer view first. After that, batches flow from the opener to the receiver only. A stream is neither reliable
+	// it refuses. An opener of an older epoch is told the newer view first. After that, batches flow from the opener to
+	// the receiver only. A stream is neither reliable
 	// nor ordered with the one that replaces it.
 	Stream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Frame, Frame], error)
 }
@@ -64,7 +65,8 @@ type Peers_StreamClient = grpc.BidiStreamingClient[Frame, Frame]
 // Peers carries one direction of the traffic between two members.
 type PeersServer interface {
 	// Stream opens with a Hello; the receiver answers with its own, or ends the stream with the reason why
-	// it refuses. An opener of an older epoch is told the newer view first. After that, batches flow from the opener to the receiver only. A stream is neither reliable
+	// it refuses. An opener of an older epoch is told the newer view first. After that, batches flow from the opener to
+	// the receiver only. A stream is neither reliable
 	// nor ordered with the one that replaces it.
 	Stream(grpc.BidiStreamingServer[Frame, Frame]) error
 	mustEmbedUnimplementedPeersServer()

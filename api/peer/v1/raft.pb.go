@@ -722,7 +722,7 @@ var File_api_peer_v1_raft_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_raft_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/peer/v1/raft.proto\x12\x13georegister.peer.v1\x1a\x16api/peer/v1/peer.proto\"}\n" +
+	"\x16api/peer/v1/raft.proto\x12\x13georegister.peer.v1\x1a\x1aapi/peer/v1/register.proto\"}\n" +
 	"\tRaftEntry\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12<\n" +
 	"\bcommands\x18\x02 \x03(\v2 .georegister.peer.v1.RaftCommandR\bcommands\x12\x1c\n" +
@@ -819,7 +819,7 @@ func file_api_peer_v1_raft_proto_init() {
 	if File_api_peer_v1_raft_proto != nil {
 		return
 	}
-	file_api_peer_v1_peer_proto_init()
+	file_api_peer_v1_register_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

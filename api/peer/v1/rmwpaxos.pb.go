@@ -23,92 +23,26 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type RMWPaxosKind int32
-
-const (
-	RMWPaxosKind_RMW_PAXOS_UNSPECIFIED RMWPaxosKind = 0
-	RMWPaxosKind_PAXOS_READ            RMWPaxosKind = 1 // PREPARE of a read: for the state; promises nothing
-	RMWPaxosKind_PAXOS_STATE           RMWPaxosKind = 2 // its ACK
-	RMWPaxosKind_PAXOS_PREPARE         RMWPaxosKind = 3 // PREPARE of a write, and PAXOS_PREP
-	RMWPaxosKind_PAXOS_ACK             RMWPaxosKind = 4
-	RMWPaxosKind_PAXOS_VOTE            RMWPaxosKind = 5
-	RMWPaxosKind_PAXOS_VOTED           RMWPaxosKind = 6
-	RMWPaxosKind_PAXOS_NACK            RMWPaxosKind = 7 // to a PREPARE or a VOTE: a higher round is promised
-	RMWPaxosKind_PAXOS_HAND            RMWPaxosKind = 8 // a batch for the one proposer of a hot key
-	RMWPaxosKind_PAXOS_HANDED          RMWPaxosKind = 9 // its answers, once it is agreed
-)
-
-// Enum value maps for RMWPaxosKind.
-var (
-	RMWPaxosKind_name = map[int32]string{
-		0: "RMW_PAXOS_UNSPECIFIED",
-		1: "PAXOS_READ",
-		2: "PAXOS_STATE",
-		3: "PAXOS_PREPARE",
-		4: "PAXOS_ACK",
-		5: "PAXOS_VOTE",
-		6: "PAXOS_VOTED",
-		7: "PAXOS_NACK",
-		8: "PAXOS_HAND",
-		9: "PAXOS_HANDED",
-	}
-	RMWPaxosKind_value = map[string]int32{
-		"RMW_PAXOS_UNSPECIFIED": 0,
-		"PAXOS_READ":            1,
-		"PAXOS_STATE":           2,
-		"PAXOS_PREPARE":         3,
-		"PAXOS_ACK":             4,
-		"PAXOS_VOTE":            5,
-		"PAXOS_VOTED":           6,
-		"PAXOS_NACK":            7,
-		"PAXOS_HAND":            8,
-		"PAXOS_HANDED":          9,
-	}
-)
-
-func (x RMWPaxosKind) Enum() *RMWPaxosKind {
-	p := new(RMWPaxosKind)
-	*p = x
-	return p
-}
-
-func (x RMWPaxosKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (RMWPaxosKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_peer_v1_rmwpaxos_proto_enumTypes[0].Descriptor()
-}
-
-func (RMWPaxosKind) Type() protoreflect.EnumType {
-	return &file_api_peer_v1_rmwpaxos_proto_enumTypes[0]
-}
-
-func (x RMWPaxosKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use RMWPaxosKind.Descriptor instead.
-func (RMWPaxosKind) EnumDescriptor() ([]byte, []int) {
-	return file_api_peer_v1_rmwpaxos_proto_rawDescGZIP(), []int{0}
-}
-
-// RMWPaxos is what a message of kind RMW_PAXOS says. The value of a state, and its carstamp, are the fields of Message; a
+// RMWPaxos is what a message of RMWPaxos says. The value of a state, and its carstamp, are the fields of Message; a
 // batch that is handed over is Message.instance: its author and number, commands, and answers.
 type RMWPaxos struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Kind  RMWPaxosKind           `protobuf:"varint,1,opt,name=kind,proto3,enum=georegister.peer.v1.RMWPaxosKind" json:"kind,omitempty"`
-	// PAXOS_PREPARE: the round that is asked for; n is 0 if the acceptor is to choose it (an incremental round). PAXOS_ACK: the
-	// round granted. PAXOS_VOTE, PAXOS_VOTED: the round of the proposal. PAXOS_NACK: the round that the sender has promised.
+	// PAXOS_PREPARE: the round that is asked for; n is 0 if the acceptor is to choose it (an incremental round).
+	// PAXOS_ACK: the
+	// round granted. PAXOS_VOTE, PAXOS_VOTED: the round of the proposal. PAXOS_NACK: the round that the sender has
+	// promised.
 	Round *RMWPaxosRound `protobuf:"bytes,2,opt,name=round,proto3" json:"round,omitempty"`
-	// PAXOS_ACK, PAXOS_STATE: the round in which the state was voted for. PAXOS_PREPARE, PAXOS_READ: that of the asker's own
+	// PAXOS_ACK, PAXOS_STATE: the round in which the state was voted for. PAXOS_PREPARE, PAXOS_READ: that of the asker's
+	// own
 	// state, which need not be sent.
-	Voted         *RMWPaxosRound `protobuf:"bytes,3,opt,name=voted,proto3" json:"voted,omitempty"`
-	VotedIn       uint64         `protobuf:"varint,4,opt,name=voted_in,json=votedIn,proto3" json:"voted_in,omitempty"` // PAXOS_ACK, PAXOS_STATE: the epoch of that vote; 0: the state is a copy, not a vote
-	Table         []byte         `protobuf:"bytes,5,opt,name=table,proto3" json:"table,omitempty"`                     // of the state: an encoded KeyState with the last batches of members and the sessions of clients
-	Try           uint32         `protobuf:"varint,6,opt,name=try,proto3" json:"try,omitempty"`                        // PAXOS_READ, PAXOS_STATE: counts the tries of one read
-	Trips         uint32         `protobuf:"varint,7,opt,name=trips,proto3" json:"trips,omitempty"`                    // PAXOS_HANDED: round trips that the batch took
-	Hot           bool           `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`                        // PAXOS_PREPARE, PAXOS_VOTE: the sender proposes for all, since proposers were in each other's way
+	Voted   *RMWPaxosRound `protobuf:"bytes,3,opt,name=voted,proto3" json:"voted,omitempty"`
+	VotedIn uint64         `protobuf:"varint,4,opt,name=voted_in,json=votedIn,proto3" json:"voted_in,omitempty"` // PAXOS_ACK, PAXOS_STATE: the epoch of that vote; 0: the state is a copy, not a vote
+	// Of the state: an encoded KeyState with the last batches of members and the sessions of clients
+	Table []byte `protobuf:"bytes,5,opt,name=table,proto3" json:"table,omitempty"`
+	Try   uint32 `protobuf:"varint,6,opt,name=try,proto3" json:"try,omitempty"`     // PAXOS_READ, PAXOS_STATE: counts the tries of one read
+	Trips uint32 `protobuf:"varint,7,opt,name=trips,proto3" json:"trips,omitempty"` // PAXOS_HANDED: round trips that the batch took
+	// PAXOS_PREPARE, PAXOS_VOTE: the sender proposes for all, since proposers were in each other's way
+	Hot           bool `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,13 +75,6 @@ func (x *RMWPaxos) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RMWPaxos.ProtoReflect.Descriptor instead.
 func (*RMWPaxos) Descriptor() ([]byte, []int) {
 	return file_api_peer_v1_rmwpaxos_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *RMWPaxos) GetKind() RMWPaxosKind {
-	if x != nil {
-		return x.Kind
-	}
-	return RMWPaxosKind_RMW_PAXOS_UNSPECIFIED
 }
 
 func (x *RMWPaxos) GetRound() *RMWPaxosRound {
@@ -365,9 +292,8 @@ var File_api_peer_v1_rmwpaxos_proto protoreflect.FileDescriptor
 
 const file_api_peer_v1_rmwpaxos_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/peer/v1/rmwpaxos.proto\x12\x13georegister.peer.v1\"\xa0\x02\n" +
-	"\bRMWPaxos\x125\n" +
-	"\x04kind\x18\x01 \x01(\x0e2!.georegister.peer.v1.RMWPaxosKindR\x04kind\x128\n" +
+	"\x1aapi/peer/v1/rmwpaxos.proto\x12\x13georegister.peer.v1\"\xe9\x01\n" +
+	"\bRMWPaxos\x128\n" +
 	"\x05round\x18\x02 \x01(\v2\".georegister.peer.v1.RMWPaxosRoundR\x05round\x128\n" +
 	"\x05voted\x18\x03 \x01(\v2\".georegister.peer.v1.RMWPaxosRoundR\x05voted\x12\x19\n" +
 	"\bvoted_in\x18\x04 \x01(\x04R\avotedIn\x12\x14\n" +
@@ -387,22 +313,7 @@ const file_api_peer_v1_rmwpaxos_proto_rawDesc = "" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x1c\n" +
 	"\ttimestamp\x18\x06 \x01(\x04R\ttimestamp\x12\x16\n" +
 	"\x06writer\x18\a \x01(\x06R\x06writer\x12\x14\n" +
-	"\x05table\x18\b \x01(\fR\x05table*\xbf\x01\n" +
-	"\fRMWPaxosKind\x12\x19\n" +
-	"\x15RMW_PAXOS_UNSPECIFIED\x10\x00\x12\x0e\n" +
-	"\n" +
-	"PAXOS_READ\x10\x01\x12\x0f\n" +
-	"\vPAXOS_STATE\x10\x02\x12\x11\n" +
-	"\rPAXOS_PREPARE\x10\x03\x12\r\n" +
-	"\tPAXOS_ACK\x10\x04\x12\x0e\n" +
-	"\n" +
-	"PAXOS_VOTE\x10\x05\x12\x0f\n" +
-	"\vPAXOS_VOTED\x10\x06\x12\x0e\n" +
-	"\n" +
-	"PAXOS_NACK\x10\a\x12\x0e\n" +
-	"\n" +
-	"PAXOS_HAND\x10\b\x12\x10\n" +
-	"\fPAXOS_HANDED\x10\tB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
+	"\x05table\x18\b \x01(\fR\x05tableB7Z5github.com/georegister/georegister/api/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_api_peer_v1_rmwpaxos_proto_rawDescOnce sync.Once
@@ -416,25 +327,22 @@ func file_api_peer_v1_rmwpaxos_proto_rawDescGZIP() []byte {
 	return file_api_peer_v1_rmwpaxos_proto_rawDescData
 }
 
-var file_api_peer_v1_rmwpaxos_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_api_peer_v1_rmwpaxos_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_api_peer_v1_rmwpaxos_proto_goTypes = []any{
-	(RMWPaxosKind)(0),      // 0: georegister.peer.v1.RMWPaxosKind
-	(*RMWPaxos)(nil),       // 1: georegister.peer.v1.RMWPaxos
-	(*RMWPaxosRound)(nil),  // 2: georegister.peer.v1.RMWPaxosRound
-	(*RMWPaxosRecord)(nil), // 3: georegister.peer.v1.RMWPaxosRecord
+	(*RMWPaxos)(nil),       // 0: georegister.peer.v1.RMWPaxos
+	(*RMWPaxosRound)(nil),  // 1: georegister.peer.v1.RMWPaxosRound
+	(*RMWPaxosRecord)(nil), // 2: georegister.peer.v1.RMWPaxosRecord
 }
 var file_api_peer_v1_rmwpaxos_proto_depIdxs = []int32{
-	0, // 0: georegister.peer.v1.RMWPaxos.kind:type_name -> georegister.peer.v1.RMWPaxosKind
-	2, // 1: georegister.peer.v1.RMWPaxos.round:type_name -> georegister.peer.v1.RMWPaxosRound
-	2, // 2: georegister.peer.v1.RMWPaxos.voted:type_name -> georegister.peer.v1.RMWPaxosRound
-	2, // 3: georegister.peer.v1.RMWPaxosRecord.ack:type_name -> georegister.peer.v1.RMWPaxosRound
-	2, // 4: georegister.peer.v1.RMWPaxosRecord.voted:type_name -> georegister.peer.v1.RMWPaxosRound
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	1, // 0: georegister.peer.v1.RMWPaxos.round:type_name -> georegister.peer.v1.RMWPaxosRound
+	1, // 1: georegister.peer.v1.RMWPaxos.voted:type_name -> georegister.peer.v1.RMWPaxosRound
+	1, // 2: georegister.peer.v1.RMWPaxosRecord.ack:type_name -> georegister.peer.v1.RMWPaxosRound
+	1, // 3: georegister.peer.v1.RMWPaxosRecord.voted:type_name -> georegister.peer.v1.RMWPaxosRound
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_api_peer_v1_rmwpaxos_proto_init() }
@@ -447,14 +355,13 @@ func file_api_peer_v1_rmwpaxos_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_peer_v1_rmwpaxos_proto_rawDesc), len(file_api_peer_v1_rmwpaxos_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      0,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_api_peer_v1_rmwpaxos_proto_goTypes,
 		DependencyIndexes: file_api_peer_v1_rmwpaxos_proto_depIdxs,
-		EnumInfos:         file_api_peer_v1_rmwpaxos_proto_enumTypes,
 		MessageInfos:      file_api_peer_v1_rmwpaxos_proto_msgTypes,
 	}.Build()
 	File_api_peer_v1_rmwpaxos_proto = out.File

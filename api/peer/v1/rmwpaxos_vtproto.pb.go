@@ -25,7 +25,6 @@ func (m *RMWPaxos) CloneVT() *RMWPaxos {
 		return (*RMWPaxos)(nil)
 	}
 	r := new(RMWPaxos)
-	r.Kind = m.Kind
 	r.Round = m.Round.CloneVT()
 	r.Voted = m.Voted.CloneVT()
 	r.VotedIn = m.VotedIn
@@ -181,11 +180,6 @@ func (m *RMWPaxos) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x12
 	}
-	if m.Kind != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Kind))
-		i--
-		dAtA[i] = 0x8
-	}
 	return len(dAtA) - i, nil
 }
 
@@ -337,9 +331,6 @@ func (m *RMWPaxos) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
-	if m.Kind != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Kind))
-	}
 	if m.Round != nil {
 		l = m.Round.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
@@ -454,25 +445,6 @@ func (m *RMWPaxos) UnmarshalVT(dAtA []byte) error {
 			return fmt.Errorf("proto: RMWPaxos: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
-		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Kind", wireType)
-			}
-			m.Kind = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Kind |= RMWPaxosKind(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 2:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Round", wireType)
@@ -1065,25 +1037,6 @@ func (m *RMWPaxos) UnmarshalVTUnsafe(dAtA []byte) error {
 			return fmt.Errorf("proto: RMWPaxos: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
-		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Kind", wireType)
-			}
-			m.Kind = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Kind |= RMWPaxosKind(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 2:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Round", wireType)

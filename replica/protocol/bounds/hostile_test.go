@@ -66,7 +66,7 @@ func tables(m *peerv1.Message, table []byte) (all []bounds.Variant) {
 
 // kindOf tells messages apart that say different things.
 func kindOf(m *peerv1.Message) string {
-	s := fmt.Sprint(m.Kind, m.Gus.GetKind(), m.RmwPaxos.GetKind(), m.Instance.GetStatus())
+	s := fmt.Sprint(m.Kind, m.Instance.GetStatus())
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		if f.Kind() == protoreflect.MessageKind {
 			s += " " + string(f.Name())

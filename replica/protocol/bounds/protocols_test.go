@@ -95,8 +95,8 @@ func (c *three) hostile(kind peerv1.Kind, timestamp uint64) {
 	for _, i := range []int{0, 1} {
 		m := &peerv1.Message{Kind: kind, Epoch: 1, Op: 1 << 20, Key: []byte("k"), Timestamp: timestamp, Writer: uint64(register.NewWriter(3, 1, 1)),
 			Present: true, Value: []byte("hostile")}
-		if kind == peerv1.Kind_GUS {
-			m.Gus = &peerv1.Gus{Kind: peerv1.GusKind_GUS_WRITE, Origin: timestamp}
+		if kind == peerv1.Kind_GUS_WRITE {
+			m.Gus = &peerv1.Gus{Origin: timestamp}
 		}
 		c.members[i].Receive(3, m)
 		c.turn(i)
@@ -108,7 +108,7 @@ var protocols = map[string]struct {
 	write   peerv1.Kind
 }{
 	"ABD": {abd.Factory, peerv1.Kind_WRITE2}, "Gryff": {gryff.Factory, peerv1.Kind_WRITE2}, "GryffRSC": {gryff.FactoryRSC, peerv1.Kind_WRITE2},
-	"Gus": {gus.Factory, peerv1.Kind_GUS},
+	"Gus": {gus.Factory, peerv1.Kind_GUS_WRITE},
 }
 
 // A peer that tells of the largest timestamps keeps no honest write from having effect: a write that is OK is read.

@@ -75,7 +75,7 @@ func (p *Protocol) accept(key []byte, b ballot, s state) (acceptor, bool) {
 
 // onRead tells the state, and promises nothing.
 func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
-	p.tell(from, m, peerv1.RMWPaxosKind_PAXOS_STATE, p.load(m.Key))
+	p.tell(from, m, peerv1.Kind_PAXOS_STATE, p.load(m.Key))
 }
 
 func (p *Protocol) onPrepare(from view.MemberID, m *peerv1.Message) {
@@ -84,7 +84,7 @@ func (p *Protocol) onPrepare(from view.MemberID, m *peerv1.Message) {
 		p.refuse(from, m, a)
 		return
 	}
-	p.tell(from, m, peerv1.RMWPaxosKind_PAXOS_ACK, a)
+	p.tell(from, m, peerv1.Kind_PAXOS_ACK, a)
 }
 
 func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
@@ -94,13 +94,13 @@ func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 		p.refuse(from, m, a)
 		return
 	}
-	reply := p.message(peerv1.RMWPaxosKind_PAXOS_VOTED, m.Op, m.Key)
+	reply := p.message(peerv1.Kind_PAXOS_VOTED, m.Op, m.Key)
 	reply.RmwPaxos.Round = b.wire()
 	p.reply(from, reply)
 }
 
 // tell answers with the acceptor's state, without its value if the asker has accepted the same.
-func (p *Protocol) tell(to view.MemberID, question *peerv1.Message, kind peerv1.RMWPaxosKind, a acceptor) {
+func (p *Protocol) tell(to view.MemberID, question *peerv1.Message, kind peerv1.Kind, a acceptor) {
 	m := p.message(kind, question.Op, question.Key)
 	m.RmwPaxos.Round, m.RmwPaxos.Voted, m.RmwPaxos.VotedIn = a.promised.wire(), a.accepted.wire(), a.acceptedIn
 	if m.Same = a.accepted == ballotOf(question.RmwPaxos.Voted); !m.Same {
@@ -111,7 +111,7 @@ func (p *Protocol) tell(to view.MemberID, question *peerv1.Message, kind peerv1.
 
 // refuse names the ballot that is promised.
 func (p *Protocol) refuse(to view.MemberID, question *peerv1.Message, a acceptor) {
-	m := p.message(peerv1.RMWPaxosKind_PAXOS_NACK, question.Op, question.Key)
+	m := p.message(peerv1.Kind_PAXOS_NACK, question.Op, question.Key)
 	m.RmwPaxos.Round = a.promised.wire()
 	p.reply(to, m)
 }

@@ -94,21 +94,21 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
+	if m == nil || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
 		return
 	}
-	switch m.RmwPaxos.Kind {
-	case peerv1.RMWPaxosKind_PAXOS_READ:
+	switch m.Kind {
+	case peerv1.Kind_PAXOS_READ:
 		p.onRead(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
+	case peerv1.Kind_PAXOS_PREPARE:
 		p.onPrepare(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_VOTE:
+	case peerv1.Kind_PAXOS_VOTE:
 		p.onVote(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_STATE, peerv1.RMWPaxosKind_PAXOS_ACK:
+	case peerv1.Kind_PAXOS_STATE, peerv1.Kind_PAXOS_ACK:
 		p.onState(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_VOTED:
+	case peerv1.Kind_PAXOS_VOTED:
 		p.onVoted(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_NACK:
+	case peerv1.Kind_PAXOS_NACK:
 		p.onRefused(from, m)
 	}
 }
@@ -175,8 +175,8 @@ func (p *Protocol) Unfinished() []protocol.Request {
 }
 
 // message begins one, which never changes once it is sent.
-func (p *Protocol) message(kind peerv1.RMWPaxosKind, op uint64, key []byte) *peerv1.Message {
-	m := p.Message(peerv1.Kind_RMW_PAXOS, op, key)
-	m.RmwPaxos = &peerv1.RMWPaxos{Kind: kind}
+func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
+	m := p.Message(kind, op, key)
+	m.RmwPaxos = &peerv1.RMWPaxos{}
 	return m
 }

@@ -23,8 +23,8 @@ const (
 )
 
 // questions are the messages of the stages.
-var questions = [...]peerv1.RMWPaxosKind{
-	reading: peerv1.RMWPaxosKind_PAXOS_READ, preparing: peerv1.RMWPaxosKind_PAXOS_PREPARE, accepting: peerv1.RMWPaxosKind_PAXOS_VOTE,
+var questions = [...]peerv1.Kind{
+	reading: peerv1.Kind_PAXOS_READ, preparing: peerv1.Kind_PAXOS_PREPARE, accepting: peerv1.Kind_PAXOS_VOTE,
 }
 
 // operation is a read or a change that this member coordinates.
@@ -126,7 +126,7 @@ func (p *Protocol) count(o *operation, from view.MemberID, a acceptor) {
 func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	o := p.asking[m.Op]
 	says := m.RmwPaxos
-	if o == nil || o.stage == reading != (says.Kind == peerv1.RMWPaxosKind_PAXOS_STATE) || o.stage == preparing && ballotOf(says.Round) != o.ballot {
+	if o == nil || o.stage == reading != (m.Kind == peerv1.Kind_PAXOS_STATE) || o.stage == preparing && ballotOf(says.Round) != o.ballot {
 		p.Took(pathStale)
 		return
 	}

@@ -73,9 +73,8 @@ type Messages struct {
 	Describe func(m *peerv1.Message) string
 	// NoCarstamp says that the fields of a carstamp and a value have another meaning, which Describe tells.
 	NoCarstamp bool
-	// TraceKind is Kind for a trace, and Trace has the words of the part there.
-	TraceKind func(m *peerv1.Message) string
-	Trace     func(m *peerv1.Message) []string
+	// Trace has the words of the part in a trace of the simulator.
+	Trace func(m *peerv1.Message) []string
 }
 
 // Record is one kind of record of a protocol's journal. The keys of other protocols' records may begin in the same way.

@@ -24,7 +24,7 @@ func (a *alone) submit(kind register.Kind, handle uint64, value string, deadline
 }
 
 // hears has it receive a message of member 2 about the write that began with a timestamp, and returns what completes.
-func (a *alone) hears(kind peerv1.GusKind, timestamp uint64) []protocol.Completion {
+func (a *alone) hears(kind peerv1.Kind, timestamp uint64) []protocol.Completion {
 	m := message(kind, timestamp, 2, timestamp)
 	m.Value = fmt.Append(nil, "v", timestamp)
 	a.Receive(2, m)
@@ -46,14 +46,14 @@ func TestAReadRemembersTheLastWrites(t *testing.T) {
 	const writes, kept = 40, 16
 	a := newAlone(5)
 	read := a.submit(register.Read, 1, "", 0).Send[0].Message
-	a.hears(peerv1.GusKind_GUS_WRITE, 1)
+	a.hears(peerv1.Kind_GUS_WRITE, 1)
 	for _, from := range []view.MemberID{2, 3} {
-		m := message(peerv1.GusKind_GUS_READ_REPLY, 1, 2, 1)
+		m := message(peerv1.Kind_GUS_READ_REPLY, 1, 2, 1)
 		m.Op = read.Op
 		a.Receive(from, m)
 	}
 	for i := range uint64(writes - 1) {
-		a.hears(peerv1.GusKind_GUS_WRITE, i+2)
+		a.hears(peerv1.Kind_GUS_WRITE, i+2)
 	}
 	if a.took["read.waits"] != 1 || a.Pending() != 1 {
 		t.Fatalf("the read does not wait: %v", a.took)
@@ -64,10 +64,10 @@ func TestAReadRemembersTheLastWrites(t *testing.T) {
 			t.Errorf("write %d of %d is known: %v", i+1, writes, known)
 		}
 	}
-	if done := a.hears(peerv1.GusKind_GUS_FINAL, writes-kept); len(done) != 0 {
+	if done := a.hears(peerv1.Kind_GUS_FINAL, writes-kept); len(done) != 0 {
 		t.Errorf("a write that was followed by %d more ends the read with %+v", kept, done)
 	}
-	done := a.hears(peerv1.GusKind_GUS_FINAL, writes-kept+1)
+	done := a.hears(peerv1.Kind_GUS_FINAL, writes-kept+1)
 	if len(done) != 1 || string(done[0].Result.Value) != fmt.Sprint("v", writes-kept+1) || done[0].Result.Carstamp.Timestamp != writes-kept+1 {
 		t.Errorf("a write that was followed by %d more ends the read with %+v", kept-1, done)
 	}
@@ -80,7 +80,7 @@ func TestWritesAreRememberedForReadsAlone(t *testing.T) {
 	a.submit(register.Read, 2, "", time.Second)
 	a.submit(register.Read, 3, "", 2*time.Second)
 	for i := range uint64(3) {
-		a.hears(peerv1.GusKind_GUS_WRITE, 10+i)
+		a.hears(peerv1.Kind_GUS_WRITE, 10+i)
 	}
 	for _, reads := range []int{2, 1, 0} {
 		a.Tick(protocol.Instant(2-reads) * protocol.Instant(time.Second))
@@ -89,8 +89,8 @@ func TestWritesAreRememberedForReadsAlone(t *testing.T) {
 			t.Errorf("with %d of 2 reads, %d operations are pending, and the first write is known: %v", reads, a.Pending(), a.knows("v10"))
 		}
 	}
-	a.hears(peerv1.GusKind_GUS_WRITE, 20)
-	a.hears(peerv1.GusKind_GUS_WRITE, 21)
+	a.hears(peerv1.Kind_GUS_WRITE, 20)
+	a.hears(peerv1.Kind_GUS_WRITE, 21)
 	if a.knows("v20") {
 		t.Error("without a read, a write is remembered that the register is past")
 	}
@@ -99,7 +99,7 @@ func TestWritesAreRememberedForReadsAlone(t *testing.T) {
 // answers has members say something of a write that is under way, and returns what completes.
 func (a *alone) answers(write *peerv1.Message, says *peerv1.Gus, members ...view.MemberID) (done []protocol.Completion) {
 	for _, from := range members {
-		m := message(peerv1.GusKind_GUS_WRITE_REPLY, write.Timestamp, 1, write.Timestamp)
+		m := message(peerv1.Kind_GUS_WRITE_REPLY, write.Timestamp, 1, write.Timestamp)
 		m.Op = write.Op
 		m.Gus.Held, m.Gus.Forgotten, m.Gus.Newest = says.Held, says.Forgotten, says.Newest
 		a.Receive(from, m)
@@ -182,7 +182,7 @@ func TestAWriteIsGivenUpIfMembersLostTheirDisks(t *testing.T) {
 func TestReadsBringSmallValuesAtOnce(t *testing.T) {
 	for _, c := range []struct{ size, trips int }{{1, 1}, {64 << 10, 1}, {64<<10 + 1, 2}, {1 << 20, 2}} {
 		one, two := newMember(1, 3, 0), newMember(2, 3, 0)
-		write := message(peerv1.GusKind_GUS_WRITE, 5, 3, 5) // of member 3, which says no more
+		write := message(peerv1.Kind_GUS_WRITE, 5, 3, 5) // of member 3, which says no more
 		write.Value, write.Gus.Born = bytes.Repeat([]byte("v"), c.size), 1
 		one.Receive(3, write)
 		one.turn()
@@ -193,7 +193,7 @@ func TestReadsBringSmallValuesAtOnce(t *testing.T) {
 				if envelope.To != 2 {
 					continue
 				}
-				if m := envelope.Message; m.Gus.Kind == peerv1.GusKind_GUS_READ {
+				if m := envelope.Message; m.Kind == peerv1.Kind_GUS_READ {
 					brought = append(brought, len(m.Value))
 				}
 				two.Receive(1, envelope.Message)
@@ -262,21 +262,21 @@ func TestAForgottenWriteEnds(t *testing.T) {
 func TestAReadLeavesOutWhatNobodyCanDecide(t *testing.T) {
 	a := newAlone(5)
 	read := a.submit(register.Read, 1, "", 0).Send[0].Message
-	says := func(kind peerv1.GusKind, timestamp, origin uint64, op uint64, final bool, from view.MemberID) []protocol.Completion {
+	says := func(kind peerv1.Kind, timestamp, origin uint64, op uint64, final bool, from view.MemberID) []protocol.Completion {
 		m := message(kind, timestamp, 2, origin)
 		m.Op, m.Gus.Final, m.Value = op, final, fmt.Append(nil, "v", timestamp)
 		a.Receive(from, m)
 		return completed(a.turn())
 	}
-	says(peerv1.GusKind_GUS_READ_REPLY, 9, 5, read.Op, false, 2) // a vote for the second tag of a write
-	if done := says(peerv1.GusKind_GUS_READ_REPLY, 7, 7, read.Op, true, 3); len(done) != 0 {
+	says(peerv1.Kind_GUS_READ_REPLY, 9, 5, read.Op, false, 2) // a vote for the second tag of a write
+	if done := says(peerv1.Kind_GUS_READ_REPLY, 7, 7, read.Op, true, 3); len(done) != 0 {
 		t.Fatalf("it ends with %+v, though the largest tag is undecided", done)
 	}
 	var lock *peerv1.Message
 	for i := 0; i < 10 && lock == nil; i++ {
 		a.Tick(protocol.Instant(i+1) * protocol.Instant(time.Second))
 		for _, envelope := range a.turn().Send {
-			if envelope.Message.Gus.Kind == peerv1.GusKind_GUS_LOCK {
+			if envelope.Message.Kind == peerv1.Kind_GUS_LOCK {
 				lock = envelope.Message
 			}
 		}
@@ -285,7 +285,7 @@ func TestAReadLeavesOutWhatNobodyCanDecide(t *testing.T) {
 		t.Fatalf("it has nothing decided: %+v", lock)
 	}
 	for i, from := range []view.MemberID{3, 4, 5} {
-		m := message(peerv1.GusKind_GUS_LOCK_REPLY, 9, 2, 5)
+		m := message(peerv1.Kind_GUS_LOCK_REPLY, 9, 2, 5)
 		m.Op, m.Gus.Forgotten, m.Gus.Newest, m.Gus.NewestWriter = lock.Op, true, 7, m.Writer
 		a.Receive(from, m)
 		if took := a.took["read.below"]; took != i/2 { // three of five meet every quorum
@@ -293,11 +293,11 @@ func TestAReadLeavesOutWhatNobodyCanDecide(t *testing.T) {
 		}
 	}
 	a.turn()
-	if done := says(peerv1.GusKind_GUS_READ_REPLY, 9, 5, read.Op, false, 2); len(done) != 0 {
+	if done := says(peerv1.Kind_GUS_READ_REPLY, 9, 5, read.Op, false, 2); len(done) != 0 {
 		t.Fatalf("the vote ends it with %+v", done)
 	}
 	for i, from := range []view.MemberID{3, 4} {
-		done := says(peerv1.GusKind_GUS_READ_REPLY, 7, 7, read.Op, true, from)
+		done := says(peerv1.Kind_GUS_READ_REPLY, 7, 7, read.Op, true, from)
 		if i == 0 && len(done) != 0 {
 			t.Fatalf("two answers, of which one is its own, end it with %+v", done)
 		}

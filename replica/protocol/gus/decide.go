@@ -155,7 +155,7 @@ func (p *Protocol) decided(o *operation, timestamp uint64) {
 		r.settle(origin, timestamp)
 		p.store(o.key, r)
 	}
-	m := p.message(peerv1.GusKind_GUS_FINAL, 0, o.key, origin, timestamp)
+	m := p.message(peerv1.Kind_GUS_FINAL, 0, o.key, origin, timestamp)
 	for _, id := range p.Config.Nearest {
 		p.sendDurably(id, m)
 	}

@@ -30,7 +30,7 @@ var Definition = definition.Protocol{
 	Samples:  []string{"gus-fragments.yaml", "gus-seven-sites.yaml", "gus-three-regions.yaml"},
 	Variants: []definition.Variant{{Name: "gus-relaxed", FaultTolerance: 2}, {Name: "gus-fragments", DataFragments: 3}},
 	Messages: definition.Messages{
-		Own: func(m *peerv1.Message) bool { return m.Gus != nil }, Kind: kindName, Describe: describe, TraceKind: traceKind, Trace: trace,
+		Own: func(m *peerv1.Message) bool { return m.Gus != nil }, Kind: kindName, Describe: describe, Trace: trace,
 	},
 	Records: []definition.Record{
 		{Prefix: "u", Message: &peerv1.GusRecord{}, Describe: describeRecord},

@@ -9,7 +9,7 @@ import (
 )
 
 // kindName is the kind of a message as the paper says it.
-func kindName(m *peerv1.Message) string { return strings.TrimPrefix(m.Gus.Kind.String(), "GUS_") }
+func kindName(m *peerv1.Message) string { return strings.TrimPrefix(m.Kind.String(), "GUS_") }
 
 // describe shows what a message says of a write.
 func describe(m *peerv1.Message) string {
@@ -37,9 +37,6 @@ func describe(m *peerv1.Message) string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// traceKind is the kind of a message in a trace.
-func traceKind(m *peerv1.Message) string { return m.Gus.Kind.String() }
 
 // trace shows the origin and the round of a write.
 func trace(m *peerv1.Message) (words []string) {

@@ -179,19 +179,19 @@ const refusal = "not supported by protocol Gus; it stores plain registers, which
 
 // Receive serves another coordinator, or counts an answer for this one.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_GUS || m.Gus == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
+	if m == nil || m.Gus == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
 		return
 	}
-	switch m.Gus.Kind {
-	case peerv1.GusKind_GUS_READ:
+	switch m.Kind {
+	case peerv1.Kind_GUS_READ:
 		p.onRead(from, m)
-	case peerv1.GusKind_GUS_WRITE:
+	case peerv1.Kind_GUS_WRITE:
 		p.onWrite(from, m)
-	case peerv1.GusKind_GUS_LOCK:
+	case peerv1.Kind_GUS_LOCK:
 		p.onLock(from, m)
-	case peerv1.GusKind_GUS_COMMIT:
+	case peerv1.Kind_GUS_COMMIT:
 		p.onCommit(from, m)
-	case peerv1.GusKind_GUS_FINAL:
+	case peerv1.Kind_GUS_FINAL:
 		p.onFinal(m.Key, originOf(m), m.Timestamp)
 	default:
 		p.onAnswer(from, m)
@@ -201,7 +201,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 // onAnswer counts an answer of another member, or of this one's own part.
 func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	o := p.operations.Find(m.Op)
-	if o == nil || o.stage == 0 || m.Gus.Kind != o.stage.asks()+1 {
+	if o == nil || o.stage == 0 || m.Kind != o.stage.asks()+1 {
 		p.Took(pathStale)
 		return
 	}
@@ -242,10 +242,10 @@ func (p *Protocol) Ready() protocol.Effects {
 
 // message begins a message about the write that began with origin, under one of its tags. It never changes once it is
 // sent.
-func (p *Protocol) message(kind peerv1.GusKind, op uint64, key []byte, origin register.Carstamp, timestamp uint64) *peerv1.Message {
-	m := p.Message(peerv1.Kind_GUS, op, key)
+func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte, origin register.Carstamp, timestamp uint64) *peerv1.Message {
+	m := p.Message(kind, op, key)
 	m.Timestamp, m.Writer = timestamp, uint64(origin.Writer)
-	m.Gus = &peerv1.Gus{Kind: kind, Origin: origin.Timestamp}
+	m.Gus = &peerv1.Gus{Origin: origin.Timestamp}
 	return m
 }
 

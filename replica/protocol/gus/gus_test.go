@@ -85,10 +85,10 @@ func (a *alone) record(t *testing.T, key string) *peerv1.GusRecord {
 	return r
 }
 
-func message(kind peerv1.GusKind, timestamp uint64, by view.MemberID, origin uint64) *peerv1.Message {
+func message(kind peerv1.Kind, timestamp uint64, by view.MemberID, origin uint64) *peerv1.Message {
 	return &peerv1.Message{
-		Kind: peerv1.Kind_GUS, Key: []byte("k"), Timestamp: timestamp, Writer: uint64(register.NewWriter(uint32(by), 1, 1)),
-		Present: true, Value: []byte("v"), Gus: &peerv1.Gus{Kind: kind, Origin: origin},
+		Kind: kind, Key: []byte("k"), Timestamp: timestamp, Writer: uint64(register.NewWriter(uint32(by), 1, 1)),
+		Present: true, Value: []byte("v"), Gus: &peerv1.Gus{Origin: origin},
 	}
 }
 
@@ -154,7 +154,7 @@ func TestUndecidedWritesAreBounded(t *testing.T) {
 			born = 1
 		}
 		for i := range uint64(writes) {
-			m := message(peerv1.GusKind_GUS_WRITE, i+1, 2, i+1)
+			m := message(peerv1.Kind_GUS_WRITE, i+1, 2, i+1)
 			m.Gus.Born = born
 			a.Receive(2, m)
 			a.turn()
@@ -163,7 +163,7 @@ func TestUndecidedWritesAreBounded(t *testing.T) {
 		if most := 64; len(r.Writes) > most || n == 5 && len(r.Writes) > 1 {
 			t.Errorf("with %d members, %d writes are kept", n, len(r.Writes))
 		}
-		m := message(peerv1.GusKind_GUS_WRITE, 1, 2, 1)
+		m := message(peerv1.Kind_GUS_WRITE, 1, 2, 1)
 		m.Gus.Born = born
 		a.Receive(2, m)
 		e := a.turn()
@@ -177,7 +177,7 @@ func TestUndecidedWritesAreBounded(t *testing.T) {
 func TestEndedWritesGo(t *testing.T) {
 	a := newAlone(3)
 	for i := range uint64(10) {
-		m := message(peerv1.GusKind_GUS_WRITE, i+1, 2, i+1)
+		m := message(peerv1.Kind_GUS_WRITE, i+1, 2, i+1)
 		m.Gus.Born, m.Gus.Ended = 1, max(i, 4)-4+1 // four are under way at a time
 		a.Receive(2, m)
 		a.turn()
@@ -185,7 +185,7 @@ func TestEndedWritesGo(t *testing.T) {
 	if r := a.record(t, "k"); len(r.Writes) != 5 || r.Forgotten != 0 {
 		t.Errorf("%d writes are kept, and forgotten is up to %d", len(r.Writes), r.Forgotten)
 	}
-	a.Receive(2, message(peerv1.GusKind_GUS_WRITE, 3, 2, 3)) // one that is ended
+	a.Receive(2, message(peerv1.Kind_GUS_WRITE, 3, 2, 3)) // one that is ended
 	if answer := a.turn().Send[0].Message.Gus; answer.Held {
 		t.Errorf("the answer is %+v", answer)
 	}
@@ -195,10 +195,10 @@ func TestEndedWritesGo(t *testing.T) {
 func TestRecordsComeToRest(t *testing.T) {
 	a := newAlone(5)
 	for i := range uint64(300) {
-		lock := message(peerv1.GusKind_GUS_LOCK, i+1, 2, i+1)
+		lock := message(peerv1.Kind_GUS_LOCK, i+1, 2, i+1)
 		lock.Gus.Round, lock.Gus.Proposer = 2, 9
 		a.Receive(2, lock)
-		commit := message(peerv1.GusKind_GUS_COMMIT, i+1, 2, i+1)
+		commit := message(peerv1.Kind_GUS_COMMIT, i+1, 2, i+1)
 		commit.Gus.Round, commit.Gus.Proposer = 2, 9
 		a.Receive(2, commit)
 		a.turn()
@@ -207,14 +207,14 @@ func TestRecordsComeToRest(t *testing.T) {
 		t.Errorf("%d writes are kept, the register is at %d, forgotten is up to %d", len(r.Writes), r.Timestamp, r.Forgotten)
 	}
 	b := newAlone(5)
-	b.Receive(2, message(peerv1.GusKind_GUS_WRITE, 7, 2, 7))
-	b.Receive(3, message(peerv1.GusKind_GUS_COMMIT, 9, 3, 6))
+	b.Receive(2, message(peerv1.Kind_GUS_WRITE, 7, 2, 7))
+	b.Receive(3, message(peerv1.Kind_GUS_COMMIT, 9, 3, 6))
 	b.turn()
 	if r := b.record(t, "k"); len(r.Writes) != 2 || r.Timestamp != 7 {
 		t.Errorf("undecided: %+v", r)
 	}
-	b.Receive(2, message(peerv1.GusKind_GUS_FINAL, 7, 2, 7))
-	b.Receive(3, message(peerv1.GusKind_GUS_FINAL, 9, 3, 6))
+	b.Receive(2, message(peerv1.Kind_GUS_FINAL, 7, 2, 7))
+	b.Receive(3, message(peerv1.Kind_GUS_FINAL, 9, 3, 6))
 	b.turn()
 	if r := b.record(t, "k"); len(r.Writes) != 0 || r.Timestamp != 9 || string(r.Value) != "v" {
 		t.Errorf("at rest: %+v", r)
@@ -229,11 +229,11 @@ func TestVotesWithoutFinalGo(t *testing.T) {
 		for _, says := range []bool{true, false} {
 			a := newAlone(n)
 			for i := range uint64(writes) {
-				commit := message(peerv1.GusKind_GUS_COMMIT, 10*i+20, 2, 10*i+11)
+				commit := message(peerv1.Kind_GUS_COMMIT, 10*i+20, 2, 10*i+11)
 				commit.Gus.Round, commit.Gus.Proposer = 1, commit.Writer
 				a.Receive(2, commit)
 				a.turn()
-				next := message(peerv1.GusKind_GUS_WRITE, 10*i+21, 2, 10*i+21)
+				next := message(peerv1.Kind_GUS_WRITE, 10*i+21, 2, 10*i+21)
 				if says {
 					next.Gus.Ended = 10*i + 21
 				}
@@ -264,9 +264,9 @@ func TestADamagedRecordStopsTheMember(t *testing.T) {
 		"own write": func(a *alone) {
 			a.Submit(protocol.Request{Operation: register.Operation{Kind: register.Write, Key: "k"}})
 		},
-		"READ":  func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_READ, 0, 0, 0)) },
-		"WRITE": func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_WRITE, 9, 2, 9)) },
-		"LOCK":  func(a *alone) { a.Receive(2, message(peerv1.GusKind_GUS_LOCK, 9, 2, 9)) },
+		"READ":  func(a *alone) { a.Receive(2, message(peerv1.Kind_GUS_READ, 0, 0, 0)) },
+		"WRITE": func(a *alone) { a.Receive(2, message(peerv1.Kind_GUS_WRITE, 9, 2, 9)) },
+		"LOCK":  func(a *alone) { a.Receive(2, message(peerv1.Kind_GUS_LOCK, 9, 2, 9)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAlone(3)
@@ -295,14 +295,14 @@ func FuzzReceive(f *testing.F) {
 				}
 				a.Submit(protocol.Request{Handle: uint64(i), Operation: register.Operation{Kind: kind, Key: "k"}})
 			}
-			m := message(peerv1.GusKind(s[1]%11), uint64(s[2]), view.MemberID(s[3]), uint64(s[4]))
+			m := message(peerv1.Kind_GUS_READ + peerv1.Kind(s[1]%11), uint64(s[2]), view.MemberID(s[3]), uint64(s[4]))
 			m.Op = uint64(1)<<56 | uint64(1)<<40 | uint64(s[5]%8)
 			m.Gus.Round, m.Gus.Proposer, m.Gus.Born = uint64(s[5]%4), uint64(s[6]), uint64(s[6]&1)
 			m.Gus.Held, m.Gus.Final, m.Gus.Refused, m.Same = s[6]&2 != 0, s[6]&4 != 0, s[6]&8 != 0, s[6]&16 != 0
 			a.Receive(view.MemberID(2+s[0]%6), m)
 			a.Tick(protocol.Instant(i) * protocol.Instant(time.Second))
 			for _, envelope := range a.turn().Send {
-				if envelope.Message.Gus == nil || envelope.Message.Gus.Kind == 0 {
+				if envelope.Message.Gus == nil || envelope.Message.Kind == 0 {
 					t.Fatalf("sends %v", envelope.Message)
 				}
 			}

@@ -23,10 +23,10 @@ const (
 )
 
 // asks is the kind of message that a stage sends; the next one answers it.
-func (s stage) asks() peerv1.GusKind {
-	return [...]peerv1.GusKind{
-		reading: peerv1.GusKind_GUS_READ, speculating: peerv1.GusKind_GUS_WRITE,
-		locking: peerv1.GusKind_GUS_LOCK, committing: peerv1.GusKind_GUS_COMMIT,
+func (s stage) asks() peerv1.Kind {
+	return [...]peerv1.Kind{
+		reading: peerv1.Kind_GUS_READ, speculating: peerv1.Kind_GUS_WRITE,
+		locking: peerv1.Kind_GUS_LOCK, committing: peerv1.Kind_GUS_COMMIT,
 	}[s]
 }
 

@@ -90,7 +90,7 @@ func (p *Protocol) readMessage(o *operation) *peerv1.Message {
 	if of != nil {
 		origin = of.origin
 	}
-	m := p.message(peerv1.GusKind_GUS_READ, o.Number, o.key, origin, v.Carstamp.Timestamp)
+	m := p.message(peerv1.Kind_GUS_READ, o.Number, o.key, origin, v.Carstamp.Timestamp)
 	if of != nil {
 		m.Gus.Born = of.born
 	}

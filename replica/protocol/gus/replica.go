@@ -35,7 +35,7 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	if of != nil {
 		origin = of.origin
 	}
-	a := p.message(peerv1.GusKind_GUS_READ_REPLY, m.Op, m.Key, origin, v.Carstamp.Timestamp)
+	a := p.message(peerv1.Kind_GUS_READ_REPLY, m.Op, m.Key, origin, v.Carstamp.Timestamp)
 	if of != nil {
 		a.Gus.Born = of.born
 	}
@@ -54,7 +54,7 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 func (p *Protocol) onWrite(from view.MemberID, m *peerv1.Message) {
 	r := p.load(m.Key)
 	t := tagOf(m)
-	a := p.message(peerv1.GusKind_GUS_WRITE_REPLY, m.Op, m.Key, t, t.Timestamp)
+	a := p.message(peerv1.Kind_GUS_WRITE_REPLY, m.Op, m.Key, t, t.Timestamp)
 	newest, _ := r.newest()
 	p.remember(m.Key, t, valueOf(m))
 	r.end(t.Writer, m.Gus.Ended) // goes with what is stored next
@@ -139,7 +139,7 @@ func (p *Protocol) onCommit(from view.MemberID, m *peerv1.Message) { p.reply(fro
 func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 	r := p.load(m.Key)
 	origin, b := originOf(m), ballotOf(m)
-	a := p.message(peerv1.GusKind_GUS_LOCK_REPLY, m.Op, m.Key, origin, m.Timestamp)
+	a := p.message(peerv1.Kind_GUS_LOCK_REPLY, m.Op, m.Key, origin, m.Timestamp)
 	setBallot(a, b)
 	w := r.find(origin)
 	switch {
@@ -173,7 +173,7 @@ func (p *Protocol) lock(m *peerv1.Message) *peerv1.Message {
 func (p *Protocol) vote(m *peerv1.Message) *peerv1.Message {
 	r := p.load(m.Key)
 	origin, t, b := originOf(m), tagOf(m), ballotOf(m)
-	a := p.message(peerv1.GusKind_GUS_COMMIT_REPLY, m.Op, m.Key, origin, m.Timestamp)
+	a := p.message(peerv1.Kind_GUS_COMMIT_REPLY, m.Op, m.Key, origin, m.Timestamp)
 	setBallot(a, b)
 	p.remember(m.Key, origin, valueOf(m))
 	found, arrived := p.shelf.get(m.Key, origin)

@@ -21,7 +21,7 @@ func TestAReadBeginsAnewSoOften(t *testing.T) {
 		value := large(500, 1)
 		w.write(1, "k", value)
 		w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {
-			if m.Fragment != nil && m.Fragment.Kind == peerv1.FragmentKind_FRAGMENT_FETCHED && w.took[pathAgain] < tt.over {
+			if m.Fragment != nil && m.Kind == peerv1.Kind_FRAGMENT_FETCHED && w.took[pathAgain] < tt.over {
 				m.Fragment.Absent, m.Fragment.Data = true, nil
 			}
 			return true

@@ -67,13 +67,13 @@ func (p *Protocol) collect() {
 		case p.Now.Sub(since) < p.grace() && !p.mistakes.NoGrace:
 		case p.over(u.key, u.name):
 			if p.gone(u.name) { // the others have nobody else to ask
-				p.tell(p.Config.Nearest, peerv1.FragmentKind_FRAGMENT_OVER, u.key, u.name)
+				p.tell(p.Config.Nearest, peerv1.Kind_FRAGMENT_OVER, u.key, u.name)
 			}
 			p.drop(u.key, u.name)
 		case p.gone(u.name):
-			p.tell(p.Config.Nearest, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
+			p.tell(p.Config.Nearest, peerv1.Kind_FRAGMENT_ASK, u.key, u.name)
 		case u.name.member() != p.Config.Self:
-			p.tell([]view.MemberID{u.name.member()}, peerv1.FragmentKind_FRAGMENT_ASK, u.key, u.name)
+			p.tell([]view.MemberID{u.name.member()}, peerv1.Kind_FRAGMENT_ASK, u.key, u.name)
 		}
 	}
 	if p.cursor != nil && idle > sweepRecords/2 { // they come faster than they would go
@@ -84,7 +84,7 @@ func (p *Protocol) collect() {
 // gone reports whether a value's writer is no member any more.
 func (p *Protocol) gone(n name) bool { return p.Config.View.Index(n.member()) < 0 }
 
-func (p *Protocol) tell(to []view.MemberID, kind peerv1.FragmentKind, key []byte, n name) {
+func (p *Protocol) tell(to []view.MemberID, kind peerv1.Kind, key []byte, n name) {
 	p.SendAllDurably(to, p.message(kind, 0, key, n))
 }
 

@@ -65,7 +65,7 @@ func TestOrphansGo(t *testing.T) {
 func TestFragmentsOfUnknownOutcomeStay(t *testing.T) {
 	w := newWorld(t, 5, 3, Mistakes{})
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
-		return m.Kind != peerv1.Kind_GUS || m.Gus.Kind == peerv1.GusKind_GUS_WRITE && to == 5
+		return m.Gus == nil || m.Kind == peerv1.Kind_GUS_WRITE && to == 5
 	}
 	value := large(500, 1)
 	w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: value}, 0)
@@ -119,7 +119,7 @@ func TestAReadDoesNotWaitForFragmentsOfWhatIsOver(t *testing.T) {
 		w.write(1, "k", large(500, 1))
 		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
 			if m.Fragment != nil {
-				return to != 5 || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED
+				return to != 5 || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
 			}
 			return true
 		}

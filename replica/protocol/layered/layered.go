@@ -145,19 +145,19 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Protocol.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_FRAGMENT {
+	if m == nil || m.Fragment == nil {
 		p.inner.Receive(from, m)
 		return
 	}
-	if m.Fragment == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 || p.code == nil {
+	if from == p.Config.Self || p.Config.View.Index(from) < 0 || p.code == nil {
 		return
 	}
-	switch m.Fragment.Kind {
-	case peerv1.FragmentKind_FRAGMENT_STORED:
+	switch m.Kind {
+	case peerv1.Kind_FRAGMENT_STORED:
 		p.onStored(from, m)
-	case peerv1.FragmentKind_FRAGMENT_FETCHED:
+	case peerv1.Kind_FRAGMENT_FETCHED:
 		p.onFetched(from, m)
-	case peerv1.FragmentKind_FRAGMENT_OVER:
+	case peerv1.Kind_FRAGMENT_OVER:
 		p.drop(m.Key, nameOf(m))
 	default:
 		if p.voting {
@@ -168,14 +168,14 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 
 // serve answers another member. What a member says that does not vote yet counts nowhere.
 func (p *Protocol) serve(from view.MemberID, m *peerv1.Message) {
-	switch m.Fragment.Kind {
-	case peerv1.FragmentKind_FRAGMENT_STORE:
+	switch m.Kind {
+	case peerv1.Kind_FRAGMENT_STORE:
 		p.onStore(from, m)
-	case peerv1.FragmentKind_FRAGMENT_FETCH:
+	case peerv1.Kind_FRAGMENT_FETCH:
 		p.onFetch(from, m)
-	case peerv1.FragmentKind_FRAGMENT_ASK:
+	case peerv1.Kind_FRAGMENT_ASK:
 		if p.over(m.Key, nameOf(m)) {
-			p.tell([]view.MemberID{from}, peerv1.FragmentKind_FRAGMENT_OVER, m.Key, nameOf(m))
+			p.tell([]view.MemberID{from}, peerv1.Kind_FRAGMENT_OVER, m.Key, nameOf(m))
 		}
 	}
 }
@@ -336,8 +336,8 @@ func (p *Protocol) need(side view.View) int {
 }
 
 // message begins a message about a value of a key.
-func (p *Protocol) message(kind peerv1.FragmentKind, op uint64, key []byte, n name) *peerv1.Message {
-	m := p.Message(peerv1.Kind_FRAGMENT, op, key)
-	m.Fragment = &peerv1.Fragment{Kind: kind, Writer: uint64(n.writer), Number: n.number}
+func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte, n name) *peerv1.Message {
+	m := p.Message(kind, op, key)
+	m.Fragment = &peerv1.Fragment{Writer: uint64(n.writer), Number: n.number}
 	return m
 }

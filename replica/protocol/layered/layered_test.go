@@ -131,7 +131,7 @@ func TestMetadataWaitsForFragments(t *testing.T) {
 			w := newWorld(t, 5, 3, c.wrong)
 			written := false
 			w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-				written = written || m.Kind == peerv1.Kind_GUS && m.Gus.Kind == peerv1.GusKind_GUS_WRITE
+				written = written || m.Kind == peerv1.Kind_GUS_WRITE
 				return to != 4 && to != 5 || m.Fragment == nil // three of five get their fragments
 			}
 			h := w.submit(1, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, protocol.Instant(3*retry))
@@ -160,7 +160,7 @@ func TestMetadataLeavesWhenItIsNoted(t *testing.T) {
 			}
 			e := nd.Ready()
 			for _, s := range e.Send {
-				if s.Message.Kind == peerv1.Kind_GUS {
+				if s.Message.Gus != nil {
 					early++
 				}
 			}
@@ -224,7 +224,7 @@ func TestANewcomerVotesWithItsFragments(t *testing.T) {
 		w := newWorld(t, 5, 3, Mistakes{VoteWithoutFragments: wrong})
 		w.write(1, "k", large(500, 1))
 		w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {
-			return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED
+			return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
 		}
 		strip(w, 2)
 		w.wipe(2)

@@ -96,7 +96,7 @@ func (p *Protocol) doubtful(f *fetch) bool {
 }
 
 func (p *Protocol) ask(f *fetch, to []view.MemberID) {
-	m := p.message(peerv1.FragmentKind_FRAGMENT_FETCH, f.Number, f.key, f.name)
+	m := p.message(peerv1.Kind_FRAGMENT_FETCH, f.Number, f.key, f.name)
 	m.Fragment.Rebuilding = f.read == nil && !f.repair
 	p.SendAll(to, m)
 }
@@ -107,7 +107,7 @@ func (p *Protocol) ask(f *fetch, to []view.MemberID) {
 // earlier disk is lost.
 func (p *Protocol) onFetch(from view.MemberID, m *peerv1.Message) {
 	n := nameOf(m)
-	answer := p.message(peerv1.FragmentKind_FRAGMENT_FETCHED, m.Op, m.Key, n)
+	answer := p.message(peerv1.Kind_FRAGMENT_FETCHED, m.Op, m.Key, n)
 	state, ok := p.known(m.Key, n)
 	switch {
 	case ok && state == peerv1.FragmentState_FRAGMENT_WANTED && p.mistakes.WaitInSilence:

@@ -23,7 +23,7 @@ func TestANewcomerGivesUpLateEnough(t *testing.T) {
 		w.revive(5)
 		// Member 4, which has one, is away. So member 2's next disk finds two.
 		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-			return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED || from != 4
+			return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED || from != 4
 		}
 		strip(w, 2)
 		w.wipe(2)
@@ -72,7 +72,7 @@ func TestAVoteWithoutAFragmentLosesAValue(t *testing.T) {
 		w.revive(5)
 		lose := func(id view.MemberID) {
 			w.passes = func(_, _ view.MemberID, m *peerv1.Message) bool {
-				return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED
+				return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED
 			}
 			strip(w, 2)
 			strip(w, 3)
@@ -102,12 +102,12 @@ func TestAVoteWithoutAFragmentLosesAValue(t *testing.T) {
 func waiting(t *testing.T, wrong bool) *world {
 	w := newWorld(t, 5, 3, Mistakes{WaitInSilence: wrong})
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
-		return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_STORE || to == 1
+		return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_STORE || to == 1
 	}
 	// Members 5 and 1 have fragments.
 	w.submit(5, register.Operation{Kind: register.Write, Key: "k", Value: large(500, 1)}, 0)
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
-		return m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED || to != 7
+		return m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED || to != 7
 	}
 	w.change(0, 6, 7)
 	w.pass(4 * retry)

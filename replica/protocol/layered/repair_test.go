@@ -14,7 +14,7 @@ import (
 func deaf(w *world, ids ...view.MemberID) {
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
 		for _, id := range ids {
-			if to == id && m.Fragment != nil && m.Fragment.Kind == peerv1.FragmentKind_FRAGMENT_STORE {
+			if to == id && m.Fragment != nil && m.Kind == peerv1.Kind_FRAGMENT_STORE {
 				return false
 			}
 		}
@@ -75,8 +75,8 @@ func TestRepairsEnd(t *testing.T) {
 	}
 	clear(w.sent)
 	w.pass(100 * retry)
-	if w.sent[peerv1.FragmentKind_FRAGMENT_FETCH] != 0 {
-		t.Errorf("%d times fragments are fetched though none is missing", w.sent[peerv1.FragmentKind_FRAGMENT_FETCH])
+	if w.sent[peerv1.Kind_FRAGMENT_FETCH] != 0 {
+		t.Errorf("%d times fragments are fetched though none is missing", w.sent[peerv1.Kind_FRAGMENT_FETCH])
 	}
 }
 
@@ -86,7 +86,7 @@ func TestALateFragmentIsNotRepaired(t *testing.T) {
 	w.pass(10 * retry)
 	var late *peerv1.Message
 	w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
-		if to == 5 && m.Fragment != nil && m.Fragment.Kind == peerv1.FragmentKind_FRAGMENT_STORE {
+		if to == 5 && m.Fragment != nil && m.Kind == peerv1.Kind_FRAGMENT_STORE {
 			late = m
 			return false
 		}
@@ -100,7 +100,7 @@ func TestALateFragmentIsNotRepaired(t *testing.T) {
 	w.turn(w.nodes[4])
 	w.settle()
 	w.pass(20 * retry)
-	if members, _ := w.fragments(); members != 5 || w.took[pathRepaired] != 0 || w.sent[peerv1.FragmentKind_FRAGMENT_FETCH] != 0 {
+	if members, _ := w.fragments(); members != 5 || w.took[pathRepaired] != 0 || w.sent[peerv1.Kind_FRAGMENT_FETCH] != 0 {
 		t.Errorf("%d members have fragments, after %d repairs", members, w.took[pathRepaired])
 	}
 }
@@ -139,7 +139,7 @@ func TestALateRepairKeepsNothing(t *testing.T) {
 		w.write(1, "k", large(500, 1))
 		var late []flying
 		w.passes = func(from, to view.MemberID, m *peerv1.Message) bool {
-			if to != 5 || m.Fragment == nil || m.Fragment.Kind != peerv1.FragmentKind_FRAGMENT_FETCHED {
+			if to != 5 || m.Fragment == nil || m.Kind != peerv1.Kind_FRAGMENT_FETCHED {
 				return true
 			}
 			late = append(late, flying{from, to, m})
@@ -174,7 +174,7 @@ func TestARepairChecksWhatItMakes(t *testing.T) {
 		deaf(w, 5)
 		w.write(1, "k", large(500, 1))
 		w.passes = func(_, to view.MemberID, m *peerv1.Message) bool {
-			if to == 5 && m.Fragment != nil && m.Fragment.Kind == peerv1.FragmentKind_FRAGMENT_FETCHED && len(m.Fragment.Data) > 0 {
+			if to == 5 && m.Fragment != nil && m.Kind == peerv1.Kind_FRAGMENT_FETCHED && len(m.Fragment.Data) > 0 {
 				m.Fragment.Data = bytes.Clone(m.Fragment.Data)
 				m.Fragment.Data[0]++
 			}

@@ -30,7 +30,7 @@ type world struct {
 	passes  func(from, to view.MemberID, m *peerv1.Message) bool // nil: all
 	results map[uint64]register.Result
 	handle  uint64
-	sent    map[peerv1.FragmentKind]int
+	sent    map[peerv1.Kind]int
 	bytes   int // of all messages sent
 	took    map[string]int
 }
@@ -53,7 +53,7 @@ type flying struct {
 func newWorld(t *testing.T, n, data int, wrong Mistakes) *world {
 	w := &world{
 		t: t, data: data, wrong: wrong, view: view.View{Cluster: "test", Epoch: 1}, took: map[string]int{},
-		results: map[uint64]register.Result{}, sent: map[peerv1.FragmentKind]int{},
+		results: map[uint64]register.Result{}, sent: map[peerv1.Kind]int{},
 	}
 	for i := range n {
 		w.view.Members = append(w.view.Members, view.Member{ID: view.MemberID(i + 1)})
@@ -176,7 +176,7 @@ func (w *world) step(nd *node) error {
 	}
 	for _, s := range append(e.Send, e.SendAfterPersist...) {
 		if s.Message.Fragment != nil {
-			w.sent[s.Message.Fragment.Kind]++
+			w.sent[s.Message.Kind]++
 		}
 		w.bytes += s.Message.SizeVT()
 		w.flying = append(w.flying, flying{nd.id, s.To, s.Message})

@@ -66,7 +66,7 @@ func (p *Protocol) writer() register.Writer {
 // store hands members their fragments.
 func (p *Protocol) store(w *write, to []view.MemberID) {
 	for _, id := range to {
-		m := p.message(peerv1.FragmentKind_FRAGMENT_STORE, 0, w.key, w.value.name)
+		m := p.message(peerv1.Kind_FRAGMENT_STORE, 0, w.key, w.value.name)
 		m.Fragment.Index, m.Fragment.Data = index(id), w.fragments[index(id)]
 		p.Send(id, m)
 	}
@@ -82,7 +82,7 @@ func (p *Protocol) onStore(from view.MemberID, m *peerv1.Message) {
 		p.keep(m.Key, n, peerv1.FragmentState_FRAGMENT_HELD, &peerv1.FragmentPiece{Index: m.Fragment.Index, Data: m.Fragment.Data})
 		p.unwant(m.Key, n)
 	}
-	answer := p.message(peerv1.FragmentKind_FRAGMENT_STORED, 0, m.Key, n)
+	answer := p.message(peerv1.Kind_FRAGMENT_STORED, 0, m.Key, n)
 	if p.mistakes.AckBeforePersist {
 		p.Send(from, answer)
 		return

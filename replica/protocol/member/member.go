@@ -291,13 +291,9 @@ func (m *Member) Receive(from view.MemberID, msg *peerv1.Message) {
 		case msg.Kind == peerv1.Kind_TRANSFER_PAGE && m.fetches():
 			m.take(from, msg)
 		}
-	case peerv1.Kind_EXECUTED, peerv1.Kind_FRAGMENT:
-		if m.state == voting || m.state == settling {
-			m.inner.Receive(from, msg)
-		}
 	default:
 		switch {
-		case m.state == voting:
+		case m.state == voting, m.state == settling && (msg.Kind == peerv1.Kind_EXECUTED || msg.Fragment != nil):
 			m.inner.Receive(from, msg)
 		case m.state == asking && len(m.doubt.messages) < heldMessages:
 			m.doubt.messages = append(m.doubt.messages, heard{from, msg})

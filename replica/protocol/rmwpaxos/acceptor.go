@@ -9,7 +9,7 @@ import (
 // tells may let a client have an answer, so it must survive a crash of this member.
 func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 	a := p.load(m.Key)
-	reply := p.about(peerv1.RMWPaxosKind_PAXOS_STATE, m, a, roundOf(m.RmwPaxos.Voted))
+	reply := p.about(peerv1.Kind_PAXOS_STATE, m, a, roundOf(m.RmwPaxos.Voted))
 	reply.RmwPaxos.Round = a.ack.wire()
 	reply.RmwPaxos.Try = m.RmwPaxos.Try
 	p.reply(from, reply)
@@ -18,9 +18,9 @@ func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
 // onPrepare serves PREPARE of a write and PAXOS_PREP (algorithm 3, lines 37 to 39 and 43 to 47).
 func (p *Protocol) onPrepare(from view.MemberID, m *peerv1.Message) {
 	a, granted := p.grant(m.Key, roundOf(m.RmwPaxos.Round))
-	kind := peerv1.RMWPaxosKind_PAXOS_ACK
+	kind := peerv1.Kind_PAXOS_ACK
 	if !granted {
-		kind = peerv1.RMWPaxosKind_PAXOS_NACK
+		kind = peerv1.Kind_PAXOS_NACK
 	}
 	reply := p.about(kind, m, a, roundOf(m.RmwPaxos.Voted))
 	reply.RmwPaxos.Round = a.ack.wire()
@@ -49,10 +49,10 @@ func (p *Protocol) grant(key []byte, asked round) (acceptor, bool) {
 func (p *Protocol) onVote(from view.MemberID, m *peerv1.Message) {
 	r := roundOf(m.RmwPaxos.Round)
 	a, voted := p.vote(m.Key, r, stateOf(m))
-	reply := p.message(peerv1.RMWPaxosKind_PAXOS_VOTED, m.Op, m.Key)
+	reply := p.message(peerv1.Kind_PAXOS_VOTED, m.Op, m.Key)
 	reply.RmwPaxos.Round = r.wire()
 	if !voted {
-		reply.RmwPaxos.Kind, reply.RmwPaxos.Round = peerv1.RMWPaxosKind_PAXOS_NACK, a.ack.wire()
+		reply.Kind, reply.RmwPaxos.Round = peerv1.Kind_PAXOS_NACK, a.ack.wire()
 	}
 	p.reply(from, reply)
 }
@@ -89,7 +89,7 @@ func (p *Protocol) learn(key []byte, r round, s state) {
 }
 
 // about tells of an acceptor's state, which is left out if the asker has that of the same round.
-func (p *Protocol) about(kind peerv1.RMWPaxosKind, to *peerv1.Message, a acceptor, has round) *peerv1.Message {
+func (p *Protocol) about(kind peerv1.Kind, to *peerv1.Message, a acceptor, has round) *peerv1.Message {
 	m := p.message(kind, to.Op, to.Key)
 	m.RmwPaxos.Voted, m.RmwPaxos.VotedIn = a.voted.wire(), a.votedIn
 	if a.voted == has {

@@ -26,9 +26,9 @@ func (c *cluster) step(member view.MemberID) []protocol.Envelope {
 }
 
 // deliver hands those messages to a member that are for it and of a kind.
-func (c *cluster) deliver(from, to view.MemberID, kind peerv1.RMWPaxosKind, messages []protocol.Envelope) {
+func (c *cluster) deliver(from, to view.MemberID, kind peerv1.Kind, messages []protocol.Envelope) {
 	for _, x := range messages {
-		if x.To == to && x.Message.RmwPaxos.Kind == kind {
+		if x.To == to && x.Message.Kind == kind {
 			c.members[to-1].Receive(from, x.Message)
 		}
 	}
@@ -65,16 +65,16 @@ func TestAReadAsksAgainBeforeItHelps(t *testing.T) {
 			if asked > 20 || len(messages) == 0 {
 				t.Fatalf("%+v: after it has asked %d times it sends %v", tt, asked, messages)
 			}
-			helps = messages[0].Message.RmwPaxos.Kind == peerv1.RMWPaxosKind_PAXOS_PREPARE
+			helps = messages[0].Message.Kind == peerv1.Kind_PAXOS_PREPARE
 			if !helps {
 				asked++
-				c.deliver(1, 2, peerv1.RMWPaxosKind_PAXOS_READ, messages)
+				c.deliver(1, 2, peerv1.Kind_PAXOS_READ, messages)
 				answers := c.step(2)
 				if tt.moves {
 					last++
 					vote(last) // after it has answered
 				}
-				c.deliver(2, 1, peerv1.RMWPaxosKind_PAXOS_STATE, answers)
+				c.deliver(2, 1, peerv1.Kind_PAXOS_STATE, answers)
 				continue
 			}
 			for _, x := range messages {
@@ -97,7 +97,7 @@ func (c *cluster) batches(t *testing.T, ops []register.Operation) (sizes []int) 
 	c.done = nil
 	number := uint64(0)
 	c.sees = func(_ view.MemberID, x protocol.Envelope) {
-		if x.To != 2 || x.Message.RmwPaxos.Kind != peerv1.RMWPaxosKind_PAXOS_VOTE {
+		if x.To != 2 || x.Message.Kind != peerv1.Kind_PAXOS_VOTE {
 			return
 		}
 		table := &peerv1.KeyState{}
@@ -190,7 +190,7 @@ func TestReadsOfATurnAskTogether(t *testing.T) {
 func TestAReadThatHasLeftIsNotJoined(t *testing.T) {
 	c := newCluster(3)
 	c.members[0].Submit(protocol.Request{Handle: 1, Operation: readK})
-	c.deliver(1, 2, peerv1.RMWPaxosKind_PAXOS_READ, c.step(1))
+	c.deliver(1, 2, peerv1.Kind_PAXOS_READ, c.step(1))
 	old := c.step(2)
 	if r := c.submit(3, write("k", "new")); r.Status != register.OK {
 		t.Fatalf("the write ends with %+v", r)
@@ -198,7 +198,7 @@ func TestAReadThatHasLeftIsNotJoined(t *testing.T) {
 	c.done = nil
 	c.members[0].Submit(protocol.Request{Handle: 2, Operation: readK})
 	asks := c.step(1)
-	c.deliver(2, 1, peerv1.RMWPaxosKind_PAXOS_STATE, old)
+	c.deliver(2, 1, peerv1.Kind_PAXOS_STATE, old)
 	c.step(1)
 	if len(c.done) != 1 || c.done[0].Handle != 1 || c.done[0].Result.Value.Present() {
 		t.Fatalf("the answer from before the write ends %+v", c.done)
@@ -228,13 +228,13 @@ func TestAProposalEndsTheReadsBeforeIt(t *testing.T) {
 		}
 		p.Submit(protocol.Request{Handle: 2, Operation: write("k", "second")})
 		votes := c.step(1)
-		c.deliver(1, 2, peerv1.RMWPaxosKind_PAXOS_VOTE, votes)
+		c.deliver(1, 2, peerv1.Kind_PAXOS_VOTE, votes)
 		voted := c.step(2)
 		if !before {
 			p.Submit(protocol.Request{Handle: 1, Operation: readK})
 			asks = c.step(1)
 		}
-		c.deliver(2, 1, peerv1.RMWPaxosKind_PAXOS_VOTED, voted)
+		c.deliver(2, 1, peerv1.Kind_PAXOS_VOTED, voted)
 		c.step(1)
 		if len(c.done) != map[bool]int{true: 2, false: 1}[before] || c.done[len(c.done)-1].Handle != 2 {
 			t.Errorf("the read began first: %v; with the write end %+v", before, c.done)

@@ -123,7 +123,7 @@ func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
 }
 
 func (p *Protocol) handed(o *object, b *batch) *peerv1.Message {
-	m := p.message(peerv1.RMWPaxosKind_PAXOS_HAND, b.op, o.key)
+	m := p.message(peerv1.Kind_PAXOS_HAND, b.op, o.key)
 	m.Instance = &peerv1.Instance{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}, Commands: b.commands}
 	return m
 }
@@ -155,7 +155,7 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 	for _, b := range o.guests {
 		if b.author == author && b.number == number {
 			b.op, b.until = m.Op, p.Now.Add(guestFor*p.patience())
-			p.Send(from, p.message(peerv1.RMWPaxosKind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
+			p.Send(from, p.message(peerv1.Kind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 // handBack answers a batch of another member.
 func (p *Protocol) handBack(o *object, b *batch, answers []*peerv1.Answer) {
 	o.guests = slices.DeleteFunc(o.guests, func(g *batch) bool { return g == b })
-	m := p.message(peerv1.RMWPaxosKind_PAXOS_HANDED, b.op, o.key)
+	m := p.message(peerv1.Kind_PAXOS_HANDED, b.op, o.key)
 	m.RmwPaxos.Trips = uint32(b.trips)
 	m.Instance = &peerv1.Instance{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}, Answers: answers}
 	p.reply(b.from, m)

@@ -11,7 +11,7 @@ import (
 
 // kindName is the kind of a message, nearly as the paper says it.
 func kindName(m *peerv1.Message) string {
-	return strings.TrimPrefix(m.RmwPaxos.Kind.String(), "PAXOS_")
+	return strings.TrimPrefix(m.Kind.String(), "PAXOS_")
 }
 
 // roundName is n/proposer of the attempt; 0 for the initial round.
@@ -29,20 +29,20 @@ func roundName(r *peerv1.RMWPaxosRound) string {
 func describe(message *peerv1.Message) string {
 	m := message.RmwPaxos
 	var parts []string
-	switch m.Kind {
-	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
+	switch message.Kind {
+	case peerv1.Kind_PAXOS_PREPARE:
 		if m.Round.GetN() != 0 {
 			parts = append(parts, "round "+roundName(m.Round))
 		}
-	case peerv1.RMWPaxosKind_PAXOS_ACK:
+	case peerv1.Kind_PAXOS_ACK:
 		parts = append(parts, "grants "+roundName(m.Round))
-	case peerv1.RMWPaxosKind_PAXOS_STATE, peerv1.RMWPaxosKind_PAXOS_NACK:
+	case peerv1.Kind_PAXOS_STATE, peerv1.Kind_PAXOS_NACK:
 		parts = append(parts, "promised "+roundName(m.Round))
-	case peerv1.RMWPaxosKind_PAXOS_VOTE, peerv1.RMWPaxosKind_PAXOS_VOTED:
+	case peerv1.Kind_PAXOS_VOTE, peerv1.Kind_PAXOS_VOTED:
 		parts = append(parts, "in round "+roundName(m.Round))
 	}
 	switch {
-	case m.Kind == peerv1.RMWPaxosKind_PAXOS_ACK, m.Kind == peerv1.RMWPaxosKind_PAXOS_STATE:
+	case message.Kind == peerv1.Kind_PAXOS_ACK, message.Kind == peerv1.Kind_PAXOS_STATE:
 		parts = append(parts, votedName(m.Voted, m.VotedIn))
 	case m.Voted != nil:
 		parts = append(parts, "has "+roundName(m.Voted))

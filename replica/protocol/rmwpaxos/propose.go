@@ -106,12 +106,12 @@ func (p *Protocol) prepare(o *object, d *drive, n uint64) {
 // question is the message of the present stage.
 func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
 	if d.stage == preparing {
-		m := p.message(peerv1.RMWPaxosKind_PAXOS_PREPARE, d.op, o.key)
+		m := p.message(peerv1.Kind_PAXOS_PREPARE, d.op, o.key)
 		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.wire(), d.had.voted.wire()
 		m.RmwPaxos.Hot = p.Now < o.hot
 		return m
 	}
-	m := p.message(peerv1.RMWPaxosKind_PAXOS_VOTE, d.op, o.key)
+	m := p.message(peerv1.Kind_PAXOS_VOTE, d.op, o.key)
 	m.RmwPaxos.Round = d.round.wire()
 	m.RmwPaxos.Hot = p.Now < o.hot
 	setState(m, d.proposal)
@@ -127,9 +127,9 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	}
 	d := o.drive
 	r := roundOf(m.RmwPaxos.Round)
-	kind := m.RmwPaxos.Kind
+	kind := m.Kind
 	switch {
-	case d.stage == preparing && kind != peerv1.RMWPaxosKind_PAXOS_VOTED:
+	case d.stage == preparing && kind != peerv1.Kind_PAXOS_VOTED:
 		answer, ok := p.receive(from, m, replies{{acceptor: d.had}})
 		if !ok || answer.granted && !r.sameID(d.round) {
 			return
@@ -139,10 +139,10 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		d.asked.Answer(p.Counted, from)
 		p.decidePrepared(o, d)
 	case d.stage != voting && d.stage != finishing:
-	case kind == peerv1.RMWPaxosKind_PAXOS_VOTED && (r == d.round || p.mistakes.AnyAttempt):
+	case kind == peerv1.Kind_PAXOS_VOTED && (r == d.round || p.mistakes.AnyAttempt):
 		d.asked.Answer(p.Counted, from)
 		p.decideVoted(o, d)
-	case kind == peerv1.RMWPaxosKind_PAXOS_NACK:
+	case kind == peerv1.Kind_PAXOS_NACK:
 		d.highest = max(d.highest, r.n)
 		if !slices.Contains(d.refused, from) {
 			d.refused = append(d.refused, from)

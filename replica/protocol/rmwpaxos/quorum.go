@@ -69,7 +69,7 @@ func (rs replies) highest() round {
 // among what is known: then the message answers an earlier question.
 func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies) (reply, bool) {
 	r := reply{from: from, incarnation: p.Counted.Of(from)}
-	r.granted = m.RmwPaxos.Kind == peerv1.RMWPaxosKind_PAXOS_ACK
+	r.granted = m.Kind == peerv1.Kind_PAXOS_ACK
 	r.ack, r.voted, r.votedIn = roundOf(m.RmwPaxos.Round), roundOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
 	if !m.Same {
 		r.state = stateOf(m)

@@ -55,7 +55,7 @@ func (p *Protocol) askRead(r *read, to []view.MemberID) {
 }
 
 func (p *Protocol) readMessage(r *read) *peerv1.Message {
-	m := p.message(peerv1.RMWPaxosKind_PAXOS_READ, r.Number, r.object.key)
+	m := p.message(peerv1.Kind_PAXOS_READ, r.Number, r.object.key)
 	m.RmwPaxos.Voted = r.had[len(r.had)-1].voted.wire()
 	m.RmwPaxos.Try = uint32(len(r.had))
 	return m

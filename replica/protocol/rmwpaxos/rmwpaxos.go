@@ -130,25 +130,25 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Protocol.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.Kind != peerv1.Kind_RMW_PAXOS || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
+	if m == nil || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
 		return
 	}
 	delete(p.silent, from)
 	p.heed(from, m)
-	switch m.RmwPaxos.Kind {
-	case peerv1.RMWPaxosKind_PAXOS_READ:
+	switch m.Kind {
+	case peerv1.Kind_PAXOS_READ:
 		p.onRead(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_PREPARE:
+	case peerv1.Kind_PAXOS_PREPARE:
 		p.onPrepare(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_VOTE:
+	case peerv1.Kind_PAXOS_VOTE:
 		p.onVote(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_STATE:
+	case peerv1.Kind_PAXOS_STATE:
 		p.onState(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_ACK, peerv1.RMWPaxosKind_PAXOS_VOTED, peerv1.RMWPaxosKind_PAXOS_NACK:
+	case peerv1.Kind_PAXOS_ACK, peerv1.Kind_PAXOS_VOTED, peerv1.Kind_PAXOS_NACK:
 		p.onAnswer(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_HAND:
+	case peerv1.Kind_PAXOS_HAND:
 		p.onHand(from, m)
-	case peerv1.RMWPaxosKind_PAXOS_HANDED:
+	case peerv1.Kind_PAXOS_HANDED:
 		p.onHanded(m)
 	}
 }
@@ -198,10 +198,9 @@ func (p *Protocol) Settle(protocol.Instant) bool { return true }
 func (p *Protocol) Unsettled() int { return 0 }
 
 // message begins a message, which never changes once it is sent.
-func (p *Protocol) message(kind peerv1.RMWPaxosKind, op uint64, key []byte) *peerv1.Message {
-	m := p.Message(peerv1.Kind_RMW_PAXOS, op, key)
+func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
+	m := p.Message(kind, op, key)
 	m.RmwPaxos = p.says.New()
-	m.RmwPaxos.Kind = kind
 	return m
 }
 

@@ -226,9 +226,9 @@ func TestADamagedRecordStopsTheMember(t *testing.T) {
 // FuzzReceive throws messages at a member with operations in progress. It must not panic, nor answer anybody but the
 // sender.
 func FuzzReceive(f *testing.F) {
-	for kind := range peerv1.RMWPaxosKind_name { // the order of seeds does not matter
-		m := &peerv1.Message{Kind: peerv1.Kind_RMW_PAXOS, Op: 1<<56 | 1<<40 | 1, Key: []byte("k"), RmwPaxos: &peerv1.RMWPaxos{
-			Kind: peerv1.RMWPaxosKind(kind), Try: 1, Round: &peerv1.RMWPaxosRound{N: 1, Proposer: 1<<48 | 1<<32 | 1, Attempt: 1<<56 | 1<<40 | 1},
+	for kind := range peerv1.Kind_name { // the order of seeds does not matter
+		m := &peerv1.Message{Kind: peerv1.Kind(kind), Op: 1<<56 | 1<<40 | 1, Key: []byte("k"), RmwPaxos: &peerv1.RMWPaxos{
+			Try: 1, Round: &peerv1.RMWPaxosRound{N: 1, Proposer: 1<<48 | 1<<32 | 1, Attempt: 1<<56 | 1<<40 | 1},
 		}, Instance: &peerv1.Instance{Id: &peerv1.InstanceID{Writer: 2<<48 | 1<<32, Number: 1}, Commands: []*peerv1.Command{{Function: writeCommand}}}}
 		encoded, err := m.MarshalVT()
 		if err != nil {

@@ -12,6 +12,7 @@
 //	tell S T                         session S tells session T of all that it knows
 //	judge                            whether what the sessions saw is regular sequential; an operation without a client is one by itself
 //	deliver [from=a] [to=b] [kind=READ1] [count=1] [copy]
+//	deliver kind=GUS_*
 //	                                 the messages that are under way now; copy leaves them to be delivered again
 //	deliver all [not=a]              and those that follow, until none is left; not=a leaves what a sends or gets
 //	drop [from=a] [to=b] [kind=READ1] [count=1]
@@ -293,7 +294,13 @@ type filter struct{ from, to, kind, not string }
 func (f filter) fits(p packet) bool {
 	from, to := notation.Member(p.from), notation.Member(p.to)
 	return (f.from == "" || f.from == from) && (f.to == "" || f.to == to) &&
-		(f.kind == "" || f.kind == p.message.Kind.String()) && f.not != from && f.not != to
+		f.fitsKind(p.message.Kind.String()) && f.not != from && f.not != to
+}
+
+// fitsKind compares the name of a kind; a filter that ends with * is the beginning of one.
+func (f filter) fitsKind(kind string) bool {
+	beginning, several := strings.CutSuffix(f.kind, "*")
+	return f.kind == "" || f.kind == kind || several && strings.HasPrefix(kind, beginning)
 }
 
 func (w *world) tick(d *datadriven.TestData) error {
