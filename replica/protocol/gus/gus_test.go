@@ -295,7 +295,7 @@ func FuzzReceive(f *testing.F) {
 				}
 				a.Submit(protocol.Request{Handle: uint64(i), Operation: register.Operation{Kind: kind, Key: "k"}})
 			}
-			m := message(peerv1.Kind_GUS_READ + peerv1.Kind(s[1]%11), uint64(s[2]), view.MemberID(s[3]), uint64(s[4]))
+			m := message(peerv1.Kind_GUS_READ+peerv1.Kind(s[1]%11), uint64(s[2]), view.MemberID(s[3]), uint64(s[4]))
 			m.Op = uint64(1)<<56 | uint64(1)<<40 | uint64(s[5]%8)
 			m.Gus.Round, m.Gus.Proposer, m.Gus.Born = uint64(s[5]%4), uint64(s[6]), uint64(s[6]&1)
 			m.Gus.Held, m.Gus.Final, m.Gus.Refused, m.Same = s[6]&2 != 0, s[6]&4 != 0, s[6]&8 != 0, s[6]&16 != 0

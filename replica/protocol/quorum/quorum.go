@@ -108,6 +108,9 @@ func (t *Tally) Answer(r *Incarnations, from view.MemberID) bool {
 			return news
 		}
 	}
+	if t.answered == nil { // one allocation for all answers
+		t.answered = make([]answer, 0, len(r.known))
+	}
 	t.answered = append(t.answered, answer{from, incarnation})
 	return true
 }
