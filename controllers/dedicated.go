@@ -18,7 +18,9 @@ import (
 
 // dedicated gathers what there is of every witness with a pod of its own, by the labels, as parts does of members, and
 // names those of the view of whom nothing is.
-func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, v view.View) ([]world.Member, error) {
+func (r *Reconciler) dedicated(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, v view.View,
+) ([]world.Member, error) {
 	if !cluster.Spec.Dedicated() {
 		return nil, nil
 	}
@@ -34,7 +36,10 @@ func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegiste
 			witness(w)
 		}
 	}
-	of := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name, build.ComponentLabel: build.WitnessComponent}}
+	of := []client.ListOption{
+		client.InNamespace(cluster.Namespace),
+		client.MatchingLabels{build.ClusterLabel: cluster.Name, build.ComponentLabel: build.WitnessComponent},
+	}
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList
 	var volumes corev1.PersistentVolumeClaimList
@@ -44,7 +49,8 @@ func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegiste
 		}
 	}
 	for i := range sets.Items {
-		if w, ok := whoseWitness(&sets.Items[i], cluster.Name, v, build.DedicatedName); ok && build.Claims(cluster, &sets.Items[i]) {
+		if w, ok := whoseWitness(&sets.Items[i], cluster.Name, v, build.DedicatedName); ok &&
+			build.Claims(cluster, &sets.Items[i]) {
 			witness(w).StatefulSet = &sets.Items[i]
 		}
 	}
@@ -55,7 +61,8 @@ func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegiste
 		}
 	}
 	for i := range volumes.Items {
-		if w, ok := whoseWitness(&volumes.Items[i], cluster.Name, v, build.DedicatedVolumeName); ok && build.Claims(cluster, &volumes.Items[i]) {
+		if w, ok := whoseWitness(&volumes.Items[i], cluster.Name, v, build.DedicatedVolumeName); ok &&
+			build.Claims(cluster, &volumes.Items[i]) {
 			witness(w).Volume = &volumes.Items[i]
 		}
 	}
@@ -72,7 +79,9 @@ func (r *Reconciler) dedicated(ctx context.Context, cluster *v1alpha1.GeoRegiste
 }
 
 // whoseWitness says which witness's an object is, as whose does of members.
-func whoseWitness(object client.Object, cluster string, v view.View, named func(string, view.Witness) string) (view.Witness, bool) {
+func whoseWitness(
+	object client.Object, cluster string, v view.View, named func(string, view.Witness) string,
+) (view.Witness, bool) {
 	id, ok := labelledID(object, build.WitnessLabel)
 	if !ok {
 		return view.Witness{}, false

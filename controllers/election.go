@@ -35,7 +35,8 @@ func newElection(m manager.Manager, o Options) (*election, error) {
 		return nil, nil
 	}
 	lock, err := locks.NewResourceLock(m.GetConfig(), m, locks.Options{
-		LeaderElection: true, LeaderElectionID: leaseName, LeaderElectionNamespace: o.Settings.Namespace, RenewDeadline: o.RenewDeadline,
+		LeaderElection: true, LeaderElectionID: leaseName, LeaderElectionNamespace: o.Settings.Namespace,
+		RenewDeadline: o.RenewDeadline,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the lease: %w", err)
@@ -62,7 +63,9 @@ func (e *election) working() bool { return e == nil || e.leads.Load() }
 func (e *election) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		config := e.config
-		config.Callbacks = leaderelection.LeaderCallbacks{OnStartedLeading: e.begin, OnStoppedLeading: func() { e.end(ctx) }}
+		config.Callbacks = leaderelection.LeaderCallbacks{OnStartedLeading: e.begin, OnStoppedLeading: func() {
+			e.end(ctx)
+		}}
 		elector, err := leaderelection.NewLeaderElector(config)
 		if err != nil {
 			return fmt.Errorf("set up the election: %w", err)

@@ -41,9 +41,12 @@ func (i injections) list(ctx context.Context, cluster *v1alpha1.GeoRegisterClust
 	return all, err == nil, err
 }
 
-func listInjections(ctx context.Context, reader client.Reader, cluster *v1alpha1.GeoRegisterCluster) ([]world.Injection, error) {
+func listInjections(
+	ctx context.Context, reader client.Reader, cluster *v1alpha1.GeoRegisterCluster,
+) ([]world.Injection, error) {
 	list := chaosmesh.EmptyList()
-	err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name},
+	err := reader.List(ctx, list, client.InNamespace(cluster.Namespace),
+		client.MatchingLabels{build.ClusterLabel: cluster.Name},
 		client.HasLabels{chaosmesh.FromLabel, chaosmesh.ToLabel})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", chaosmesh.Kind.Kind, err)
@@ -59,7 +62,9 @@ func listInjections(ctx context.Context, reader client.Reader, cluster *v1alpha1
 }
 
 // observeEmulation reads what emulates the network of a cluster.
-func (r *Reconciler) observeEmulation(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) (world.Emulation, error) {
+func (r *Reconciler) observeEmulation(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster,
+) (world.Emulation, error) {
 	if !r.optional.has(chaosmesh.Kind) {
 		return world.Emulation{}, nil
 	}
@@ -69,8 +74,11 @@ func (r *Reconciler) observeEmulation(ctx context.Context, cluster *v1alpha1.Geo
 
 // applyEmulation carries out what a plan says of the network, and has its status say what failed. Nothing else waits
 // for it.
-func (r *Reconciler) applyEmulation(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan) error {
-	gone := errors.Join(r.applier.Remove(ctx, plan.Emulation.Remove...), r.applier.Annotate(ctx, plan.Emulation.Release...))
+func (r *Reconciler) applyEmulation(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan,
+) error {
+	gone := errors.Join(r.applier.Remove(ctx, plan.Emulation.Remove...),
+		r.applier.Annotate(ctx, plan.Emulation.Release...))
 	taken, failure := r.applier.Make(ctx, plan.Emulation.Make...)
 	if len(taken) > 0 {
 		r.tellEvents(cluster, decide.NetworkTaken(cluster, &plan.Status, taken)...)

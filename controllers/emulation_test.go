@@ -31,7 +31,8 @@ import (
 func wide() *v1alpha1.GeoRegisterCluster {
 	c := shop()
 	c.Spec.WAN = &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh, Links: []v1alpha1.Link{
-		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"b", "c"}, RTT: "20ms"}, {Between: []string{"a", "c"}, RTT: "30ms"},
+		{Between: []string{"a", "b"}, RTT: "10ms"}, {Between: []string{"b", "c"}, RTT: "20ms"},
+		{Between: []string{"a", "c"}, RTT: "30ms"},
 	}}
 	return c
 }
@@ -45,7 +46,8 @@ func direction(name, from, to string) *unstructured.Unstructured {
 }
 
 func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
-	other, foreign, elsewhere := direction("other", "a", "b"), direction("foreign", "a", "b"), direction("elsewhere", "a", "b")
+	other, foreign, elsewhere := direction("other", "a", "b"), direction("foreign", "a", "b"),
+		direction("elsewhere", "a", "b")
 	other.SetLabels(map[string]string{build.ClusterLabel: "second", chaosmesh.FromLabel: "a", chaosmesh.ToLabel: "b"})
 	foreign.SetLabels(map[string]string{build.ClusterLabel: "first"}) // of somebody who injects something else
 	elsewhere.SetNamespace("another")
@@ -55,7 +57,8 @@ func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 	}
 	r.optional.note(chaosmesh.Kind, true)
 	got, err := r.observeEmulation(t.Context(), wide())
-	if err != nil || !got.Kind || !got.Known || len(got.Links) != 2 || got.Links[0].Name != "x" || got.Links[1].Name != "y" || got.Links[1].From != "b" {
+	if err != nil || !got.Kind || !got.Known || len(got.Links) != 2 || got.Links[0].Name != "x" ||
+		got.Links[1].Name != "y" || got.Links[1].From != "b" {
 		t.Errorf("there is %+v, %v", got, err)
 	}
 }
@@ -72,7 +75,8 @@ func TestTheNetworkIsChangedByItsPlan(t *testing.T) {
 	if err := r.applyEmulation(t.Context(), wide(), &plan); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"delete old", "apply NetworkChaos new", "event Normal WANRemade Remake: 100% of it"}; !slices.Equal(d.lines, want) {
+	want := []string{"delete old", "apply NetworkChaos new", "event Normal WANRemade Remake: 100% of it"}
+	if !slices.Equal(d.lines, want) {
 		t.Errorf("did %q, want %q", d.lines, want)
 	}
 	if len(plan.Status.Conditions) > 0 {
@@ -90,9 +94,12 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 	d := &diary{}
 	objects := []client.Object{wide(), running(1, "a"), running(2, "b"), running(3, "c")}
 	for _, m := range founded().Members { // without them the pods are what a former cluster left
-		objects = append(objects, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.StatefulSetName("first", m), UID: "set",
-			Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}},
-			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.VolumeName("first", m), UID: "claim",
+		objects = append(objects,
+			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+				Name: build.StatefulSetName("first", m), UID: "set",
+				Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}},
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+				Name: build.VolumeName("first", m), UID: "claim",
 				Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}})
 	}
 	r := operator(t, d, objects...)
@@ -111,10 +118,12 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	injected := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionWANInjected)
-	if injected == nil || injected.Status != metav1.ConditionFalse || injected.Reason != "Failed" || !strings.Contains(injected.Message, "failed calling webhook") {
+	if injected == nil || injected.Status != metav1.ConditionFalse || injected.Reason != "Failed" ||
+		!strings.Contains(injected.Message, "failed calling webhook") {
 		t.Errorf("the status says %+v", injected)
 	}
-	if c := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded); c == nil || strings.Contains(c.Message, "webhook") {
+	c := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
+	if c == nil || strings.Contains(c.Message, "webhook") {
 		t.Errorf("the cluster is degraded by it: %+v", c)
 	}
 	if !slices.ContainsFunc(d.lines, func(line string) bool {
@@ -136,9 +145,14 @@ func TestRoundTripsAreExported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := types.NamespacedName{Namespace: "shop", Name: "first"}, types.NamespacedName{Namespace: "shop", Name: "second"}
+	first, second := types.NamespacedName{Namespace: "shop", Name: "first"},
+		types.NamespacedName{Namespace: "shop", Name: "second"}
 	m.observeLinks(first, []decide.Link{{Between: "gone", Declared: time.Second, Measured: time.Second}})
-	m.observeLinks(first, []decide.Link{{Between: "a-b", Declared: 72 * time.Millisecond, Measured: 73 * time.Millisecond}, {Between: "a-c", Declared: time.Second}})
+	m.observeLinks(first,
+		[]decide.Link{
+			{Between: "a-b", Declared: 72 * time.Millisecond, Measured: 73 * time.Millisecond},
+			{Between: "a-c", Declared: time.Second},
+		})
 	m.observeLinks(second, []decide.Link{{Between: "a-b", Declared: time.Second}})
 	m.forget(second)
 	families, err := registry.Gather()
@@ -152,7 +166,8 @@ func TestRoundTripsAreExported(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"georegister_wan_declared_rtt_seconds first a-b shop": 0.072, "georegister_wan_declared_rtt_seconds first a-c shop": 1,
+		"georegister_wan_declared_rtt_seconds first a-b shop": 0.072,
+		"georegister_wan_declared_rtt_seconds first a-c shop": 1,
 		"georegister_wan_measured_rtt_seconds first a-b shop": 0.073,
 	}
 	if !reflect.DeepEqual(got, want) {

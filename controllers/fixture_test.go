@@ -25,14 +25,17 @@ import (
 )
 
 var settings = world.Settings{
-	DefaultImage: "georegister:v1", ClusterDomain: "cluster.local", Namespace: "georegister-system", LostAfter: time.Minute,
+	DefaultImage: "georegister:v1", ClusterDomain: "cluster.local", Namespace: "georegister-system",
+	LostAfter: time.Minute,
 }
 
 // shop is a cluster of a member at each of three sites.
 func shop() *v1alpha1.GeoRegisterCluster {
 	c := &v1alpha1.GeoRegisterCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "first", UID: "01234567-89ab-cdef-0123-456789abcdef", Generation: 1},
-		Spec:       v1alpha1.GeoRegisterClusterSpec{Protocol: "Gryff"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "first", UID: "01234567-89ab-cdef-0123-456789abcdef", Generation: 1,
+		},
+		Spec: v1alpha1.GeoRegisterClusterSpec{Protocol: "Gryff"},
 	}
 	for _, site := range []string{"a", "b", "c"} {
 		c.Spec.Sites = append(c.Spec.Sites, v1alpha1.Site{Name: site})
@@ -46,7 +49,9 @@ func founded() view.View {
 }
 
 func input() build.Input {
-	return build.Input{Cluster: shop(), View: founded(), ClusterID: "first.x", Image: "georegister:v1", Settings: settings}
+	return build.Input{
+		Cluster: shop(), View: founded(), ClusterID: "first.x", Image: "georegister:v1", Settings: settings,
+	}
 }
 
 // pod is a pod of a member, with an address.
@@ -55,7 +60,9 @@ func pod(m view.Member) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: build.PodName("first", m), UID: "pod", Labels: build.MemberLabels("first", m),
-			OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: build.StatefulSetName("first", m), UID: "set", Controller: &controls}},
+			OwnerReferences: []metav1.OwnerReference{
+				{Kind: "StatefulSet", Name: build.StatefulSetName("first", m), UID: "set", Controller: &controls},
+			},
 		},
 		Status: corev1.PodStatus{PodIP: "127.0.0.1"},
 	}
@@ -92,7 +99,9 @@ func (d *diary) Ask(_ context.Context, _ string, targets []members.Target) []mem
 // Configure implements members.Members.
 func (d *diary) Configure(_ context.Context, cluster string, targets []members.Target, v view.View) error {
 	for _, target := range targets {
-		if err := d.do("tell %s member %d of %s at %s epoch %d", cluster, target.ID, target.ClusterID, target.Address, v.Epoch); err != nil {
+		err := d.do("tell %s member %d of %s at %s epoch %d", cluster, target.ID, target.ClusterID,
+			target.Address, v.Epoch)
+		if err != nil {
 			return err
 		}
 	}
@@ -119,11 +128,15 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 		t.Fatal(err)
 	}
 	// The fake's own schemas do not know all that is applied; how lists are merged does not matter here.
-	store := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(objects...).
+	store := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
+		WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.GeoRegisterCluster{}).WithInterceptorFuncs(writes(d)).Build()
 	return &Reconciler{
-		options: Options{Settings: settings, Members: d}, client: store, live: store, applier: apply.New(store, store), events: d,
-		optional: &optional{}, injections: fromStore{store}, metrics: counts, now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		options: Options{Settings: settings, Members: d}, client: store, live: store,
+		applier: apply.New(store, store), events: d,
+		optional: &optional{}, injections: fromStore{store}, metrics: counts, now: func() time.Time {
+			return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		},
 	}
 }
 
@@ -138,7 +151,8 @@ func (s fromStore) list(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 // writes notes what is written to the apiserver before it is.
 func writes(d *diary) interceptor.Funcs {
 	return interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			options ...client.ApplyOption) error {
 			u := o.(interface {
 				GetKind() string
 				GetName() string
@@ -172,7 +186,8 @@ func writes(d *diary) interceptor.Funcs {
 			}
 			return c.Delete(ctx, o, options...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, options ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object,
+			options ...client.SubResourceUpdateOption) error {
 			if err := d.do("%s of %s", name, o.GetName()); err != nil {
 				return err
 			}

@@ -29,7 +29,8 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.
 	err = r.live.Get(ctx, name, found)
 	if apierrors.IsNotFound(err) {
 		// To wait until its cache has what it wrote, the client would list all Secrets.
-		err = r.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner, client.DisableReadYourWritesConsistency)
+		err = r.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner,
+			client.DisableReadYourWritesConsistency)
 		if apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("%w: Secret %s was made meanwhile", apply.ErrStale, name.Name)
 		}
@@ -49,7 +50,9 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.
 		return nil, fmt.Errorf("read Secret %s: %w", name.Name, err)
 	}
 	if _, err := proof.Parse(secret.Data[build.KeysKey], "any"); err != nil {
-		return []world.Taken{{Kind: "Secret", Name: name.Name, Flaw: fmt.Sprintf("its entry data.%s: %v", build.KeysKey, err)}}, nil
+		return []world.Taken{
+			{Kind: "Secret", Name: name.Name, Flaw: fmt.Sprintf("its entry data.%s: %v", build.KeysKey, err)},
+		}, nil
 	}
 	r.keyed.Store(client.ObjectKeyFromObject(cluster), cluster.UID)
 	return nil, nil

@@ -17,7 +17,9 @@ import (
 )
 
 func withSessions(protocol string) world.Snapshot {
-	cluster := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop", UID: "mine"}}
+	cluster := &v1alpha1.GeoRegisterCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop", UID: "mine"},
+	}
 	cluster.Spec.Protocol = protocol
 	return world.Snapshot{Cluster: cluster}
 }
@@ -32,10 +34,12 @@ func TestKeysAreMadeOnce(t *testing.T) {
 			t.Fatal(taken, err)
 		}
 	}
-	if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "stores", Name: "shop--token-keys"}, secret); err != nil {
+	if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "stores", Name: "shop--token-keys"},
+		secret); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := proof.Parse(secret.Data[build.KeysKey], "c"); err != nil || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != "mine" {
+	if _, err := proof.Parse(secret.Data[build.KeysKey], "c"); err != nil || len(secret.OwnerReferences) != 1 ||
+		secret.OwnerReferences[0].UID != "mine" {
 		t.Errorf("%v, owned by %v", err, secret.OwnerReferences)
 	}
 	secret.Data[build.KeysKey] = append(proof.Draw(), secret.Data[build.KeysKey]...)
@@ -46,10 +50,12 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		t.Fatal(taken, err)
 	}
 	after := &corev1.Secret{}
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(secret), after); err != nil || !bytes.Equal(after.Data[build.KeysKey], secret.Data[build.KeysKey]) {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(secret), after); err != nil ||
+		!bytes.Equal(after.Data[build.KeysKey], secret.Data[build.KeysKey]) {
 		t.Errorf("what people wrote is gone: %v", err)
 	}
-	if made := slices.DeleteFunc(d.lines, func(line string) bool { return line != "create shop--token-keys" }); len(made) != 1 {
+	made := slices.DeleteFunc(d.lines, func(line string) bool { return line != "create shop--token-keys" })
+	if len(made) != 1 {
 		t.Errorf("it was made %d times", len(made))
 	}
 }
@@ -69,14 +75,17 @@ func TestNoKeysWithoutSessionsOrForWhoGoes(t *testing.T) {
 // What is given to the cluster, or was written by hand, is used if it holds a key, and never written over.
 func TestKeysThatAreNone(t *testing.T) {
 	for content, flaw := range map[string]string{
-		"": "data.keys: line 1 is no key", "short": "data.keys: line 1 is no key", string(proof.Draw()): "", string(proof.Draw()) + "x": "data.keys: line 2 is no key",
+		"": "data.keys: line 1 is no key", "short": "data.keys: line 1 is no key", string(proof.Draw()): "",
+		string(proof.Draw()) + "x": "data.keys: line 2 is no key",
 	} {
 		d := &diary{}
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "stores", Name: "shop--token-keys", Annotations: map[string]string{build.AdoptAnnotation: "shop"},
+			Namespace: "stores", Name: "shop--token-keys",
+			Annotations: map[string]string{build.AdoptAnnotation: "shop"},
 		}, Data: map[string][]byte{build.KeysKey: []byte(content)}}
 		taken, err := operator(t, d, secret).keys(t.Context(), withSessions("GryffRSC"))
-		if err != nil || len(d.lines) > 0 || (len(taken) == 1) != (flaw != "") || len(taken) == 1 && !strings.Contains(taken[0].Flaw, flaw) {
+		if err != nil || len(d.lines) > 0 || (len(taken) == 1) != (flaw != "") ||
+			len(taken) == 1 && !strings.Contains(taken[0].Flaw, flaw) {
 			t.Errorf("%q: %+v, %v, %q", content, taken, err, d.lines)
 		}
 	}
@@ -89,11 +98,27 @@ func TestForeignKeysAreLeftAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		owner metav1.OwnerReference
 	}{
-		"nobody's":       {},
-		"another's":      {owner: metav1.OwnerReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "other", UID: "other", Controller: &yes}},
-		"a namesake's":   {owner: metav1.OwnerReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "shop", UID: "former", Controller: &yes}},
-		"a workload's":   {owner: metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop", UID: "web", Controller: &yes}},
-		"not controlled": {owner: metav1.OwnerReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "shop", UID: "mine"}},
+		"nobody's": {},
+		"another's": {
+			owner: metav1.OwnerReference{
+				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "other", UID: "other", Controller: &yes,
+			},
+		},
+		"a namesake's": {
+			owner: metav1.OwnerReference{
+				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "shop", UID: "former", Controller: &yes,
+			},
+		},
+		"a workload's": {
+			owner: metav1.OwnerReference{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: "shop", UID: "web", Controller: &yes,
+			},
+		},
+		"not controlled": {
+			owner: metav1.OwnerReference{
+				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: "shop", UID: "mine",
+			},
+		},
 	} {
 		d := &diary{}
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "stores", Name: "shop--token-keys"}}

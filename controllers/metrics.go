@@ -21,21 +21,28 @@ type metrics struct {
 }
 
 // roles are all values of the label role.
-var roles = []string{world.Waiting.String(), world.Learner.String(), world.Voter.String(), world.Removed.String(), "Silent"}
+var roles = []string{
+	world.Waiting.String(), world.Learner.String(), world.Voter.String(), world.Removed.String(), "Silent",
+}
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	gauge := func(name, help, label string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace", "cluster", label})
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
+			[]string{"namespace", "cluster", label})
 	}
 	m := &metrics{
-		members: gauge("georegister_operator_members", "Members by the role that they reported last; Silent ones did not answer.", "role"),
-		declared: gauge("georegister_wan_declared_rtt_seconds", "Round trip between two sites that spec.wan declares, while it is emulated.",
+		members: gauge("georegister_operator_members",
+			"Members by the role that they reported last; Silent ones did not answer.", "role"),
+		declared: gauge("georegister_wan_declared_rtt_seconds",
+			"Round trip between two sites that spec.wan declares, while it is emulated.",
 			"link"),
-		measured: gauge("georegister_wan_measured_rtt_seconds", "Shortest round trip between two sites that members measured lately, while the "+
-			"network is emulated.", "link"),
+		measured: gauge("georegister_wan_measured_rtt_seconds",
+			"Shortest round trip between two sites that members measured lately, while the "+
+				"network is emulated.", "link"),
 	}
-	m.partitions = gauge("georegister_operator_partitions", "Shards of clusters with masters: Served by their master, and whole or with less than "+
-		"asked for (Degraded), or not at all (Unserved).", "state")
+	m.partitions = gauge("georegister_operator_partitions",
+		"Shards of clusters with masters: Served by their master, and whole or with less than "+
+			"asked for (Degraded), or not at all (Unserved).", "state")
 	for _, c := range []prometheus.Collector{m.members, m.declared, m.measured, m.partitions} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)

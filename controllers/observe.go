@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -122,7 +121,9 @@ func runs(cluster *v1alpha1.GeoRegisterCluster, pod *corev1.Pod, name string, se
 	if controller == nil || controller.Kind != "StatefulSet" || controller.Name != name {
 		return false
 	}
-	return !slices.ContainsFunc(sets, func(s appsv1.StatefulSet) bool { return s.UID == controller.UID && !build.Claims(cluster, &s) })
+	return !slices.ContainsFunc(sets, func(s appsv1.StatefulSet) bool {
+		return s.UID == controller.UID && !build.Claims(cluster, &s)
+	})
 }
 
 func recordOf(record *corev1.ConfigMap, cluster *v1alpha1.GeoRegisterCluster) world.Record {
@@ -179,7 +180,8 @@ func clusterID(
 		if m.Volume != nil && m.Volume.Annotations[build.ClusterIDAnnotation] != "" {
 			id = cmp.Or(id, m.Volume.Annotations[build.ClusterIDAnnotation])
 			ids[m.Volume.Annotations[build.ClusterIDAnnotation]] = true
-			stored = append(stored, fmt.Sprintf("claim %s of cluster %s", m.Volume.Name, m.Volume.Annotations[build.ClusterIDAnnotation]))
+			stored = append(stored,
+				fmt.Sprintf("claim %s of cluster %s", m.Volume.Name, m.Volume.Annotations[build.ClusterIDAnnotation]))
 		}
 	}
 	switch {
@@ -212,7 +214,9 @@ func newClusterID(cluster *v1alpha1.GeoRegisterCluster) string {
 }
 
 // parts gathers what there is of every member, by the labels, and names those of the view of whom nothing is.
-func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, v view.View) ([]world.Member, error) {
+func (r *Reconciler) parts(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, v view.View,
+) ([]world.Member, error) {
 	found := map[view.MemberID]*world.Member{}
 	member := func(id view.MemberID, site string) *world.Member {
 		if found[id] == nil {
@@ -223,7 +227,9 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 	for _, m := range v.Members {
 		member(m.ID, m.Site)
 	}
-	of := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name}}
+	of := []client.ListOption{
+		client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name},
+	}
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList
 	var volumes corev1.PersistentVolumeClaimList
@@ -233,7 +239,8 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 		}
 	}
 	for i := range sets.Items {
-		if m, ok := whose(&sets.Items[i], cluster.Name, v, build.StatefulSetName); ok && build.Claims(cluster, &sets.Items[i]) {
+		if m, ok := whose(&sets.Items[i], cluster.Name, v, build.StatefulSetName); ok &&
+			build.Claims(cluster, &sets.Items[i]) {
 			member(m.ID, m.Site).StatefulSet = &sets.Items[i]
 		}
 	}
@@ -244,7 +251,8 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 		}
 	}
 	for i := range volumes.Items {
-		if m, ok := whose(&volumes.Items[i], cluster.Name, v, build.VolumeName); ok && build.Claims(cluster, &volumes.Items[i]) {
+		if m, ok := whose(&volumes.Items[i], cluster.Name, v, build.VolumeName); ok &&
+			build.Claims(cluster, &volumes.Items[i]) {
 			seen := member(m.ID, m.Site)
 			seen.Volume = &volumes.Items[i]
 			seen.Refused = r.applier.Refused(client.ObjectKeyFromObject(cluster),
@@ -263,8 +271,8 @@ func (r *Reconciler) parts(ctx context.Context, cluster *v1alpha1.GeoRegisterClu
 func (r *Reconciler) sites(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster) ([]string, error) {
 	services := &metav1.PartialObjectMetadataList{}
 	services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-	err := r.client.List(ctx, services, client.InNamespace(cluster.Namespace), client.MatchingLabels{build.ClusterLabel: cluster.Name},
-		client.HasLabels{build.SiteLabel})
+	err := r.client.List(ctx, services, client.InNamespace(cluster.Namespace),
+		client.MatchingLabels{build.ClusterLabel: cluster.Name}, client.HasLabels{build.SiteLabel})
 	if err != nil {
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
@@ -284,7 +292,8 @@ func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegist
 	}
 	for i := range all {
 		m := &all[i]
-		if err := r.findVolume(ctx, cluster, m, build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site})); err != nil {
+		err := r.findVolume(ctx, cluster, m, build.VolumeName(cluster.Name, view.Member{ID: m.ID, Site: m.Site}))
+		if err != nil {
 			return err
 		}
 	}
@@ -292,12 +301,15 @@ func (r *Reconciler) unlabelled(ctx context.Context, cluster *v1alpha1.GeoRegist
 }
 
 // findVolume asks the apiserver itself for the volume of a member or a dedicated witness, if it seems to be missing.
-func (r *Reconciler) findVolume(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, m *world.Member, name string) error {
+func (r *Reconciler) findVolume(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, m *world.Member, name string,
+) error {
 	if m.Volume != nil || m.StatefulSet == nil { // without a StatefulSet there may be no volume yet
 		return nil
 	}
 	var volumes corev1.PersistentVolumeClaimList
-	err := r.live.List(ctx, &volumes, client.InNamespace(cluster.Namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	err := r.live.List(ctx, &volumes, client.InNamespace(cluster.Namespace),
+		client.MatchingFields{metav1.ObjectNameField: name})
 	if err != nil {
 		return fmt.Errorf("look for volume %s: %w", name, err)
 	}
@@ -309,7 +321,9 @@ func (r *Reconciler) findVolume(ctx context.Context, cluster *v1alpha1.GeoRegist
 
 // whose says whose an object is. Its labels say so, and its name must agree: a copy of a volume, a second pod of a
 // StatefulSet that was scaled, or what else has a member's labels, is nobody's.
-func whose(object client.Object, cluster string, v view.View, named func(string, view.Member) string) (view.Member, bool) {
+func whose(
+	object client.Object, cluster string, v view.View, named func(string, view.Member) string,
+) (view.Member, bool) {
 	id, ok := labelledID(object, build.MemberLabel)
 	if !ok {
 		return view.Member{}, false
@@ -389,110 +403,4 @@ func targetOf(m *world.Member, clusterID string) (members.Target, string) {
 	}
 	address := net.JoinHostPort(m.Pod.Status.PodIP, strconv.Itoa(build.AdminPort))
 	return members.Target{ID: m.ID, ClusterID: clusterID, Address: address}, ""
-}
-
-// place says where the volumes and pods are, where the operator may know.
-func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
-	if !r.places {
-		return nil
-	}
-	s.Zones, s.ZonesKnown = map[string]world.Zone{}, true
-	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
-		for i := range all {
-			if err := r.placeOne(ctx, s, &all[i]); err != nil {
-				return err
-			}
-		}
-	}
-	for _, site := range s.Cluster.Spec.Sites {
-		if site.NodePool == nil {
-			continue
-		}
-		there, err := r.nodeOf(ctx, s, site.NodePool.KeyOrDefault(), site.NodePool.Value)
-		if err != nil {
-			return err
-		}
-		if !there {
-			s.EmptyPools = append(s.EmptyPools, site.Name)
-		}
-	}
-	return nil
-}
-
-func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.Member) error {
-	if m.Pod != nil && m.Pod.Spec.NodeName != "" {
-		if _, err := r.node(ctx, s, m.Pod.Spec.NodeName); err != nil {
-			return err
-		}
-	}
-	if m.Volume == nil || m.Volume.Spec.VolumeName == "" {
-		return nil
-	}
-	volume := &corev1.PersistentVolume{}
-	err := r.client.Get(ctx, types.NamespacedName{Name: m.Volume.Spec.VolumeName}, volume)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read volume %s: %w", m.Volume.Spec.VolumeName, err)
-	}
-	key, value := tiedTo(volume)
-	if m.VolumeNode = value; value == "" {
-		return nil
-	}
-	there, err := r.nodeOf(ctx, s, key, value)
-	m.NodeGone = err == nil && !there
-	return err
-}
-
-// nodeOf reports whether a node exists that a volume is tied to, by its name or by a label, or that is of a pool. Its
-// hostname may be another one than its name.
-func (r *Reconciler) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
-	if key == metav1.ObjectNameField {
-		return r.node(ctx, s, value)
-	}
-	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes, client.MatchingLabels{key: value}, client.Limit(1)); err != nil {
-		return false, fmt.Errorf("look for the node with %s=%s: %w", key, value, err)
-	}
-	return len(nodes.Items) > 0, nil
-}
-
-// node notes where a node is, and reports whether it exists.
-func (r *Reconciler) node(ctx context.Context, s *world.Snapshot, name string) (bool, error) {
-	if _, ok := s.Zones[name]; ok {
-		return true, nil
-	}
-	node := &corev1.Node{}
-	err := r.client.Get(ctx, types.NamespacedName{Name: name}, node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read node %s: %w", name, err)
-	}
-	zone := world.Zone{Name: node.Labels[corev1.LabelTopologyZone], Labels: node.Labels, Closed: node.Spec.Unschedulable}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			zone.Ready = condition.Status == corev1.ConditionTrue
-		}
-	}
-	s.Zones[name] = zone
-	return true, nil
-}
-
-// tiedTo says, by a label or metadata.name and its value, which is the only node that a volume can be used on; they
-// are empty if it can move.
-func tiedTo(volume *corev1.PersistentVolume) (key, value string) {
-	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
-		return "", ""
-	}
-	terms := volume.Spec.NodeAffinity.Required.NodeSelectorTerms
-	if len(terms) != 1 {
-		return "", ""
-	}
-	for _, e := range slices.Concat(terms[0].MatchExpressions, terms[0].MatchFields) {
-		byName := e.Key == corev1.LabelHostname || e.Key == metav1.ObjectNameField
-		if byName && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
-			return e.Key, e.Values[0]
-		}
-	}
-	return "", ""
 }

@@ -94,7 +94,8 @@ func TestClusterIDPrecedence(t *testing.T) {
 	nameless := volume.DeepCopy()
 	nameless.Annotations = nil
 	boot := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: build.BootName("first"), Annotations: map[string]string{build.ClusterIDAnnotation: "first.boot"},
+		Namespace: "shop", Name: build.BootName("first"),
+		Annotations: map[string]string{build.ClusterIDAnnotation: "first.boot"},
 	}}
 	seen := func(volume *corev1.PersistentVolumeClaim) []world.Member {
 		return []world.Member{{ID: 1}, {ID: 2, Volume: volume}}
@@ -135,16 +136,24 @@ func TestRecordIsRead(t *testing.T) {
 		record                  *corev1.ConfigMap
 		exists, damaged, astray bool
 	}{
-		"missing":       {nil, false, false, false},
-		"good":          {record, true, false, false},
-		"edited":        {changed(func(c *corev1.ConfigMap) { c.Data[build.ViewKey] += "# by hand\nepoch: 9\n" }), true, true, false},
-		"emptied":       {changed(func(c *corev1.ConfigMap) { c.Data = nil }), true, true, false},
-		"without label": {changed(func(c *corev1.ConfigMap) { delete(c.Labels, build.ManagedByLabel) }), true, false, true},
-		"owned":         {changed(func(c *corev1.ConfigMap) { c.OwnerReferences = []metav1.OwnerReference{{UID: "o"}} }), true, false, true},
+		"missing": {nil, false, false, false},
+		"good":    {record, true, false, false},
+		"edited": {
+			changed(func(c *corev1.ConfigMap) { c.Data[build.ViewKey] += "# by hand\nepoch: 9\n" }), true, true, false,
+		},
+		"emptied": {changed(func(c *corev1.ConfigMap) { c.Data = nil }), true, true, false},
+		"without label": {
+			changed(func(c *corev1.ConfigMap) { delete(c.Labels, build.ManagedByLabel) }), true, false, true,
+		},
+		"owned": {
+			changed(func(c *corev1.ConfigMap) { c.OwnerReferences = []metav1.OwnerReference{{UID: "o"}} }),
+			true, false, true,
+		},
 	} {
 		got := recordOf(tt.record, shop())
 		known := tt.exists && !tt.damaged
-		if got.Exists != tt.exists || (got.Problem != "") != tt.damaged || got.Astray != tt.astray || (got.View.Epoch == 1) != known {
+		if got.Exists != tt.exists || (got.Problem != "") != tt.damaged || got.Astray != tt.astray ||
+			(got.View.Epoch == 1) != known {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if tt.exists && (got.UID != "r" || got.ResourceVersion != "7") {
@@ -195,7 +204,8 @@ func TestPlaces(t *testing.T) {
 		claim, _ := objectsOf(all[i])
 		claim.Spec.VolumeName = "pv-" + on
 		objects = append(objects, claim, &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: "pv-" + on}, Spec: corev1.PersistentVolumeSpec{NodeAffinity: affinity(only(corev1.LabelHostname, on))},
+			ObjectMeta: metav1.ObjectMeta{Name: "pv-" + on},
+			Spec:       corev1.PersistentVolumeSpec{NodeAffinity: affinity(only(corev1.LabelHostname, on))},
 		})
 	}
 	running := pod(all[2])
@@ -208,10 +218,12 @@ func TestPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Members[0].VolumeNode != "host-of-node-a" || s.Members[0].NodeGone || s.Members[1].VolumeNode != "host-of-node-gone" || !s.Members[1].NodeGone {
+	if s.Members[0].VolumeNode != "host-of-node-a" || s.Members[0].NodeGone ||
+		s.Members[1].VolumeNode != "host-of-node-gone" || !s.Members[1].NodeGone {
 		t.Errorf("volumes are placed at %+v", s.Members)
 	}
-	if len(s.Zones) != 1 || s.Zones["node-c"].Name != "zc" || s.Zones["node-c"].Labels[corev1.LabelTopologyZone] != "zc" || !s.ZonesKnown {
+	if len(s.Zones) != 1 || s.Zones["node-c"].Name != "zc" ||
+		s.Zones["node-c"].Labels[corev1.LabelTopologyZone] != "zc" || !s.ZonesKnown {
 		t.Errorf("zones are %v", s.Zones)
 	}
 }
@@ -236,15 +248,17 @@ func TestTiedTo(t *testing.T) {
 		affinity   *corev1.VolumeNodeAffinity
 		key, value string
 	}{
-		"anywhere":                 {nil, "", ""},
-		"nothing is required":      {&corev1.VolumeNodeAffinity{}, "", ""},
-		"no terms":                 {affinity(), "", ""},
-		"a host":                   {affinity(only(corev1.LabelHostname, "n")), corev1.LabelHostname, "n"},
-		"a node by its name":       {affinity(byField), metav1.ObjectNameField, "n"},
-		"a host in a zone":         {affinity(both), corev1.LabelHostname, "n"},
-		"a zone":                   {affinity(only(corev1.LabelTopologyZone, "z")), "", ""},
-		"one of two hosts":         {affinity(only(corev1.LabelHostname, "n", "m")), "", ""},
-		"either of two terms":      {affinity(only(corev1.LabelHostname, "n"), only(corev1.LabelHostname, "m")), "", ""},
+		"anywhere":            {nil, "", ""},
+		"nothing is required": {&corev1.VolumeNodeAffinity{}, "", ""},
+		"no terms":            {affinity(), "", ""},
+		"a host":              {affinity(only(corev1.LabelHostname, "n")), corev1.LabelHostname, "n"},
+		"a node by its name":  {affinity(byField), metav1.ObjectNameField, "n"},
+		"a host in a zone":    {affinity(both), corev1.LabelHostname, "n"},
+		"a zone":              {affinity(only(corev1.LabelTopologyZone, "z")), "", ""},
+		"one of two hosts":    {affinity(only(corev1.LabelHostname, "n", "m")), "", ""},
+		"either of two terms": {
+			affinity(only(corev1.LabelHostname, "n"), only(corev1.LabelHostname, "m")), "", "",
+		},
 		"any but a host":           {affinity(not), "", ""},
 		"a host, by another label": {affinity(only("example.com/host", "n")), "", ""},
 	} {
@@ -308,11 +322,13 @@ func TestVolumesOfSeveralClusters(t *testing.T) {
 		want         string
 		differ       int
 	}{
-		"nothing else":                              {want: "first.1", differ: 2},
-		"the record":                                {record: build.Record(input()), want: "first.x"},
-		"what members were started with":            {boot: boot, want: "first.2"},
-		"what those of a former one were":           {boot: former, want: "first.1", differ: 2},
-		"what members were started with is neither": {boot: build.Objects(input())[1].(*corev1.ConfigMap), want: "first.1", differ: 2},
+		"nothing else":                    {want: "first.1", differ: 2},
+		"the record":                      {record: build.Record(input()), want: "first.x"},
+		"what members were started with":  {boot: boot, want: "first.2"},
+		"what those of a former one were": {boot: former, want: "first.1", differ: 2},
+		"what members were started with is neither": {
+			boot: build.Objects(input())[1].(*corev1.ConfigMap), want: "first.1", differ: 2,
+		},
 	} {
 		if got, differ := clusterID(shop(), tt.record, seen, tt.boot); got != tt.want || len(differ) != tt.differ {
 			t.Errorf("%s: got %q, %q", name, got, differ)
@@ -327,7 +343,8 @@ func TestVolumesOfOtherClustersAreNoMembers(t *testing.T) {
 		stored, given string
 		want          bool
 	}{
-		{"", "", false}, {"", "web", false}, {"", "shop", true}, {"shop.former", "", false}, {"shop.former", "shop", false}, {"shop.mine", "", true},
+		{"", "", false}, {"", "web", false}, {"", "shop", true}, {"shop.former", "", false},
+		{"shop.former", "shop", false}, {"shop.mine", "", true},
 	} {
 		given, want := tt.stored+" "+tt.given, tt.want
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{

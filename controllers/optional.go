@@ -100,7 +100,8 @@ func (o *optional) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			if err := o.discover(ctx); err != nil && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "Could not look for the kinds of the Prometheus operator and of Chaos Mesh")
+				log.FromContext(ctx).Error(err,
+					"Could not look for the kinds of the Prometheus operator and of Chaos Mesh")
 			}
 		}
 	}
@@ -137,11 +138,14 @@ func (o *optional) discover(ctx context.Context) error {
 }
 
 // follow starts to watch a kind that came, and stops to watch one that went.
-func (o *optional) follow(ctx context.Context, kind schema.GroupVersionKind, which predicate.Predicate, now bool) error {
+func (o *optional) follow(
+	ctx context.Context, kind schema.GroupVersionKind, which predicate.Predicate, now bool,
+) error {
 	object, before := apply.Cached(kind), o.has(kind)
 	switch {
 	case now && !before:
-		err := o.watch(source.Kind[client.Object](o.cache, object, handler.EnqueueRequestsFromMapFunc(clusterOf), which))
+		err := o.watch(
+			source.Kind[client.Object](o.cache, object, handler.EnqueueRequestsFromMapFunc(clusterOf), which))
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}

@@ -72,18 +72,36 @@ func TestOptionalKindsComeAndGo(t *testing.T) {
 		stops   int // so far
 	}{
 		{what: "no group is there"},
-		{what: "others of the groups are", there: groups{prometheus: {"Prometheus", "PodMonitorList"}, chaos: {"PodChaos"}}},
+		{
+			what:  "others of the groups are",
+			there: groups{prometheus: {"Prometheus", "PodMonitorList"}, chaos: {"PodChaos"}},
+		},
 		{what: "one came", there: groups{prometheus: {"PodMonitor"}}, kinds: "PodMonitor", watches: 1},
-		{what: "the apiserver can't say, and another came", there: groups{prometheus: {"PodMonitor"}, chaos: {"NetworkChaos"}}, failure: prometheus,
+		{what: "the apiserver can't say, and another came",
+			there: groups{prometheus: {"PodMonitor"}, chaos: {"NetworkChaos"}}, failure: prometheus,
 			fails: true, kinds: "PodMonitor NetworkChaos", watches: 2},
-		{what: "it went again", there: groups{prometheus: {"PodMonitor"}, chaos: {"PodChaos"}}, kinds: "PodMonitor", watches: 2, stops: 1},
-		{what: "the second came, and can't be watched", there: groups{prometheus: {"PodMonitor", "PrometheusRule"}}, refused: 1, fails: true,
+		{
+			what: "it went again", there: groups{prometheus: {"PodMonitor"}, chaos: {"PodChaos"}}, kinds: "PodMonitor",
+			watches: 2, stops: 1,
+		},
+		{what: "the second came, and can't be watched", there: groups{prometheus: {"PodMonitor", "PrometheusRule"}},
+			refused: 1, fails: true,
 			kinds: "PodMonitor", watches: 2, stops: 1},
-		{what: "now it can", there: groups{prometheus: {"PodMonitor", "PrometheusRule"}}, kinds: "PodMonitor PrometheusRule", watches: 3, stops: 1},
-		{what: "nothing new", there: groups{prometheus: {"PrometheusRule", "PodMonitor"}}, kinds: "PodMonitor PrometheusRule", watches: 3, stops: 1},
-		{what: "one went", there: groups{prometheus: {"PrometheusRule"}}, kinds: "PrometheusRule", watches: 3, stops: 2},
+		{
+			what: "now it can", there: groups{prometheus: {"PodMonitor", "PrometheusRule"}},
+			kinds: "PodMonitor PrometheusRule", watches: 3, stops: 1,
+		},
+		{
+			what: "nothing new", there: groups{prometheus: {"PrometheusRule", "PodMonitor"}},
+			kinds: "PodMonitor PrometheusRule", watches: 3, stops: 1,
+		},
+		{
+			what: "one went", there: groups{prometheus: {"PrometheusRule"}}, kinds: "PrometheusRule",
+			watches: 3, stops: 2,
+		},
 		{what: "all went", watches: 3, stops: 3},
-		{what: "all came, and the first can't be watched", there: groups{prometheus: {"PodMonitor", "PrometheusRule"}, chaos: {"NetworkChaos"}},
+		{what: "all came, and the first can't be watched",
+			there:   groups{prometheus: {"PodMonitor", "PrometheusRule"}, chaos: {"NetworkChaos"}},
 			refused: 1, fails: true, kinds: "PrometheusRule NetworkChaos", watches: 5, stops: 3},
 	} {
 		there, refused = step.there, step.refused
@@ -98,8 +116,10 @@ func TestOptionalKindsComeAndGo(t *testing.T) {
 				kinds = append(kinds, k.kind.Kind)
 			}
 		}
-		if got := strings.Join(kinds, " "); (err != nil) != step.fails || got != step.kinds || watches != step.watches || len(stopped.kinds) != step.stops {
-			t.Errorf("%s: got %v, %q, %d watches, %q stopped; want %+v", step.what, err, got, watches, stopped.kinds, step)
+		if got := strings.Join(kinds, " "); (err != nil) != step.fails || got != step.kinds ||
+			watches != step.watches || len(stopped.kinds) != step.stops {
+			t.Errorf("%s: got %v, %q, %d watches, %q stopped; want %+v", step.what, err, got, watches,
+				stopped.kinds, step)
 		}
 	}
 	if got := o.monitoring(); got.PodMonitor || !got.PrometheusRule {

@@ -20,8 +20,8 @@ type Options struct {
 	Settings world.Settings
 	// Namespaces are those whose clusters are managed; none stands for all.
 	Namespaces []string
-	// MaxConcurrent is how many clusters are worked on at the same time, at least 1, beside those whose members are waited
-	// for.
+	// MaxConcurrent is how many clusters are worked on at the same time, at least 1, beside those whose members are
+	// waited for.
 	MaxConcurrent int
 
 	MetricsAddress string // host:port, or 0 for none
@@ -60,8 +60,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--lost-after is %v: it must be more than 0", o.Settings.LostAfter)
 	case o.MaxConcurrent < 1:
 		return fmt.Errorf("--max-concurrent is %d: it must be at least 1", o.MaxConcurrent)
-	case o.LeaderElect && (o.RetryPeriod <= 0 || o.RenewDeadline <= o.RetryPeriod || o.LeaseDuration <= o.RenewDeadline):
-		return fmt.Errorf("leases of %v, %v and %v: --lease-duration must be longer than --renew-deadline, and that longer than --retry-period",
+	case o.LeaderElect &&
+		(o.RetryPeriod <= 0 || o.RenewDeadline <= o.RetryPeriod || o.LeaseDuration <= o.RenewDeadline):
+		return fmt.Errorf("leases of %v, %v and %v: --lease-duration must be longer than --renew-deadline, and that "+
+			"longer than --retry-period",
 			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod)
 	}
 	return nil

@@ -113,7 +113,10 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 	others, failed := r.keys(ctx, s)
 	objects := plan.Apply
 	if failed != nil { // pods would mount what may be anybody's
-		objects = slices.DeleteFunc(slices.Clone(objects), func(o client.Object) bool { _, is := o.(*appsv1.StatefulSet); return is })
+		objects = slices.DeleteFunc(slices.Clone(objects), func(o client.Object) bool {
+			_, is := o.(*appsv1.StatefulSet)
+			return is
+		})
 	}
 	taken, err := r.applier.Apply(ctx, s.Cluster, objects, others...)
 	err = errors.Join(failed, err)
@@ -141,7 +144,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 // tellEvents tells events of a cluster, whatever version of it: the recorder counts the same event of one object, and
 // of versions of it apart.
 func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...decide.Event) {
-	of := &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID}}
+	of := &v1alpha1.GeoRegisterCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID},
+	}
 	for _, e := range events {
 		r.events.Eventf(of, nil, e.Type, e.Reason, e.Action, "%s", decide.Bounded(e.Message))
 	}
@@ -151,7 +156,8 @@ func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...
 // again is counted by the recorder, and written every few minutes.
 func (r *Reconciler) eventOf(cluster *v1alpha1.GeoRegisterCluster, action string, came error) {
 	if failure := apply.Failure(came); failure != nil {
-		r.tellEvents(cluster, decide.Warning(decide.OperatorFailed, action, "The operator tries again: "+reason(failure)))
+		r.tellEvents(cluster,
+			decide.Warning(decide.OperatorFailed, action, "The operator tries again: "+reason(failure)))
 	}
 }
 

@@ -32,7 +32,11 @@ var request = reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "sho
 func config(name string) *corev1.ConfigMap {
 	controls := true
 	return &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, OwnerReferences: []metav1.OwnerReference{{UID: shop().UID, Controller: &controls}}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name,
+			OwnerReferences: []metav1.OwnerReference{{UID: shop().UID, Controller: &controls}},
+		},
 	}
 }
 
@@ -93,7 +97,8 @@ func TestFailuresDoNotKeepMembersFromRepair(t *testing.T) {
 		s, plan := next()
 		err := operator(t, d, old()).carryOut(t.Context(), s, plan)
 		did := strings.Join(d.lines, "\n")
-		if err == nil || !strings.Contains(err.Error(), tt.complete) || strings.Contains(did, "tell ") != tt.step || strings.Contains(did, "event ") != tt.event {
+		if err == nil || !strings.Contains(err.Error(), tt.complete) || strings.Contains(did, "tell ") != tt.step ||
+			strings.Contains(did, "event ") != tt.event {
 			t.Errorf("%s: %v; did\n%s", name, err, did)
 		}
 		if !strings.Contains(did, "apply ConfigMap two") {
@@ -113,9 +118,15 @@ func TestStepsAreTaken(t *testing.T) {
 		want  string
 		stale bool
 	}{
-		"found":                {func(*corev1.ConfigMap) decide.Step { return decide.FoundCluster{View: founded()} }, false, "create first--view", false},
-		"found twice":          {func(*corev1.ConfigMap) decide.Step { return decide.FoundCluster{View: founded()} }, true, "create first--view", true},
-		"rebuild what is lost": {func(*corev1.ConfigMap) decide.Step { return decide.RebuildRecord{View: later} }, false, "create first--view", false},
+		"found": {func(*corev1.ConfigMap) decide.Step {
+			return decide.FoundCluster{View: founded()}
+		}, false, "create first--view", false},
+		"found twice": {func(*corev1.ConfigMap) decide.Step {
+			return decide.FoundCluster{View: founded()}
+		}, true, "create first--view", true},
+		"rebuild what is lost": {func(*corev1.ConfigMap) decide.Step {
+			return decide.RebuildRecord{View: later}
+		}, false, "create first--view", false},
 		"change": {func(c *corev1.ConfigMap) decide.Step {
 			return decide.ChangeView{View: later, UID: c.UID, ResourceVersion: c.ResourceVersion}
 		}, true, "update first--view", false},
@@ -136,12 +147,14 @@ func TestStepsAreTaken(t *testing.T) {
 		}
 		r := operator(t, d, objects...)
 		live := &corev1.ConfigMap{}
-		if err := client.IgnoreNotFound(r.client.Get(t.Context(), client.ObjectKeyFromObject(record), live)); err != nil {
+		if err := client.IgnoreNotFound(r.client.Get(t.Context(), client.ObjectKeyFromObject(record), live)); err !=
+			nil {
 			t.Fatal(err)
 		}
 		s, _ := next()
 		err := r.take(t.Context(), s, tt.step(live))
-		if !slices.Equal(d.lines, []string{tt.want}) || tt.stale != errors.Is(err, apply.ErrStale) || !tt.stale && err != nil {
+		if !slices.Equal(d.lines, []string{tt.want}) || tt.stale != errors.Is(err, apply.ErrStale) ||
+			!tt.stale && err != nil {
 			t.Errorf("%s: did %q, %v", name, d.lines, err)
 		}
 	}
@@ -176,7 +189,8 @@ func TestReconcileComesToRest(t *testing.T) {
 			t.Errorf("member %d: volume at %d, StatefulSet at %d of\n%s", m.ID, volume, set, strings.Join(did, "\n"))
 		}
 	}
-	sorted := slices.Sorted(slices.Values(slices.DeleteFunc(did, func(line string) bool { return line == "status of first" })))
+	sorted := slices.Sorted(
+		slices.Values(slices.DeleteFunc(did, func(line string) bool { return line == "status of first" })))
 	if len(slices.Compact(slices.Clone(sorted))) != len(sorted) {
 		t.Errorf("something was applied twice:\n%s", strings.Join(sorted, "\n"))
 	}
@@ -184,13 +198,15 @@ func TestReconcileComesToRest(t *testing.T) {
 
 func TestReconcileForgetsWhatIsGone(t *testing.T) {
 	d := &diary{}
-	if _, err := operator(t, d).Reconcile(t.Context(), request); err != nil || !slices.Equal(d.lines, []string{"forget shop/first"}) {
+	_, err := operator(t, d).Reconcile(t.Context(), request)
+	if err != nil || !slices.Equal(d.lines, []string{"forget shop/first"}) {
 		t.Errorf("did %q, %v", d.lines, err)
 	}
 }
 
 func TestReconcileSaysWhatFailed(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first--peers", errors.New("no role"))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first--peers",
+		errors.New("no role"))
 	d := &diary{refuse: func(line string) error {
 		if line == "apply Service first--peers" {
 			return forbidden
@@ -206,11 +222,13 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	degraded := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-	if degraded == nil || degraded.Status != metav1.ConditionTrue || !strings.Contains(degraded.Message, "apply Service first--peers: ") {
+	if degraded == nil || degraded.Status != metav1.ConditionTrue ||
+		!strings.Contains(degraded.Message, "apply Service first--peers: ") {
 		t.Errorf("the status says %+v", degraded)
 	}
 	if !slices.ContainsFunc(d.lines, func(line string) bool {
-		return strings.HasPrefix(line, "event Warning OperatorFailed CarryOut: ") && strings.Contains(line, "apply Service first--peers: ")
+		return strings.HasPrefix(line, "event Warning OperatorFailed CarryOut: ") &&
+			strings.Contains(line, "apply Service first--peers: ")
 	}) {
 		t.Errorf("no event says so; did\n%s", strings.Join(d.lines, "\n"))
 	}
@@ -226,11 +244,14 @@ func TestReconcileSaysWhatFailed(t *testing.T) {
 
 // A failure is told though a race was lost in the same look: nobody says that the next look meets it again.
 func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
-	for name, raced := range map[string]string{"another object": "apply Service first--a", "the status": "status of first"} {
+	for name, raced := range map[string]string{
+		"another object": "apply Service first--a", "the status": "status of first",
+	} {
 		d := &diary{refuse: func(line string) error {
 			switch line {
 			case "apply Service first--peers":
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first--peers", errors.New("no role"))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "first--peers",
+					errors.New("no role"))
 			case raced:
 				return apierrors.NewConflict(schema.GroupResource{}, "first", errors.New("changed"))
 			}
@@ -240,7 +261,8 @@ func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), request); !apierrors.IsForbidden(err) {
 			t.Errorf("a race for %s: got %v, want what the apiserver said", name, err)
 		}
-		if did := strings.Join(d.lines, "\n"); strings.Count(did, "event Warning OperatorFailed ") != 1 || !strings.Contains(did, raced) {
+		did := strings.Join(d.lines, "\n")
+		if strings.Count(did, "event Warning OperatorFailed ") != 1 || !strings.Contains(did, raced) {
 			t.Errorf("a race for %s: did\n%s", name, did)
 		}
 		var after v1alpha1.GeoRegisterCluster
@@ -248,7 +270,8 @@ func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-		if raced != "status of first" && (said == nil || said.Reason != decide.OperatorFailed || strings.Contains(said.Message, "first--a")) {
+		if raced != "status of first" &&
+			(said == nil || said.Reason != decide.OperatorFailed || strings.Contains(said.Message, "first--a")) {
 			t.Errorf("a race for %s: the status says %+v", name, said)
 		}
 	}
@@ -275,10 +298,12 @@ func TestReconcileSaysThatItCanNotSee(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-	if said == nil || said.Reason != decide.OperatorFailed || strings.Count(said.Message, "the apiserver is busy") != 1 || after.Status.Ready != "3/3" {
+	if said == nil || said.Reason != decide.OperatorFailed ||
+		strings.Count(said.Message, "the apiserver is busy") != 1 || after.Status.Ready != "3/3" {
 		t.Errorf("the status says %+v", after.Status)
 	}
-	if did := strings.Join(d.lines, "\n"); !strings.Contains(did, "event Warning OperatorFailed Observe: ") || strings.Count(did, "status of") != 1 {
+	did := strings.Join(d.lines, "\n")
+	if !strings.Contains(did, "event Warning OperatorFailed Observe: ") || strings.Count(did, "status of") != 1 {
 		t.Errorf("did\n%s", did)
 	}
 }

@@ -84,15 +84,17 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 		return nil, err
 	}
 	if !places {
-		o.Log.Info("Went without nodes and volumes, which may not be read: zones stay unknown, and a member whose node is gone is not replaced")
+		o.Log.Info("Went without nodes and volumes, which may not be read: zones stay unknown, and a member whose " +
+			"node is gone is not replaced")
 	}
 	lease, err := newElection(m, o)
 	if err != nil {
 		return nil, err
 	}
 	return &Reconciler{
-		options: o, election: lease, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient(), m.GetAPIReader()),
-		events: m.GetEventRecorder("georegister-operator"), optional: kinds, metrics: counts,
+		options: o, election: lease, client: m.GetClient(), live: m.GetAPIReader(),
+		applier: apply.New(m.GetClient(), m.GetAPIReader()),
+		events:  m.GetEventRecorder("georegister-operator"), optional: kinds, metrics: counts,
 		injections: injections{m.GetCache()}, places: places, now: time.Now,
 		slots: make(slots, o.MaxConcurrent),
 	}, nil

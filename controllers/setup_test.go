@@ -13,7 +13,8 @@ import (
 
 // An apiserver that does not answer is waited for; what it answers counts.
 func TestPatientlyAsksAnApiserverThatIsAway(t *testing.T) {
-	gone := fmt.Errorf("find out whether nodes may be read: %w", errors.New("dial tcp 10.0.0.1:443: connect: connection refused"))
+	gone := fmt.Errorf("find out whether nodes may be read: %w",
+		errors.New("dial tcp 10.0.0.1:443: connect: connection refused"))
 	forbidden := fmt.Errorf("look: %w", apierrors.NewForbidden(schema.GroupResource{}, "nodes", errors.New("no role")))
 	for name, last := range map[string]error{"it comes": nil, "it refuses": forbidden} {
 		answers := []error{gone, last}

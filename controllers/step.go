@@ -65,7 +65,9 @@ func (r *Reconciler) deletePod(ctx context.Context, s world.Snapshot, step decid
 }
 
 // writeRecord replaces the record that was observed, or creates it if there was none.
-func (r *Reconciler) writeRecord(ctx context.Context, s world.Snapshot, v view.View, uid types.UID, resourceVersion string) error {
+func (r *Reconciler) writeRecord(
+	ctx context.Context, s world.Snapshot, v view.View, uid types.UID, resourceVersion string,
+) error {
 	record := build.Record(build.Input{Cluster: s.Cluster, View: v, ClusterID: v.Cluster, Settings: s.Settings})
 	return r.applier.Record(ctx, record, uid, resourceVersion)
 }

@@ -16,8 +16,8 @@ import (
 const (
 	// startsWithin is how long a pod may take to start before anybody asks why it does not.
 	startsWithin = 3 * time.Second
-	// warnedFor is how long what the events of an object said is used again: a cluster in trouble is looked at every two
-	// seconds, and to list events is work for the apiserver.
+	// warnedFor is how long what the events of an object said is used again: a cluster in trouble is looked at every
+	// two seconds, and to list events is work for the apiserver.
 	warnedFor = 20 * time.Second
 )
 

@@ -24,7 +24,8 @@ import (
 func withEvents(r *Reconciler, events map[types.UID][]corev1.Event) (asked *[]string) {
 	asked = &[]string{}
 	r.live = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			found, ok := list.(*corev1.EventList)
 			if !ok {
 				return c.List(ctx, list, options...)
@@ -46,9 +47,12 @@ func withEvents(r *Reconciler, events map[types.UID][]corev1.Event) (asked *[]st
 func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
 	first := build.FirstMembers(shop(), settings)[0]
 	d, ours := &diary{}, old().OwnerReferences
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.StatefulSetName("first", first), UID: "set", OwnerReferences: ours,
-		Labels: build.MemberLabels("first", first), CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC))}}
-	volume := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: build.VolumeName("first", first), UID: "claim", OwnerReferences: ours,
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+		Name: build.StatefulSetName("first", first), UID: "set", OwnerReferences: ours,
+		Labels:            build.MemberLabels("first", first),
+		CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC))}}
+	volume := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+		Name: build.VolumeName("first", first), UID: "claim", OwnerReferences: ours,
 		Labels: build.MemberLabels("first", first)}}
 	r := operator(t, d, shop(), set, volume)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -66,12 +70,15 @@ func TestReconcileNamesWhyAPodIsNotThere(t *testing.T) {
 		if err := r.client.Get(t.Context(), request.NamespacedName, &c); err != nil {
 			t.Fatal(err)
 		}
-		if degraded := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionDegraded); degraded.Status == metav1.ConditionTrue {
+		degraded := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionDegraded)
+		if degraded.Status == metav1.ConditionTrue {
 			return degraded.Reason + ": " + degraded.Message
 		}
 		return ""
 	}
-	if got := said(); !strings.Contains(got, "PodRefused: Member 1 (site a) has no pod") || !strings.Contains(got, "exceeded quota: pods") {
+	got := said()
+	if !strings.Contains(got, "PodRefused: Member 1 (site a) has no pod") ||
+		!strings.Contains(got, "exceeded quota: pods") {
 		t.Errorf("the status says %q", got)
 	}
 	if want := []string{"Warning set"}; !slices.Equal(*asked, want) {

@@ -43,7 +43,8 @@ const (
 // meant lets a change through if somebody meant it: not those of a status. It is for kinds that have a generation.
 func meant() predicate.Predicate {
 	return predicate.Or[client.Object](
-		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
+		predicate.AnnotationChangedPredicate{},
 	)
 }
 
@@ -64,9 +65,10 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   reconcileWithin,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause, lastPause),
-			SkipNameValidation:      &unique, // there is one controller to an operator
-			CacheSyncTimeout:        syncsWithin,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstPause,
+				lastPause),
+			SkipNameValidation: &unique, // there is one controller to an operator
+			CacheSyncTimeout:   syncsWithin,
 		})
 	core := corev1.SchemeGroupVersion
 	every := predicate.ResourceVersionChangedPredicate{}
@@ -74,13 +76,15 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 		kind  schema.GroupVersionKind
 		which predicate.Predicate
 	}{
-		{core.WithKind("ConfigMap"), every}, {core.WithKind("Service"), every}, {core.WithKind("ServiceAccount"), every},
+		{core.WithKind("ConfigMap"), every}, {core.WithKind("Service"), every},
+		{core.WithKind("ServiceAccount"), every},
 		{core.WithKind("PersistentVolumeClaim"), every}, {core.WithKind("Pod"), every},
 		{appsv1.SchemeGroupVersion.WithKind("StatefulSet"), meant()},
 		{policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meant()},
 		{networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), meant()},
 	} {
-		b = b.Watches(apply.Cached(watched.kind), handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(watched.which))
+		b = b.Watches(apply.Cached(watched.kind), handler.EnqueueRequestsFromMapFunc(clusterOf),
+			builder.WithPredicates(watched.which))
 	}
 	if r.election != nil {
 		b = b.WatchesRawSource(source.Channel(r.election.won, &handler.EnqueueRequestForObject{}))

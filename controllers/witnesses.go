@@ -35,7 +35,8 @@ func (r *Reconciler) askWitnesses(ctx context.Context, s *world.Snapshot) {
 	if len(targets) == 0 {
 		return
 	}
-	for i, answer := range r.options.Witnesses.AskWitnesses(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets) {
+	for i, answer := range r.options.Witnesses.AskWitnesses(ctx,
+		client.ObjectKeyFromObject(s.Cluster).String(), targets) {
 		asked[i].Witness = answer.Report
 		if answer.Err != nil {
 			asked[i].WitnessSilence = reason(answer.Err)
@@ -86,10 +87,12 @@ func (r *Reconciler) begin(ctx context.Context, s world.Snapshot, lives decide.L
 	}
 	var err error
 	r.slots.without(func() {
-		err = r.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View, lives.Start, lives.End)
+		err = r.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View,
+			lives.Start, lives.End)
 	})
 	if err == nil {
-		log.FromContext(ctx).Info("Had witnesses begin and end lives", "begun", len(lives.Start), "ended", len(lives.End))
+		log.FromContext(ctx).Info("Had witnesses begin and end lives", "begun", len(lives.Start),
+			"ended", len(lives.End))
 	}
 	return err
 }

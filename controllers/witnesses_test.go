@@ -15,7 +15,9 @@ import (
 )
 
 // AskWitnesses implements members.Witnesses: the one with the id 2 alone answers.
-func (d *diary) AskWitnesses(_ context.Context, cluster string, targets []members.WitnessTarget) []members.WitnessAnswer {
+func (d *diary) AskWitnesses(
+	_ context.Context, cluster string, targets []members.WitnessTarget,
+) []members.WitnessAnswer {
 	answers := make([]members.WitnessAnswer, len(targets))
 	for i, target := range targets {
 		_ = d.do("ask %s witness %d of %s at %s", cluster, target.ID, target.ClusterID, target.Address)
@@ -27,7 +29,9 @@ func (d *diary) AskWitnesses(_ context.Context, cluster string, targets []member
 }
 
 // Live implements members.Witnesses.
-func (d *diary) Live(_ context.Context, _ string, targets []members.WitnessTarget, v view.View, start, end []membership.Life) error {
+func (d *diary) Live(
+	_ context.Context, _ string, targets []members.WitnessTarget, v view.View, start, end []membership.Life,
+) error {
 	return d.do("lives of view %d: %v begin, %v end, at %d witnesses", v.Epoch, start, end, len(targets))
 }
 
@@ -58,7 +62,8 @@ func TestWitnessesAreObserved(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := []string{"ask shop/first witness 2 of first.x at 127.0.0.1:7003", "ask shop/first witness 4 of first.x at 127.0.0.1:7003",
+	want := []string{"ask shop/first witness 2 of first.x at 127.0.0.1:7003",
+		"ask shop/first witness 4 of first.x at 127.0.0.1:7003",
 		"lives of view 3: [{2 1 3}] begin, [] end, at 1 witnesses"}
 	if !slices.Equal(d.lines, want) {
 		t.Errorf("did %q, want %q", d.lines, want)

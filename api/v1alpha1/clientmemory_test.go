@@ -36,7 +36,9 @@ func TestClientMemory(t *testing.T) {
 		switch errs := validateClientMemory(field.NewPath("spec"), s); {
 		case test.want == "" && len(errs) > 0:
 			t.Errorf("%s of %s: %v", test.memory, test.pod, errs)
-		case test.want != "" && (len(errs) != 1 || errs[0].Field != "spec.limits.clientMemory" || !strings.Contains(errs[0].Detail, test.want)):
+		case test.want != "" &&
+			(len(errs) != 1 || errs[0].Field != "spec.limits.clientMemory" ||
+				!strings.Contains(errs[0].Detail, test.want)):
 			t.Errorf("%s of %s: %v; want %q", test.memory, test.pod, errs, test.want)
 		}
 	}

@@ -99,7 +99,8 @@ func validateWitness(path *field.Path, s GeoRegisterClusterSpec, counted bool) f
 	case n < minSlots || n > maxSlots:
 		errs = append(errs, field.Invalid(at, n, fmt.Sprintf("must be between %d and %d", minSlots, maxSlots)))
 	case n&(n-1) != 0:
-		errs = append(errs, field.Invalid(at, n, fmt.Sprintf("must be a power of two, such as %d", DefaultWitnessSlots)))
+		errs = append(errs,
+			field.Invalid(at, n, fmt.Sprintf("must be a power of two, such as %d", DefaultWitnessSlots)))
 	}
 	return errs
 }

@@ -142,10 +142,12 @@ func readable(err error) error {
 		return fmt.Errorf("%s: expected %s, not %s", wrong.Field, expected(wrong), article(wrong.Value))
 	}
 	if wrong != nil {
-		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples", article(wrong.Value))
+		return fmt.Errorf("expected a GeoRegisterCluster, not %s; start from one of config/samples",
+			article(wrong.Value))
 	}
 	if errors.Is(err, resource.ErrFormatWrong) { // the decoder does not say which one
-		return errors.New("spec.storage.size, spec.storage.transferRate, spec.limits.clientMemory or spec.resources: expected a quantity, such as 10Gi or 500m")
+		return errors.New("spec.storage.size, spec.storage.transferRate, spec.limits.clientMemory or spec.resources: " +
+			"expected a quantity, such as 10Gi or 500m")
 	}
 	return fmt.Errorf("decode manifest: %w", err)
 }

@@ -42,8 +42,10 @@ func (e ErasureCoding) Threshold() int { return int(valueOr(e.ThresholdBytes, De
 
 // LostWithOne says what is lost if one member alone goes on, with more than one fragment to a value.
 func (e ErasureCoding) LostWithOne() string {
-	return fmt.Sprintf("all values of more than %d bytes are lost (spec.gus.erasureCoding): one member has one fragment "+
-		"of each, and %d restore it; reads of them are refused until they are written again", e.Threshold(), e.DataFragments)
+	return fmt.Sprintf(
+		"all values of more than %d bytes are lost (spec.gus.erasureCoding): one member has one fragment "+
+			"of each, and %d restore it; reads of them are refused until they are written again",
+		e.Threshold(), e.DataFragments)
 }
 
 // Fragments says how the members store large values, and how many of them may be lost: as they are told it.

@@ -12,8 +12,8 @@ package v1alpha1
 // lost there is only what other members followed, for which no write waited, and nothing is recovered before
 // emptyShards names it.
 type Recovery struct {
-	// TrustMember is the number of the member whose state is kept, of those in status.members. With protocol CURP there is
-	// none.
+	// TrustMember is the number of the member whose state is kept, of those in status.members. With protocol CURP there
+	// is none.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -26,9 +26,9 @@ type Recovery struct {
 
 	// EmptyShards are the numbers of the shards that may lose what was acknowledged, with protocol CURP: the condition
 	// QuorumLost names those that no member which is left is certain to hold, and all of them have to be here. Such a
-	// shard goes on from the member that followed it furthest, without the latest writes, acknowledged ones too, that this
-	// member had not heard of; only if nobody has a whole copy does it begin again empty. Others that are named go on with
-	// what is held.
+	// shard goes on from the member that followed it furthest, without the latest writes, acknowledged ones too, that
+	// this member had not heard of; only if nobody has a whole copy does it begin again empty. Others that are named go
+	// on with what is held.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:Minimum=0

@@ -5,41 +5,42 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // The types of conditions.
 const (
 	// ConditionReady is True while the cluster serves as its manifest asks for: it is Available, not Degraded, not
-	// Progressing, not Stalled and not Paused, and what spec.wan asks for is in place. Unknown means that no operator has
-	// looked at it.
+	// Progressing, not Stalled and not Paused, and what spec.wan asks for is in place. Unknown means that no operator
+	// has looked at it.
 	ConditionReady = "Ready"
 	// ConditionStalled is True while the operator can't go on before somebody does what the message says.
 	ConditionStalled = "Stalled"
 	// ConditionAvailable is True while the cluster serves: a majority of the view's members vote and reach each other.
 	ConditionAvailable = "Available"
-	// ConditionProgressing is True while the operator has work under way or waits to begin it; the reason names the step.
+	// ConditionProgressing is True while the operator has work under way or waits to begin it; the reason names the
+	// step.
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while something is less than asked for: a member that does not serve, for example.
 	ConditionDegraded = "Degraded"
 	// ConditionQuorumHealthy is True while every member of the view votes and reaches the others. False says how many
-	// more may be lost, or that quorum is lost. Where spec.faultTolerance is less than a minority, no more than that are
-	// said to.
+	// more may be lost, or that quorum is lost. Where spec.faultTolerance is less than a minority, no more than that
+	// are said to.
 	ConditionQuorumHealthy = "QuorumHealthy"
-	// ConditionQuorumLost is True while so many members are lost for good that no majority can come back: nothing can be
-	// read or written, and only spec.recovery goes on with what is left.
+	// ConditionQuorumLost is True while so many members are lost for good that no majority can come back: nothing can
+	// be read or written, and only spec.recovery goes on with what is left.
 	ConditionQuorumLost = "QuorumLost"
 	// ConditionViewKnown is False while neither the record nor a majority of members tell the view: nothing that needs
 	// it is done then.
 	ConditionViewKnown = "ViewKnown"
-	// ConditionToleratesZoneLoss is True when the loss of any one zone leaves a majority, and is no more than may be lost
-	// (spec.faultTolerance). False names the zone; Unknown
+	// ConditionToleratesZoneLoss is True when the loss of any one zone leaves a majority, and is no more than may be
+	// lost (spec.faultTolerance). False names the zone; Unknown
 	// means that the operator may not read nodes.
 	ConditionToleratesZoneLoss = "ToleratesZoneLoss"
 	// ConditionPaused is True while spec.paused keeps the operator from changing anything.
 	ConditionPaused = "Paused"
-	// ConditionWANInjected is True while Chaos Mesh says that the network of spec.wan is in place between the pods there
-	// are now. False names the pair of sites that it waits for.
+	// ConditionWANInjected is True while Chaos Mesh says that the network of spec.wan is in place between the pods
+	// there are now. False names the pair of sites that it waits for.
 	ConditionWANInjected = "WANInjected"
 	// ConditionWANWithinTolerance is True while the shortest round trips that members measure are as spec.wan declares
 	// them. False names the pair of sites that is furthest from it.
 	ConditionWANWithinTolerance = "WANWithinTolerance"
-	// ConditionPartitionsServing is True while every shard of protocol CURP has a master that serves, and all the backups
-	// and witnesses that it should have. False names the shard and what it waits for.
+	// ConditionPartitionsServing is True while every shard of protocol CURP has a master that serves, and all the
+	// backups and witnesses that it should have. False names the shard and what it waits for.
 	ConditionPartitionsServing = "PartitionsServing"
 	// ConditionMonitoringReady says whether the objects that spec.monitoring asks for are there.
 	ConditionMonitoringReady = "MonitoringReady"
@@ -150,8 +151,8 @@ type LinkStatus struct {
 	// Declared is the round trip that spec.wan asks for.
 	Declared Duration `json:"declared"`
 
-	// Measured is the shortest round trip that members of the two sites measured lately, when the link came to be within
-	// tolerance, or ceased to be; the metrics have it as it is now. It is absent while nobody measured it.
+	// Measured is the shortest round trip that members of the two sites measured lately, when the link came to be
+	// within tolerance, or ceased to be; the metrics have it as it is now. It is absent while nobody measured it.
 	// +optional
 	Measured Duration `json:"measured,omitempty"`
 
@@ -260,8 +261,8 @@ type RecoveredStatus struct {
 	// Epoch is that of the view that was given up.
 	Epoch int64 `json:"epoch"`
 
-	// TrustedMember is the number of the member whose state was kept. With protocol CURP there is none: all that were left
-	// went on.
+	// TrustedMember is the number of the member whose state was kept. With protocol CURP there is none: all that were
+	// left went on.
 	// +optional
 	TrustedMember int32 `json:"trustedMember,omitempty"`
 
@@ -338,8 +339,8 @@ type PartitionStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Backups []int32 `json:"backups,omitempty"`
 
-	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's pod
-	// is the member's own number and one; those of dedicated ones are even too, and members' are odd.
+	// Witnesses are the numbers of the witnesses that save what the backups don't have yet. That of one in a member's
+	// pod is the member's own number and one; those of dedicated ones are even too, and members' are odd.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8

@@ -42,8 +42,8 @@ type GeoRegisterCluster struct {
 
 	Spec GeoRegisterClusterSpec `json:"spec"`
 
-	// Status is what the operator saw last. It is a projection: nothing is decided by it, and it may be lost. One that no
-	// operator has written yet says so: what waits for a resource must not take it for one that is ready.
+	// Status is what the operator saw last. It is a projection: nothing is decided by it, and it may be lost. One that
+	// no operator has written yet says so: what waits for a resource must not take it for one that is ready.
 	// +kubebuilder:default={observedGeneration: 0, state: Unknown, conditions: {{type: Ready, status: Unknown, reason: NotSeen, message: "No operator has looked at this resource yet", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status GeoRegisterClusterStatus `json:"status,omitempty"`
@@ -95,36 +95,36 @@ type GeoRegisterClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.protocol can't be changed: create a new cluster"
 	Protocol string `json:"protocol"`
 
-	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4 or 9. They may be
-	// edited: sites and members are added, removed and exchanged in one change of the membership, and another node pool
-	// moves the members of its site. The status tells the change, and to edit the sites back abandons it.
+	// Sites are the places where members live. All members together must be 3, 5 or 7, with Gus also 4 or 9. They may
+	// be edited: sites and members are added, removed and exchanged in one change of the membership, and another node
+	// pool moves the members of its site. The status tells the change, and to edit the sites back abandons it.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=7
 	Sites []Site `json:"sites"`
 
-	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It can't
-	// be changed later, but with protocol CURP, which has a master for each of them, it may grow: shards are split while
-	// the cluster serves, one after the other, and each new one takes half of the keys of one. It can't shrink. Default:
-	// 4; with protocol CURP as many as there are sites, so that a site that is added adds a shard, and a site can be
-	// removed only with shards given.
+	// Shards is the number of parts that keys are in by their hash, each with its own instance of the protocol. It
+	// can't be changed later, but with protocol CURP, which has a master for each of them, it may grow: shards are
+	// split while the cluster serves, one after the other, and each new one takes half of the keys of one. It can't
+	// shrink. Default: 4; with protocol CURP as many as there are sites, so that a site that is added adds a shard, and
+	// a site can be removed only with shards given.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Shards *int32 `json:"shards,omitempty"`
 
-	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP and Gus alone, and
-	// must be less than half of the members.
+	// FaultTolerance is how many members can be lost at once: f of the papers. It is of protocols CURP and Gus alone,
+	// and must be less than half of the members.
 	//
-	// With CURP so many can be lost without losing what was acknowledged. A shard has a master, and as many backups and as
-	// many witnesses as this says. A master can be replaced only while a majority of the members is there. Default: the
-	// most.
+	// With CURP so many can be lost without losing what was acknowledged. A shard has a master, and as many backups and
+	// as many witnesses as this says. A master can be replaced only while a majority of the members is there. Default:
+	// the most.
 	//
 	// With Gus and more than 5 members, to tolerate fewer than any minority lets reads return what is not known to be
-	// final, once enough members hold it. A write that others conflict with then waits for all members but so many. With 7
-	// or 9 members it is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. It can't be changed
-	// later. Default: any minority may be lost, and all wait for majorities.
+	// final, once enough members hold it. A write that others conflict with then waits for all members but so many.
+	// With 7 or 9 members it is 1 or 2; for 3 no such quorums exist. Up to 5 members it changes nothing. It can't be
+	// changed later. Default: any minority may be lost, and all wait for majorities.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3
@@ -138,10 +138,10 @@ type GeoRegisterClusterSpec struct {
 	// +optional
 	Gus *GusOptions `json:"gus,omitempty"`
 
-	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first. One
-	// that is empty or missing has the default: the sites in their order, again and again. They may be changed at any
-	// time: the master of that shard alone moves, once a member at its new home has fetched the state. A home must be in
-	// sites.
+	// Homes are the sites where the masters of shards are at rest, with protocol CURP, shard by shard from the first.
+	// One that is empty or missing has the default: the sites in their order, again and again. They may be changed at
+	// any time: the master of that shard alone moves, once a member at its new home has fetched the state. A home must
+	// be in sites.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=20
@@ -322,14 +322,14 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than nothing, such as 10Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// Class is the StorageClass of the volumes. It can be changed before the cluster is founded, when volumes that nobody
-	// has used are made again; not later. Default: the cluster's default class.
+	// Class is the StorageClass of the volumes. It can be changed before the cluster is founded, when volumes that
+	// nobody has used are made again; not later. Default: the cluster's default class.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Class string `json:"class,omitempty"`
 
-	// TransferRate is how many bytes of state a member fetches a second when it joins, over all its shards, from 64Ki to
-	// 1Ti. A higher rate ends a change of members sooner and leaves less for clients meanwhile. Default: 32Mi.
+	// TransferRate is how many bytes of state a member fetches a second when it joins, over all its shards, from 64Ki
+	// to 1Ti. A higher rate ends a change of members sooner and leaves less for clients meanwhile. Default: 32Mi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="transferRate must be between 64Ki and 1Ti: bytes a second"
 	TransferRate *resource.Quantity `json:"transferRate,omitempty"`
@@ -369,9 +369,9 @@ type Limits struct {
 	ValueBytes *int32 `json:"valueBytes,omitempty"`
 
 	// ClientMemory is how much memory all clients of a member may make it hold at a time: commands and messages of gRPC
-	// that are not finished or not answered, and replies that they do not read. Over it the connections that hold most are
-	// closed first. From 64Mi to 1Ti, at least 16 times valueBytes, and less than the member's memory limit. Default: a
-	// quarter of the memory that the member has, 1Gi at most.
+	// that are not finished or not answered, and replies that they do not read. Over it the connections that hold most
+	// are closed first. From 64Mi to 1Ti, at least 16 times valueBytes, and less than the member's memory limit.
+	// Default: a quarter of the memory that the member has, 1Gi at most.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0",message="clientMemory must be between 64Mi and 1Ti"
 	ClientMemory *resource.Quantity `json:"clientMemory,omitempty"`
@@ -427,12 +427,13 @@ type Link struct {
 	// +kubebuilder:validation:items:MaxLength=20
 	Between []string `json:"between"`
 
-	// RTT is the round-trip time, up to 10s; each direction takes half of it. Where a direction gives a delay of its own,
-	// the round trip is the sum of both.
+	// RTT is the round-trip time, up to 10s; each direction takes half of it. Where a direction gives a delay of its
+	// own, the round trip is the sum of both.
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="rtt must be between 0s and 10s"
 	RTT Duration `json:"rtt"`
 
-	// Jitter is how much longer a message may take, at random, in each direction: between nothing and this. Default: 0s.
+	// Jitter is how much longer a message may take, at random, in each direction: between nothing and this. Default:
+	// 0s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[-+]?(0|(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|ms|s|m|h))+)$') || duration(self) >= duration('0s') && duration(self) <= duration('10s')",message="jitter must be between 0s and 10s"
 	Jitter Duration `json:"jitter,omitempty"`

@@ -42,7 +42,8 @@ func (c *GeoRegisterCluster) Validate() field.ErrorList {
 	name := field.NewPath("metadata", "name")
 	nameErrs := validateLabel(name, c.Name, maxNameLength)
 	if len(nameErrs) == 0 && (c.Name[0] < 'a' || c.Name[0] > 'z') {
-		nameErrs = append(nameErrs, field.Invalid(name, c.Name, "must begin with a letter: Services are named after it"))
+		nameErrs = append(nameErrs,
+			field.Invalid(name, c.Name, "must begin with a letter: Services are named after it"))
 	}
 	errs = append(errs, nameErrs...)
 	return append(errs, c.Spec.Validate(field.NewPath("spec"))...)
@@ -138,7 +139,9 @@ func validateRecovery(path *field.Path, s GeoRegisterClusterSpec) field.ErrorLis
 	r, trust, empty := *s.Recovery, path.Child("trustMember"), path.Child("emptyShards")
 	switch {
 	case s.Partitioned() && r.TrustMember != 0:
-		errs = append(errs, field.Forbidden(trust, "with protocol "+curp+" all members that are left go on, since none has all shards; remove it"))
+		errs = append(errs,
+			field.Forbidden(trust,
+				"with protocol "+curp+" all members that are left go on, since none has all shards; remove it"))
 	case !s.Partitioned() && (r.TrustMember < 1 || r.TrustMember > view.MaxMemberID):
 		errs = append(errs, field.Invalid(trust, r.TrustMember, fmt.Sprintf(
 			"must be the number of a member, which status.members has: between 1 and %d", view.MaxMemberID)))
@@ -148,11 +151,14 @@ func validateRecovery(path *field.Path, s GeoRegisterClusterSpec) field.ErrorLis
 			"must be the epoch that is given up, which is status.view.epoch: at least 1"))
 	}
 	if !s.Partitioned() && len(r.EmptyShards) > 0 {
-		return append(errs, field.Forbidden(empty, "a member has all shards or none with protocol "+s.Protocol+"; remove it"))
+		return append(errs,
+			field.Forbidden(empty, "a member has all shards or none with protocol "+s.Protocol+"; remove it"))
 	}
 	for i, n := range r.EmptyShards {
 		if int(n) < 0 || int(n) >= s.ShardCount() {
-			errs = append(errs, field.Invalid(empty.Index(i), n, fmt.Sprintf("must be the number of a shard, between 0 and %d", s.ShardCount()-1)))
+			errs = append(errs,
+				field.Invalid(empty.Index(i), n,
+					fmt.Sprintf("must be the number of a shard, between 0 and %d", s.ShardCount()-1)))
 		}
 	}
 	return errs

@@ -66,7 +66,8 @@ func validateEnv(path *field.Path, p PodTemplate) field.ErrorList {
 		case variable.Name == "":
 			errs = append(errs, field.Required(name, "give the variable a name"))
 		case strings.HasPrefix(variable.Name, reservedEnv):
-			errs = append(errs, field.Forbidden(name, "variables that begin with "+reservedEnv+" are the operator's; remove it"))
+			errs = append(errs,
+				field.Forbidden(name, "variables that begin with "+reservedEnv+" are the operator's; remove it"))
 		case seen[variable.Name]:
 			errs = append(errs, field.Duplicate(name, variable.Name))
 		}
@@ -102,8 +103,9 @@ func validateNodePool(path *field.Path, p NodePool) field.ErrorList {
 		errs = append(errs, field.Required(path.Child("value"),
 			"give the value of the label; remove nodePool to let the members run anywhere"))
 	case len(validation.IsValidLabelValue(p.Value)) > 0:
-		errs = append(errs, field.Invalid(path.Child("value"), p.Value, "must be the value of a node label: at most 63 "+
-			"letters, digits, hyphens, underscores and dots, with a letter or digit at both ends"))
+		errs = append(errs,
+			field.Invalid(path.Child("value"), p.Value, "must be the value of a node label: at most 63 "+
+				"letters, digits, hyphens, underscores and dots, with a letter or digit at both ends"))
 	}
 	return errs
 }
@@ -111,9 +113,11 @@ func validateNodePool(path *field.Path, p NodePool) field.ErrorList {
 func validateVolumes(path *field.Path, s Storage) field.ErrorList {
 	errs := validateLength(path.Child("class"), s.Class, maxObjectName)
 	if s.Size != nil && s.Size.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("size"), s.Size.String(), "must be more than nothing, such as 10Gi"))
+		errs = append(errs,
+			field.Invalid(path.Child("size"), s.Size.String(), "must be more than nothing, such as 10Gi"))
 	}
-	if s.TransferRate != nil && (s.TransferRate.CmpInt64(minTransferRate) < 0 || s.TransferRate.CmpInt64(maxTransferRate) > 0) {
+	if s.TransferRate != nil &&
+		(s.TransferRate.CmpInt64(minTransferRate) < 0 || s.TransferRate.CmpInt64(maxTransferRate) > 0) {
 		errs = append(errs, field.Invalid(path.Child("transferRate"), s.TransferRate.String(),
 			"must be between 64Ki and 1Ti: bytes a second"))
 	}
@@ -138,12 +142,14 @@ func validateClientMemory(path *field.Path, s GeoRegisterClusterSpec) field.Erro
 	at := path.Child("limits", "clientMemory")
 	least := s.Limits.Register().LeastClientMemory()
 	if memory.CmpInt64(least) < 0 || memory.CmpInt64(maxClientMemory) > 0 {
-		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf("must be between %s and 1Ti: 64Mi, or 16 times valueBytes",
-			resource.NewQuantity(least, resource.BinarySI)))}
+		return field.ErrorList{field.Invalid(at, memory.String(),
+			fmt.Sprintf("must be between %s and 1Ti: 64Mi, or 16 times valueBytes",
+				resource.NewQuantity(least, resource.BinarySI)))}
 	}
 	if has, limited := s.Resources.Limits[corev1.ResourceMemory]; limited && memory.Cmp(has) >= 0 {
 		return field.ErrorList{field.Invalid(at, memory.String(), fmt.Sprintf(
-			"must be less than resources.limits.memory, %s, of which the member needs a part itself; a quarter of it is the default", &has))}
+			"must be less than resources.limits.memory, %s, of which the member needs a part itself; a quarter of it "+
+				"is the default", &has))}
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func validateSections(path *field.Path, s GeoRegisterClusterSpec) field.ErrorLis
 	} {
 		if section.given && s.Protocol != section.protocol {
 			errs = append(errs, field.Forbidden(path.Child(section.name), fmt.Sprintf(
-				"it is the section of protocol %[1]s alone, and spec.protocol is %[2]s; remove it, or use protocol %[1]s",
+				"it is the section of protocol %[1]s alone, and spec.protocol is %[2]s; remove it, or use "+
+					"protocol %[1]s",
 				section.protocol, s.Protocol)))
 		}
 	}
@@ -62,7 +63,8 @@ func validateFaultTolerance(path *field.Path, s GeoRegisterClusterSpec, counted 
 		return nil
 	case !s.Partitioned() && s.Protocol != gus:
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
-			"protocol %s survives the loss of any minority; remove it, or use protocol %s or %s", s.Protocol, curp, gus))}
+			"protocol %s survives the loss of any minority; remove it, or use protocol %s or %s",
+			s.Protocol, curp, gus))}
 	case *f < 1 || *f > maxFaults:
 		return validateRange(path, f, maxFaults)
 	case !counted:

@@ -31,7 +31,8 @@ func TestMistakesOfForm(t *testing.T) {
 		want           []string
 	}{
 		{"nothing", "# only a comment\n", []string{"empty manifest; start from one of config/samples"}},
-		{"a text", "some text\n", []string{"expected a GeoRegisterCluster, not a string; start from one of config/samples"}},
+		{"a text", "some text\n",
+			[]string{"expected a GeoRegisterCluster, not a string; start from one of config/samples"}},
 		{"two documents", header + abc + "---\n" + header + abc,
 			[]string{"more than one document; keep one GeoRegisterCluster per file"}},
 		{"wrong kind", "apiVersion: v1\nkind: Pod\nmetadata: {name: demo}\n" + abc, []string{
@@ -41,10 +42,11 @@ func TestMistakesOfForm(t *testing.T) {
 			[]string{`metadata.name: Required value: give a name of lower case letters, digits and hyphens`}},
 		{"repeated field", header + abc + "  protocol: ABD\n",
 			[]string{"not valid YAML: yaml: unmarshal errors:\n  line 7: key \"protocol\" already set in map"}},
-		{"fields outside their sections", header + abc + "  witness: {slots: 64}\n  erasureCoding: {dataFragments: 3}\n  members: 3\n", []string{
-			`unknown field "spec.erasureCoding"; did you mean spec.gus.erasureCoding?`,
-			`unknown field "spec.members"; did you mean spec.sites[].members?`,
-			`unknown field "spec.witness"; did you mean spec.curp.witness?`}},
+		{"fields outside their sections",
+			header + abc + "  witness: {slots: 64}\n  erasureCoding: {dataFragments: 3}\n  members: 3\n", []string{
+				`unknown field "spec.erasureCoding"; did you mean spec.gus.erasureCoding?`,
+				`unknown field "spec.members"; did you mean spec.sites[].members?`,
+				`unknown field "spec.witness"; did you mean spec.curp.witness?`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { refuses(t, tt.manifest, tt.want) })
@@ -71,7 +73,8 @@ func TestMistakes(t *testing.T) {
 		}
 		var mistakes []mistake
 		names := capability.Names()
-		text := strings.NewReplacer("$PROTOCOLS", strings.Join(names, ", "), "$QUOTED_PROTOCOLS", `"`+strings.Join(names, `", "`)+`"`).Replace(string(data))
+		text := strings.NewReplacer("$PROTOCOLS", strings.Join(names, ", "), "$QUOTED_PROTOCOLS",
+			`"`+strings.Join(names, `", "`)+`"`).Replace(string(data))
 		if err := yaml.UnmarshalStrict([]byte(text), &mistakes); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -133,8 +136,9 @@ func TestMarkersNameWhatThereIs(t *testing.T) {
 				continue
 			}
 			sections++
-			rule := fmt.Sprintf(`rule="self.protocol == '%[2]s' || !has(self.%[1]s)",message="%[1]s is the section of protocol %[2]s alone: `+
-				`remove it, or use protocol %[2]s",fieldPath=".%[1]s"`, name, protocol)
+			rule := fmt.Sprintf(
+				`rule="self.protocol == '%[2]s' || !has(self.%[1]s)",message="%[1]s is the section of protocol %[2]s alone: `+
+					`remove it, or use protocol %[2]s",fieldPath=".%[1]s"`, name, protocol)
 			if !strings.Contains(string(source), rule) {
 				t.Errorf("types.go lacks %s", rule)
 			}
@@ -204,7 +208,8 @@ func TestDefaultsOfPartitions(t *testing.T) {
 		{"sites: [{name: a, members: 4}, {name: b, members: 3}]", 2, 3, DefaultWitnessSlots},
 		{"sites: [{name: a, members: 5}], curp: {witness: {}}, shards: 4", 4, 2, DefaultWitnessSlots},
 		{"sites: [{name: a, members: 5}], curp: {witness: {slots: 64}}, faultTolerance: 1", 1, 1, 64},
-		{"sites: [{name: a, members: 3}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}, faultTolerance: 1", 3, 1, DefaultWitnessSlots},
+		{"sites: [{name: a, members: 3}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}, " +
+			"faultTolerance: 1", 3, 1, DefaultWitnessSlots},
 	} {
 		c, err := Decode([]byte(header + "spec: {protocol: CURP, " + tt.spec + "}\n"))
 		if err != nil {
@@ -290,7 +295,9 @@ func FuzzDecode(f *testing.F) {
 
 // A shard whose home is not given has that of its turn.
 func TestHomes(t *testing.T) {
-	c, err := Decode([]byte(header + "spec: {protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], shards: 6, homes: [c, '', b]}\n"))
+	c, err := Decode(
+		[]byte(header +
+			"spec: {protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], shards: 6, homes: [c, '', b]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

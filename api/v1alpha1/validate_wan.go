@@ -53,7 +53,9 @@ func validateLinks(path *field.Path, s GeoRegisterClusterSpec) field.ErrorList {
 	var errs field.ErrorList
 	for i, link := range s.WAN.Links {
 		errs = append(errs, validateEnds(path.Index(i).Child("between"), link, s)...)
-		first := slices.IndexFunc(s.WAN.Links, func(o Link) bool { return len(link.Between) == 2 && o.joins(link.Between[0], link.Between[1]) })
+		first := slices.IndexFunc(s.WAN.Links, func(o Link) bool {
+			return len(link.Between) == 2 && o.joins(link.Between[0], link.Between[1])
+		})
 		if first >= 0 && first < i {
 			twice := field.Duplicate(path.Index(i).Child("between"), strings.Join(link.Between, "-"))
 			twice.Detail = fmt.Sprintf("%s is the same pair; remove one of them", path.Index(first))
@@ -90,7 +92,8 @@ func validateDirection(path *field.Path, link Link, position int, d Direction) f
 		errs = append(errs, twice)
 	}
 	if d == (Direction{From: d.From}) {
-		errs = append(errs, field.Required(path, "say what is different: give delay, jitter, loss or rate, or remove it"))
+		errs = append(errs,
+			field.Required(path, "say what is different: give delay, jitter, loss or rate, or remove it"))
 	}
 	errs = append(errs, validateDuration(path.Child("delay"), d.Delay, 0, maxRTT/2)...)
 	return append(errs, validateTraffic(path, d)...)
@@ -111,12 +114,15 @@ func validateTraffic(path *field.Path, d Direction) field.ErrorList {
 // validateEnds checks that a link joins two different sites of the cluster.
 func validateEnds(path *field.Path, link Link, s GeoRegisterClusterSpec) field.ErrorList {
 	if len(link.Between) != 2 || link.Between[0] == link.Between[1] {
-		return field.ErrorList{field.Invalid(path, strings.Join(link.Between, ", "), "name two different sites, like [a, b]")}
+		return field.ErrorList{
+			field.Invalid(path, strings.Join(link.Between, ", "), "name two different sites, like [a, b]"),
+		}
 	}
 	var errs field.ErrorList
 	for i, end := range link.Between {
 		if !slices.ContainsFunc(s.Sites, func(site Site) bool { return site.Name == end }) {
-			errs = append(errs, field.Invalid(path.Index(i), end, "no such site in spec.sites; add it there or correct the name"))
+			errs = append(errs,
+				field.Invalid(path.Index(i), end, "no such site in spec.sites; add it there or correct the name"))
 		}
 	}
 	return errs

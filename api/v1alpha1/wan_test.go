@@ -11,7 +11,8 @@ const ms = time.Millisecond
 // possible reports whether a way is within what a manifest may ask for.
 func (w Way) possible() bool {
 	bounded := w.Rate == 0 || w.Rate >= 8_000 && w.Rate <= 100_000_000_000
-	return w.Delay >= 0 && w.Delay <= maxRTT/2 && w.Jitter >= 0 && w.Jitter <= maxRTT && w.Loss >= 0 && w.Loss <= 100_000 && bounded
+	return w.Delay >= 0 && w.Delay <= maxRTT/2 && w.Jitter >= 0 && w.Jitter <= maxRTT && w.Loss >= 0 &&
+		w.Loss <= 100_000 && bounded
 }
 
 func TestWayOfAProfile(t *testing.T) {
@@ -46,18 +47,22 @@ func TestWayOfALink(t *testing.T) {
 		{"the least rate", "rtt: 10ms, rate: 8kbit", Way{Delay: 5 * ms, Rate: 8000}, Way{Delay: 5 * ms, Rate: 8000}},
 		{"the most", "rtt: 10ms, rate: 100Gbit", Way{Delay: 5 * ms, Rate: 1e11}, Way{Delay: 5 * ms, Rate: 1e11}},
 		{"the smallest share", "rtt: 10ms, loss: 0.001%", Way{Delay: 5 * ms, Loss: 1}, Way{Delay: 5 * ms, Loss: 1}},
-		{"more than one in ten", "rtt: 10ms, loss: 12.5%", Way{Delay: 5 * ms, Loss: 12_500}, Way{Delay: 5 * ms, Loss: 12_500}},
-		{"nothing arrives", "rtt: 10ms, loss: 100.000%", Way{Delay: 5 * ms, Loss: 100_000}, Way{Delay: 5 * ms, Loss: 100_000}},
+		{"more than one in ten", "rtt: 10ms, loss: 12.5%", Way{Delay: 5 * ms, Loss: 12_500},
+			Way{Delay: 5 * ms, Loss: 12_500}},
+		{"nothing arrives", "rtt: 10ms, loss: 100.000%", Way{Delay: 5 * ms, Loss: 100_000},
+			Way{Delay: 5 * ms, Loss: 100_000}},
 		{"one direction takes longer", "rtt: 10ms, jitter: 1ms, directions: [{from: b, delay: 40ms}]",
 			Way{Delay: 5 * ms, Jitter: ms}, Way{Delay: 40 * ms, Jitter: ms}},
 		{"one direction loses more", "rtt: 10ms, loss: 1%, directions: [{from: a, loss: 2%}]",
 			Way{Delay: 5 * ms, Loss: 2000}, Way{Delay: 5 * ms, Loss: 1000}},
 		{"one direction carries less", "rtt: 10ms, rate: 1Gbit, directions: [{from: b, rate: 1Mbit}]",
 			Way{Delay: 5 * ms, Rate: 1_000_000_000}, Way{Delay: 5 * ms, Rate: 1_000_000}},
-		{"nothing in one direction", "rtt: 10ms, jitter: 1ms, loss: 1%, directions: [{from: a, delay: 0s, jitter: 0s, loss: 0%}]",
+		{"nothing in one direction",
+			"rtt: 10ms, jitter: 1ms, loss: 1%, directions: [{from: a, delay: 0s, jitter: 0s, loss: 0%}]",
 			Way{}, Way{Delay: 5 * ms, Jitter: ms, Loss: 1000}},
-		{"both directions in full", "rtt: 10ms, directions: [{from: b, delay: 1ms, jitter: 2ms, loss: 3%, rate: 4Mbit}, " +
-			"{from: a, delay: 5ms, jitter: 6ms, loss: 7%, rate: 8Mbit}]",
+		{"both directions in full",
+			"rtt: 10ms, directions: [{from: b, delay: 1ms, jitter: 2ms, loss: 3%, rate: 4Mbit}, " +
+				"{from: a, delay: 5ms, jitter: 6ms, loss: 7%, rate: 8Mbit}]",
 			Way{5 * ms, 6 * ms, 7000, 8_000_000}, Way{ms, 2 * ms, 3000, 4_000_000}},
 	}
 	for _, tt := range tests {

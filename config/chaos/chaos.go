@@ -57,8 +57,9 @@ const minorityToken = "MINORITY"
 // tokens are the parameters by their names in manifests.
 func (p Parameters) tokens() map[string]string {
 	return map[string]string{
-		"CLUSTER": p.Cluster, "NAMESPACE": p.Namespace, "OPERATOR_NAMESPACE": p.OperatorNamespace, "PROTOCOL": p.Protocol,
-		"IMAGE": p.Image, "SITES": p.Sites, "SITE": p.Site, "PEER": p.Peer, "SITE_QUORUM": p.SiteQuorum,
+		"CLUSTER": p.Cluster, "NAMESPACE": p.Namespace, "OPERATOR_NAMESPACE": p.OperatorNamespace,
+		"PROTOCOL": p.Protocol,
+		"IMAGE":    p.Image, "SITES": p.Sites, "SITE": p.Site, "PEER": p.Peer, "SITE_QUORUM": p.SiteQuorum,
 		"PEER_QUORUM": p.PeerQuorum, "EVERY": p.Every, "DURATION": p.Duration, "SETTLE": p.Settle, "LOAD": p.Load,
 		"SEED": p.Seed, "LOSS": p.Loss, "DELAY": p.Delay, "OFFSET": p.Offset, "STRESS": p.Stress,
 	}
@@ -92,7 +93,9 @@ var others = []string{"kustomization", "parameters", "replacements", "verify", "
 
 // Usual are the experiments that the Workflow does by default, in this order: those that need nothing special of
 // nodes, and disturb no emulated network.
-var Usual = []string{"kill-replica", "kill-site", "kill-operator", "partition-pair", "partition-site", "partition-minority"}
+var Usual = []string{
+	"kill-replica", "kill-site", "kill-operator", "partition-pair", "partition-site", "partition-minority",
+}
 
 // Experiment is one of them, as the comment at the top of its file describes it.
 type Experiment struct {

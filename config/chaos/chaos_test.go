@@ -39,8 +39,9 @@ func decode(t *testing.T, object *unstructured.Unstructured, into any) {
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 	}
-	left := regexp.MustCompile(`\b(CLUSTER|NAMESPACE|OPERATOR_NAMESPACE|PROTOCOL|IMAGE|SITES?|PEER|MINORITY|[A-Z]+_QUORUM|EVERY|`+
-		`DURATION|SETTLE|LOAD|SEED|LOSS|DELAY|OFFSET|STRESS)\b`).FindAllString(string(text), -1)
+	left := regexp.MustCompile(
+		`\b(CLUSTER|NAMESPACE|OPERATOR_NAMESPACE|PROTOCOL|IMAGE|SITES?|PEER|MINORITY|[A-Z]+_QUORUM|EVERY|`+
+			`DURATION|SETTLE|LOAD|SEED|LOSS|DELAY|OFFSET|STRESS)\b`).FindAllString(string(text), -1)
 	if len(left) > 0 {
 		t.Errorf("%s %s still has the parameters %q", object.GetKind(), object.GetName(), left)
 	}
@@ -74,8 +75,8 @@ func TestSchedules(t *testing.T) {
 				t.Errorf("it is injected %s, %s", s.Spec.Schedule, s.Spec.ConcurrencyPolicy)
 			}
 			checkSelectors(t, object.Object, p)
-			// A pod that is deleted has two seconds to end even so: a member's disk is told apart from its memory by a kill
-			// alone.
+			// A pod that is deleted has two seconds to end even so: a member's disk is told apart from its memory by a
+			// kill alone.
 			action := v1alpha1.PodKillAction
 			if e.Name == "kill-all" {
 				action = v1alpha1.ContainerKillAction
@@ -83,7 +84,8 @@ func TestSchedules(t *testing.T) {
 			if chaos := s.Spec.PodChaos; chaos != nil && (chaos.Action != action || chaos.GracePeriod != 0) {
 				t.Errorf("%s with %d s of grace, want %s", chaos.Action, chaos.GracePeriod, action)
 			}
-			if chaos := s.Spec.PodChaos; chaos != nil && action == v1alpha1.ContainerKillAction && !slices.Equal(chaos.ContainerNames, []string{build.Container}) {
+			if chaos := s.Spec.PodChaos; chaos != nil && action == v1alpha1.ContainerKillAction &&
+				!slices.Equal(chaos.ContainerNames, []string{build.Container}) {
 				t.Errorf("it kills the containers %v, want %s", chaos.ContainerNames, build.Container)
 			}
 		})
@@ -106,7 +108,8 @@ func checkSelectors(t *testing.T, value any, p Parameters) {
 			}
 			labels, _, err := unstructured.NestedStringMap(v, key, "labelSelectors")
 			namespaces, _, err2 := unstructured.NestedStringSlice(v, key, "namespaces")
-			members := labels[build.NameLabel] == build.Application && labels[build.ClusterLabel] == p.Cluster && slices.Equal(namespaces, []string{"shop"})
+			members := labels[build.NameLabel] == build.Application && labels[build.ClusterLabel] == p.Cluster &&
+				slices.Equal(namespaces, []string{"shop"})
 			operator := labels[build.NameLabel] == build.OperatorName && slices.Equal(namespaces, []string{"operators"})
 			if err != nil || err2 != nil || !members && !operator {
 				t.Errorf("selector %v hits others", item)
@@ -122,8 +125,10 @@ func TestEveryExperimentSaysWhatItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range all {
-		if e.What == "" || e.Parameters == "" || !strings.HasPrefix(e.Ran, "Dry-run only: ") && !strings.HasPrefix(e.Ran, "Run ") {
-			t.Errorf("%s: the comment at the top of its file lacks a part: what it does, then `Parameters: `, then `Dry-run only: ` or `Run `: %+v", e.Name, e)
+		if e.What == "" || e.Parameters == "" ||
+			!strings.HasPrefix(e.Ran, "Dry-run only: ") && !strings.HasPrefix(e.Ran, "Run ") {
+			t.Errorf("%s: the comment at the top of its file lacks a part: what it does, then `Parameters: `, then "+
+				"`Dry-run only: ` or `Run `: %+v", e.Name, e)
 		}
 		page, err := os.ReadFile("../../docs/chaos.md")
 		if err != nil || !strings.Contains(string(page), "| `"+e.Name+"` |") {
@@ -183,7 +188,8 @@ func checkTemplate(t *testing.T, template v1alpha1.Template) {
 	switch template.Type {
 	case v1alpha1.TypeSerial, v1alpha1.TypeParallel:
 	case v1alpha1.TypeStatusCheck:
-		if !template.AbortWithStatusCheck || !strings.HasSuffix(template.StatusCheck.HTTPStatusCheck.RequestUrl, ".shop.svc:8080/quorumz") {
+		if !template.AbortWithStatusCheck ||
+			!strings.HasSuffix(template.StatusCheck.HTTPStatusCheck.RequestUrl, ".shop.svc:8080/quorumz") {
 			t.Errorf("%s asks %s", template.Name, template.StatusCheck.HTTPStatusCheck.RequestUrl)
 		}
 	default:

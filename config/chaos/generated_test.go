@@ -18,9 +18,11 @@ var update = flag.Bool("update", false, "write workflow.yaml and replacements.ya
 
 const (
 	updateHint    = "# Made from the experiments beside it by `go test ./config/chaos -update`; do not edit.\n"
-	workflowStart = "# Does the experiments that spec.templates[0] names, one after the other: inject, ask for the quorum, heal, ask again.\n" +
+	workflowStart = "# Does the experiments that spec.templates[0] names, one after the other: inject, ask for the " +
+		"quorum, heal, ask again.\n" +
 		"# Start it when verify.yaml has begun to load the cluster. Every experiment is a template, named or not.\n" +
-		"# Parameters: DURATION of each step; SETTLE; PEER_QUORUM and SITE_QUORUM, which are asked; those of the experiments.\n"
+		"# Parameters: DURATION of each step; SETTLE; PEER_QUORUM and SITE_QUORUM, which are asked; those of the " +
+		"experiments.\n"
 	replacementsStart = "# Puts the values of parameters.yaml where the manifests name them.\n"
 )
 
@@ -103,7 +105,9 @@ func replacements(t *testing.T) []replacement {
 				if _, ok := known[parameter]; !ok {
 					continue
 				}
-				one := target{Select: selected, FieldPaths: []string{strings.Join(path, ".")}, Options: part(t, text, parameter)}
+				one := target{
+					Select: selected, FieldPaths: []string{strings.Join(path, ".")}, Options: part(t, text, parameter),
+				}
 				switch {
 				case strings.Join(path, ".") == "metadata.name":
 					last = append(last, one)

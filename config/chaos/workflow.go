@@ -87,14 +87,17 @@ func inject(name string) ([]any, error) {
 	delete(spec, "duration") // a node of a Workflow has a deadline instead
 	return []any{
 		map[string]any{"name": name, "templateType": "Serial", "children": []any{name + "-both", "after"}},
-		map[string]any{"name": name + "-both", "templateType": "Parallel", "children": []any{name + "-inject", "during"}},
+		map[string]any{
+			"name": name + "-both", "templateType": "Parallel", "children": []any{name + "-inject", "during"},
+		},
 		map[string]any{"name": name + "-inject", "templateType": kind, "deadline": "DURATION", field: spec},
 	}, nil
 }
 
 // specFields are where a kind's specification is in Schedules and Workflows.
 var specFields = map[string]string{
-	"PodChaos": "podChaos", "NetworkChaos": "networkChaos", "IOChaos": "ioChaos", "TimeChaos": "timeChaos", "StressChaos": "stressChaos",
+	"PodChaos": "podChaos", "NetworkChaos": "networkChaos", "IOChaos": "ioChaos", "TimeChaos": "timeChaos",
+	"StressChaos": "stressChaos",
 }
 
 // shared are the templates that all experiments use.

@@ -155,7 +155,9 @@ func (a *Applier) Taken(cluster types.NamespacedName) (all []world.Taken) {
 			all = append(all, *applied.taken)
 		}
 	}
-	slices.SortFunc(all, func(a, b world.Taken) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b world.Taken) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }
 
@@ -174,7 +176,9 @@ func (a *Applier) Forget(cluster types.NamespacedName) {
 	delete(a.last, cluster)
 }
 
-func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, object client.Object, last application) (application, error) {
+func (a *Applier) apply(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, object client.Object, last application,
+) (application, error) {
 	last.unsure = false
 	desired, err := intent(object)
 	if err != nil {
@@ -200,7 +204,9 @@ func (a *Applier) apply(ctx context.Context, cluster *v1alpha1.GeoRegisterCluste
 	case !build.Owns(cluster, live, object.GetAnnotations()[build.ClusterIDAnnotation]):
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		stored := metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[build.ClusterIDAnnotation] != ""
-		return application{taken: &world.Taken{Kind: kind, Name: object.GetName(), Whose: build.Whose(live), Stored: stored}}, nil
+		return application{
+			taken: &world.Taken{Kind: kind, Name: object.GetName(), Whose: build.Whose(live), Stored: stored},
+		}, nil
 	case hash == last.desired && last.result.covers(stampOf(live)) || !live.GetDeletionTimestamp().IsZero():
 		return last, nil
 	default:

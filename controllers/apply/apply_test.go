@@ -25,13 +25,17 @@ var first = types.NamespacedName{Namespace: "shop", Name: "first"}
 
 // owner is the cluster of that name.
 func owner() *v1alpha1.GeoRegisterCluster {
-	return &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name, UID: "first-uid"}}
+	return &v1alpha1.GeoRegisterCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name, UID: "first-uid"},
+	}
 }
 
 // owned are the owner references of the cluster's objects.
 func owned() []metav1.OwnerReference {
 	yes := true
-	return []metav1.OwnerReference{{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: first.Name, UID: "first-uid", Controller: &yes}}
+	return []metav1.OwnerReference{
+		{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: first.Name, UID: "first-uid", Controller: &yes},
+	}
 }
 
 // absent does what an apiserver does with Absent, which the fake refuses where nothing is.
@@ -77,7 +81,8 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	s := &server{before: func() error { return nil }}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.GeoRegisterCluster{}).WithInterceptorFuncs(interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			options ...client.ApplyOption) error {
 			if err := s.before(); err != nil {
 				return err
 			}
@@ -97,14 +102,16 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			s.deleted = append(s.deleted, with)
 			return c.Delete(ctx, o, options...)
 		},
-		SubResourceCreate: func(_ context.Context, _ client.Client, name string, o, sub client.Object, _ ...client.SubResourceCreateOption) error {
+		SubResourceCreate: func(_ context.Context, _ client.Client, name string, o, sub client.Object,
+			_ ...client.SubResourceCreateOption) error {
 			if name != "eviction" {
 				t.Errorf("unexpected: create %s of %s", name, o.GetName())
 			}
 			s.evicted = append(s.evicted, sub.(*policyv1.Eviction))
 			return s.before()
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, options ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object,
+			options ...client.SubResourceUpdateOption) error {
 			s.updates++
 			if err := s.before(); err != nil {
 				return err
@@ -192,7 +199,8 @@ func TestApplyNamesTheObjectThatWasSeen(t *testing.T) {
 		t.Errorf("a is applied to version %s alone: every change of a status would refuse it", got)
 	}
 	if got := s.applied[1].GetResourceVersion(); got != Absent {
-		t.Errorf("b is applied to version %q, want %q: one that somebody else makes meanwhile would be taken", got, Absent)
+		t.Errorf("b is applied to version %q, want %q: one that somebody else makes meanwhile would be taken",
+			got, Absent)
 	}
 }
 
@@ -214,8 +222,11 @@ func TestApplySkipsByMetadata(t *testing.T) {
 	a := New(s, s)
 	budget := func() client.Object {
 		return &policyv1.PodDisruptionBudget{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "first", Labels: map[string]string{"l": "1"}, OwnerReferences: owned()},
+			TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: first.Namespace, Name: "first", Labels: map[string]string{"l": "1"},
+				OwnerReferences: owned(),
+			},
 		}
 	}
 	if got := s.apply(t, a, budget()) + s.apply(t, a, budget()); got != 1 {
@@ -246,7 +257,8 @@ func TestApplyTriesAll(t *testing.T) {
 		return nil
 	}
 	_, err := a.Apply(t.Context(), owner(), []client.Object{config("a", "1"), config("b", "1")})
-	if err == nil || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "apply ConfigMap a: ") || errors.Is(err, ErrStale) {
+	if err == nil || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "apply ConfigMap a: ") ||
+		errors.Is(err, ErrStale) {
 		t.Errorf("got %v", err)
 	}
 	if got := s.apply(t, a, config("a", "1"), config("b", "1")); got != 1 {

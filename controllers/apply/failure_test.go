@@ -12,7 +12,8 @@ import (
 
 // What comes together with a lost race is told; the race is not.
 func TestFailureIsWhatIsNeitherARaceNorAWait(t *testing.T) {
-	raced := explain("write record first--view", apierrors.NewConflict(schema.GroupResource{}, "first--view", errors.New("changed")))
+	raced := explain("write record first--view",
+		apierrors.NewConflict(schema.GroupResource{}, "first--view", errors.New("changed")))
 	waits := fmt.Errorf("evict pod p: %w: one is away", ErrBudget)
 	refused := explain("apply Service s", apierrors.NewForbidden(schema.GroupResource{}, "s", errors.New("no role")))
 	if !errors.Is(raced, ErrStale) || !apierrors.IsConflict(raced) || errors.Is(refused, ErrStale) {
@@ -28,10 +29,14 @@ func TestFailureIsWhatIsNeitherARaceNorAWait(t *testing.T) {
 		"races and waits":      {errors.Join(raced, errors.Join(waits, raced)), nil},
 		"a refusal":            {refused, refused},
 		"a refusal and a race": {errors.Join(raced, refused), refused},
-		"deep below":           {errors.Join(raced, fmt.Errorf("all: %w", errors.Join(errors.Join(waits, refused), raced))), refused},
+		"deep below": {
+			errors.Join(raced, fmt.Errorf("all: %w", errors.Join(errors.Join(waits, refused), raced))), refused,
+		},
 	} {
 		got := Failure(tt.err)
-		if tt.want == nil && got != nil || tt.want != nil && (got == nil || !errors.Is(got, tt.want) || !strings.Contains(got.Error(), tt.want.Error())) {
+		if tt.want == nil && got != nil ||
+			tt.want != nil &&
+				(got == nil || !errors.Is(got, tt.want) || !strings.Contains(got.Error(), tt.want.Error())) {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}

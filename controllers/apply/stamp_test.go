@@ -35,7 +35,11 @@ func TestStampCovers(t *testing.T) {
 
 func TestStampOf(t *testing.T) {
 	o := func(change func(*corev1.Service)) stamp {
-		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "5", Generation: 1, Labels: map[string]string{"a": "b"}}}
+		s := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{
+				UID: "u", ResourceVersion: "5", Generation: 1, Labels: map[string]string{"a": "b"},
+			},
+		}
 		change(s)
 		return stampOf(s)
 	}
@@ -60,7 +64,9 @@ func TestStampOf(t *testing.T) {
 }
 
 func TestIntent(t *testing.T) {
-	o := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "None"}, Status: corev1.ServiceStatus{Conditions: []metav1.Condition{{}}}}
+	o := &corev1.Service{
+		Spec: corev1.ServiceSpec{ClusterIP: "None"}, Status: corev1.ServiceStatus{Conditions: []metav1.Condition{{}}},
+	}
 	if _, err := intent(o); err == nil {
 		t.Error("an object without a kind is accepted")
 	}

@@ -102,7 +102,8 @@ func (a *Applier) Remove(ctx context.Context, objects ...client.Object) error {
 func (a *Applier) Annotate(ctx context.Context, objects ...client.Object) error {
 	var errs []error
 	for _, object := range objects {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": object.GetAnnotations()}})
+		patch, err := json.Marshal(
+			map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": object.GetAnnotations()}})
 		if err == nil {
 			err = a.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), Owner)
 		}
@@ -121,8 +122,10 @@ func (a *Applier) Evict(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("evict pod %s: it was never looked at", pod.Name)
 	}
 	err := a.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
+		},
 	}, Owner)
 	switch cause, ok := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); {
 	case apierrors.IsNotFound(err): // it is gone already
@@ -157,7 +160,9 @@ func ownedBy(object client.Object, owner types.UID) bool {
 
 // Status writes the status of a cluster, if it says something new. Conditions whose status is unchanged keep their
 // time, the others get the one given. Nothing else of the resource is ever written.
-func (a *Applier) Status(ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, status v1alpha1.GeoRegisterClusterStatus, now time.Time) error {
+func (a *Applier) Status(
+	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, status v1alpha1.GeoRegisterClusterStatus, now time.Time,
+) error {
 	stampTimes(status.Conditions, cluster.Status.Conditions, metav1.NewTime(now))
 	if equality.Semantic.DeepEqual(status, cluster.Status) {
 		return nil

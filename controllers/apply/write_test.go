@@ -45,7 +45,8 @@ func TestRecordIsSwapped(t *testing.T) {
 	if err := s.WithWatch.Delete(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Record(t.Context(), config("first--view", "3"), last.UID, last.ResourceVersion); !errors.Is(err, ErrStale) {
+	if err := a.Record(t.Context(), config("first--view", "3"), last.UID,
+		last.ResourceVersion); !errors.Is(err, ErrStale) {
 		t.Errorf("a change of a record that is gone: %v, want ErrStale", err)
 	}
 }
@@ -79,7 +80,8 @@ func TestDeleteHasPreconditions(t *testing.T) {
 		}
 	}
 	asked := len(s.deleted)
-	if err := a.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}); err == nil || len(s.deleted) != asked {
+	if err := a.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}); err == nil ||
+		len(s.deleted) != asked {
 		t.Errorf("an object that was never looked at: %v", err)
 	}
 }
@@ -89,7 +91,9 @@ func TestEvictAsksTheBudget(t *testing.T) {
 	a := New(s, s)
 	pods := schema.GroupResource{Resource: "pods"}
 	budget := apierrors.NewTooManyRequests("no", 0)
-	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "needs 2 healthy pods and has 2"}}
+	budget.ErrStatus.Details.Causes = []metav1.StatusCause{
+		{Type: policyv1.DisruptionBudgetCause, Message: "needs 2 healthy pods and has 2"},
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u", ResourceVersion: "7"}}
 	for name, tt := range map[string]struct {
 		answer error
@@ -131,7 +135,8 @@ func TestPruneLeavesOthersAlone(t *testing.T) {
 	owned := config("owned", "1")
 	owned.UID, owned.OwnerReferences = "a", []metav1.OwnerReference{{UID: "me", Name: "first", Controller: &controls}}
 	foreign := config("foreign", "1")
-	foreign.UID, foreign.OwnerReferences = "b", []metav1.OwnerReference{{UID: "other", Name: "first", Controller: &controls}}
+	foreign.UID, foreign.OwnerReferences = "b",
+		[]metav1.OwnerReference{{UID: "other", Name: "first", Controller: &controls}}
 	nobodys := config("nobodys", "1")
 	nobodys.UID = "c"
 	s := newServer(t, owned, foreign, nobodys)
@@ -140,13 +145,15 @@ func TestPruneLeavesOthersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left corev1.ConfigMapList
-	if err := s.List(t.Context(), &left); err != nil || len(left.Items) != 2 || left.Items[0].Name != "foreign" || left.Items[1].Name != "nobodys" {
+	if err := s.List(t.Context(), &left); err != nil || len(left.Items) != 2 || left.Items[0].Name != "foreign" ||
+		left.Items[1].Name != "nobodys" {
 		t.Errorf("left are %v, %v", left.Items, err)
 	}
 }
 
 func TestStatusKeepsTimesAndRests(t *testing.T) {
-	s := newServer(t, &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}})
+	s := newServer(t,
+		&v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}})
 	a := New(s, s)
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	seen := func() *v1alpha1.GeoRegisterCluster {
@@ -182,7 +189,8 @@ func TestStatusKeepsTimesAndRests(t *testing.T) {
 			t.Fatalf("%s: %v", step.what, err)
 		}
 		conditions := seen().Status.Conditions
-		if s.updates != step.writes || !conditions[0].LastTransitionTime.Equal(&metav1.Time{Time: began.Add(step.available)}) ||
+		if s.updates != step.writes ||
+			!conditions[0].LastTransitionTime.Equal(&metav1.Time{Time: began.Add(step.available)}) ||
 			!conditions[1].LastTransitionTime.Equal(&metav1.Time{Time: began.Add(step.degraded)}) {
 			t.Errorf("%s: %d writes, want %d; conditions %+v", step.what, s.updates, step.writes, conditions)
 		}
@@ -190,7 +198,8 @@ func TestStatusKeepsTimesAndRests(t *testing.T) {
 }
 
 func TestStatusOfAnOlderResource(t *testing.T) {
-	s := newServer(t, &v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}})
+	s := newServer(t,
+		&v1alpha1.GeoRegisterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}})
 	var seen v1alpha1.GeoRegisterCluster
 	if err := s.Get(t.Context(), first, &seen); err != nil {
 		t.Fatal(err)

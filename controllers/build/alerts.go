@@ -37,7 +37,8 @@ func alerts(in Input) []alert {
 		{
 			name: "GeoRegisterNoQuorumInReach", severity: "critical", lasting: "2m",
 			expression: `georegister_quorum_reachable{} == 0 and on (member) (min by (member) (georegister_shard_voter{}) == 1)`,
-			summary:    "Member {{ $labels.member }} at site {{ $labels.site }} reaches no quorum: its clients are not served.",
+			summary: "Member {{ $labels.member }} at site {{ $labels.site }} reaches no quorum: its clients are " +
+				"not served.",
 		},
 		{
 			name: "GeoRegisterMemberDown", severity: "warning", lasting: "5m",
@@ -52,7 +53,8 @@ func alerts(in Input) []alert {
 		{
 			name: "GeoRegisterLearnerStuck", severity: "warning", lasting: "15m",
 			expression: `min by (member, site) (georegister_shard_voter{}) == 0`,
-			summary:    "Member {{ $labels.member }} at site {{ $labels.site }} has been taking over the state for long, and does not vote.",
+			summary: "Member {{ $labels.member }} at site {{ $labels.site }} has been taking over the state for " +
+				"long, and does not vote.",
 		},
 		{
 			name: "GeoRegisterOperationsFail", severity: "warning", lasting: "5m",
@@ -62,7 +64,8 @@ func alerts(in Input) []alert {
 		{
 			name: "GeoRegisterSlowCommits", severity: "warning", lasting: "10m",
 			expression: `histogram_quantile(0.99, sum by (member, site, le) (rate(georegister_commit_seconds_bucket{}[5m]))) > 0.1`,
-			summary:    "One commit of a hundred takes {{ $value | humanizeDuration }} at member {{ $labels.member }}, site {{ $labels.site }}: its disk is slow.",
+			summary: "One commit of a hundred takes {{ $value | humanizeDuration }} at member {{ $labels.member " +
+				"}}, site {{ $labels.site }}: its disk is slow.",
 		},
 		{
 			name: "GeoRegisterMessagesDropped", severity: "warning", lasting: "10m",
@@ -85,8 +88,10 @@ func alerts(in Input) []alert {
 		size := in.Cluster.Spec.Storage.StorageSize()
 		all = append(all, alert{
 			name: "GeoRegisterDiskFilling", severity: "warning", lasting: "10m",
-			expression: fmt.Sprintf(`max by (member, site) (georegister_storage_bytes{}) > %.0f`, fullAt*size.AsApproximateFloat64()),
-			summary: fmt.Sprintf("The state of member {{ $labels.member }} at site {{ $labels.site }} has {{ $value | humanize1024 }}B, of a volume of %s.",
+			expression: fmt.Sprintf(`max by (member, site) (georegister_storage_bytes{}) > %.0f`,
+				fullAt*size.AsApproximateFloat64()),
+			summary: fmt.Sprintf("The state of member {{ $labels.member }} at site {{ $labels.site }} has {{ $value "+
+				"| humanize1024 }}B, of a volume of %s.",
 				size.String()),
 		})
 	}
@@ -105,7 +110,8 @@ func (a alert) rule(in Input) monitoringv1.Rule {
 			"severity": a.severity, "namespace": in.Cluster.Namespace, clusterSeries: in.Cluster.Name,
 		},
 		Annotations: map[string]string{
-			"summary":     fmt.Sprintf("GeoRegisterCluster %s/%s: %s", in.Cluster.Namespace, in.Cluster.Name, a.summary),
+			"summary": fmt.Sprintf("GeoRegisterCluster %s/%s: %s", in.Cluster.Namespace,
+				in.Cluster.Name, a.summary),
 			"runbook_url": Runbooks + "#" + strings.ToLower(a.name),
 		},
 	}

@@ -65,7 +65,8 @@ func boot(in Input) *corev1.ConfigMap {
 	file := bootFile{
 		Cluster: in.ClusterID, Protocol: spec.Protocol, Shards: in.Founded(),
 		Directory: dataDirectory, Durability: string(spec.Storage.DurabilityOrDefault()),
-		Limits: bootLimits{limits.KeyBytes, limits.ValueBytes, spec.Limits.ClientBytes()}, FaultTolerance: spec.RelaxedFaults(),
+		Limits:         bootLimits{limits.KeyBytes, limits.ValueBytes, spec.Limits.ClientBytes()},
+		FaultTolerance: spec.RelaxedFaults(),
 		Listen: bootListen{
 			Peer: everywhere(PeerPort), GRPC: everywhere(GRPCPort), Redis: everywhere(RedisPort),
 			Admin: everywhere(AdminPort), HTTP: everywhere(HTTPPort),

@@ -57,7 +57,8 @@ func TestBootTellsOfFragments(t *testing.T) {
 		if threshold > 0 {
 			in.Cluster.Spec.Gus.ErasureCoding.ThresholdBytes = &threshold
 		}
-		if text := boot(in).Data[BootKey]; !strings.Contains(text, "dataFragments: 3") || !strings.Contains(text, want) {
+		if text := boot(in).Data[BootKey]; !strings.Contains(text, "dataFragments: 3") ||
+			!strings.Contains(text, want) {
 			t.Errorf("want %q in %s", want, text)
 		}
 	}

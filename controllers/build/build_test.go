@@ -36,9 +36,12 @@ func load(t testing.TB, name string) Input {
 	if err := yaml.UnmarshalStrict(text, cluster); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	settings := world.Settings{DefaultImage: "georegister:default", ClusterDomain: "cluster.local", Namespace: "georegister-system"}
+	settings := world.Settings{
+		DefaultImage: "georegister:default", ClusterDomain: "cluster.local", Namespace: "georegister-system",
+	}
 	in := Input{
-		Cluster: cluster, ClusterID: cluster.Name + ".7f3a9c21", Image: Image(cluster, "", settings), Settings: settings,
+		Cluster: cluster, ClusterID: cluster.Name + ".7f3a9c21",
+		Image: Image(cluster, "", settings), Settings: settings,
 		Monitoring: world.MonitoringKinds{PodMonitor: true, PrometheusRule: true},
 	}
 	in.View = view.View{Cluster: in.ClusterID, Epoch: 1, Members: FirstMembers(cluster, settings)}
@@ -46,8 +49,9 @@ func load(t testing.TB, name string) Input {
 	for i := range in.View.Members {
 		m := &in.View.Members[i]
 		m.Disk = fmt.Sprintf("%016x", i+1)
-		besides = append(besides, view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Address: WitnessAddress(cluster, settings, *m),
-			Disk: fmt.Sprintf("%016x", 101+i), Beside: m.ID})
+		besides = append(besides,
+			view.Witness{ID: membership.WitnessOf(m.ID), Site: m.Site, Address: WitnessAddress(cluster, settings, *m),
+				Disk: fmt.Sprintf("%016x", 101+i), Beside: m.ID})
 	}
 	if cluster.Spec.Dedicated() {
 		besides = FirstWitnesses(cluster, settings)
@@ -122,7 +126,8 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not what is built now; compare with: go test ./controllers/build -run Golden -update && git diff\n%s", path, got)
+				t.Errorf("%s is not what is built now; compare with: go test ./controllers/build -run Golden -update "+
+					"&& git diff\n%s", path, got)
 			}
 		}
 	}
@@ -209,7 +214,8 @@ func TestOwners(t *testing.T) {
 				}
 				continue
 			}
-			if len(owners) != 1 || owners[0].UID != in.Cluster.UID || owners[0].Controller == nil || !*owners[0].Controller {
+			if len(owners) != 1 || owners[0].UID != in.Cluster.UID || owners[0].Controller == nil ||
+				!*owners[0].Controller {
 				t.Errorf("%+v: %s has owners %v", c, o.GetName(), owners)
 			}
 		}
@@ -227,11 +233,13 @@ func TestSelectorsIncludeTheCluster(t *testing.T) {
 		found := 0
 		selectors(content, func(path string, labels map[string]any) {
 			found++
-			if !strings.Contains(path, "namespaceSelector") && labels[ClusterLabel] != in.Cluster.Name && labels[NameLabel] != OperatorName {
+			if !strings.Contains(path, "namespaceSelector") && labels[ClusterLabel] != in.Cluster.Name &&
+				labels[NameLabel] != OperatorName {
 				t.Errorf("%s %s: %s selects pods of other clusters: %v", content["kind"], o.GetName(), path, labels)
 			}
 		})
-		if slices.Contains([]string{"Service", "PodMonitor", "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"}, content["kind"].(string)) && found == 0 {
+		if slices.Contains([]string{"Service", "PodMonitor", "NetworkPolicy", "PodDisruptionBudget", "StatefulSet"},
+			content["kind"].(string)) && found == 0 {
 			t.Errorf("%s %s has no selector", content["kind"], o.GetName())
 		}
 	}

@@ -83,7 +83,8 @@ func dedicatedLabels(cluster string, w view.Witness) map[string]string {
 // SpecHash does for members.
 func WitnessHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	spec := cluster.Spec
-	text, err := json.Marshal(map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness()})
+	text, err := json.Marshal(
+		map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness()})
 	if err != nil {
 		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))
 	}
@@ -168,9 +169,10 @@ func dedicatedTemplate(in Input, w view.Witness) corev1.PodTemplateSpec {
 				{Name: bootVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: BootName(in.Cluster.Name)},
 				}}},
-				{Name: dataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-					ClaimName: DedicatedVolumeName(in.Cluster.Name, w),
-				}}},
+				{Name: dataVolume,
+					VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+						ClaimName: DedicatedVolumeName(in.Cluster.Name, w),
+					}}},
 			},
 		},
 	}
@@ -184,9 +186,10 @@ func dedicatedAffinity(cluster *v1alpha1.GeoRegisterCluster, site string) *corev
 		return written.DeepCopy()
 	}
 	at := func(operator metav1.LabelSelectorOperator) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: selected(cluster.Name), MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: SiteLabel, Operator: operator, Values: []string{site}},
-		}}
+		return &metav1.LabelSelector{MatchLabels: selected(cluster.Name),
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: SiteLabel, Operator: operator, Values: []string{site}},
+			}}
 	}
 	return &corev1.Affinity{
 		PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{

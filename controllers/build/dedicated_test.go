@@ -49,8 +49,10 @@ func TestDedicatedWitnessesAreToldFromMembers(t *testing.T) {
 		selector           map[string]string
 		members, witnesses int
 	}{
-		"the budget of members":    {disruptionBudget(in).Spec.Selector.MatchLabels, 5, 0},
-		"the budget of witnesses":  {dedicatedObjects(in)[0].(*policyv1.PodDisruptionBudget).Spec.Selector.MatchLabels, 0, 3},
+		"the budget of members": {disruptionBudget(in).Spec.Selector.MatchLabels, 5, 0},
+		"the budget of witnesses": {
+			dedicatedObjects(in)[0].(*policyv1.PodDisruptionBudget).Spec.Selector.MatchLabels, 0, 3,
+		},
 		"the Service of clients":   {clients(in).Spec.Selector, 5, 0},
 		"the Service of a site":    {site(in, "b").Spec.Selector, 2, 0},
 		"the names in the DNS":     {peers(in).Spec.Selector, 5, 3},
@@ -72,9 +74,11 @@ func TestTheBudgetOfDedicatedWitnesses(t *testing.T) {
 		change func(*view.View)
 		want   int
 	}{
-		"founded":       {func(*view.View) {}, 2},
-		"not founded":   {func(v *view.View) { *v = view.View{} }, 2},
-		"one came":      {func(v *view.View) { v.Witnesses = append(slices.Clone(v.Witnesses), view.Witness{ID: 10}) }, 3},
+		"founded":     {func(*view.View) {}, 2},
+		"not founded": {func(v *view.View) { *v = view.View{} }, 2},
+		"one came": {func(v *view.View) {
+			v.Witnesses = append(slices.Clone(v.Witnesses), view.Witness{ID: 10})
+		}, 3},
 		"they all went": {func(v *view.View) { v.Witnesses = nil }, 0},
 	} {
 		in := in
@@ -94,10 +98,14 @@ func TestTheSizeOfADedicatedWitness(t *testing.T) {
 		{256, 4, "1Gi", "51Mi"},
 		{64, 4096, "6400Mi", "576Mi"},
 	} {
-		spec := v1alpha1.GeoRegisterClusterSpec{Protocol: "CURP", Shards: &c.shards, CURP: &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Slots: &c.slots}}}
+		spec := v1alpha1.GeoRegisterClusterSpec{
+			Protocol: "CURP", Shards: &c.shards,
+			CURP: &v1alpha1.CURPOptions{Witness: &v1alpha1.Witness{Slots: &c.slots}},
+		}
 		size, memory := DedicatedSize(spec), witnessRequest(spec)
 		if size.String() != c.size || memory.String() != c.memory {
-			t.Errorf("%d shards of %d slots: %s and %s, want %s and %s", c.shards, c.slots, size.String(), memory.String(), c.size, c.memory)
+			t.Errorf("%d shards of %d slots: %s and %s, want %s and %s", c.shards, c.slots, size.String(),
+				memory.String(), c.size, c.memory)
 		}
 	}
 }
@@ -152,7 +160,8 @@ func TestTheAffinityOfADedicatedWitness(t *testing.T) {
 	terms := dedicatedAffinity(in.Cluster, "b").PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	apart := slices.ContainsFunc(terms, func(term corev1.WeightedPodAffinityTerm) bool {
 		at := term.PodAffinityTerm.LabelSelector.MatchExpressions
-		return term.PodAffinityTerm.TopologyKey == corev1.LabelTopologyZone && len(at) == 1 && at[0].Key == SiteLabel && slices.Equal(at[0].Values, []string{"b"})
+		return term.PodAffinityTerm.TopologyKey == corev1.LabelTopologyZone && len(at) == 1 && at[0].Key == SiteLabel &&
+			slices.Equal(at[0].Values, []string{"b"})
 	})
 	if !apart {
 		t.Errorf("it may share a zone with other sites: %+v", terms)

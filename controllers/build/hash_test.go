@@ -69,7 +69,8 @@ func TestSpecHashIsForEver(t *testing.T) {
 // The hash is on the template, whatever the user's annotations say.
 func TestSpecHashIsOnPods(t *testing.T) {
 	in := load(t, "full")
-	if got := statefulSet(in, in.View.Members[0]).Spec.Template.Annotations[SpecHashAnnotation]; got != SpecHash(in.Cluster) {
+	got := statefulSet(in, in.View.Members[0]).Spec.Template.Annotations[SpecHashAnnotation]
+	if got != SpecHash(in.Cluster) {
 		t.Errorf("the annotation is %q", got)
 	}
 }

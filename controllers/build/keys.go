@@ -19,8 +19,9 @@ const (
 // is drawn then, and whoever replaces the keys does so by hand.
 func Keys(cluster *v1alpha1.GeoRegisterCluster, drawn []byte) *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta: kind("v1", "Secret"), ObjectMeta: owned(Input{Cluster: cluster}, SecretName(cluster.Name), Labels(cluster.Name)),
-		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{KeysKey: drawn},
+		TypeMeta:   kind("v1", "Secret"),
+		ObjectMeta: owned(Input{Cluster: cluster}, SecretName(cluster.Name), Labels(cluster.Name)),
+		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{KeysKey: drawn},
 	}
 }
 
@@ -34,5 +35,6 @@ func mountKeys(in Input, pod *corev1.PodSpec) {
 		Secret: &corev1.SecretVolumeSource{SecretName: SecretName(in.Cluster.Name), DefaultMode: &mode},
 	}})
 	member := &pod.Containers[0]
-	member.VolumeMounts = append(member.VolumeMounts, corev1.VolumeMount{Name: keysVolume, MountPath: keysDirectory, ReadOnly: true})
+	member.VolumeMounts = append(member.VolumeMounts,
+		corev1.VolumeMount{Name: keysVolume, MountPath: keysDirectory, ReadOnly: true})
 }

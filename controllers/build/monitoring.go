@@ -64,8 +64,9 @@ func podMonitor(in Input) *monitoringv1.PodMonitor {
 		})
 	}
 	return &monitoringv1.PodMonitor{
-		TypeMeta:   kind(monitoringVersion, monitoringv1.PodMonitorsKind),
-		ObjectMeta: owned(in, MonitoringName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
+		TypeMeta: kind(monitoringVersion, monitoringv1.PodMonitorsKind),
+		ObjectMeta: owned(in, MonitoringName(in.Cluster.Name),
+			joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
 		Spec: monitoringv1.PodMonitorSpec{
 			Selector:            metav1.LabelSelector{MatchLabels: selected(in.Cluster.Name)},
 			PodMetricsEndpoints: endpoints,
@@ -87,8 +88,9 @@ func prometheusRule(in Input) *monitoringv1.PrometheusRule {
 		group.Rules = append(group.Rules, a.rule(in))
 	}
 	return &monitoringv1.PrometheusRule{
-		TypeMeta:   kind(monitoringVersion, monitoringv1.PrometheusRuleKind),
-		ObjectMeta: owned(in, MonitoringName(in.Cluster.Name), joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
-		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}},
+		TypeMeta: kind(monitoringVersion, monitoringv1.PrometheusRuleKind),
+		ObjectMeta: owned(in, MonitoringName(in.Cluster.Name),
+			joined(in.Cluster.Spec.Monitoring.Labels, Labels(in.Cluster.Name))),
+		Spec: monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}},
 	}
 }

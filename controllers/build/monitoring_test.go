@@ -87,7 +87,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		if want := Runbooks + "#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
 			t.Errorf("%s leads to %s, want %s", r.Alert, r.Annotations["runbook_url"], want)
 		}
-		if !strings.HasPrefix(r.Annotations["summary"], "GeoRegisterCluster stores/orders: ") || r.Labels["severity"] == "" {
+		if !strings.HasPrefix(r.Annotations["summary"], "GeoRegisterCluster stores/orders: ") ||
+			r.Labels["severity"] == "" {
 			t.Errorf("%s does not say what it is about: %v %v", r.Alert, r.Annotations, r.Labels)
 		}
 	}
@@ -104,7 +105,8 @@ func TestMonitoringIsMadeWhereItsKindsAre(t *testing.T) {
 		{true, world.MonitoringKinds{}, "", ""},
 		{true, world.MonitoringKinds{PodMonitor: true}, "PodMonitor orders--monitoring;", ""},
 		{true, world.MonitoringKinds{PrometheusRule: true}, "PrometheusRule orders--monitoring;", ""},
-		{false, world.MonitoringKinds{PodMonitor: true, PrometheusRule: true}, "", "PodMonitor orders--monitoring;PrometheusRule orders--monitoring;"},
+		{false, world.MonitoringKinds{PodMonitor: true, PrometheusRule: true}, "",
+			"PodMonitor orders--monitoring;PrometheusRule orders--monitoring;"},
 	} {
 		in := load(t, "full")
 		in.Cluster.Spec.Monitoring.Enabled, in.Monitoring = c.enabled, c.kinds

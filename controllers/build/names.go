@@ -121,7 +121,8 @@ func host(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, m view.
 // DedicatedAddress is where members reach a dedicated witness, host:port.
 func DedicatedAddress(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings, w view.Witness) string {
 	return fmt.Sprintf("%s.%s.%s.svc.%s:%d",
-		DedicatedPodName(cluster.Name, w), PeersName(cluster.Name), cluster.Namespace, settings.ClusterDomain, WitnessPort)
+		DedicatedPodName(cluster.Name, w), PeersName(cluster.Name), cluster.Namespace,
+		settings.ClusterDomain, WitnessPort)
 }
 
 // Endpoint is where the clients of a site find its members by name; the port says the protocol (RedisPort,

@@ -34,11 +34,21 @@ var namers = []struct {
 	{"PodDisruptionBudget", "members", 63, func(c, _ string, _ view.MemberID) string { return MembersName(c) }},
 	{"PodDisruptionBudget", "witnesses", 63, func(c, _ string, _ view.MemberID) string { return WitnessesName(c) }},
 	{"PodMonitor", "monitoring", 63, func(c, _ string, _ view.MemberID) string { return MonitoringName(c) }},
-	{"StatefulSet", "member", 52, func(c, s string, id view.MemberID) string { return StatefulSetName(c, view.Member{ID: id, Site: s}) }},
-	{"StatefulSet", "witness", 52, func(c, s string, id view.MemberID) string { return DedicatedName(c, view.Witness{ID: id, Site: s}) }},
-	{"Pod", "member", 63, func(c, s string, id view.MemberID) string { return PodName(c, view.Member{ID: id, Site: s}) }},
-	{"Pod", "witness", 63, func(c, s string, id view.MemberID) string { return DedicatedPodName(c, view.Witness{ID: id, Site: s}) }},
-	{"PersistentVolumeClaim", "member", 63, func(c, s string, id view.MemberID) string { return VolumeName(c, view.Member{ID: id, Site: s}) }},
+	{"StatefulSet", "member", 52, func(c, s string, id view.MemberID) string {
+		return StatefulSetName(c, view.Member{ID: id, Site: s})
+	}},
+	{"StatefulSet", "witness", 52, func(c, s string, id view.MemberID) string {
+		return DedicatedName(c, view.Witness{ID: id, Site: s})
+	}},
+	{"Pod", "member", 63, func(c, s string, id view.MemberID) string {
+		return PodName(c, view.Member{ID: id, Site: s})
+	}},
+	{"Pod", "witness", 63, func(c, s string, id view.MemberID) string {
+		return DedicatedPodName(c, view.Witness{ID: id, Site: s})
+	}},
+	{"PersistentVolumeClaim", "member", 63, func(c, s string, id view.MemberID) string {
+		return VolumeName(c, view.Member{ID: id, Site: s})
+	}},
 	{"PersistentVolumeClaim", "witness", 63, func(c, s string, id view.MemberID) string {
 		return DedicatedVolumeName(c, view.Witness{ID: id, Site: s})
 	}},
@@ -57,7 +67,8 @@ func objects(t *testing.T, cluster, site string, id view.MemberID) map[string]su
 			of.id = id
 		}
 		if len(name) > n.most || len(validation.IsDNS1035Label(name)) > 0 {
-			t.Fatalf("%s %s of %s: %q has %d characters, %d fit; %v", n.kind, n.of, cluster, name, len(name), n.most, validation.IsDNS1035Label(name))
+			t.Fatalf("%s %s of %s: %q has %d characters, %d fit; %v", n.kind, n.of, cluster, name, len(name), n.most,
+				validation.IsDNS1035Label(name))
 		}
 		key := n.kind + " " + name
 		if other, taken := all[key]; taken && other != of {
@@ -82,7 +93,8 @@ func valid(cluster, site string) bool {
 // Names are made of pieces that the operator's own names have, so that many come close to each other: no two objects
 // share one.
 func TestNoTwoObjectsShareAName(t *testing.T) {
-	pieces := []string{"a", "b", "1", "2", "0", "eu", "shop", "peers", "clients", "boot", "view", "members", "witness", "witnesses", "data", "secret",
+	pieces := []string{"a", "b", "1", "2", "0", "eu", "shop", "peers", "clients", "boot", "view", "members", "witness",
+		"witnesses", "data", "secret",
 		"monitoring", "abcdefghij"}
 	random := rand.New(rand.NewPCG(16, 6))
 	word := func(most int) string {
@@ -132,7 +144,8 @@ func TestLongNamesFit(t *testing.T) {
 		{DedicatedPodName("shop", view.Witness{ID: 2, Site: "eu"}), "shop--eu--witness-2-0"},
 		{SiteName("shop", "eu"), "shop--eu"}, {ClientsName("shop-eu"), "shop-eu--clients"},
 		{StatefulSetName(cluster, view.Member{ID: 7, Site: "eu"}), "abcdefghi-abcdefghi-abcdefghi-abcdefghiz--eu--7"},
-		{StatefulSetName(cluster, view.Member{ID: 7, Site: "europe-west1"}), "abcdefghi-abcdefghi-ab---LONG--europe-west1--7"},
+		{StatefulSetName(cluster, view.Member{ID: 7, Site: "europe-west1"}),
+			"abcdefghi-abcdefghi-ab---LONG--europe-west1--7"},
 	} {
 		if got := regexp.MustCompile(`---[0-9a-v]{10}--`).ReplaceAllString(c.got, "---LONG--"); got != c.want {
 			t.Errorf("the name is %s, want %s", c.got, c.want)
@@ -164,7 +177,8 @@ func TestNamesOfTheNetworkFit(t *testing.T) {
 		for j, to := range []string{"b", strings.Repeat("t", 20)} {
 			hash := fmt.Sprintf("%010d", 2*i+j)
 			name := NetworkName(of, "a", to, hash)
-			if len(name) > maxChaos || len(validation.IsDNS1123Label(name)) > 0 || !strings.HasSuffix(name, cutMark+hash) || slices.Contains(all, name) {
+			if len(name) > maxChaos || len(validation.IsDNS1123Label(name)) > 0 ||
+				!strings.HasSuffix(name, cutMark+hash) || slices.Contains(all, name) {
 				t.Errorf("the name is %s", name)
 			}
 			all = append(all, name)

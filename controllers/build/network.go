@@ -41,8 +41,10 @@ func theMembers(in Input) networkingv1.NetworkPolicyPeer {
 
 func theOperator(in Input) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in.Settings.Namespace}},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{NameLabel: OperatorName}},
+		NamespaceSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{corev1.LabelMetadataName: in.Settings.Namespace},
+		},
+		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{NameLabel: OperatorName}},
 	}
 }
 

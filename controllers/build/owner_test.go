@@ -21,23 +21,42 @@ func TestWhoseAnObjectIs(t *testing.T) {
 	}{
 		"nobody's":                         {},
 		"nobody's, of a kind that is kept": {id: "shop.1"},
-		"this resource's":                  {owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "mine", Controller: &yes}, owns: true, claims: true},
-		"not its controller":               {owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "mine", Controller: &no}},
-		"without saying so":                {owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "mine"}},
-		"a former resource's of the name":  {owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "former", Controller: &yes}, claims: true},
-		"another cluster's":                {owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop-eu", UID: "other", Controller: &yes}},
-		"a workload's of the name":         {owner: &metav1.OwnerReference{Kind: "Deployment", Name: "shop", UID: "web", Controller: &yes}},
-		"kept by this cluster":             {notes: map[string]string{ClusterIDAnnotation: "shop.1"}, id: "shop.1", owns: true, claims: true},
-		"kept by a former one":             {notes: map[string]string{ClusterIDAnnotation: "shop.2"}, id: "shop.1", claims: true},
-		"kept by another one":              {notes: map[string]string{ClusterIDAnnotation: "shop-eu.1"}, id: "shop.1"},
-		"of a kind that is not kept":       {notes: map[string]string{ClusterIDAnnotation: "shop.1"}, claims: true},
-		"given to this one":                {notes: map[string]string{AdoptAnnotation: "shop"}, owns: true, claims: true},
-		"given to another one":             {notes: map[string]string{AdoptAnnotation: "shop-eu"}},
+		"this resource's": {
+			owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "mine", Controller: &yes},
+			owns:  true, claims: true,
+		},
+		"not its controller": {
+			owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "mine", Controller: &no},
+		},
+		"without saying so": {
+			owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "mine"},
+		},
+		"a former resource's of the name": {
+			owner:  &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop", UID: "former", Controller: &yes},
+			claims: true,
+		},
+		"another cluster's": {
+			owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop-eu", UID: "other", Controller: &yes},
+		},
+		"a workload's of the name": {
+			owner: &metav1.OwnerReference{Kind: "Deployment", Name: "shop", UID: "web", Controller: &yes},
+		},
+		"kept by this cluster": {
+			notes: map[string]string{ClusterIDAnnotation: "shop.1"}, id: "shop.1", owns: true, claims: true,
+		},
+		"kept by a former one": {
+			notes: map[string]string{ClusterIDAnnotation: "shop.2"}, id: "shop.1", claims: true,
+		},
+		"kept by another one":        {notes: map[string]string{ClusterIDAnnotation: "shop-eu.1"}, id: "shop.1"},
+		"of a kind that is not kept": {notes: map[string]string{ClusterIDAnnotation: "shop.1"}, claims: true},
+		"given to this one":          {notes: map[string]string{AdoptAnnotation: "shop"}, owns: true, claims: true},
+		"given to another one":       {notes: map[string]string{AdoptAnnotation: "shop-eu"}},
 		"kept by another one, and given to this one": {
 			notes: map[string]string{AdoptAnnotation: "shop", ClusterIDAnnotation: "shop-eu.1"}, id: "shop.1",
 		},
 		"kept by a former one, and given to this one": {
-			notes: map[string]string{AdoptAnnotation: "shop", ClusterIDAnnotation: "shop.2"}, id: "shop.1", claims: true,
+			notes: map[string]string{AdoptAnnotation: "shop", ClusterIDAnnotation: "shop.2"},
+			id:    "shop.1", claims: true,
 		},
 		"another's, and given to this one": {
 			owner: &metav1.OwnerReference{Kind: v1alpha1.Kind, Name: "shop-eu", UID: "other", Controller: &yes},
@@ -48,7 +67,8 @@ func TestWhoseAnObjectIs(t *testing.T) {
 		if test.owner != nil {
 			object.OwnerReferences = []metav1.OwnerReference{*test.owner}
 		}
-		if owns, claims := Owns(cluster, object, test.id), Claims(cluster, object); owns != test.owns || claims != test.claims {
+		if owns, claims := Owns(cluster, object, test.id), Claims(cluster, object); owns != test.owns ||
+			claims != test.claims {
 			t.Errorf("%s: owns %t, claims %t; want %t, %t", name, owns, claims, test.owns, test.claims)
 		}
 		if Whose(object) == "" {

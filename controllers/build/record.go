@@ -60,12 +60,16 @@ type recordMember struct {
 // Record is the object that holds in.View, complete for a create or, with the UID and the resource version of
 // the one that was read, an update. Beside the view is its digest, so that an edit by hand is noticed.
 func Record(in Input) *corev1.ConfigMap {
-	file := recordFile{Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since, Founded: in.View.Founded}
+	file := recordFile{
+		Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since,
+		Founded: in.View.Founded,
+	}
 	for _, m := range in.View.Members {
 		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk, m.Joining, m.Leaving})
 	}
 	for _, w := range in.View.Witnesses {
-		file.Witnesses = append(file.Witnesses, recordWitness{uint32(w.ID), w.Site, w.Address, w.Disk, uint32(w.Beside)})
+		file.Witnesses = append(file.Witnesses,
+			recordWitness{uint32(w.ID), w.Site, w.Address, w.Disk, uint32(w.Beside)})
 	}
 	for _, p := range in.View.Partitions {
 		file.Partitions = append(file.Partitions, writtenPartition(p))
@@ -97,14 +101,19 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 	if err := yaml.UnmarshalStrict([]byte(written), &file); err != nil {
 		return v, fmt.Errorf("%s: %w", ViewKey, err)
 	}
-	v = view.View{Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued), Since: file.Since, Founded: file.Founded}
+	v = view.View{
+		Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued), Since: file.Since,
+		Founded: file.Founded,
+	}
 	for _, m := range file.Members {
-		v.Members = append(v.Members, view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
-			Joining: m.Joining, Leaving: m.Leaving})
+		v.Members = append(v.Members,
+			view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
+				Joining: m.Joining, Leaving: m.Leaving})
 	}
 	for _, w := range file.Witnesses {
-		v.Witnesses = append(v.Witnesses, view.Witness{ID: view.MemberID(w.ID), Site: w.Site, Address: w.Address, Disk: w.Disk,
-			Beside: view.MemberID(w.Beside)})
+		v.Witnesses = append(v.Witnesses,
+			view.Witness{ID: view.MemberID(w.ID), Site: w.Site, Address: w.Address, Disk: w.Disk,
+				Beside: view.MemberID(w.Beside)})
 	}
 	for _, p := range file.Partitions {
 		v.Partitions = append(v.Partitions, p.partition())
@@ -117,7 +126,8 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 			ViewKey, v.Issued, v.LastIssued(), view.MaxMemberID)
 	}
 	if got, want := record.Data[DigestKey], v.Digest(); got != want {
-		return v, fmt.Errorf("its data %q is %q, the digest of its view is %q: it was edited or is damaged", DigestKey, got, want)
+		return v, fmt.Errorf("its data %q is %q, the digest of its view is %q: it was edited or is damaged",
+			DigestKey, got, want)
 	}
 	if id, ok := record.Annotations[ClusterIDAnnotation]; ok && id != v.Cluster {
 		return v, fmt.Errorf("its annotation %s is %q, its view is of %q", ClusterIDAnnotation, id, v.Cluster)
@@ -129,7 +139,8 @@ func writtenPartition(p view.Partition) recordPartition {
 	written := recordPartition{Term: p.Term, Master: uint32(p.Master), Backups: numbers[uint32](p.Backups),
 		Witnesses: numbers[uint32](p.Witnesses), Empty: p.Empty, Split: p.Split}
 	for _, f := range p.Formers {
-		written.Formers = append(written.Formers, recordFormer{f.Term, uint32(f.Master), numbers[uint32](f.Backups), numbers[uint32](f.Witnesses)})
+		written.Formers = append(written.Formers,
+			recordFormer{f.Term, uint32(f.Master), numbers[uint32](f.Backups), numbers[uint32](f.Witnesses)})
 	}
 	return written
 }

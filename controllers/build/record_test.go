@@ -15,7 +15,8 @@ func TestRecordHoldsTheView(t *testing.T) {
 	in.View.Epoch, in.View.Issued = 4, 9
 	in.View.Members[0] = view.Member{ID: 8, Site: "ca", Address: "x:7000"} // came later: founded on no disk
 	in.View.Members[1].Leaving, in.View.Since = true, 2
-	in.View.Members = append(in.View.Members, view.Member{ID: 9, Site: "ca", Address: "y:7000", Disk: "d", Joining: true})
+	in.View.Members = append(in.View.Members,
+		view.Member{ID: 9, Site: "ca", Address: "y:7000", Disk: "d", Joining: true})
 	got, err := ParseRecord(Record(in))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,9 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		"member edited":    {replace("site: a", "site: b"), "edited or is damaged"},
 		"member twice":     {replace("id: 2", "id: 1"), "named twice"},
 		"no digest":        {func(c *corev1.ConfigMap) { delete(c.Data, DigestKey) }, `"digest" is ""`},
-		"another cluster":  {func(c *corev1.ConfigMap) { c.Annotations[ClusterIDAnnotation] = "other.1" }, `is "other.1"`},
+		"another cluster": {func(c *corev1.ConfigMap) {
+			c.Annotations[ClusterIDAnnotation] = "other.1"
+		}, `is "other.1"`},
 	} {
 		record := Record(load(t, "minimal"))
 		before := record.DeepCopy()
@@ -68,7 +71,8 @@ func FuzzParseRecord(f *testing.F) {
 		record := Record(load(f, name))
 		f.Add(record.Data[ViewKey], record.Data[DigestKey])
 	}
-	f.Add("cluster: c\nepoch: 18446744073709551615\nissued: 65535\nmembers: [{id: 65535, site: \"\", address: \"\"}]", "")
+	f.Add("cluster: c\nepoch: 18446744073709551615\nissued: 65535\nmembers: [{id: 65535, site: \"\", address: \"\"}]",
+		"")
 	f.Add("members: [{id: -1}]", "0")
 	f.Fuzz(func(t *testing.T, text, digest string) {
 		record := &corev1.ConfigMap{Data: map[string]string{ViewKey: text, DigestKey: digest}}

@@ -40,10 +40,11 @@ func statefulSet(in Input, m view.Member) *appsv1.StatefulSet {
 		TypeMeta:   kind("apps/v1", "StatefulSet"),
 		ObjectMeta: owned(in, StatefulSetName(in.Cluster.Name, m), MemberLabels(in.Cluster.Name, m)),
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:             &one,
-			ServiceName:          PeersName(in.Cluster.Name),
-			Selector:             &metav1.LabelSelector{MatchLabels: selector},
-			PodManagementPolicy:  appsv1.ParallelPodManagement, // a pod that never gets ready must not hold its next one
+			Replicas:    &one,
+			ServiceName: PeersName(in.Cluster.Name),
+			Selector:    &metav1.LabelSelector{MatchLabels: selector},
+			// a pod that never gets ready must not hold its next one
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			RevisionHistoryLimit: &history,
 			Template:             template(in, m),

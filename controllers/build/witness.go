@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// witnessDirectory is the witness's part of the member's volume: they are lost together, as the view says. A dedicated
-	// one has the volume for itself.
+	// witnessDirectory is the witness's part of the member's volume: they are lost together, as the view says. A
+	// dedicated one has the volume for itself.
 	witnessDirectory = dataDirectory + "/witness"
 	// slotBytes is what a slot takes, with the largest request that is saved: 8.65 MB for 4096 of them, as measured.
 	slotBytes = 2112
 	// livesPerShard is by what the lives of a witness are bounded: a shard has one there, two while its master changes,
-	// and more while one master after the other is lost. What they hold together is bounded for the shards that there are
-	// when it starts, their number for all that can ever be split off: a witness that refuses a life costs the shard's
-	// updates a round trip.
+	// and more while one master after the other is lost. What they hold together is bounded for the shards that there
+	// are when it starts, their number for all that can ever be split off: a witness that refuses a life costs the
+	// shard's updates a round trip.
 	livesPerShard = 4
 )
 
@@ -48,8 +48,9 @@ func witnessBoot(in Input) string {
 	spec := in.Cluster.Spec
 	return text(witnessFile{
 		Cluster: in.ClusterID, Directory: witnessDirectory, Durability: string(v1alpha1.Sync),
-		Slots: spec.WitnessSlots(), Lives: livesPerShard * v1alpha1.MaxShards, MemoryBytes: livesPerShard * witnessMemory(spec),
-		Listen: witnessListen{Peer: everywhere(WitnessPort), HTTP: everywhere(WitnessHTTPPort)},
+		Slots: spec.WitnessSlots(), Lives: livesPerShard * v1alpha1.MaxShards,
+		MemoryBytes: livesPerShard * witnessMemory(spec),
+		Listen:      witnessListen{Peer: everywhere(WitnessPort), HTTP: everywhere(WitnessHTTPPort)},
 	})
 }
 
@@ -84,7 +85,9 @@ func witness(in Input, id view.MemberID) corev1.Container {
 			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: witnessRequest(in.Cluster.Spec),
 		}},
 		SecurityContext: containerSecurity(),
-		Ports:           []corev1.ContainerPort{listens(WitnessPortName, WitnessPort), listens(WitnessHTTPPortName, WitnessHTTPPort)},
+		Ports: []corev1.ContainerPort{
+			listens(WitnessPortName, WitnessPort), listens(WitnessHTTPPortName, WitnessHTTPPort),
+		},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: bootVolume, MountPath: bootDirectory, ReadOnly: true},
 			{Name: dataVolume, MountPath: dataDirectory},

@@ -53,9 +53,12 @@ func Object(cluster *v1alpha1.GeoRegisterCluster, from, to Site) *unstructured.U
 	object := &chaos.NetworkChaos{
 		TypeMeta: metav1.TypeMeta{APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cluster.Namespace, Name: build.NetworkName(cluster.Name, from.Name, to.Name, hash(cluster, from, to, way)), Labels: labels,
+			Namespace: cluster.Namespace,
+			Name:      build.NetworkName(cluster.Name, from.Name, to.Name, hash(cluster, from, to, way)),
+			Labels:    labels,
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: cluster.Name, UID: cluster.UID, Controller: &yes,
+				APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: cluster.Name,
+				UID: cluster.UID, Controller: &yes,
 			}},
 		},
 		Spec: chaos.NetworkChaosSpec{
@@ -103,7 +106,10 @@ func traffic(way v1alpha1.Way) (p chaos.TcParameter) {
 		// strings on the way to netem, where 0.5ms is less than 0ms and zero may be left out together with the jitter:
 		// whole microseconds, and one at least.
 		jitter := (way.Jitter / 2).Truncate(time.Microsecond)
-		p.Delay = &chaos.DelaySpec{Latency: microseconds(max(way.Delay+jitter, time.Microsecond)), Jitter: noJitter, Correlation: noCorrelation}
+		p.Delay = &chaos.DelaySpec{
+			Latency: microseconds(max(way.Delay+jitter, time.Microsecond)), Jitter: noJitter,
+			Correlation: noCorrelation,
+		}
 		if jitter > 0 {
 			p.Delay.Jitter = microseconds(jitter)
 		}

@@ -43,13 +43,17 @@ func load(t *testing.T, name string) *v1alpha1.GeoRegisterCluster {
 func siteOf(cluster *v1alpha1.GeoRegisterCluster, i int) Site {
 	site := Site{Name: cluster.Spec.Sites[i].Name}
 	for n := range cluster.Spec.Sites[i].MemberCount() {
-		site.Pods = append(site.Pods, pod(fmt.Sprintf("%s-%s-%d-0", cluster.Name, site.Name, n), fmt.Sprintf("10.0.%d.%d", i, n)))
+		site.Pods = append(site.Pods,
+			pod(fmt.Sprintf("%s-%s-%d-0", cluster.Name, site.Name, n), fmt.Sprintf("10.0.%d.%d", i, n)))
 	}
 	return site
 }
 
 func pod(name, ip string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid of " + name)}, Status: corev1.PodStatus{PodIP: ip}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid of " + name)},
+		Status:     corev1.PodStatus{PodIP: ip},
+	}
 }
 
 // matrix is the objects of all directions.
@@ -104,10 +108,12 @@ func TestChaosMeshAdmitsObjects(t *testing.T) {
 				t.Errorf("%s: %v", o.GetName(), err)
 			}
 			defaulted.Spec.PartitionBehavior = "" // of another action
-			if before, after := fmt.Sprintf("%+v", object.Spec), fmt.Sprintf("%+v", defaulted.Spec); !strings.EqualFold(pointers.ReplaceAllString(before, ""), pointers.ReplaceAllString(after, "")) {
+			before, after := fmt.Sprintf("%+v", object.Spec), fmt.Sprintf("%+v", defaulted.Spec)
+			if !strings.EqualFold(pointers.ReplaceAllString(before, ""), pointers.ReplaceAllString(after, "")) {
 				t.Errorf("%s is filled in: %s became %s", o.GetName(), before, after)
 			}
-			if fmt.Sprintf("%+v", *object.Spec.Target) != fmt.Sprintf("%+v", *defaulted.Spec.Target) || object.Spec.Delay != nil && *object.Spec.Delay != *defaulted.Spec.Delay {
+			if fmt.Sprintf("%+v", *object.Spec.Target) != fmt.Sprintf("%+v", *defaulted.Spec.Target) ||
+				object.Spec.Delay != nil && *object.Spec.Delay != *defaulted.Spec.Delay {
 				t.Errorf("%s is filled in where it points to", o.GetName())
 			}
 		}
@@ -217,15 +223,21 @@ func TestNamesChangeWithWhatTheyStandFor(t *testing.T) {
 	}
 	seen := map[string]string{before: "nothing"}
 	for what, change := range map[string]func(c *v1alpha1.GeoRegisterCluster, from, to *Site){
-		"the namespace":        func(c *v1alpha1.GeoRegisterCluster, _, _ *Site) { c.Namespace = "other" },
-		"the resource":         func(c *v1alpha1.GeoRegisterCluster, _, _ *Site) { c.UID = "other" },
-		"the delay":            func(c *v1alpha1.GeoRegisterCluster, _, _ *Site) { c.Spec.WAN = twoSites("72.001ms") },
-		"a sender's UID":       func(_ *v1alpha1.GeoRegisterCluster, from, _ *Site) { from.Pods[1].UID = "other" },
-		"a sender's address":   func(_ *v1alpha1.GeoRegisterCluster, from, _ *Site) { from.Pods[1].Status.PodIP = "10.0.0.8" },
-		"a receiver's UID":     func(_ *v1alpha1.GeoRegisterCluster, _, to *Site) { to.Pods[0].UID = "other" },
-		"a receiver's address": func(_ *v1alpha1.GeoRegisterCluster, _, to *Site) { to.Pods[0].Status.PodIP = "10.0.0.8" },
-		"a pod more":           func(_ *v1alpha1.GeoRegisterCluster, _, to *Site) { to.Pods = append(to.Pods, pod("more", "10.0.1.9")) },
-		"a pod less":           func(_ *v1alpha1.GeoRegisterCluster, from, _ *Site) { from.Pods = from.Pods[:1] },
+		"the namespace":  func(c *v1alpha1.GeoRegisterCluster, _, _ *Site) { c.Namespace = "other" },
+		"the resource":   func(c *v1alpha1.GeoRegisterCluster, _, _ *Site) { c.UID = "other" },
+		"the delay":      func(c *v1alpha1.GeoRegisterCluster, _, _ *Site) { c.Spec.WAN = twoSites("72.001ms") },
+		"a sender's UID": func(_ *v1alpha1.GeoRegisterCluster, from, _ *Site) { from.Pods[1].UID = "other" },
+		"a sender's address": func(_ *v1alpha1.GeoRegisterCluster, from, _ *Site) {
+			from.Pods[1].Status.PodIP = "10.0.0.8"
+		},
+		"a receiver's UID": func(_ *v1alpha1.GeoRegisterCluster, _, to *Site) { to.Pods[0].UID = "other" },
+		"a receiver's address": func(_ *v1alpha1.GeoRegisterCluster, _, to *Site) {
+			to.Pods[0].Status.PodIP = "10.0.0.8"
+		},
+		"a pod more": func(_ *v1alpha1.GeoRegisterCluster, _, to *Site) {
+			to.Pods = append(to.Pods, pod("more", "10.0.1.9"))
+		},
+		"a pod less": func(_ *v1alpha1.GeoRegisterCluster, from, _ *Site) { from.Pods = from.Pods[:1] },
 		"a pod on the other side": func(_ *v1alpha1.GeoRegisterCluster, from, to *Site) {
 			to.Pods, from.Pods = append(to.Pods, from.Pods[1]), from.Pods[:1]
 		},
@@ -241,7 +253,9 @@ func TestNamesChangeWithWhatTheyStandFor(t *testing.T) {
 
 // twoSites is a network of the first two sites of gryff alone.
 func twoSites(rtt v1alpha1.Duration) *v1alpha1.WAN {
-	return &v1alpha1.WAN{Provider: v1alpha1.ChaosMesh, Links: []v1alpha1.Link{{Between: []string{"ca", "va"}, RTT: rtt}}}
+	return &v1alpha1.WAN{
+		Provider: v1alpha1.ChaosMesh, Links: []v1alpha1.Link{{Between: []string{"ca", "va"}, RTT: rtt}},
+	}
 }
 
 func TestNamesFit(t *testing.T) {
@@ -258,7 +272,8 @@ func TestNamesFit(t *testing.T) {
 				cluster.Spec.WAN = &v1alpha1.WAN{Links: []v1alpha1.Link{{Between: []string{from, to}, RTT: "1ms"}}}
 				name := Object(cluster, Site{Name: from}, Site{Name: to}).GetName()
 				if len(name) > 57 || len(validation.IsDNS1123Label(name)) > 0 {
-					t.Errorf("%s is no name for an object of Chaos Mesh: %d characters, %v", name, len(name), validation.IsDNS1123Label(name))
+					t.Errorf("%s is no name for an object of Chaos Mesh: %d characters, %v", name, len(name),
+						validation.IsDNS1123Label(name))
 				}
 				direction := of + " " + from + " " + to
 				if same, taken := seen[name]; taken {

@@ -79,7 +79,8 @@ func Read(u *unstructured.Unstructured) world.Injection {
 		Status chaos.NetworkChaosStatus `json:"status"`
 	}
 	status, _ := u.Object["status"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": status}, &content); err != nil {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": status}, &content)
+	if err != nil {
 		i.Problem = fmt.Sprintf("its status can't be read: %v", err)
 		return i
 	}

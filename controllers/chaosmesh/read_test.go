@@ -81,7 +81,8 @@ func TestWhatObjectsSay(t *testing.T) {
 		"nobody has seen it":    {"", func(*world.Injection) {}, ""},
 		"no pod was chosen yet": {begun, func(i *world.Injection) { i.Looked = true }, ""},
 		"it is in place": {injected, func(i *world.Injection) {
-			i.Looked, i.AllInjected, i.Chosen, i.Injected, i.Since = true, true, []string{"a-0", "b-0"}, []string{"a-0", "b-0"}, at(5)
+			i.Looked, i.AllInjected, i.Chosen, i.Injected, i.Since = true, true, []string{"a-0", "b-0"},
+				[]string{"a-0", "b-0"}, at(5)
 			i.Held = true
 		}, ""},
 		"it was undone in a pod that does not say so": {waiting, func(i *world.Injection) {
@@ -104,7 +105,8 @@ func TestWhatObjectsSay(t *testing.T) {
 			got, want := Read(u), base
 			tt.want(&want)
 			want.Name = u.GetName()
-			if want.Problem = got.Problem; tt.wrong == "" && got.Problem != "" || !strings.HasPrefix(got.Problem, tt.wrong) {
+			if want.Problem = got.Problem; tt.wrong == "" && got.Problem != "" ||
+				!strings.HasPrefix(got.Problem, tt.wrong) {
 				t.Errorf("%s: its problem is %q, want %q", name, got.Problem, tt.wrong)
 			}
 			got.Since, got.Created = got.Since.UTC(), got.Created.UTC()
@@ -122,7 +124,8 @@ func TestWhatObjectsSay(t *testing.T) {
 	if got := Read(paused); !strings.Contains(got.Problem, PauseAnnotation) {
 		t.Errorf("a paused one says %q", got.Problem)
 	}
-	if len(paused.GetAnnotations()) != 1 || paused.Object["spec"] != nil || !IsObject(paused) || IsObject(&unstructured.Unstructured{}) {
+	if len(paused.GetAnnotations()) != 1 || paused.Object["spec"] != nil || !IsObject(paused) ||
+		IsObject(&unstructured.Unstructured{}) {
 		t.Errorf("there is left: %+v", paused.Object)
 	}
 }

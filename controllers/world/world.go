@@ -35,8 +35,8 @@ type Snapshot struct {
 	Taken []Taken
 	// Former names objects of a deleted resource of the same name that are about to be removed with it.
 	Former []string
-	// Stored says of each volume which cluster stored on it, where these are several and nothing tells which of them this
-	// one is.
+	// Stored says of each volume which cluster stored on it, where these are several and nothing tells which of them
+	// this one is.
 	Stored []string
 	// Zones are the zones of the cluster's nodes by the node's name. ZonesKnown is false where the operator
 	// may not read nodes.
@@ -111,8 +111,8 @@ type Member struct {
 	NodeGone   bool
 	// Refused is why the apiserver refused the volume as it was asked for last, or empty.
 	Refused string
-	// Warnings are what the apiserver's events say of those of the objects above that keep its pod from running, each of
-	// its kind at most once.
+	// Warnings are what the apiserver's events say of those of the objects above that keep its pod from running, each
+	// of its kind at most once.
 	Warnings []Warning
 	// Report is the member's own word, nil while it is silent; Silence then says why.
 	Report  *Report

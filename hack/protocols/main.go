@@ -55,9 +55,11 @@ func generate(out string) error {
 		text    string
 	}{
 		{"api/v1alpha1/types.go", `(// \+kubebuilder:validation:Enum=)ABD;[^\n]*(\n)`, strings.Join(names, ";")},
-		{"README.md", `(?s)(\n\| protocol \| good at \| its price \|\n\|---\|---\|---\|\n).*?(\n\n)`, strings.TrimSpace(choices())},
+		{"README.md", `(?s)(\n\| protocol \| good at \| its price \|\n\|---\|---\|---\|\n).*?(\n\n)`,
+			strings.TrimSpace(choices())},
 		{"docs/redis.md", `(?s)(<!-- commands by protocol -->\n\n).*?(\n<!-- end -->)`, commands(rows())},
-		{"docs/protocols.md", `(?s)(<!-- what georegister protocols prints -->\n\n).*?(\n<!-- end -->)`, capability.Render(rows())},
+		{"docs/protocols.md", `(?s)(<!-- what georegister protocols prints -->\n\n).*?(\n<!-- end -->)`,
+			capability.Render(rows())},
 	} {
 		old, err := os.ReadFile(part.file)
 		if err != nil {
@@ -108,11 +110,15 @@ func choices() string {
 func commands(rows []capability.Protocol) string {
 	const served, refused, notAtomic = "yes", "refused", "not atomic"
 	quoted := func(kind register.Kind) string {
-		names := slices.DeleteFunc(redis.Commands(kind), func(name string) bool { return name == "DEL" || name == "UNLINK" })
+		names := slices.DeleteFunc(redis.Commands(kind), func(name string) bool {
+			return name == "DEL" || name == "UNLINK"
+		})
 		return "`" + strings.Join(names, "` `") + "`"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| protocol | reads: %s | plain writes: %s | read-modify-writes: %s, and `SET` with options | `DEL` `UNLINK` |\n",
+	fmt.Fprintf(&b,
+		"| protocol | reads: %s | plain writes: %s | read-modify-writes: %s, and `SET` with options | `DEL` "+
+			"`UNLINK` |\n",
 		quoted(register.Read), quoted(register.Write), quoted(register.RMW))
 	b.WriteString("|---|---|---|---|---|\n")
 	for _, row := range rows {
@@ -133,11 +139,12 @@ func commands(rows []capability.Protocol) string {
 // quorums and kinds are the constants' names in Go.
 var (
 	quorums = map[capability.Quorum]string{
-		capability.Majority: "Majority", capability.AllButOne: "AllButOne", capability.Replicas: "Replicas", capability.Nobody: "Nobody",
-		capability.Superquorum: "Superquorum",
+		capability.Majority: "Majority", capability.AllButOne: "AllButOne", capability.Replicas: "Replicas",
+		capability.Nobody: "Nobody", capability.Superquorum: "Superquorum",
 	}
 	kinds = map[register.Kind]string{
-		register.Read: "register.Read", register.Write: "register.Write", register.RMW: "register.RMW", register.Fence: "register.Fence",
+		register.Read: "register.Read", register.Write: "register.Write", register.RMW: "register.RMW",
+		register.Fence: "register.Fence",
 	}
 )
 
@@ -157,7 +164,9 @@ func Table() []Protocol {
 `)
 	path := func(p capability.Path) string { return fmt.Sprintf("Path{%d, %s}", p.RoundTrips, quorums[p.Quorum]) }
 	for _, p := range rows {
-		fmt.Fprintf(&b, "{\nName: %q, Consistency: %q, Members: %#v, Relaxed: %t, Fragments: %t,\nNote: %q,\nOperations: []Operation{\n",
+		fmt.Fprintf(&b,
+			"{\nName: %q, Consistency: %q, Members: %#v, Relaxed: %t, Fragments: %t,\nNote: %q,\nOperations: "+
+				"[]Operation{\n",
 			p.Name, p.Consistency, p.Members, p.Relaxed, p.Fragments, p.Note)
 		for _, op := range p.Operations {
 			fmt.Fprintf(&b, "{Kind: %s", kinds[op.Kind])

@@ -39,7 +39,8 @@ func Assets(root string) (string, error) {
 	command.Stderr = os.Stderr // says what is being built
 	out, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("set KUBEBUILDER_ASSETS, or build the control plane with hack/kubernetes/build.sh: %w", err)
+		return "", fmt.Errorf("set KUBEBUILDER_ASSETS, or build the control plane with hack/kubernetes/build.sh: %w",
+			err)
 	}
 	lines := strings.Fields(string(out))
 	if len(lines) == 0 {

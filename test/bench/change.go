@@ -50,7 +50,8 @@ func measureChanges(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("# Changes of members under load, on one machine: %s\n\n", machine())
-	fmt.Printf("%d keys, values of %d bytes, durability %s, %d clients at each site.\n\n", f.keys, f.valueBytes, f.durability, f.clients)
+	fmt.Printf("%d keys, values of %d bytes, durability %s, %d clients at each site.\n\n", f.keys, f.valueBytes,
+		f.durability, f.clients)
 	fmt.Println("| protocol | change | took s | site | operations/s | p50 ms | p99 ms | longest gap ms | failed |")
 	fmt.Println("|---|---|---:|---|---:|---:|---:|---:|---:|")
 	for _, protocol := range split(f.protocols) {
@@ -134,8 +135,10 @@ func (f changing) step(ctx context.Context, c *dev.Cluster, l *load, protocol st
 		before := l.window(site, begun.Add(-f.window), begun)
 		during := l.window(site, begun, over)
 		after := l.window(site, over, over.Add(f.window))
-		fmt.Fprintf(os.Stderr, "%s: the longest gap, %s, ended %s after the command\n", site, during.gap, during.gapEnd.Sub(begun))
-		fmt.Printf("| %s | %s | %.1f | %s | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %d |\n",
+		fmt.Fprintf(os.Stderr, "%s: the longest gap, %s, ended %s after the command\n", site, during.gap,
+			during.gapEnd.Sub(begun))
+		fmt.Printf("| %s | %s | %.1f | %s | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %.0f / %.0f / %.0f | %.0f / "+
+			"%.0f / %.0f | %d |\n",
 			protocol, s.name, over.Sub(begun).Seconds(), site,
 			before.throughput(), during.throughput(), after.throughput(),
 			ms(before.p50), ms(during.p50), ms(after.p50), ms(before.p99), ms(during.p99), ms(after.p99),
@@ -195,7 +198,8 @@ func openDev(ctx context.Context, binary, data, spec string) (*dev.Cluster, erro
 }
 
 func openDevAs(ctx context.Context, o dev.Options, spec string) (*dev.Cluster, error) {
-	manifest, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: bench}\nspec: " + spec))
+	manifest, err := v1alpha1.Decode(
+		[]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: bench}\nspec: " + spec))
 	if err != nil {
 		return nil, err
 	}

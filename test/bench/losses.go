@@ -55,10 +55,12 @@ func measureLosses(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("# A backup or the master of a shard is lost with its disk, on one machine: %s\n\n", machine())
-	fmt.Printf("CURP, Sync, five members, faultTolerance 2, one shard; values of %d bytes; at each site %d clients write and "+
-		"as many read, every %s at most.\n", f.valueBytes, f.clients, f.every)
-	fmt.Print("Figures are of updates: the longest time in ms from an answer to the next one, around the loss, by the " +
-		"site of the clients.\n\n")
+	fmt.Printf(
+		"CURP, Sync, five members, faultTolerance 2, one shard; values of %d bytes; at each site %d clients write and "+
+			"as many read, every %s at most.\n", f.valueBytes, f.clients, f.every)
+	fmt.Print(
+		"Figures are of updates: the longest time in ms from an answer to the next one, around the loss, by the " +
+			"site of the clients.\n\n")
 	fmt.Printf("| keys | lost | %s | failed |\n|---:|---|%s---:|\n",
 		strings.Join(fiveSites, " | "), strings.Repeat("---:|", len(fiveSites)))
 	for _, keys := range numbers("keys", f.keys) {

@@ -122,7 +122,8 @@ func compare(ctx context.Context, f flags, durability string) (tables []*table, 
 			return nil, err
 		}
 		defer ours.stop()
-		systems = append(systems, system{"gRPC call", "grpc", ours}, system{"gRPC stream", "stream", ours}, system{"Redis", "redis", ours})
+		systems = append(systems, system{"gRPC call", "grpc", ours}, system{"gRPC stream", "stream", ours},
+			system{"Redis", "redis", ours})
 	}
 	if f.etcd != "" {
 		etcd, err := startEtcd(ctx, f, durability)

@@ -111,7 +111,8 @@ func (t *tier) spawnAll(f mastering, v view.View, ports []string, link time.Dura
 	limits := register.DefaultLimits()
 	for i, m := range v.Members {
 		config := node.Config{
-			Cluster: identity, Protocol: "CURP", Shards: len(t.modes), Self: m.ID, Site: m.Site, Directory: filepath.Join(t.dir, m.Site),
+			Cluster: identity, Protocol: "CURP", Shards: len(t.modes), Self: m.ID, Site: m.Site,
+			Directory:  filepath.Join(t.dir, m.Site),
 			Durability: storage.Sync, Limits: node.Limits{KeyBytes: limits.KeyBytes, ValueBytes: limits.ValueBytes},
 			Listen: node.Listen{Peer: ports[3*i], Admin: ports[3*i+1], Redis: ports[3*i+2]}, CURP: tuned,
 		}
@@ -207,11 +208,13 @@ func (t *tier) found(ctx context.Context, v view.View) error {
 		}
 	}
 	return ready(ctx, "the master", func(ctx context.Context) error {
-		status, err := admins[masterMember].Status(ctx, &adminv1.StatusRequest{Cluster: identity, Member: uint32(masterMember)})
+		status, err := admins[masterMember].Status(ctx,
+			&adminv1.StatusRequest{Cluster: identity, Member: uint32(masterMember)})
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(status.Partitions, func(p *adminv1.Part) bool { return !p.Serving }) || len(status.Partitions) < len(t.modes) {
+		if slices.ContainsFunc(status.Partitions, func(p *adminv1.Part) bool { return !p.Serving }) ||
+			len(status.Partitions) < len(t.modes) {
 			return errors.New("it does not serve every partition yet")
 		}
 		return nil

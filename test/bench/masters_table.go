@@ -35,13 +35,15 @@ func measureMasters(ctx context.Context, args []string) error {
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the processes keep their data")
 	set.IntVar(&f.rounds, "rounds", 10, "how often each mode is measured, in turn")
 	set.IntVar(&f.operations, "operations", 200, "how many writes a round has, one after the other")
-	set.StringVar(&f.clients, "clients", "1,16,64", "numbers of clients for the CPU time of the master, comma separated")
+	set.StringVar(&f.clients, "clients", "1,16,64",
+		"numbers of clients for the CPU time of the master, comma separated")
 	set.DurationVar(&f.duration, "duration", 3*time.Second, "how long each of these is measured")
 	set.IntVar(&f.valueBytes, "value", 100, "size of values in bytes")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	fmt.Printf("# Writes at a master, on one machine: %s\n\nValues of %d bytes, data in %s.\n\n", machine(), f.valueBytes, f.dir)
+	fmt.Printf("# Writes at a master, on one machine: %s\n\nValues of %d bytes, data in %s.\n\n", machine(),
+		f.valueBytes, f.dir)
 	for _, link := range []time.Duration{0, time.Millisecond} {
 		if err := f.latencies(ctx, link); err != nil {
 			return err
@@ -54,7 +56,8 @@ func measureMasters(ctx context.Context, args []string) error {
 func modes() []mode {
 	all := []mode{{"one durable replica", 0, 0}}
 	for f := 1; f <= 3; f++ {
-		all = append(all, mode{fmt.Sprintf("CURP, f = %d", f), f, f}, mode{fmt.Sprintf("primary-backup, f = %d", f), f, 0})
+		all = append(all, mode{fmt.Sprintf("CURP, f = %d", f), f, f},
+			mode{fmt.Sprintf("primary-backup, f = %d", f), f, 0})
 	}
 	return all
 }
@@ -101,7 +104,8 @@ func (f mastering) latencies(ctx context.Context, link time.Duration) error {
 	fmt.Println("| mode | p50 ms | p90 ms | p99 ms | p50, of one durable replica's |\n|---|---:|---:|---:|---:|")
 	for _, l := range lines {
 		slices.Sort(l.all)
-		fmt.Printf("| %s | %.2f | %.2f | %.2f | %.2f |\n", l.tier.modes[l.mode].name, ms(quantile(l.all, 0.5)), ms(quantile(l.all, 0.9)),
+		fmt.Printf("| %s | %.2f | %.2f | %.2f | %.2f |\n", l.tier.modes[l.mode].name, ms(quantile(l.all, 0.5)),
+			ms(quantile(l.all, 0.9)),
 			ms(quantile(l.all, 0.99)), ms(quantile(l.all, 0.5))/ms(quantile(lines[0].all, 0.5)))
 	}
 	fmt.Println()
@@ -142,7 +146,8 @@ func dialRedis(ctx context.Context, address string) (closedloop.Conn, error) {
 // processorTime prints what an operation costs the master's process, with syncs of up to 50 operations and with one for
 // each.
 func (f mastering) processorTime(ctx context.Context) error {
-	batched, err := startTier(ctx, f, []mode{{"CURP, f = 3, syncs of 50", 3, 3}, {"primary-backup, f = 3", 3, 0}}, 0, node.CURP{})
+	batched, err := startTier(ctx, f,
+		[]mode{{"CURP, f = 3, syncs of 50", 3, 3}, {"primary-backup, f = 3", 3, 0}}, 0, node.CURP{})
 	if err != nil {
 		return err
 	}
@@ -152,7 +157,8 @@ func (f mastering) processorTime(ctx context.Context) error {
 		return err
 	}
 	defer single.stop()
-	fmt.Println("## CPU time of the master, loopback\n\n| clients | mode | operations/s | µs/operation |\n|---:|---|---:|---:|")
+	fmt.Println("## CPU time of the master, loopback\n\n| clients | mode | operations/s | µs/operation " +
+		"|\n|---:|---|---:|---:|")
 	for _, clients := range numbers("clients", f.clients) {
 		for _, t := range []*tier{batched, single} {
 			for i, m := range t.modes {

@@ -39,7 +39,8 @@ func measureMemory(ctx context.Context, args []string) error {
 	var f sizing
 	set := flag.NewFlagSet("memory", flag.ContinueOnError)
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the replicas keep their data")
-	set.StringVar(&f.protocols, "protocols", strings.Join(slices.DeleteFunc(writable(), func(name string) bool { return name == "CURP" }), ","),
+	set.StringVar(&f.protocols, "protocols",
+		strings.Join(slices.DeleteFunc(writable(), func(name string) bool { return name == "CURP" }), ","),
 		"the protocols, comma separated; not CURP, whose replicas are not alike")
 	set.StringVar(&f.durabilities, "durability", "Memory,Sync", "of the replicas, comma separated")
 	set.IntVar(&f.keys, "keys", 1_000_000, "how many keys there are")
@@ -50,9 +51,12 @@ func measureMemory(ctx context.Context, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	fmt.Printf("# What a key takes, of %d keys of %d bytes with values of %d bytes: %s\n\n", f.keys, keyBytes, f.valueBytes, machine())
-	fmt.Println("Bytes per key and replica of three. Memory is the live heap after a collection, without that of the empty cluster; disk is the tables")
-	fmt.Println("after a compaction. \"Over\" is without the value. An rmw has an ID, of one of many sessions; a write has none.")
+	fmt.Printf("# What a key takes, of %d keys of %d bytes with values of %d bytes: %s\n\n", f.keys, keyBytes,
+		f.valueBytes, machine())
+	fmt.Println("Bytes per key and replica of three. Memory is the live heap after a collection, without that of the " +
+		"empty cluster; disk is the tables")
+	fmt.Println("after a compaction. \"Over\" is without the value. An rmw has an ID, of one of many sessions; a " +
+		"write has none.")
 	fmt.Println("\n| protocol | durability | filled by | memory | over | disk | over |")
 	fmt.Println("|---|---|---|---:|---:|---:|---:|")
 	for _, protocol := range split(f.protocols) {
@@ -144,19 +148,22 @@ func (f sizing) writeProfile(name string) (err error) {
 }
 
 // open starts the replicas in this process, and waits until each can serve.
-func (f sizing) open(ctx context.Context, data, protocol string, durability storage.Durability) (replicas []*runtime.Replica, err error) {
+func (f sizing) open(
+	ctx context.Context, data, protocol string, durability storage.Durability,
+) (replicas []*runtime.Replica, err error) {
 	v := view.View{Cluster: identity, Epoch: 1}
 	listeners := make([]net.Listener, members)
 	for i := range listeners {
 		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		v.Members = append(v.Members, view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1), Address: listeners[i].Addr().String()})
+		v.Members = append(v.Members,
+			view.Member{ID: view.MemberID(i + 1), Site: fmt.Sprintf("s%d", i+1), Address: listeners[i].Addr().String()})
 	}
 	for i, m := range v.Members {
 		r, err := runtime.Start(ctx, runtime.Options{
-			View: v, Self: m.ID, Protocol: protocol, Shards: f.shards, Directory: filepath.Join(data, m.Site), Durability: durability,
-			Listener: listeners[i], Bootstrap: true, Seed: uint64(i),
+			View: v, Self: m.ID, Protocol: protocol, Shards: f.shards, Directory: filepath.Join(data, m.Site),
+			Durability: durability, Listener: listeners[i], Bootstrap: true, Seed: uint64(i),
 		})
 		if err != nil {
 			return replicas, err
@@ -196,9 +203,10 @@ func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, protocol 
 		return nil // every replica executes every command, and a read would be one of its own
 	}
 	for at, r := range replicas {
-		if err := f.run(ctx, fmt.Sprintf("read at replica %d", at+1), func(i, _ int, _ uint64, done func(register.Result)) {
-			r.Submit(register.Operation{Kind: register.Read, Key: keyOf(i)}, fillWithin, done)
-		}); err != nil {
+		if err := f.run(ctx, fmt.Sprintf("read at replica %d", at+1),
+			func(i, _ int, _ uint64, done func(register.Result)) {
+				r.Submit(register.Operation{Kind: register.Read, Key: keyOf(i)}, fillWithin, done)
+			}); err != nil {
 			return err
 		}
 	}
@@ -206,7 +214,9 @@ func (f sizing) fill(ctx context.Context, replicas []*runtime.Replica, protocol 
 }
 
 // run submits one operation for each key, by sessions that have one under way each; what names it in the progress.
-func (f sizing) run(ctx context.Context, what string, submit func(i, session int, number uint64, done func(register.Result))) error {
+func (f sizing) run(
+	ctx context.Context, what string, submit func(i, session int, number uint64, done func(register.Result)),
+) error {
 	type ended struct {
 		session int
 		result  register.Result
@@ -219,7 +229,8 @@ func (f sizing) run(ctx context.Context, what string, submit func(i, session int
 	begun := time.Now()
 	for i := range f.keys + f.outstanding {
 		if i > 0 && i%max(1, f.keys/10) == 0 {
-			fmt.Fprintf(os.Stderr, "%s %d of %d keys after %s\n", what, min(i, f.keys), f.keys, time.Since(begun).Round(time.Second))
+			fmt.Fprintf(os.Stderr, "%s %d of %d keys after %s\n", what, min(i, f.keys), f.keys,
+				time.Since(begun).Round(time.Second))
 		}
 		var e ended
 		select {
@@ -255,7 +266,10 @@ func (f sizing) operation(i, session int, number uint64, kind register.Kind) reg
 		return op
 	}
 	op.Call = register.Call{Function: register.Append, Args: [][]byte{value}}
-	op.ID = register.ID{Session: scatter(uint64(session)) | 1, Number: number, FirstIncomplete: number, IssuedAt: time.Now().UnixMilli()}
+	op.ID = register.ID{
+		Session: scatter(uint64(session)) | 1, Number: number, FirstIncomplete: number,
+		IssuedAt: time.Now().UnixMilli(),
+	}
 	return op
 }
 

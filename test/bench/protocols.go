@@ -47,7 +47,8 @@ func measureProtocols(ctx context.Context, args []string) (err error) {
 	set := flag.NewFlagSet("protocols", flag.ContinueOnError)
 	set.StringVar(&f.binary, "binary", "bin/georegister", "the program to measure")
 	set.StringVar(&f.dir, "dir", os.TempDir(), "where the members keep their data; it should be a real disk")
-	set.StringVar(&f.protocols, "protocols", strings.Join(writable(), ","), "the protocols, comma separated; ratios are to the first")
+	set.StringVar(&f.protocols, "protocols", strings.Join(writable(), ","),
+		"the protocols, comma separated; ratios are to the first")
 	set.StringVar(&f.durability, "durability", "Sync", "of the members; CURP has no other")
 	set.IntVar(&f.clients, "clients", typical, "how many clients, spread over the members")
 	set.IntVar(&f.depth, "depth", 1, "how many operations a client sends together")
@@ -77,10 +78,13 @@ func measureProtocols(ctx context.Context, args []string) (err error) {
 		}
 		all = append(all, c)
 	}
-	fmt.Printf("# Protocols beside each other, three members of each and their clients on one machine: %s\n\n", machine())
-	fmt.Printf("%d clients x %d operations through the Redis port, %d keys, values of %d bytes, durability %s. In operations per second, and as a\n"+
+	fmt.Printf("# Protocols beside each other, three members of each and their clients on one machine: %s\n\n",
+		machine())
+	fmt.Printf("%d clients x %d operations through the Redis port, %d keys, values of %d bytes, durability %s. In "+
+		"operations per second, and as a\n"+
 		"multiple of %s's.\n\n", f.clients, f.depth, f.keys, f.values, f.durability, all[0].can.Name)
-	fmt.Println("| protocol | reads | ratio | p50 ms | p99 ms | writes | ratio | p50 ms | p99 ms | rmws | ratio | p50 ms | p99 ms |")
+	fmt.Println("| protocol | reads | ratio | p50 ms | p99 ms | writes | ratio | p50 ms | p99 ms | rmws | ratio | " +
+		"p50 ms | p99 ms |")
 	fmt.Println("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	return f.compare(ctx, all)
 }
@@ -113,8 +117,8 @@ func (f comparing) start(ctx context.Context, data, name string) (*contender, er
 func (f comparing) options(c *contender, kind register.Kind) (closedloop.Options, error) {
 	dialer, err := closedloop.FindDialer("redis")
 	return closedloop.Options{
-		Dialer: dialer, Addresses: c.addresses, Clients: f.clients, Depth: f.depth, Kind: kind, Keys: f.keys, ValueBytes: f.values,
-		Warmup: f.warmup, Duration: f.duration,
+		Dialer: dialer, Addresses: c.addresses, Clients: f.clients, Depth: f.depth, Kind: kind, Keys: f.keys,
+		ValueBytes: f.values, Warmup: f.warmup, Duration: f.duration,
 	}, err
 }
 
@@ -137,7 +141,8 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 					return fmt.Errorf("%s, %s: %w", c.can.Name, kind, err)
 				}
 				results[i] = append(results[i], result)
-				fmt.Fprintf(os.Stderr, "%s, %s: %.0f/s, p50 %s, p99 %s\n", c.can.Name, kind, result.Throughput(), result.P50, result.P99)
+				fmt.Fprintf(os.Stderr, "%s, %s: %.0f/s, p50 %s, p99 %s\n", c.can.Name, kind, result.Throughput(),
+					result.P50, result.P99)
 			}
 		}
 		var first closedloop.Result
@@ -150,7 +155,8 @@ func (f comparing) compare(ctx context.Context, all []*contender) error {
 			if i == 0 {
 				first = middle
 			}
-			lines[i] += fmt.Sprintf(" %.0f | %s | %.1f | %.1f |", middle.Throughput(), ratio(middle, first), ms(middle.P50), ms(middle.P99))
+			lines[i] += fmt.Sprintf(" %.0f | %s | %.1f | %.1f |", middle.Throughput(), ratio(middle, first),
+				ms(middle.P50), ms(middle.P99))
 		}
 	}
 	for i, c := range all {

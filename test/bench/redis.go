@@ -46,7 +46,8 @@ func measureRedis(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("# SET by redis-benchmark, on one machine: %s\n\nValues of %d bytes, random keys of 100000, data in %s.\n\n", machine(), f.valueBytes, f.dir)
+	fmt.Printf("# SET by redis-benchmark, on one machine: %s\n\nValues of %d bytes, random keys of 100000, data in "+
+		"%s.\n\n", machine(), f.valueBytes, f.dir)
 	fmt.Println("| clients | server | SET/s | p50 ms | p99 ms |\n|---:|---|---:|---:|---:|")
 	for _, clients := range numbers("clients", f.clients) {
 		all := map[string][]redisResult{}
@@ -99,7 +100,8 @@ func (f besideRedis) servers(ctx context.Context) (all []redisServer, stop func(
 		all = append(all, redisServer{"redis-server, appendfsync " + policy, ports[0]})
 	}
 	for _, m := range []mode{
-		{"one durable replica", 0, 0}, {"one with a witness (f = 0)", 0, 1}, {"CURP, f = 1", 1, 1}, {"primary-backup, f = 1", 1, 0},
+		{"one durable replica", 0, 0}, {"one with a witness (f = 0)", 0, 1}, {"CURP, f = 1", 1, 1},
+		{"primary-backup, f = 1", 1, 0},
 	} {
 		t, err := startTier(ctx, f.mastering, []mode{m}, 0, node.CURP{})
 		if err != nil {
@@ -134,7 +136,8 @@ func (f besideRedis) drive(ctx context.Context, address string, clients int) (r 
 	if clients == 1 {
 		requests /= 4
 	}
-	command := exec.CommandContext(ctx, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-c", strconv.Itoa(clients),
+	command := exec.CommandContext(ctx, "redis-benchmark", "-h", host, "-p", port, "-t", "set", "-c",
+		strconv.Itoa(clients),
 		"-n", strconv.Itoa(requests), "-d", strconv.Itoa(f.valueBytes), "-r", "100000", "--csv")
 	out, err := command.Output()
 	if err != nil {

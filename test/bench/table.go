@@ -94,7 +94,8 @@ const typical = 128
 
 // summarize prints throughput at the typical number of clients, and how it compares with etcd's.
 func summarize(w io.Writer, tables []*table) {
-	fmt.Fprintf(w, "## At %d clients, operations/s (and as a multiple of etcd's)\n\n| durability | bytes | operation |", typical)
+	fmt.Fprintf(w,
+		"## At %d clients, operations/s (and as a multiple of etcd's)\n\n| durability | bytes | operation |", typical)
 	for _, s := range tables[0].systems {
 		fmt.Fprintf(w, " %s |", s.name)
 	}
@@ -106,7 +107,8 @@ func summarize(w io.Writer, tables []*table) {
 			}
 			fmt.Fprintf(w, "| %s | %d | %s |", t.durability, t.valueBytes, r.cell.kind)
 			for _, s := range t.systems {
-				fmt.Fprintf(w, " %.0f (%s) |", r.results[s.name].Throughput(), ratio(r.results[s.name], r.results["etcd"]))
+				fmt.Fprintf(w, " %.0f (%s) |", r.results[s.name].Throughput(),
+					ratio(r.results[s.name], r.results["etcd"]))
 			}
 			fmt.Fprintln(w)
 		}

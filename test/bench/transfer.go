@@ -37,7 +37,8 @@ func measureTransfers(ctx context.Context, args []string) error {
 	set.StringVar(&f.durability, "durability", "Sync", "of the members")
 	set.IntVar(&f.keys, "keys", 1_000_000, "how many keys there are")
 	set.StringVar(&f.values, "values", "16,1024", "sizes of values in bytes, comma separated")
-	set.StringVar(&f.rates, "rates", "1Ti,32Mi", "spec.storage.transferRate, one after the other, comma separated; 1Ti is no bound")
+	set.StringVar(&f.rates, "rates", "1Ti,32Mi",
+		"spec.storage.transferRate, one after the other, comma separated; 1Ti is no bound")
 	set.IntVar(&f.clients, "clients", 8, "how many clients each site has")
 	set.DurationVar(&f.every, "every", 20*time.Millisecond, "the least time between two operations of a client")
 	set.DurationVar(&f.window, "window", 5*time.Second, "how long to measure before and after")
@@ -45,16 +46,19 @@ func measureTransfers(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Printf("# A member fetches the state, on one machine: %s\n\n", machine())
-	fmt.Printf("%d keys, %s, durability %s; %d clients at each of the 2 sites that stay, with an operation every %s at most.\n\n",
+	fmt.Printf("%d keys, %s, durability %s; %d clients at each of the 2 sites that stay, with an operation every %s "+
+		"at most.\n\n",
 		f.keys, f.protocol, f.durability, f.clients, f.every)
-	fmt.Println("| value bytes | rate | fetched | compared only | took s | MiB/s | disk MiB/s | loopback MiB/s | CPU s | p50 ms | p99 ms | longest gap ms | failed |")
+	fmt.Println("| value bytes | rate | fetched | compared only | took s | MiB/s | disk MiB/s | loopback MiB/s | CPU " +
+		"s | p50 ms | p99 ms | longest gap ms | failed |")
 	fmt.Println("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, valueBytes := range numbers("values", f.values) {
 		if err := f.measure(ctx, valueBytes); err != nil {
 			return fmt.Errorf("values of %d bytes: %w", valueBytes, err)
 		}
 	}
-	fmt.Println("\nLatencies and gaps are those before / during / after, of the clients at the two sites that stay. The CPU time is the newcomer's.")
+	fmt.Println("\nLatencies and gaps are those before / during / after, of the clients at the two sites that stay. " +
+		"The CPU time is the newcomer's.")
 	return nil
 }
 
@@ -67,7 +71,8 @@ func (f transferring) measure(ctx context.Context, valueBytes int) (err error) {
 		return fmt.Errorf("how much space %s has: %w", f.dir, err)
 	}
 	if free, need := disk.Bavail*uint64(disk.Bsize), uint64(space*f.keys*(valueBytes+100)); free < need {
-		return fmt.Errorf("%s has %d MiB free, and %d MiB may be needed; give another -dir, or fewer -keys", f.dir, free>>20, need>>20)
+		return fmt.Errorf("%s has %d MiB free, and %d MiB may be needed; give another -dir, or fewer -keys",
+			f.dir, free>>20, need>>20)
 	}
 	data, err := os.MkdirTemp(f.dir, "bench-transfer-")
 	if err != nil {
@@ -92,9 +97,12 @@ func (f transferring) measure(ctx context.Context, valueBytes int) (err error) {
 }
 
 // transfer runs the cluster with a rate, and has a member at one site take the place of the one at another.
-func (f transferring) transfer(ctx context.Context, data, rate string, valueBytes int, fill bool, leaves, joins string, at machineBounds) (err error) {
+func (f transferring) transfer(
+	ctx context.Context, data, rate string, valueBytes int, fill bool, leaves, joins string, at machineBounds,
+) (err error) {
 	c, err := openDev(ctx, f.binary, filepath.Join(data, "dev"), fmt.Sprintf(
-		`{protocol: %s, sites: [{name: a}, {name: b}, {name: c}], storage: {durability: %s, transferRate: %s}}`, f.protocol, f.durability, rate))
+		`{protocol: %s, sites: [{name: a}, {name: b}, {name: c}], storage: {durability: %s, transferRate: %s}}`,
+		f.protocol, f.durability, rate))
 	if err != nil {
 		return err
 	}
@@ -121,7 +129,10 @@ func (f transferring) transfer(ctx context.Context, data, rate string, valueByte
 	fetched := make(chan fetch, 1)
 	go func() { fetched <- watch(watching, c, joins) }()
 	begun := time.Now()
-	if err := change(ctx, c, func(ctx context.Context, c *dev.Cluster) (string, error) { return c.Replace(ctx, leaves, joins) }); err != nil {
+	if err := change(ctx, c,
+		func(ctx context.Context, c *dev.Cluster) (string, error) {
+			return c.Replace(ctx, leaves, joins)
+		}); err != nil {
 		return err
 	}
 	over := time.Now()
@@ -131,12 +142,16 @@ func (f transferring) transfer(ctx context.Context, data, rate string, valueByte
 	stop()
 	result := <-fetched
 	took := result.end.Sub(result.begin)
-	before, during, after := l.window("", begun.Add(-f.window), begun), l.window("", begun, over), l.window("", over, over.Add(f.window))
-	fmt.Fprintf(os.Stderr, "joint view after %s, fetched after %s, over after %s; the longest gap, %s, ended after %s\n", result.begin.Sub(begun),
-		result.end.Sub(begun), over.Sub(begun), during.gap, during.gapEnd.Sub(begun))
-	fmt.Printf("| %d | %s | %.0f MiB | %.0f MiB | %.1f | %.1f | %.0f | %.0f | %.1f | %.1f / %.1f / %.1f | %.1f / %.1f / %.1f | %.0f / %.0f / %.0f | %d |\n",
+	before, during, after := l.window("", begun.Add(-f.window), begun), l.window("", begun, over),
+		l.window("", over, over.Add(f.window))
+	fmt.Fprintf(os.Stderr,
+		"joint view after %s, fetched after %s, over after %s; the longest gap, %s, ended after %s\n",
+		result.begin.Sub(begun), result.end.Sub(begun), over.Sub(begun), during.gap, during.gapEnd.Sub(begun))
+	fmt.Printf("| %d | %s | %.0f MiB | %.0f MiB | %.1f | %.1f | %.0f | %.0f | %.1f | %.1f / %.1f / %.1f | %.1f / "+
+		"%.1f / %.1f | %.0f / %.0f / %.0f | %d |\n",
 		valueBytes, rate, mib(result.change.GetBytes()), mib(result.change.GetSameBytes()), took.Seconds(),
-		mib(result.change.GetBytes()+result.change.GetSameBytes())/took.Seconds(), at.disk, at.loopback, result.cpu.Seconds(),
+		mib(result.change.GetBytes()+result.change.GetSameBytes())/took.Seconds(), at.disk, at.loopback,
+		result.cpu.Seconds(),
 		ms(before.p50), ms(during.p50), ms(after.p50), ms(before.p99), ms(during.p99), ms(after.p99),
 		ms(before.gap), ms(during.gap), ms(after.gap), before.failed+during.failed+after.failed)
 	return nil

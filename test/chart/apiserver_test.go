@@ -91,7 +91,8 @@ func protects(t *testing.T, api client.Client, chart map[string]*unstructured.Un
 		t.Fatal(err)
 	}
 	refusal := until(t, func() error {
-		if err := api.Delete(t.Context(), cluster, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "three-zones is protected") {
+		if err := api.Delete(t.Context(), cluster, client.DryRunAll); err == nil ||
+			!strings.Contains(err.Error(), "three-zones is protected") {
 			return fmt.Errorf("the deletion of a protected cluster: %v", err)
 		}
 		return nil
@@ -148,7 +149,8 @@ func create(t *testing.T, api client.Client, object *unstructured.Unstructured) 
 	// Pods want their ServiceAccount, which a dry run does not leave behind.
 	if object.GetKind() == "Pod" {
 		unstructured.RemoveNestedField(object.Object, "spec", "serviceAccountName")
-		if err := unstructured.SetNestedField(object.Object, false, "spec", "automountServiceAccountToken"); err != nil {
+		err := unstructured.SetNestedField(object.Object, false, "spec", "automountServiceAccountToken")
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

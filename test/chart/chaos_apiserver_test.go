@@ -58,7 +58,8 @@ func TestTheApiserverTakesChaos(t *testing.T) {
 			t.Fatal(err)
 		}
 		owner := client.FieldOwner("test")
-		if err := api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(repeated), owner, client.ForceOwnership); err != nil {
+		if err := api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(repeated), owner,
+			client.ForceOwnership); err != nil {
 			t.Errorf("apply a repeated experiment: %v", err)
 		}
 	}

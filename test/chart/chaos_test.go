@@ -25,7 +25,8 @@ func chaosCases(t *testing.T) map[string]chaos.Parameters {
 		t.Fatal(err)
 	}
 	other := p
-	other.Cluster, other.Namespace, other.OperatorNamespace, other.Protocol, other.Image = "shop", "prod-like", "ops", "ABD", "registry:5000/g@sha256:0"
+	other.Cluster, other.Namespace, other.OperatorNamespace, other.Protocol, other.Image = "shop", "prod-like", "ops",
+		"ABD", "registry:5000/g@sha256:0"
 	other.Sites, other.Site, other.Peer, other.Minority = "1,2,ca,or,va", "2", "ca", []string{"1", "2"}
 	other.SiteQuorum = chaos.QuorumURL(other.Cluster, other.Site, other.Namespace)
 	other.PeerQuorum = chaos.QuorumURL(other.Cluster, other.Peer, other.Namespace)
@@ -138,7 +139,8 @@ func chaosOfTheChart(t *testing.T, p chaos.Parameters) map[string]*unstructured.
 		schedules[e.Name] = map[string]any{"enabled": true}
 	}
 	values, err := yaml.Marshal(map[string]any{"chaos": map[string]any{
-		"enabled": true, "run": "monday", "cluster": p.Cluster, "namespace": p.Namespace, "protocol": p.Protocol, "image": p.Image,
+		"enabled": true, "run": "monday", "cluster": p.Cluster, "namespace": p.Namespace,
+		"protocol": p.Protocol, "image": p.Image,
 		"sites": strings.Split(p.Sites, ","), "site": p.Site, "peer": p.Peer, "minority": p.Minority,
 		"every": p.Every, "duration": p.Duration, "settle": p.Settle, "load": p.Load, "seed": p.Seed,
 		"loss": p.Loss, "delay": p.Delay, "offset": p.Offset, "stress": p.Stress, "schedules": schedules,
@@ -157,7 +159,8 @@ func chaosOfTheChart(t *testing.T, p chaos.Parameters) map[string]*unstructured.
 		if object.GetKind() == "Schedule" {
 			continue
 		}
-		if object.GetAnnotations()["helm.sh/resource-policy"] != "keep" || object.GetLabels()[chaos.RunLabel] != "monday" {
+		if object.GetAnnotations()["helm.sh/resource-policy"] != "keep" ||
+			object.GetLabels()[chaos.RunLabel] != "monday" {
 			t.Errorf("%s is no run that is kept: %v, %v", key, object.GetAnnotations(), object.GetLabels())
 		}
 		// That is what tells runs apart, and all of it.
@@ -200,7 +203,8 @@ func TestChaosDefaults(t *testing.T) {
 		Protocol: p.Protocol, Every: p.Every, Duration: p.Duration, Settle: p.Settle, Load: p.Load, Seed: p.Seed,
 		Loss: p.Loss, Delay: p.Delay, Offset: p.Offset, Stress: p.Stress, Minority: []string{},
 	}
-	if !reflect.DeepEqual(is, want) || values.Chaos.Enabled || values.Chaos.Run != "" || !slices.Equal(values.Chaos.Experiments, chaos.Usual) {
+	if !reflect.DeepEqual(is, want) || values.Chaos.Enabled || values.Chaos.Run != "" ||
+		!slices.Equal(values.Chaos.Experiments, chaos.Usual) {
 		t.Errorf("the chart's defaults are %+v, those of parameters.yaml %+v", values.Chaos, want)
 	}
 	all, err := chaos.List()
@@ -214,7 +218,8 @@ func TestChaosOfTheChart(t *testing.T) {
 	if got := template(t, cluster, "chaos.sites={a,b}"); len(got) != len(template(t)) {
 		t.Errorf("what is enabled without a Schedule or a run makes %d objects more", len(got)-len(template(t)))
 	}
-	got := template(t, cluster, "chaos.sites={a,b,c}", "chaos.schedules.kill-site.enabled=true", "chaos.schedules.kill-site.site=b",
+	got := template(t, cluster, "chaos.sites={a,b,c}", "chaos.schedules.kill-site.enabled=true",
+		"chaos.schedules.kill-site.site=b",
 		"chaos.schedules.kill-site.every=9m", "chaos.run=x", "chaos.experiments={io-fault,kill-site}")
 	schedule, workflow := got["Schedule/first-kill-site"], got["Workflow/first-chaos-x"]
 	if schedule == nil || workflow == nil || got["Job/first-verify-x"] == nil {
@@ -226,7 +231,8 @@ func TestChaosOfTheChart(t *testing.T) {
 		t.Errorf("the Schedule's own parameters make %s, %v", every, where)
 	}
 	templates, _, _ := unstructured.NestedSlice(workflow.Object, "spec", "templates")
-	if children := templates[0].(map[string]any)["children"]; !reflect.DeepEqual(children, []any{"before", "io-fault", "kill-site"}) {
+	children := templates[0].(map[string]any)["children"]
+	if !reflect.DeepEqual(children, []any{"before", "io-fault", "kill-site"}) {
 		t.Errorf("the Workflow does %v", children)
 	}
 	for value, want := range map[string]string{ // order is irrelevant: each is tried for itself

@@ -89,7 +89,8 @@ var usual = []string{
 	"CustomResourceDefinition/georegisterclusters.georegister.io", "Deployment/r-georegister",
 	"NetworkPolicy/r-georegister", "Pod/r-georegister-test", "PodDisruptionBudget/r-georegister",
 	"Role/r-georegister-leader-election@home", "Role/r-georegister-test@home", "Role/r-georegister@home",
-	"RoleBinding/r-georegister-leader-election@home", "RoleBinding/r-georegister-test@home", "RoleBinding/r-georegister@home",
+	"RoleBinding/r-georegister-leader-election@home", "RoleBinding/r-georegister-test@home",
+	"RoleBinding/r-georegister@home",
 	"ServiceAccount/r-georegister", "ServiceAccount/r-georegister-test",
 }
 
@@ -103,7 +104,10 @@ func TestValueSets(t *testing.T) {
 		{name: "defaults", namespaces: "home"},
 		{
 			name: "several namespaces", values: []string{"watchNamespaces={b,a,b}"}, namespaces: "a,b",
-			added:   []string{"Role/r-georegister@a", "Role/r-georegister@b", "RoleBinding/r-georegister@a", "RoleBinding/r-georegister@b"},
+			added: []string{
+				"Role/r-georegister@a", "Role/r-georegister@b", "RoleBinding/r-georegister@a",
+				"RoleBinding/r-georegister@b",
+			},
 			without: []string{"Role/r-georegister@home", "RoleBinding/r-georegister@home"},
 		},
 		{
@@ -113,8 +117,10 @@ func TestValueSets(t *testing.T) {
 		},
 		{
 			name: "a further release", namespaces: "home",
-			values:  []string{"crds.install=false", "admission.install=false", "nodes.read=false"},
-			without: []string{"CustomResourceDefinition/", "ClusterRole/", "ClusterRoleBinding/", "ValidatingAdmission"},
+			values: []string{"crds.install=false", "admission.install=false", "nodes.read=false"},
+			without: []string{
+				"CustomResourceDefinition/", "ClusterRole/", "ClusterRoleBinding/", "ValidatingAdmission",
+			},
 		},
 		{
 			name: "monitored, alone, open", namespaces: "home",
@@ -173,7 +179,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			t.Errorf("--set %s: %v; want an error with %s", value, err, want)
 		}
 	}
-	_, err := output(tool(t, "HELM"), "template", "r", "../../charts/georegister", "--set", "clusterWide=true,watchNamespaces={a}")
+	_, err := output(tool(t, "HELM"), "template", "r", "../../charts/georegister", "--set",
+		"clusterWide=true,watchNamespaces={a}")
 	if err == nil || !strings.Contains(err.Error(), "leave watchNamespaces empty") {
 		t.Errorf("clusterWide with watchNamespaces: %v", err)
 	}
@@ -218,7 +225,8 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 			if tt.base == "cluster-wide" {
 				binding = "ClusterRoleBinding/georegister-operator"
 			}
-			for _, want := range []string{binding, "ClusterRoleBinding/georegister-operator-nodes", "NetworkPolicy/georegister-operator",
+			for _, want := range []string{binding, "ClusterRoleBinding/georegister-operator-nodes",
+				"NetworkPolicy/georegister-operator",
 				"CustomResourceDefinition/georegisterclusters.georegister.io"} {
 				if bases[want] == nil {
 					t.Errorf("config/%s lacks %s", tt.base, want)
@@ -268,7 +276,8 @@ func convert(t *testing.T, object *unstructured.Unstructured, into any) {
 	if object == nil {
 		t.Fatal("an object is missing")
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true)
+	if err != nil {
 		t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
 	}
 }

@@ -17,7 +17,10 @@ func TestChartHasWhatConfigHas(t *testing.T) {
 		config + "/rbac/leader_election_role.yaml": files + "/rbac/leader_election_role.yaml",
 	}
 	// Order is irrelevant: only gathered.
-	for from, to := range map[string]string{config + "/crd/bases": files + "/crd", config + "/admission": files + "/admission", config + "/chaos": files + "/chaos"} {
+	for from, to := range map[string]string{
+		config + "/crd/bases": files + "/crd", config + "/admission": files + "/admission",
+		config + "/chaos": files + "/chaos",
+	} {
 		sources, err := filepath.Glob(from + "/*.yaml")
 		if err != nil {
 			t.Fatal(err)

@@ -67,12 +67,14 @@ func testCLI(t *testing.T, ports []int, flag string) {
 			{port, []string{"TYPE", counter}, "string"},
 		} {
 			if got := cli(t, step.port, flag, step.command...); got != step.want {
-				t.Errorf("%s through port %d answered %q, want %q", strings.Join(step.command, " "), step.port, got, step.want)
+				t.Errorf("%s through port %d answered %q, want %q", strings.Join(step.command, " "),
+					step.port, got, step.want)
 			}
 		}
 	}
 	for _, command := range [][]string{{"MULTI"}, {"KEYS", "*"}, {"EXPIRE", counter, "1"}} {
-		if got := cli(t, ports[0], flag, command...); !strings.HasPrefix(got, "ERR") && !strings.HasPrefix(got, "(error)") {
+		if got := cli(t, ports[0], flag, command...); !strings.HasPrefix(got, "ERR") &&
+			!strings.HasPrefix(got, "(error)") {
 			t.Errorf("%s answered %q, want an error", command[0], got)
 		}
 	}

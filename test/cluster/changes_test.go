@@ -22,13 +22,17 @@ func TestSitesComeAndGo(t *testing.T) {
 	v := s.visit("z1", "z1", "z2", "z3", "y1", "y2")
 	five := append(zonal(), site{"y1", "z1"}, site{"y2", "z2"})
 	v.quiet("3 sites", quietFor, zones...)
-	v.during("3 to 5", append(phases.Stay(zones...), phases.Site{Name: "y1", Joins: true}, phases.Site{Name: "y2", Joins: true}), func() {
-		s.change("two sites were added", five)
-	})
+	v.during("3 to 5",
+		append(phases.Stay(zones...), phases.Site{Name: "y1", Joins: true}, phases.Site{Name: "y2", Joins: true}),
+		func() {
+			s.change("two sites were added", five)
+		})
 	v.quiet("5 sites", quietFor, "z1", "z2", "z3", "y1", "y2")
-	v.during("5 to 3", append(phases.Stay(zones...), phases.Site{Name: "y1", Leaves: true}, phases.Site{Name: "y2", Leaves: true}), func() {
-		s.change("two sites were removed", zonal())
-	})
+	v.during("5 to 3",
+		append(phases.Stay(zones...), phases.Site{Name: "y1", Leaves: true}, phases.Site{Name: "y2", Leaves: true}),
+		func() {
+			s.change("two sites were removed", zonal())
+		})
 	v.quiet("3 sites again", quietFor, zones...)
 	v.verdict(zones...)
 	s.only("z1", "z2", "z3")
@@ -41,9 +45,11 @@ func TestSitesAreExchangedAndMoved(t *testing.T) {
 	v := s.visit("z1", "z1", "z2", "z3", "w3")
 	v.quiet("at first", quietFor, zones...)
 	exchanged := []site{{"z1", "z1"}, {"z2", "z2"}, {"w3", "z3"}}
-	v.during("z3 becomes w3", append(phases.Stay("z1", "z2"), phases.Site{Name: "z3", Leaves: true}, phases.Site{Name: "w3", Joins: true}), func() {
-		s.change("a site was exchanged", exchanged)
-	})
+	v.during("z3 becomes w3",
+		append(phases.Stay("z1", "z2"), phases.Site{Name: "z3", Leaves: true}, phases.Site{Name: "w3", Joins: true}),
+		func() {
+			s.change("a site was exchanged", exchanged)
+		})
 	v.quiet("exchanged", quietFor, "z1", "z2", "w3")
 	before := s.members()
 	moved := []site{{"z1", "z1"}, {"z2", "z2"}, {"w3", "z1"}}
@@ -76,7 +82,8 @@ func TestChangeIsTakenBack(t *testing.T) {
 				return err.Error(), false
 			}
 			c := r.Status.Change
-			return changing(r), c != nil && strings.Contains(c.Message, "y1") && !strings.Contains(c.Message, "y2) is not made") &&
+			return changing(r), c != nil && strings.Contains(c.Message, "y1") &&
+				!strings.Contains(c.Message, "y2) is not made") &&
 				strings.Contains(c.Message, "node(s) didn't match")
 		})
 		s.change("the sites were edited back", zonal())
@@ -86,7 +93,8 @@ func TestChangeIsTakenBack(t *testing.T) {
 	if epoch := s.get("{.status.view.epoch}"); epoch != "1" {
 		t.Errorf("the view's epoch is %s: the change never began", epoch)
 	}
-	if left := must(t, "get", "pvc", "-l", "georegister.io/cluster="+s.name, "-o", "name"); len(strings.Fields(left)) != len(zones) {
+	left := must(t, "get", "pvc", "-l", "georegister.io/cluster="+s.name, "-o", "name")
+	if len(strings.Fields(left)) != len(zones) {
 		t.Errorf("volumes that are left: %s", left)
 	}
 }
@@ -100,13 +108,15 @@ func TestRecovery(t *testing.T) {
 	const keys = 20
 	for i := range keys {
 		zone := zones[i%len(zones)]
-		if out, err := s.redis(zone, zone, "SET", fmt.Sprintf("key-%d", i), fmt.Sprintf("value-%d", i)); err != nil || out != "OK" {
+		if out, err := s.redis(zone, zone, "SET", fmt.Sprintf("key-%d", i), fmt.Sprintf("value-%d", i)); err != nil ||
+			out != "OK" {
 			t.Fatal(out, err)
 		}
 	}
 	// An acknowledged write is at a majority; a read that a site serves is at that site too.
 	for i := range keys {
-		if out, err := s.redis("z1", "z1", "GET", fmt.Sprintf("key-%d", i)); err != nil || out != fmt.Sprintf("value-%d", i) {
+		if out, err := s.redis("z1", "z1", "GET", fmt.Sprintf("key-%d", i)); err != nil ||
+			out != fmt.Sprintf("value-%d", i) {
 			t.Fatal(out, err)
 		}
 	}
@@ -144,7 +154,8 @@ func TestRecovery(t *testing.T) {
 	s.apply(zonal(), consent)
 	s.settled("the consent was applied again")
 	if now := s.get("{.status.view.epoch} {.status.recovered.time}"); now != recovered {
-		t.Errorf("the old consent was carried out again: epoch and time of the recovery were %s, and are %s", recovered, now)
+		t.Errorf("the old consent was carried out again: epoch and time of the recovery were %s, and are %s",
+			recovered, now)
 	}
 	s.holds(keys)
 }
@@ -154,7 +165,8 @@ func (s *store) holds(keys int) {
 	s.t.Helper()
 	for i := range keys {
 		zone := zones[i%len(zones)]
-		if out, err := s.redis(zone, zone, "GET", fmt.Sprintf("key-%d", i)); err != nil || out != fmt.Sprintf("value-%d", i) {
+		out, err := s.redis(zone, zone, "GET", fmt.Sprintf("key-%d", i))
+		if err != nil || out != fmt.Sprintf("value-%d", i) {
 			s.t.Errorf("key-%d at site %s: %q, %v", i, zone, out, err)
 		}
 	}

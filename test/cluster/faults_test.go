@@ -46,7 +46,8 @@ func TestDrain(t *testing.T) {
 			}
 		}
 	})
-	if out, err := kubectl(t.Context(), "", "drain", "n2", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", "10s",
+	if out, err := kubectl(t.Context(), "", "drain", "n2", "--ignore-daemonsets", "--delete-emptydir-data",
+		"--force", "--timeout", "10s",
 		"--pod-selector", "georegister.io/cluster="+s.name); err == nil {
 		t.Errorf("a second node was drained although one member was down: %s", out)
 	}

@@ -41,7 +41,8 @@ func kubectl(ctx context.Context, input string, args ...string) (string, error) 
 	var out, trouble bytes.Buffer
 	command.Stdout, command.Stderr = &out, &trouble
 	if err := command.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(trouble.String()))
+		return out.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err,
+			strings.TrimSpace(trouble.String()))
 	}
 	return strings.TrimSpace(out.String()), nil
 }
@@ -134,7 +135,8 @@ func createAs(t *testing.T, name, protocol string) *store {
 			for _, args := range [][]string{
 				{"get", "grc", name, "-o", "yaml"}, {"get", "pods,pvc,statefulsets", "-o", "wide"},
 				{"get", "events", "--sort-by", ".lastTimestamp"},
-				{"logs", "-n", "georegister-system", "-l", "app.kubernetes.io/name=georegister-operator", "--tail", "200", "--prefix"},
+				{"logs", "-n", "georegister-system", "-l", "app.kubernetes.io/name=georegister-operator",
+					"--tail", "200", "--prefix"},
 				{"logs", "-l", "georegister.io/cluster=" + name, "--tail", "60", "--prefix"},
 			} {
 				out, err := kubectl(ctx, "", args...)
@@ -142,7 +144,8 @@ func createAs(t *testing.T, name, protocol string) *store {
 			}
 		}
 		for _, args := range [][]string{
-			{"delete", "grc", name}, {"delete", "pvc,configmap", "-l", "georegister.io/cluster=" + name, "--wait=false"},
+			{"delete", "grc", name},
+			{"delete", "pvc,configmap", "-l", "georegister.io/cluster=" + name, "--wait=false"},
 		} {
 			if _, err := kubectl(ctx, "", args...); err != nil {
 				t.Log(err)
@@ -278,7 +281,9 @@ spec:
 
 // redis runs redis-cli in a zone against a site's Service.
 func (s *store) redis(zone, site string, args ...string) (string, error) {
-	command := append([]string{"exec", "client-" + zone, "--", "timeout", "10", "redis-cli", "-e", "-h", s.name + "--" + site}, args...)
+	command := append(
+		[]string{"exec", "client-" + zone, "--", "timeout", "10", "redis-cli", "-e", "-h", s.name + "--" + site},
+		args...)
 	return kubectl(s.t.Context(), "", command...)
 }
 
@@ -292,7 +297,8 @@ type load struct {
 func (s *store) load(zone string, duration time.Duration) *load {
 	s.t.Helper()
 	l := &load{s, "load-" + s.name}
-	args := fmt.Sprintf(`"verify", "--protocol", %q, "--duration", %q, "--clients", "3", "--every", "20ms"`, s.protocol, duration)
+	args := fmt.Sprintf(`"verify", "--protocol", %q, "--duration", %q, "--clients", "3", "--every", "20ms"`,
+		s.protocol, duration)
 	for _, site := range zones {
 		args += fmt.Sprintf(`, "--site", "%s=%s--%s:7001"`, site, s.name, site)
 	}

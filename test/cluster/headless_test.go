@@ -25,7 +25,8 @@ func TestMastersWithoutApiserver(t *testing.T) {
 	set := func(shard int, value string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, "nsenter", "--net=/run/netns/georegister-n2", "redis-cli", "-e", "-h", address,
+		out, err := exec.CommandContext(ctx, "nsenter", "--net=/run/netns/georegister-n2", "redis-cli",
+			"-e", "-h", address,
 			"SET", keyOf(shard), value).CombinedOutput()
 		return strings.TrimSpace(string(out)), err
 	}
@@ -87,7 +88,8 @@ func TestMastersWithoutApiserver(t *testing.T) {
 		for hit[shard] {
 			out, err := set(shard, "after the apiserver's return")
 			if err == nil && out == "OK" {
-				t.Logf("the first write to shard %d: %.1f s after the apiserver's return, with zone 1 away", shard, time.Since(start).Seconds())
+				t.Logf("the first write to shard %d: %.1f s after the apiserver's return, with zone 1 away", shard,
+					time.Since(start).Seconds())
 				break
 			}
 			if time.Since(start) > patience {
@@ -117,7 +119,8 @@ func (s *store) kept(site string) map[int]bool {
 	member := int32(c.Status.Members[i].ID)
 	kept := map[int]bool{}
 	for _, p := range c.Status.Partitions {
-		kept[int(p.Number)] = int32(p.Master) == member || slices.Contains(p.Backups, member) || slices.Contains(p.Witnesses, member+1)
+		kept[int(p.Number)] = int32(p.Master) == member || slices.Contains(p.Backups, member) ||
+			slices.Contains(p.Witnesses, member+1)
 	}
 	s.t.Logf("shards that are kept at %s: %v", site, kept)
 	return kept

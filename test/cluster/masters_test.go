@@ -45,7 +45,8 @@ func TestMasters(t *testing.T) {
 	})
 	s.writes("a master's machine was lost")
 	t.Logf("%s: that write ended; decisions on masters: %s", time.Now().UTC().Format("15:04:05.000"),
-		must(t, "get", "events", "-o", `jsonpath={range .items[?(@.reason=="MasterReplaced")]}{.eventTime} {.message}; {end}`))
+		must(t, "get", "events", "-o",
+			`jsonpath={range .items[?(@.reason=="MasterReplaced")]}{.eventTime} {.message}; {end}`))
 	if after := s.master(0); after == before {
 		t.Errorf("member %s is still the master of shard 0", after)
 	}
@@ -56,12 +57,14 @@ func TestMasters(t *testing.T) {
 		t.Errorf("the master of shard 0 is member %s, and its home is where member %s is", home, before)
 	}
 
-	must(t, "patch", "grc", s.name, "--type", "merge", "-p", `{"spec": {"podTemplate": {"annotations": {"masters": "updated"}}}}`)
+	must(t, "patch", "grc", s.name, "--type", "merge", "-p",
+		`{"spec": {"podTemplate": {"annotations": {"masters": "updated"}}}}`)
 	s.settled("a rolling update")
 
 	must(t, "patch", "grc", s.name, "--type", "merge", "-p", `{"spec": {"shards": 4, "homes": ["", "", "", "z2"]}}`)
 	await(t, "half of shard 0 is shard 3, at its home", func() (string, bool) {
-		said := s.get(`{.status.partitions[*].number} {.status.partitions[?(@.number==3)].master} {.status.members[?(@.site=="z2")].id}`)
+		said := s.get(
+			`{.status.partitions[*].number} {.status.partitions[?(@.number==3)].master} {.status.members[?(@.site=="z2")].id}`)
 		words := strings.Fields(said)
 		return said, len(words) == 6 && words[4] == words[5]
 	})
@@ -69,7 +72,8 @@ func TestMasters(t *testing.T) {
 	for site, length := range running.verdict() {
 		t.Logf("longest time without a success at site %s: %s", site, length)
 	}
-	if events := must(t, "get", "events", "-o", "jsonpath={.items[*].reason}"); !strings.Contains(events, "MasterReplaced") {
+	events := must(t, "get", "events", "-o", "jsonpath={.items[*].reason}")
+	if !strings.Contains(events, "MasterReplaced") {
 		t.Errorf("no event tells that a master was replaced: %s", events)
 	}
 }
@@ -235,7 +239,8 @@ func (s *store) writesTo(shard int, after string) {
 	for tries := 1; ; tries++ {
 		out, err := s.redis("z2", "z2", "SET", key, after)
 		if err == nil && out == "OK" {
-			s.t.Logf("after %s: the first write to its shard after %.1f s, at try %d", after, time.Since(start).Seconds(), tries)
+			s.t.Logf("after %s: the first write to its shard after %.1f s, at try %d", after,
+				time.Since(start).Seconds(), tries)
 			return
 		}
 		if time.Since(start) > patience {

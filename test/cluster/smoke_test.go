@@ -29,7 +29,8 @@ func TestSmoke(t *testing.T) {
 				t.Errorf("from zone %s at site %s: %q, %v", zone, site, out, err)
 			}
 		}
-		if node := s.get(`{.status.members[?(@.site=="` + zone + `")].node}`); node != strings.Replace(zone, "z", "n", 1) {
+		node := s.get(`{.status.members[?(@.site=="` + zone + `")].node}`)
+		if node != strings.Replace(zone, "z", "n", 1) {
 			t.Errorf("site %s runs on node %s", zone, node)
 		}
 	}
@@ -39,7 +40,8 @@ func TestSmoke(t *testing.T) {
 
 	running := s.load("z1", 50*time.Second)
 	before := s.starts()
-	must(t, "patch", "grc", s.name, "--type", "merge", "-p", `{"spec": {"podTemplate": {"annotations": {"smoke": "updated"}}}}`)
+	must(t, "patch", "grc", s.name, "--type", "merge", "-p",
+		`{"spec": {"podTemplate": {"annotations": {"smoke": "updated"}}}}`)
 	s.settled("a rolling update")
 	for i, after := range s.starts() {
 		if after == before[i] {

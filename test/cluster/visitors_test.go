@@ -105,7 +105,8 @@ func (v *visitors) log(what, text string) string {
 	var log string
 	await(v.s.t, what, func() (string, bool) {
 		log, _ = kubectl(v.s.t.Context(), "", "logs", v.pod)
-		if phase, _ := kubectl(v.s.t.Context(), "", "get", "pod", v.pod, "-o", "jsonpath={.status.phase}"); phase == "Failed" {
+		if phase, _ := kubectl(v.s.t.Context(), "", "get", "pod", v.pod, "-o",
+			"jsonpath={.status.phase}"); phase == "Failed" {
 			v.s.t.Fatalf("the clients' pod failed: %s", log)
 		}
 		return log, strings.Contains(log+"\n", text)
@@ -128,7 +129,8 @@ func (v *visitors) verdict(last ...string) {
 	if verdict := history.Check(v.s.t.Context(), operations, history.Options{Timeout: judgeWithin}); !verdict.OK() {
 		t.Errorf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	} else {
-		t.Logf("linearizable: %d operations on %d keys, %d of unknown outcome", verdict.Operations, verdict.Keys, verdict.Unknown)
+		t.Logf("linearizable: %d operations on %d keys, %d of unknown outcome", verdict.Operations,
+			verdict.Keys, verdict.Unknown)
 	}
 	rows := phases.Rows(operations, v.phases)
 	var table strings.Builder

@@ -136,26 +136,38 @@ func TestChanges(t *testing.T) {
 		curp      = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}]\n"
 		curp5     = "protocol: CURP\nsites: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"
 		seven     = "protocol: Gus\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
-		fragments = "protocol: Gus\nfaultTolerance: 1\ngus: {erasureCoding: {dataFragments: 2}}\nsites: [{name: a, members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
-		count     = "all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus"
-		links     = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
-		class     = "spec.storage.class can't be changed"
-		size      = "spec.storage.size can't shrink"
-		kept      = "spec.storage.durability can't be changed to or from Memory"
-		limit     = "spec.limits can't shrink"
-		shard     = "spec.shards can't be changed"
-		fewer     = "spec.shards can't shrink"
+		fragments = "protocol: Gus\nfaultTolerance: 1\ngus: {erasureCoding: {dataFragments: 2}}\nsites: [{name: a, " +
+			"members: 3}, {name: b, members: 2}, {name: c, members: 2}]\n"
+		count = "all sites together must have 3, 5 or 7 members, or 4 or 9 with protocol Gus"
+		links = "wan: {links: [{between: [a, b], rtt: 1ms}, {between: [b, c], rtt: 1ms}, {between: [a, c], rtt: 1ms}]}"
+		class = "spec.storage.class can't be changed"
+		size  = "spec.storage.size can't shrink"
+		kept  = "spec.storage.durability can't be changed to or from Memory"
+		limit = "spec.limits can't shrink"
+		shard = "spec.shards can't be changed"
+		fewer = "spec.shards can't shrink"
 	)
 	tests := []struct{ name, before, after, want string }{
 		{"protocol", sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
-		{"the quorums of Gus", seven + "faultTolerance: 2\n", seven, "spec.faultTolerance can't be changed with protocol Gus"},
-		{"the fragments of values", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 3", 1), "spec.gus.erasureCoding.dataFragments: Invalid value: 3: dataFragments can't be changed"},
-		{"the size up to which values are whole", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 2048", 1), "thresholdBytes can't be changed"},
-		{"fragments that are removed", fragments, strings.Replace(fragments, "gus: {erasureCoding: {dataFragments: 2}}\n", "", 1), "spec.gus.erasureCoding can't be added or removed"},
-		{"fragments where there were none", strings.Replace(fragments, "gus: {erasureCoding: {dataFragments: 2}}\n", "", 1), fragments, "spec.gus.erasureCoding can't be added or removed"},
-		{"the size spelled out", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 65536", 1), ""},
-		{"fewer members with fragments", fragments, strings.Replace(fragments, "{name: a, members: 3}", "{name: a}", 1), "with erasureCoding members can't become fewer"},
-		{"other members with fragments", fragments, strings.Replace(fragments, "{name: c, members: 2}", "{name: d, members: 2}", 1), ""},
+		{"the quorums of Gus", seven + "faultTolerance: 2\n", seven,
+			"spec.faultTolerance can't be changed with protocol Gus"},
+		{"the fragments of values", fragments, strings.Replace(fragments, "dataFragments: 2", "dataFragments: 3", 1),
+			"spec.gus.erasureCoding.dataFragments: Invalid value: 3: dataFragments can't be changed"},
+		{"the size up to which values are whole", fragments,
+			strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 2048", 1),
+			"thresholdBytes can't be changed"},
+		{"fragments that are removed", fragments,
+			strings.Replace(fragments, "gus: {erasureCoding: {dataFragments: 2}}\n", "", 1),
+			"spec.gus.erasureCoding can't be added or removed"},
+		{"fragments where there were none",
+			strings.Replace(fragments, "gus: {erasureCoding: {dataFragments: 2}}\n", "", 1), fragments,
+			"spec.gus.erasureCoding can't be added or removed"},
+		{"the size spelled out", fragments,
+			strings.Replace(fragments, "dataFragments: 2", "dataFragments: 2, thresholdBytes: 65536", 1), ""},
+		{"fewer members with fragments", fragments, strings.Replace(fragments, "{name: a, members: 3}", "{name: a}", 1),
+			"with erasureCoding members can't become fewer"},
+		{"other members with fragments", fragments,
+			strings.Replace(fragments, "{name: c, members: 2}", "{name: d, members: 2}", 1), ""},
 		{"a site's name", sites, strings.Replace(sites, "name: b", "name: d", 1), ""},
 		{"more sites", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), ""},
 		{"fewer sites", strings.Replace(sites, "{name: c}", "{name: c}, {name: d}, {name: e}", 1), sites, ""},
@@ -163,14 +175,16 @@ func TestChanges(t *testing.T) {
 		{"all sites others", sites, "protocol: Gryff\nsites: [{name: d, members: 2}, {name: e}]\n", ""},
 		{"a site less", sites, strings.Replace(sites, ", {name: c}", "", 1), count},
 		{"a site more", sites, strings.Replace(sites, "{name: c}", "{name: c}, {name: d}", 1), count},
-		{"a fourth member", strings.Replace(sites, "Gryff", "Gus", 1), strings.Replace(strings.Replace(sites, "Gryff", "Gus", 1), "{name: c}", "{name: c}, {name: d}", 1), ""},
+		{"a fourth member", strings.Replace(sites, "Gryff", "Gus", 1),
+			strings.Replace(strings.Replace(sites, "Gryff", "Gus", 1), "{name: c}", "{name: c}, {name: d}", 1), ""},
 		{"a member more", sites, strings.Replace(sites, "name: b", "name: b, members: 2", 1), count},
 		{"more members than there may be", sites, strings.Replace(sites, "name: b", "name: b, members: 7", 1), count},
 		{"a site twice", sites, strings.Replace(sites, "name: c", "name: a", 1), "Duplicate value"},
 		{"a site without its links", sites + links, strings.Replace(sites, "name: c", "name: d", 1) + links,
 			"a link joins a site that is not in spec.sites"},
 		{"members spelled out", sites, strings.Replace(sites, "name: b", "name: b, members: 1", 1), ""},
-		{"sites in another order", sites, strings.Replace(sites, "{name: a}, {name: b}", "{name: b}, {name: a}", 1), ""},
+		{"sites in another order", sites,
+			strings.Replace(sites, "{name: a}, {name: b}", "{name: b}, {name: a}", 1), ""},
 		{"a node pool", sites, strings.Replace(sites, "name: b", "name: b, nodePool: {value: z2}", 1), ""},
 		{"shards", sites + "shards: 2", sites + "shards: 3", shard},
 		{"shards that were the default", sites, sites + "shards: 8", shard},
@@ -179,7 +193,8 @@ func TestChanges(t *testing.T) {
 		{"shards of CURP spelled out", curp, curp + "shards: 3", ""},
 		{"shards of CURP that are split", curp + "shards: 2", curp + "shards: 3", ""},
 		{"shards of CURP that are split and get a home", curp, curp + "shards: 4\nhomes: ['', '', '', b]", ""},
-		{"a home of a shard of CURP that is not asked for", curp, curp + "homes: ['', '', '', b]", "homes has more entries than there are shards"},
+		{"a home of a shard of CURP that is not asked for", curp, curp + "homes: ['', '', '', b]",
+			"homes has more entries than there are shards"},
 		{"shards of CURP that are merged", curp + "shards: 3", curp + "shards: 2", fewer},
 		{"fewer shards of CURP than the default", curp, curp + "shards: 2", fewer},
 		{"shards of CURP back to the default", curp + "shards: 4", curp, fewer},
@@ -189,14 +204,20 @@ func TestChanges(t *testing.T) {
 		{"fewer sites of CURP with its shards", curp5, curp + "shards: 5", ""},
 		{"fault tolerance", curp5 + "faultTolerance: 1", curp5, ""},
 		{"slots", curp, curp + "curp: {witness: {slots: 1024}}", ""},
-		{"witnesses that get pods", curp, curp + "curp: {witness: {placement: Dedicated}}", "spec.curp.witness.placement can't be changed"},
-		{"witnesses that lose their pods", curp + "curp: {witness: {placement: Dedicated}}", curp + "curp: {witness: {slots: 64}}", "spec.curp.witness.placement can't be changed"},
+		{"witnesses that get pods", curp, curp + "curp: {witness: {placement: Dedicated}}",
+			"spec.curp.witness.placement can't be changed"},
+		{"witnesses that lose their pods", curp + "curp: {witness: {placement: Dedicated}}",
+			curp + "curp: {witness: {slots: 64}}", "spec.curp.witness.placement can't be changed"},
 		{"where witnesses are, spelled out", curp, curp + "curp: {witness: {placement: Sidecar}}", ""},
-		{"slots of dedicated witnesses", curp + "curp: {witness: {placement: Dedicated}}", curp + "curp: {witness: {placement: Dedicated, slots: 64}}", ""},
+		{"slots of dedicated witnesses", curp + "curp: {witness: {placement: Dedicated}}",
+			curp + "curp: {witness: {placement: Dedicated, slots: 64}}", ""},
 		{"too few sites for dedicated witnesses", curp5 + "shards: 5\ncurp: {witness: {placement: Dedicated}}",
-			strings.ReplaceAll(curp5, "{name: d}, {name: e}", "{name: d, members: 2}") + "shards: 5\ncurp: {witness: {placement: Dedicated}}", "more than twice as many sites as faultTolerance"},
+			strings.ReplaceAll(curp5, "{name: d}, {name: e}", "{name: d, members: 2}") +
+				"shards: 5\ncurp: {witness: {placement: Dedicated}}",
+			"more than twice as many sites as faultTolerance"},
 		{"homes", curp + "homes: [b]", curp + "homes: [c, '', c]", ""},
-		{"a site less that is a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b, e]", "homes names a site that is not in spec.sites"},
+		{"a site less that is a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b, e]",
+			"homes names a site that is not in spec.sites"},
 		{"a site less that was a home", curp5 + "shards: 5\nhomes: [b, e]", curp + "shards: 5\nhomes: [b]", ""},
 		{"recovery with masters", curp, curp + "recovery: {epoch: 2, emptyShards: [0, 2]}", ""},
 		{"another class", sites + "storage: {class: fast}", sites + "storage: {class: slow}", class},
@@ -215,7 +236,8 @@ func TestChanges(t *testing.T) {
 		{"larger limits", sites, sites + "limits: {keyBytes: 5000, valueBytes: 2000000}", ""},
 		{"memory for clients", sites, sites + "limits: {clientMemory: 128Mi}", ""},
 		{"too little of it", sites, sites + "limits: {clientMemory: 1Mi}", "clientMemory must be between 64Mi and 1Ti"},
-		{"too little for the values", sites, sites + "limits: {clientMemory: 64Mi, valueBytes: 16000000}", "at least 16 times valueBytes"},
+		{"too little for the values", sites, sites + "limits: {clientMemory: 64Mi, valueBytes: 16000000}",
+			"at least 16 times valueBytes"},
 		{"shorter keys", sites, sites + "limits: {keyBytes: 4095}", limit},
 		{"shorter values", sites + "limits: {valueBytes: 2000000}", sites, limit},
 		{"the network, the image and the rest", sites, sites + `
@@ -263,9 +285,11 @@ func TestChangesBeforeTheFounding(t *testing.T) {
 	namespace := newNamespace(t, api)
 	const sites = "protocol: Gryff\nsites: [{name: a}, {name: b}, {name: c}]\n"
 	for name, tt := range map[string]struct{ before, after, want string }{
-		"a class":          {sites + "storage: {class: fsat}", sites + "storage: {class: fast}", ""},
-		"a class more":     {sites, sites + "storage: {class: fast}", ""},
-		"a class less":     {sites + "storage: {class: fast}", sites, "spec.storage.class can't be removed: name the default class"},
+		"a class":      {sites + "storage: {class: fsat}", sites + "storage: {class: fast}", ""},
+		"a class more": {sites, sites + "storage: {class: fast}", ""},
+		"a class less": {
+			sites + "storage: {class: fast}", sites, "spec.storage.class can't be removed: name the default class",
+		},
 		"a smaller size":   {sites, sites + "storage: {size: 1Gi}", ""},
 		"another protocol": {sites, strings.Replace(sites, "Gryff", "ABD", 1), "spec.protocol can't be changed"},
 	} {

@@ -61,9 +61,13 @@ func TestCopiesAreNobodys(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := founded(t)
 	before := w.record(c)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, before.Members[0])}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, before.Members[0])},
+	}
 	w.get(claim)
-	copied := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy", Labels: claim.Labels}, Spec: claim.Spec}
+	copied := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "copy", Labels: claim.Labels}, Spec: claim.Spec,
+	}
 	copied.Spec.VolumeName = ""
 	beyond := copied.DeepCopy()
 	beyond.Name, beyond.Labels[build.MemberLabel] = "of-no-member", "9"
@@ -93,7 +97,9 @@ func TestAVolumeWithoutLabelsIsNotLost(t *testing.T) {
 	t.Parallel()
 	w, c, _, load := founded(t)
 	m := w.record(c).Members[0]
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)},
+	}
 	w.kubelet.Hold(build.PodName(c.Name, m)) // so that it is down for as long as a lost one would be
 	w.update(func() error {
 		w.get(claim)

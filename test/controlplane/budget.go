@@ -37,7 +37,8 @@ func (k *Kubelet) budget(ctx context.Context, budget *policyv1.PodDisruptionBudg
 		return err
 	}
 	var pods corev1.PodList
-	if err := k.api.List(ctx, &pods, client.InNamespace(k.namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := k.api.List(ctx, &pods, client.InNamespace(k.namespace),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return err
 	}
 	status := budget.Status.DeepCopy()

@@ -113,7 +113,8 @@ func TestSitesAreAddedAndOthersRemoved(t *testing.T) {
 	after := w.replaced(c, 3)
 	w.consists(after, "1@ca", "2@va", "3@ir", "4@or", "5@jp")
 	if c.Status.Quorum != "5/3" || c.Status.SitesReady != "5/5" || c.Status.Change != nil {
-		t.Errorf("of five members the status tells quorum %s, sites %s and change %+v", c.Status.Quorum, c.Status.SitesReady, c.Status.Change)
+		t.Errorf("of five members the status tells quorum %s, sites %s and change %+v", c.Status.Quorum,
+			c.Status.SitesReady, c.Status.Change)
 	}
 	load.Progress(100)
 	w.unbroken(load)
@@ -124,7 +125,9 @@ func TestSitesAreAddedAndOthersRemoved(t *testing.T) {
 	w.consists(after, "3@ir", "4@or", "5@jp")
 	for _, m := range []view.Member{{ID: 1, Site: "ca"}, {ID: 2, Site: "va"}} {
 		w.gone(c, m)
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)},
+		}
 		w.get(claim) // retained
 		w.unserved(c, m.Site)
 	}
@@ -138,7 +141,9 @@ func (w *World) unserved(c *v1alpha1.GeoRegisterCluster, site string) {
 	w.t.Helper()
 	eventually(w.t, "site "+site+" has no Service", func() string {
 		var services corev1.ServiceList
-		if err := w.api.List(w.ctx, &services, client.InNamespace(w.namespace), client.MatchingLabels{build.SiteLabel: site}); err != nil {
+		err := w.api.List(w.ctx, &services, client.InNamespace(w.namespace),
+			client.MatchingLabels{build.SiteLabel: site})
+		if err != nil {
 			return err.Error()
 		}
 		if len(services.Items) > 0 {
@@ -226,7 +231,8 @@ func TestAChangeThatCanNotBeginIsTakenBack(t *testing.T) {
 	eventually(t, "the status tells what is waited for", func() string {
 		is := w.step(c, v1alpha1.StartingMembers)
 		progressing := w.condition(c, v1alpha1.ConditionProgressing, metav1.ConditionTrue)
-		if !slices.Equal(is.Joining, []int32{4, 5}) || len(is.Leaving) > 0 || !strings.Contains(progressing.Message, "member 5 (site jp)") {
+		if !slices.Equal(is.Joining, []int32{4, 5}) || len(is.Leaving) > 0 ||
+			!strings.Contains(progressing.Message, "member 5 (site jp)") {
 			return change(c) + conditions(c)
 		}
 		return ""
@@ -257,7 +263,8 @@ func TestAChangeIsAbandonedByEditingBack(t *testing.T) {
 	w.consists(joint, "1@ca", "2@va", "3@ir", "4@or", "5@jp")
 	eventually(t, "the status tells how far the change is", func() string {
 		is := w.step(c, v1alpha1.CatchingUp)
-		if is.Epoch != 2 || is.Bytes == 0 || is.RemainingBytes == 0 || is.Percent == nil || *is.Percent >= 100 || is.Fetched != "0/2" {
+		if is.Epoch != 2 || is.Bytes == 0 || is.RemainingBytes == 0 || is.Percent == nil || *is.Percent >= 100 ||
+			is.Fetched != "0/2" {
 			return change(c)
 		}
 		return ""
@@ -417,7 +424,8 @@ func (w *World) diesOnTheWay(c *v1alpha1.GeoRegisterCluster, fuse *Fuse, epoch u
 func (w *World) memberSets(c *v1alpha1.GeoRegisterCluster) int {
 	w.t.Helper()
 	var sets appsv1.StatefulSetList
-	if err := w.api.List(w.ctx, &sets, client.InNamespace(w.namespace), client.MatchingLabels{build.ClusterLabel: c.Name}); err != nil {
+	err := w.api.List(w.ctx, &sets, client.InNamespace(w.namespace), client.MatchingLabels{build.ClusterLabel: c.Name})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	return len(sets.Items)

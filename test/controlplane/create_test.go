@@ -99,7 +99,8 @@ func (w *World) condition(c *v1alpha1.GeoRegisterCluster, kind string, status me
 		case is == nil:
 			return "there is no condition yet"
 		case is.Status != status || is.ObservedGeneration != c.Generation:
-			return fmt.Sprintf("it is %s of generation %d: %s: %s", is.Status, is.ObservedGeneration, is.Reason, is.Message)
+			return fmt.Sprintf("it is %s of generation %d: %s: %s", is.Status, is.ObservedGeneration,
+				is.Reason, is.Message)
 		}
 		found = *is
 		return ""
@@ -156,7 +157,9 @@ func TestACreatedClusterIsFoundedAndServes(t *testing.T) {
 	if !equality.Semantic.DeepEqual(c.Spec, *asked) {
 		t.Errorf("the spec was written: %+v became %+v", *asked, c.Spec)
 	}
-	for _, kind := range []string{v1alpha1.ConditionQuorumHealthy, v1alpha1.ConditionViewKnown, v1alpha1.ConditionToleratesZoneLoss} {
+	for _, kind := range []string{
+		v1alpha1.ConditionQuorumHealthy, v1alpha1.ConditionViewKnown, v1alpha1.ConditionToleratesZoneLoss,
+	} {
 		w.condition(c, kind, metav1.ConditionTrue)
 	}
 }

@@ -66,7 +66,8 @@ func TestAMasterIsReplaced(t *testing.T) {
 	// looked up.
 	lost := w.master(c, 1)
 	whole := slices.IndexFunc(w.record(c).Partitions, func(p view.Partition) bool {
-		return p.Master != lost.ID && !slices.Contains(p.Backups, lost.ID) && !slices.Contains(p.Witnesses, membership.WitnessOf(lost.ID))
+		return p.Master != lost.ID && !slices.Contains(p.Backups, lost.ID) &&
+			!slices.Contains(p.Witnesses, membership.WitnessOf(lost.ID))
 	})
 	if whole < 0 {
 		t.Fatalf("member %d has a part in every partition: %+v", lost.ID, w.record(c).Partitions)
@@ -83,7 +84,8 @@ func TestAMasterIsReplaced(t *testing.T) {
 		t.Error("a shard whose master is lost answered")
 	}
 	eventually(t, "a member says what is missing", func() string {
-		if said := w.kubelet.quorum(w.ctx, build.PodName(c.Name, other)); !strings.Contains(said, fmt.Sprintf("partition 1, member %d", lost.ID)) {
+		said := w.kubelet.quorum(w.ctx, build.PodName(c.Name, other))
+		if !strings.Contains(said, fmt.Sprintf("partition 1, member %d", lost.ID)) {
 			return said
 		}
 		return ""
@@ -107,7 +109,8 @@ func TestAMasterIsReplaced(t *testing.T) {
 func (w *World) connect(c *v1alpha1.GeoRegisterCluster, site string, patience time.Duration) *client.Client {
 	w.t.Helper()
 	to, err := client.Dial(w.ctx, client.Options{
-		Endpoints: []client.Endpoint{{Site: site, Address: "passthrough:///" + site}}, InOrder: true, Timeout: patience, AttemptTimeout: patience,
+		Endpoints: []client.Endpoint{{Site: site, Address: "passthrough:///" + site}}, InOrder: true, Timeout: patience,
+		AttemptTimeout: patience,
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) {
 			return w.kubelet.dialSite(ctx, c.Name, site)
 		})},
@@ -235,7 +238,8 @@ func TestMastersMove(t *testing.T) {
 	move()
 	after := w.record(c)
 	for i, p := range after.Partitions {
-		if moved := i == 0 || i == 3 || i == 4; moved != (p.Term > before.Partitions[i].Term) || p.Master != before.Partitions[i].Master {
+		moved := i == 0 || i == 3 || i == 4
+		if moved != (p.Term > before.Partitions[i].Term) || p.Master != before.Partitions[i].Master {
 			t.Errorf("partition %d was %+v and is %+v", i, before.Partitions[i], p)
 		}
 	}

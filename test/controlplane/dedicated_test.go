@@ -31,7 +31,9 @@ func apart(s *v1alpha1.GeoRegisterClusterSpec) {
 func (w *World) witnessPods() map[string]corev1.Pod {
 	w.t.Helper()
 	var pods corev1.PodList
-	if err := w.api.List(w.ctx, &pods, client.InNamespace(w.namespace), client.MatchingLabels{build.ComponentLabel: build.WitnessComponent}); err != nil {
+	err := w.api.List(w.ctx, &pods, client.InNamespace(w.namespace),
+		client.MatchingLabels{build.ComponentLabel: build.WitnessComponent})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	all := map[string]corev1.Pod{}
@@ -109,7 +111,8 @@ func TestDedicatedWitnesses(t *testing.T) {
 	// A witness whose volume is lost is replaced by another one; so is one that stays away, with its volume.
 	lost := pods["va"]
 	for _, object := range []client.Object{
-		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: claimOf(&lost)}}, &lost,
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: claimOf(&lost)}},
+		&lost,
 	} {
 		if err := w.api.Delete(w.ctx, object); err != nil {
 			t.Fatal(err)

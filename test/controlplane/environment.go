@@ -111,7 +111,9 @@ func addNodes(t testing.TB, c client.Client, sites ...string) {
 // addNode makes a node with labels.
 func addNode(t testing.TB, c client.Client, name string, labels map[string]string) {
 	t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+	}
 	maps.Copy(node.Labels, labels)
 	if err := client.IgnoreAlreadyExists(c.Create(context.Background(), node)); err != nil {
 		t.Fatal(err)

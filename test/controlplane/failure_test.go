@@ -131,7 +131,8 @@ func TestWhatNobodyHasLookedAtIsNotReady(t *testing.T) {
 	c := w.create("store", nil)
 	w.get(c)
 	ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionUnknown || c.Status.State != v1alpha1.StateUnknown || c.Status.ObservedGeneration >= c.Generation {
+	if ready == nil || ready.Status != metav1.ConditionUnknown || c.Status.State != v1alpha1.StateUnknown ||
+		c.Status.ObservedGeneration >= c.Generation {
 		t.Errorf("the status of a resource that was just made is %+v", c.Status)
 	}
 }
@@ -160,7 +161,8 @@ func TestPodsThatMayNotExistAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	priority := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 1}
-	if _, err := created.SchedulingV1().PriorityClasses().Create(t.Context(), priority, metav1.CreateOptions{}); err != nil {
+	if _, err := created.SchedulingV1().PriorityClasses().
+		Create(t.Context(), priority, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.condition(c, v1alpha1.ConditionReady, metav1.ConditionTrue)
@@ -170,10 +172,11 @@ func TestPodsThatMayNotExistAreNamed(t *testing.T) {
 func TestWhatIsRefusedIsAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	limit := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "small"}, Spec: corev1.LimitRangeSpec{
-		Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypePersistentVolumeClaim,
-			Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
-	}}
+	limit := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "small"},
+		Spec: corev1.LimitRangeSpec{
+			Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypePersistentVolumeClaim,
+				Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+		}}
 	if err := w.api.Create(w.ctx, limit); err != nil {
 		t.Fatal(err)
 	}
@@ -249,19 +252,25 @@ func TestAnUnfoundedClusterIsCorrectedOrLeavesNothing(t *testing.T) {
 	}), w.create("gone", classes)
 	claims := func(of *v1alpha1.GeoRegisterCluster) (all []corev1.PersistentVolumeClaim) {
 		var list corev1.PersistentVolumeClaimList
-		if err := w.api.List(w.ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{build.ClusterLabel: of.Name}); err != nil {
+		if err := w.api.List(w.ctx, &list, client.InNamespace(w.namespace),
+			client.MatchingLabels{build.ClusterLabel: of.Name}); err != nil {
 			t.Fatal(err)
 		}
 		return list.Items
 	}
 	for _, c := range []*v1alpha1.GeoRegisterCluster{corrected, gone} {
-		eventually(t, "volumes are asked for", func() string { return map[bool]string{false: "not yet"}[len(claims(c)) == 3] })
+		eventually(t, "volumes are asked for", func() string {
+			return map[bool]string{false: "not yet"}[len(claims(c)) == 3]
+		})
 	}
-	w.change(corrected, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Class, s.Sites[0].NodePool = "local", nil })
+	w.change(corrected, func(s *v1alpha1.GeoRegisterClusterSpec) {
+		s.Storage.Class, s.Sites[0].NodePool = "local", nil
+	})
 	w.condition(corrected, v1alpha1.ConditionReady, metav1.ConditionTrue)
 	for _, claim := range claims(corrected) {
 		if *claim.Spec.StorageClassName != "local" || len(claim.OwnerReferences) != 0 {
-			t.Errorf("volume %s is of class %s, with the owners %v", claim.Name, *claim.Spec.StorageClassName, claim.OwnerReferences)
+			t.Errorf("volume %s is of class %s, with the owners %v", claim.Name, *claim.Spec.StorageClassName,
+				claim.OwnerReferences)
 		}
 	}
 	if err := w.api.Delete(w.ctx, gone); err != nil {

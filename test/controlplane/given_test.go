@@ -22,7 +22,8 @@ import (
 func (w *World) claim(cluster string, m view.Member, notes map[string]string) *corev1.PersistentVolumeClaim {
 	w.t.Helper()
 	claim := claimOfOthers()
-	claim.Namespace, claim.Name, claim.Labels, claim.Annotations = w.namespace, build.VolumeName(cluster, m), build.MemberLabels(cluster, m), notes
+	claim.Namespace, claim.Name, claim.Labels, claim.Annotations = w.namespace, build.VolumeName(cluster, m),
+		build.MemberLabels(cluster, m), notes
 	if err := w.api.Create(w.ctx, claim); err != nil {
 		w.t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestWhatALivingClusterStoredIsNotGivenAway(t *testing.T) {
 	lives := w.create("web", nil)
 	w.condition(lives, v1alpha1.ConditionAvailable, metav1.ConditionTrue)
 	stored := w.record(lives).Cluster
-	copied := w.claim("shop", view.Member{ID: 1, Site: "ca"}, map[string]string{build.ClusterIDAnnotation: stored, build.AdoptAnnotation: "shop"})
+	copied := w.claim("shop", view.Member{ID: 1, Site: "ca"},
+		map[string]string{build.ClusterIDAnnotation: stored, build.AdoptAnnotation: "shop"})
 	c := w.create("shop", nil)
 	w.stalledFor(c, "NameTaken", copied.Name+" is not this cluster's (it holds what cluster "+stored+" stored)")
 	w.restsWithin(6*time.Second, func() []apiserver.Request { return requests(t, user) })
@@ -83,8 +85,10 @@ func TestWhatALivingClusterStoredIsNotGivenAway(t *testing.T) {
 func TestClaimsOfDifferentClustersAreAQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	one := w.claim("store", view.Member{ID: 1, Site: "ca"}, map[string]string{build.ClusterIDAnnotation: "store.old", build.AdoptAnnotation: "store"})
-	two := w.claim("store", view.Member{ID: 2, Site: "va"}, map[string]string{build.ClusterIDAnnotation: "store.older", build.AdoptAnnotation: "store"})
+	one := w.claim("store", view.Member{ID: 1, Site: "ca"},
+		map[string]string{build.ClusterIDAnnotation: "store.old", build.AdoptAnnotation: "store"})
+	two := w.claim("store", view.Member{ID: 2, Site: "va"},
+		map[string]string{build.ClusterIDAnnotation: "store.older", build.AdoptAnnotation: "store"})
 	user := "asking-operator-" + w.namespace
 	StartOperator(t, boundOperator(t, w, user), settings(w.namespace))
 	c := w.create("store", nil)
@@ -106,7 +110,8 @@ func TestASecretWithoutAKeyIsNotUsed(t *testing.T) {
 	w := newWorld(t)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.namespace, Name: build.SecretName("store"), Annotations: map[string]string{build.AdoptAnnotation: "store"},
+			Namespace: w.namespace, Name: build.SecretName("store"),
+			Annotations: map[string]string{build.AdoptAnnotation: "store"},
 		},
 		Data: map[string][]byte{build.KeysKey: []byte("secret")},
 	}

@@ -22,7 +22,8 @@ func (k *Kubelet) keys(ctx context.Context, pod *corev1.Pod, directory string) (
 			continue
 		}
 		secret := &corev1.Secret{}
-		if err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: volume.Secret.SecretName}, secret); err != nil {
+		err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: volume.Secret.SecretName}, secret)
+		if err != nil {
 			return "", err
 		}
 		return file, os.WriteFile(file, secret.Data[build.KeysKey], 0o600)

@@ -53,7 +53,9 @@ func TestAPausedClusterIsLeftAlone(t *testing.T) {
 	w.condition(c, v1alpha1.ConditionPaused, metav1.ConditionTrue)
 
 	lost := before.Members[0]
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)}}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)},
+	}
 	if err := w.api.Delete(w.ctx, budget); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,9 @@ func TestAClassThatForbidsGrowthIsNamed(t *testing.T) {
 	}
 	StartOperator(t, environment.Config, settings(w.namespace))
 	size := resource.MustParse("10Gi")
-	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) { s.Storage.Class, s.Storage.Size = class.Name, &size })
+	c := w.create("store", func(s *v1alpha1.GeoRegisterClusterSpec) {
+		s.Storage.Class, s.Storage.Size = class.Name, &size
+	})
 	w.serving(c)
 
 	larger := resource.MustParse("20Gi")

@@ -53,7 +53,10 @@ func StartPatientLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterClu
 func startLoad(t *testing.T, k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, patience time.Duration) *Load {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Load{t: t, protocol: cluster.Spec.Protocol, recorder: history.NewRecorder(nil), stop: stop, done: make(chan error, 1)}
+	l := &Load{
+		t: t, protocol: cluster.Spec.Protocol, recorder: history.NewRecorder(nil), stop: stop,
+		done: make(chan error, 1),
+	}
 	spec, err := checked.Spec(cluster.Spec.Protocol)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +84,9 @@ var sites = []string{"ca", "va", "ir", "or", "jp"}
 
 // site is a site whose clients prefer its own members, found as by the site's Service, and then those of any other
 // site, also of one that is added later.
-func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string, patience time.Duration) workload.Site {
+func (l *Load) site(
+	k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name string, patience time.Duration,
+) workload.Site {
 	endpoints := []client.Endpoint{{Site: name, Address: "passthrough:///" + name}}
 	for _, other := range sites {
 		if other != name {
@@ -103,7 +108,9 @@ func (l *Load) site(k *Kubelet, cluster *v1alpha1.GeoRegisterCluster, name strin
 func (k *Kubelet) connect(
 	ctx context.Context, cluster string, endpoints []client.Endpoint, patience time.Duration,
 ) (*client.Client, error) {
-	dial := grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) { return k.dialSite(ctx, cluster, site) })
+	dial := grpc.WithContextDialer(func(ctx context.Context, site string) (net.Conn, error) {
+		return k.dialSite(ctx, cluster, site)
+	})
 	return client.Dial(ctx, client.Options{
 		Endpoints: endpoints, InOrder: true, AttemptTimeout: patience, DialOptions: []grpc.DialOption{dial},
 	})
@@ -156,7 +163,8 @@ func (l *Load) Finish() {
 	if err := checked.Judge(ctx, l.protocol, record, report); err != nil {
 		l.t.Fatal(err)
 	}
-	l.t.Logf("%s: %d operations, %d answered, %d unavailable or unknown", report.Verdict, len(record.Operations), l.answered.Load(), l.failed.Load())
+	l.t.Logf("%s: %d operations, %d answered, %d unavailable or unknown", report.Verdict, len(record.Operations),
+		l.answered.Load(), l.failed.Load())
 }
 
 // dialSite connects to the gRPC listener of a running member of a site, one that is ready if there is any.

@@ -45,7 +45,9 @@ func TestMonitoringFollowsThePrometheusOperator(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MonitoringName("web")},
 			Spec:       monitoringv1.PodMonitorSpec{PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{}},
 		},
-		&monitoringv1.PrometheusRule{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MonitoringName("web")}},
+		&monitoringv1.PrometheusRule{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MonitoringName("web")},
+		},
 	}
 	for _, object := range theirs {
 		if err := w.api.Create(w.ctx, object); err != nil {
@@ -102,7 +104,9 @@ func (w *World) monitoring(c *v1alpha1.GeoRegisterCluster) (*monitoringv1.PodMon
 	monitor, rule := &monitoringv1.PodMonitor{}, &monitoringv1.PrometheusRule{}
 	for _, object := range []client.Object{monitor, rule} {
 		eventually(w.t, "what is for monitoring is there", func() string {
-			if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: c.Namespace, Name: build.MonitoringName(c.Name)}, object); err != nil {
+			err := w.api.Get(w.ctx,
+				client.ObjectKey{Namespace: c.Namespace, Name: build.MonitoringName(c.Name)}, object)
+			if err != nil {
 				return err.Error()
 			}
 			return ""

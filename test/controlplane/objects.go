@@ -39,7 +39,9 @@ func (k *Kubelet) collect(ctx context.Context) error {
 	var accounts corev1.ServiceAccountList
 	var budgets policyv1.PodDisruptionBudgetList
 	var policies networkingv1.NetworkPolicyList
-	for _, list := range []client.ObjectList{&clusters, &sets, &pods, &maps, &volumes, &services, &accounts, &budgets, &policies} {
+	for _, list := range []client.ObjectList{
+		&clusters, &sets, &pods, &maps, &volumes, &services, &accounts, &budgets, &policies,
+	} {
 		if err := k.api.List(ctx, list, client.InNamespace(k.namespace)); err != nil {
 			return err
 		}
@@ -114,7 +116,8 @@ func (k *Kubelet) volume(ctx context.Context, claim *corev1.PersistentVolumeClai
 		return nil
 	}
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if has := claim.Status.Capacity[corev1.ResourceStorage]; claim.Status.Phase == corev1.ClaimBound && has.Cmp(asked) >= 0 {
+	has := claim.Status.Capacity[corev1.ResourceStorage]
+	if claim.Status.Phase == corev1.ClaimBound && has.Cmp(asked) >= 0 {
 		return nil
 	}
 	if claim.Spec.VolumeName == "" {
@@ -152,7 +155,8 @@ func volumeOf(claim *corev1.PersistentVolumeClaim, node string) *corev1.Persiste
 			},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+				Name: claim.Name, UID: claim.UID,
 			},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{
@@ -231,8 +235,8 @@ func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, p *process, ready
 	status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is, LastTransitionTime: now}}
 	if pod.Spec.NodeName == "" {
 		status.Conditions = append(status.Conditions, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: now,
-			Message: "0 nodes are available: none matches the pod's node selector",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			LastTransitionTime: now, Message: "0 nodes are available: none matches the pod's node selector",
 		})
 	}
 	status.StartTime = &now

@@ -64,7 +64,8 @@ func startProcess(t *testing.T, binary, namespace string) *program {
 		t.Fatal(err)
 	}
 	p := &program{ended: make(chan struct{})}
-	p.command = exec.Command(binary, "run", "--namespaces", namespace, "--namespace", namespace, "--default-image", "georegister:test",
+	p.command = exec.Command(binary, "run", "--namespaces", namespace, "--namespace", namespace,
+		"--default-image", "georegister:test",
 		"--lost-after", settings(namespace).LostAfter.String(), "--metrics-address", "0", "--health-address", "0")
 	p.command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	p.command.Stdout, p.command.Stderr = p, p

@@ -214,7 +214,11 @@ func (w *World) followed(c *v1alpha1.GeoRegisterCluster, v view.View, shard int)
 		for _, m := range v.Members {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PodName(c.Name, m)}}
 			w.get(pod)
-			targets = append(targets, members.Target{ID: m.ID, ClusterID: v.Cluster, Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(build.AdminPort))})
+			targets = append(targets,
+				members.Target{
+					ID: m.ID, ClusterID: v.Cluster,
+					Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(build.AdminPort)),
+				})
 		}
 		var lengths []uint64
 		for _, a := range talk.Ask(w.ctx, w.namespace+"/"+c.Name, targets) {
@@ -266,9 +270,12 @@ func TestALostQuorumOfMastersIsRecovered(t *testing.T) {
 		}
 		return ""
 	})
-	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) { s.Recovery = &v1alpha1.Recovery{Epoch: int64(before.Epoch)} })
+	w.change(c, func(s *v1alpha1.GeoRegisterClusterSpec) {
+		s.Recovery = &v1alpha1.Recovery{Epoch: int64(before.Epoch)}
+	})
 	eventually(t, "the condition names what is not asked for", func() string {
-		if is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue); !strings.Contains(is.Message, "nobody who is left is certain to hold all of shards 2") {
+		if is := w.condition(c, v1alpha1.ConditionQuorumLost, metav1.ConditionTrue); !strings.Contains(is.Message,
+			"nobody who is left is certain to hold all of shards 2") {
 			return is.Message
 		}
 		return ""
@@ -286,7 +293,8 @@ func TestALostQuorumOfMastersIsRecovered(t *testing.T) {
 		return ""
 	})
 	w.serving(c)
-	if is := c.Status.Recovered; is == nil || len(is.EmptyShards) > 0 || len(is.GivenUp) != 3 || !strings.Contains(is.Message, "all of shards 2: these go on from the copy") {
+	if is := c.Status.Recovered; is == nil || len(is.EmptyShards) > 0 || len(is.GivenUp) != 3 ||
+		!strings.Contains(is.Message, "all of shards 2: these go on from the copy") {
 		t.Errorf("the status tells of the recovery %+v", is)
 	}
 	for shard, key := range written {

@@ -34,7 +34,9 @@ func (w *World) update(change func() error) {
 // loseVolume deletes a member's volume and its pod, as an administrator may do after a disk broke.
 func (w *World) loseVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 	w.t.Helper()
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)},
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PodName(c.Name, m)}}
 	for _, object := range []client.Object{claim, pod} {
 		if err := client.IgnoreNotFound(w.api.Delete(w.ctx, object)); err != nil {
@@ -47,7 +49,9 @@ func (w *World) loseVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 func (w *World) breakVolume(c *v1alpha1.GeoRegisterCluster, m view.Member) {
 	w.t.Helper()
 	w.kubelet.Hold(build.PodName(c.Name, m))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.VolumeName(c.Name, m)},
+	}
 	w.update(func() error {
 		w.get(claim)
 		claim.Status.Phase = corev1.ClaimLost
@@ -70,7 +74,8 @@ func (w *World) replaced(c *v1alpha1.GeoRegisterCluster, epoch uint64) view.View
 	eventually(w.t, fmt.Sprintf("all members of view %d vote", v.Epoch), func() string {
 		w.get(c)
 		if c.Status.View == nil || c.Status.View.Epoch != int64(v.Epoch) || len(c.Status.Members) != v.Size() {
-			return fmt.Sprintf("the status tells view %+v and members %+v: %s", c.Status.View, c.Status.Members, conditions(c))
+			return fmt.Sprintf("the status tells view %+v and members %+v: %s", c.Status.View,
+				c.Status.Members, conditions(c))
 		}
 		for _, m := range c.Status.Members {
 			if m.Role != "Voter" {
@@ -156,7 +161,8 @@ func TestALostNodeIsReplaced(t *testing.T) {
 	load.Progress(50)
 	addNodes(t, w.api, site)
 	after := w.replaced(c, 3)
-	if after.Epoch != 3 || after.Index(lost.ID) >= 0 || after.Index(4) < 0 || after.Members[after.Index(4)].Site != site {
+	if after.Epoch != 3 || after.Index(lost.ID) >= 0 || after.Index(4) < 0 ||
+		after.Members[after.Index(4)].Site != site {
 		t.Errorf("after the node of member %d was lost the view is %+v", lost.ID, after)
 	}
 	w.gone(c, lost)

@@ -142,7 +142,8 @@ func TestTheGeneratedRoleIsWhatIsUsed(t *testing.T) {
 		return difference(granted, used)
 	})
 	for _, r := range requests(t, user) {
-		if r.ResponseStatus.Code == 403 && r.ObjectRef.Resource != "nodes" && r.ObjectRef.Resource != "persistentvolumes" {
+		if r.ResponseStatus.Code == 403 && r.ObjectRef.Resource != "nodes" &&
+			r.ObjectRef.Resource != "persistentvolumes" {
 			t.Errorf("the operator was refused: %+v", r)
 		}
 	}

@@ -82,12 +82,17 @@ func TestDeletionProtection(t *testing.T) {
 	kind.SetName("georegisterclusters.georegister.io")
 	protect(t, api, o, home, kind)
 
-	refused(t, api.Delete(t.Context(), home, client.DryRunAll), "treasure in this namespace is protected: set its spec.deletionProtection to false")
+	refused(t, api.Delete(t.Context(), home, client.DryRunAll),
+		"treasure in this namespace is protected: set its spec.deletionProtection to false")
 	refused(t, api.Delete(t.Context(), elsewhere, client.DryRunAll), "")
-	refused(t, api.Delete(t.Context(), kind, client.DryRunAll), "every GeoRegisterCluster goes with this CRD, protected or not")
+	refused(t, api.Delete(t.Context(), kind, client.DryRunAll),
+		"every GeoRegisterCluster goes with this CRD, protected or not")
 	allow := func(allowed any) {
 		t.Helper()
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"georegister.io/deletion": allowed}}})
+		patch, err := json.Marshal(
+			map[string]any{
+				"metadata": map[string]any{"annotations": map[string]any{"georegister.io/deletion": allowed}},
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +101,8 @@ func TestDeletionProtection(t *testing.T) {
 	allow("allowed")
 	refused(t, api.Delete(t.Context(), kind, client.DryRunAll), "")
 	allow(nil)
-	refused(t, api.Delete(t.Context(), o), "treasure is protected: set spec.deletionProtection to false, then delete it")
+	refused(t, api.Delete(t.Context(), o),
+		"treasure is protected: set spec.deletionProtection to false, then delete it")
 	refused(t, api.DeleteAllOf(t.Context(), o, client.InNamespace(namespace)), "treasure is protected")
 	refused(t, client.IgnoreNotFound(api.Delete(t.Context(), other)), "") // DeleteAllOf may have got to it
 	o.Object["spec"] = spec(t, sites+"deletionProtection: false")
@@ -121,7 +127,8 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, cells := table(t, namespace)
-	if want := []string{"Name", "Protocol", "State", "Reason", "Sites", "Ready", "Quorum", "Change", "Age", "Message"}; !slices.Equal(names, want) {
+	want := []string{"Name", "Protocol", "State", "Reason", "Sites", "Ready", "Quorum", "Change", "Age", "Message"}
+	if !slices.Equal(names, want) {
 		t.Errorf("columns %v, want %v", names, want)
 	}
 	if cells[2] != "Unknown" || cells[5] != nil {
@@ -131,7 +138,8 @@ func TestColumns(t *testing.T) {
 	if err := api.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if _, cells = table(t, namespace); !slices.Equal(cells[:7], []any{"shown", "ABD", "Degraded", nil, "1/1", "2/3", "2/2"}) {
+	if _, cells = table(t, namespace); !slices.Equal(cells[:7],
+		[]any{"shown", "ABD", "Degraded", nil, "1/1", "2/3", "2/2"}) {
 		t.Errorf("cells %v", cells)
 	}
 }

@@ -26,7 +26,8 @@ func (k *Kubelet) nodeFor(ctx context.Context, pod *corev1.Pod) (string, error) 
 		return "", err
 	}
 	var nodes corev1.NodeList
-	if err := k.api.List(ctx, &nodes, client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(pod.Spec.NodeSelector)}); err != nil {
+	if err := k.api.List(ctx, &nodes,
+		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(pod.Spec.NodeSelector)}); err != nil {
 		return "", err
 	}
 	var names []string
@@ -51,7 +52,8 @@ func (k *Kubelet) tiedTo(ctx context.Context, claim string) (string, error) {
 	if claim == "" {
 		return "", nil
 	}
-	if err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: claim}, c); err != nil || c.Spec.VolumeName == "" {
+	if err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: claim}, c); err != nil ||
+		c.Spec.VolumeName == "" {
 		return "", client.IgnoreNotFound(err)
 	}
 	volume := &corev1.PersistentVolume{}

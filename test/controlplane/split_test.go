@@ -102,7 +102,8 @@ func (w *World) recorded(c *v1alpha1.GeoRegisterCluster) func() []view.View {
 	list, err := watchtools.NewRetryWatcherWithContext(w.ctx, record.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return api.Watch(ctx, &corev1.ConfigMapList{}, &client.ListOptions{
-				Namespace: w.namespace, FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, record.Name), Raw: &options,
+				Namespace:     w.namespace,
+				FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, record.Name), Raw: &options,
 			})
 		},
 	})
@@ -150,13 +151,16 @@ func splits(t *testing.T, views []view.View) {
 		}
 		found = true
 		parent, child := before.NextSplit()
-		if len(after.Partitions) != child+1 || !slices.Equal(after.Partitions[child].Backups, after.Partitions[parent].Backups) ||
+		if len(after.Partitions) != child+1 ||
+			!slices.Equal(after.Partitions[child].Backups, after.Partitions[parent].Backups) ||
 			after.Partitions[child].Master != after.Partitions[parent].Master {
-			t.Errorf("shard %d, split off %d, is %+v of %+v", child, parent, after.Partitions[child], after.Partitions[parent])
+			t.Errorf("shard %d, split off %d, is %+v of %+v", child, parent, after.Partitions[child],
+				after.Partitions[parent])
 		}
 		for p := range before.Partitions {
 			if p != parent && !reflect.DeepEqual(before.Partitions[p], after.Partitions[p]) {
-				t.Errorf("the split of shard %d made of shard %d, %+v: %+v", parent, p, before.Partitions[p], after.Partitions[p])
+				t.Errorf("the split of shard %d made of shard %d, %+v: %+v", parent, p, before.Partitions[p],
+					after.Partitions[p])
 			}
 		}
 	}
@@ -177,7 +181,11 @@ func (w *World) hasOneOwnerEach(c *v1alpha1.GeoRegisterCluster) {
 		for _, m := range v.Members {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.PodName(c.Name, m)}}
 			w.get(pod)
-			targets = append(targets, members.Target{ID: m.ID, ClusterID: v.Cluster, Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(build.AdminPort))})
+			targets = append(targets,
+				members.Target{
+					ID: m.ID, ClusterID: v.Cluster,
+					Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(build.AdminPort)),
+				})
 		}
 		owners := make([][]view.MemberID, len(v.Partitions))
 		for i, answer := range talk.Ask(w.ctx, c.Name, targets) {
@@ -242,7 +250,8 @@ func TestShardsAreRaisedBeforeTheFounding(t *testing.T) {
 	c := w.create("store", masters)
 	eventually(t, "two members wait for the third", func() string {
 		is := w.reason(c, v1alpha1.ConditionProgressing, "WaitingForMembers").Message
-		if strings.Contains(is, "member 1 ") || strings.Contains(is, "member 3 ") || !strings.Contains(is, "member 5 ") {
+		if strings.Contains(is, "member 1 ") || strings.Contains(is, "member 3 ") ||
+			!strings.Contains(is, "member 5 ") {
 			return is
 		}
 		return ""

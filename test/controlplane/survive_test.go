@@ -23,12 +23,16 @@ func founded(t *testing.T) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Lo
 }
 
 // foundedAs is one that asks for something else than others.
-func foundedAs(t *testing.T, change func(*v1alpha1.GeoRegisterClusterSpec)) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
+func foundedAs(
+	t *testing.T, change func(*v1alpha1.GeoRegisterClusterSpec),
+) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
 	t.Helper()
 	return foundedIn(newWorld(t), change)
 }
 
-func foundedIn(w *World, change func(*v1alpha1.GeoRegisterClusterSpec)) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
+func foundedIn(
+	w *World, change func(*v1alpha1.GeoRegisterClusterSpec),
+) (*World, *v1alpha1.GeoRegisterCluster, *Operator, *Load) {
 	w.t.Helper()
 	operator := StartOperator(w.t, w.config, settings(w.namespace))
 	c := w.create("store", change)

@@ -43,12 +43,15 @@ func ofOthers(cluster string) map[string]client.Object {
 		return object
 	}
 	return map[string]client.Object{
-		"Service of clients":                 named(build.ClientsName(cluster), service()),
-		"Service of a site":                  named(build.SiteName(cluster, "ca"), service()),
-		"Service of peers":                   named(build.PeersName(cluster), service()),
-		"ConfigMap of boot":                  named(build.BootName(cluster), &corev1.ConfigMap{Data: map[string]string{"theirs": "kept"}}),
-		"ConfigMap of record":                named(build.RecordName(cluster), &corev1.ConfigMap{Data: map[string]string{"theirs": "kept"}}),
-		"Secret":                             named(build.SecretName(cluster), &corev1.Secret{Data: map[string][]byte{"theirs": []byte("kept")}}),
+		"Service of clients": named(build.ClientsName(cluster), service()),
+		"Service of a site":  named(build.SiteName(cluster, "ca"), service()),
+		"Service of peers":   named(build.PeersName(cluster), service()),
+		"ConfigMap of boot": named(build.BootName(cluster),
+			&corev1.ConfigMap{Data: map[string]string{"theirs": "kept"}}),
+		"ConfigMap of record": named(build.RecordName(cluster),
+			&corev1.ConfigMap{Data: map[string]string{"theirs": "kept"}}),
+		"Secret": named(build.SecretName(cluster),
+			&corev1.Secret{Data: map[string][]byte{"theirs": []byte("kept")}}),
 		"ServiceAccount":                     named(build.MembersName(cluster), &corev1.ServiceAccount{}),
 		"PodDisruptionBudget":                named(build.MembersName(cluster), budgetOfOthers()),
 		"NetworkPolicy":                      named(build.MembersName(cluster), policyOfOthers()),
@@ -63,18 +66,24 @@ func ofOthers(cluster string) map[string]client.Object {
 
 func budgetOfOthers() *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
-		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: theirs}, MinAvailable: new(intstr.IntOrString)},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: theirs}, MinAvailable: new(intstr.IntOrString),
+		},
 	}
 }
 
 func policyOfOthers() *networkingv1.NetworkPolicy {
-	return &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: theirs}}}
+	return &networkingv1.NetworkPolicy{
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: theirs}},
+	}
 }
 
 func claimOfOthers() *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		},
 	}}
 }
 
@@ -175,7 +184,9 @@ func (in *wide) leavesOthersAlone(t *testing.T) {
 	w.reason(c, v1alpha1.ConditionWANInjected, "Injected")
 	objects := w.injections(mesh, 6)[:2]
 	first.Stop()
-	for i, owners := range [][]metav1.OwnerReference{nil, {ownerOf(v1alpha1.GroupVersion.String(), v1alpha1.Kind, other, true)}} {
+	for i, owners := range [][]metav1.OwnerReference{
+		nil, {ownerOf(v1alpha1.GroupVersion.String(), v1alpha1.Kind, other, true)},
+	} {
 		theirs := chaosmesh.Empty()
 		theirs.SetName(objects[i].GetName())
 		theirs.SetNamespace(w.namespace)
@@ -269,7 +280,8 @@ func TestATakenNameOutlivesTheOperator(t *testing.T) {
 	if err := w.api.Delete(w.ctx, object); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() == nil {
+	if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(object), object); err != nil ||
+		object.GetDeletionTimestamp() == nil {
 		t.Fatalf("the finalizer does not hold it: %v", err)
 	}
 	StartOperator(t, config, settings(w.namespace))
@@ -321,10 +333,12 @@ func (w *World) namesTaken(c *v1alpha1.GeoRegisterCluster, object client.Object)
 // isUntouched fails if an object is not there any more, or the operator has written it.
 func (w *World) isUntouched(object client.Object) {
 	w.t.Helper()
-	uid, labels, notes, ends := object.GetUID(), object.GetLabels(), object.GetAnnotations(), !object.GetDeletionTimestamp().IsZero()
+	uid, labels, notes, ends := object.GetUID(), object.GetLabels(), object.GetAnnotations(),
+		!object.GetDeletionTimestamp().IsZero()
 	w.get(object)
 	if !maps.Equal(labels, object.GetLabels()) || !maps.Equal(notes, object.GetAnnotations()) {
-		w.t.Errorf("%T %s has the labels %v and annotations %v", object, object.GetName(), object.GetLabels(), object.GetAnnotations())
+		w.t.Errorf("%T %s has the labels %v and annotations %v", object, object.GetName(), object.GetLabels(),
+			object.GetAnnotations())
 	}
 	if object.GetUID() != uid || ends == object.GetDeletionTimestamp().IsZero() {
 		w.t.Errorf("%T %s was deleted", object, object.GetName())
@@ -342,7 +356,9 @@ func TestAnApplyThatMakesTakesNothingOver(t *testing.T) {
 	t.Parallel()
 	api := newClient(t, environment.Config)
 	namespace := newNamespace(t, api)
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}, Data: map[string]string{"k": "theirs"}}
+	theirs := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}, Data: map[string]string{"k": "theirs"},
+	}
 	if err := api.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +373,8 @@ func TestAnApplyThatMakesTakesNothingOver(t *testing.T) {
 	if err := made("theirs"); !apierrors.IsConflict(err) {
 		t.Errorf("an apply over an object that is there: %v", err)
 	}
-	if err := api.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data["k"] != "theirs" {
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil ||
+		theirs.Data["k"] != "theirs" {
 		t.Errorf("it holds %v: %v", theirs.Data, err)
 	}
 	if err := made("ours"); err != nil {

@@ -99,7 +99,9 @@ func TestAnUpdateWaitsForTheDisruptionBudget(t *testing.T) {
 	w, c, _, load := founded(t)
 	evicted := build.PodName(c.Name, w.record(c).Members[2])
 	disrupted := func(pods map[string]metav1.Time, allowed int32) {
-		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)}}
+		budget := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)},
+		}
 		w.update(func() error {
 			w.get(budget)
 			budget.Status.DisruptedPods = pods
@@ -229,7 +231,9 @@ func TestDriftIsCorrected(t *testing.T) {
 		service.Spec.PublishNotReadyAddresses = false
 		return w.api.Update(w.ctx, service)
 	})
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)}}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: build.MembersName(c.Name)},
+	}
 	w.get(budget)
 	uid := budget.UID
 	if err := w.api.Delete(w.ctx, budget); err != nil {

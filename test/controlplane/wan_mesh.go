@@ -216,7 +216,8 @@ func (m *ChaosMesh) choose(ctx context.Context, u *unstructured.Unstructured) ([
 			}
 			found++
 			records = append(records, map[string]any{
-				"id": m.namespace + "/" + pod.Name, "selectorKey": key, "phase": notInjected, "injectedCount": int64(0), "recoveredCount": int64(0),
+				"id": m.namespace + "/" + pod.Name, "selectorKey": key, "phase": notInjected, "injectedCount": int64(0),
+				"recoveredCount": int64(0),
 			})
 		}
 		if found == 0 {
@@ -246,7 +247,8 @@ func step(record map[string]any, apply bool) {
 
 func setConditions(u *unstructured.Unstructured, records []any) error {
 	all := func(phase string) string {
-		if records == nil || slices.ContainsFunc(records, func(r any) bool { return r.(map[string]any)["phase"] != phase }) {
+		if records == nil ||
+			slices.ContainsFunc(records, func(r any) bool { return r.(map[string]any)["phase"] != phase }) {
 			return "False"
 		}
 		return "True"
@@ -258,7 +260,9 @@ func setConditions(u *unstructured.Unstructured, records []any) error {
 		return err
 	}
 	var conditions []any
-	for kind, status := range map[string]string{"Selected": selected, "AllInjected": all(isInjected), "AllRecovered": all(notInjected), "Paused": "False"} {
+	for kind, status := range map[string]string{
+		"Selected": selected, "AllInjected": all(isInjected), "AllRecovered": all(notInjected), "Paused": "False",
+	} {
 		conditions = append(conditions, map[string]any{"type": kind, "status": status})
 	}
 	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })

@@ -71,7 +71,8 @@ func (w *wide) operatorAs(t *testing.T, in *World, user string) *Operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startOperator(t, authenticated.Config(), controllers.Options{Settings: settings(in.namespace), DiscoverEvery: time.Second}, nil)
+	return startOperator(t, authenticated.Config(),
+		controllers.Options{Settings: settings(in.namespace), DiscoverEvery: time.Second}, nil)
 }
 
 // requests are those of a user, but for those that ask which kinds there are.
@@ -124,7 +125,9 @@ func (in *wide) comesWithChaosMesh(t *testing.T) {
 	w.reason(c, v1alpha1.ConditionWANInjected, "ChaosMeshMissing")
 	w.reason(c, v1alpha1.ConditionWANWithinTolerance, "WaitingForInjection")
 
-	crds := envtest.CRDInstallOptions{Paths: []string{filepath.Join("testdata", "chaos-mesh")}, ErrorIfPathMissing: true}
+	crds := envtest.CRDInstallOptions{
+		Paths: []string{filepath.Join("testdata", "chaos-mesh")}, ErrorIfPathMissing: true,
+	}
 	if _, err := envtest.InstallCRDs(in.control.Config, crds); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +195,8 @@ func (in *wide) usesItsRole(t *testing.T, user string) {
 	t.Helper()
 	used := map[string]bool{}
 	for _, r := range in.requests(t, user) {
-		if r.ResponseStatus.Code == 403 && r.ObjectRef.Resource != "nodes" && r.ObjectRef.Resource != "persistentvolumes" {
+		if r.ResponseStatus.Code == 403 && r.ObjectRef.Resource != "nodes" &&
+			r.ObjectRef.Resource != "persistentvolumes" {
 			t.Errorf("the operator was refused: %+v", r)
 		}
 		if r.ObjectRef.Resource == "networkchaos" {
@@ -250,7 +254,8 @@ func (in *wide) followsPods(t *testing.T) {
 			t.Errorf("%s to %s is still called %s", d[0], d[1], made[0].GetName())
 		}
 		// To the second.
-		if apart := made[len(made)-1].GetCreationTimestamp().Sub(made[0].GetCreationTimestamp().Time); want == 2 && apart < 29*time.Second {
+		apart := made[len(made)-1].GetCreationTimestamp().Sub(made[0].GetCreationTimestamp().Time)
+		if want == 2 && apart < 29*time.Second {
 			t.Errorf("%s to %s was made again after %v", d[0], d[1], apart)
 		}
 	}
@@ -296,9 +301,10 @@ func (in *wide) costsNothingAtRest(t *testing.T) {
 		t.Errorf("the links are %+v", c.Status.Links)
 	}
 	w.serving(c)
-	nudge := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "nudge", Labels: map[string]string{
-		"georegister.io/cluster": c.Name, "app.kubernetes.io/managed-by": "georegister",
-	}}}
+	nudge := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "nudge",
+		Labels: map[string]string{
+			"georegister.io/cluster": c.Name, "app.kubernetes.io/managed-by": "georegister",
+		}}}
 	if err := w.api.Create(w.ctx, nudge); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +359,8 @@ func (in *wide) isMadeAgain(t *testing.T) {
 		t.Errorf("the pods are the same, and its name is another: %s", made[1].GetName())
 	}
 	for _, u := range w.injections(mesh, 6) {
-		if far := u.GetLabels()[chaosmesh.FromLabel] != "ca" && u.GetLabels()[chaosmesh.ToLabel] != "ca"; far == slices.Contains(before, u.GetUID()) {
+		if far := u.GetLabels()[chaosmesh.FromLabel] != "ca" &&
+			u.GetLabels()[chaosmesh.ToLabel] != "ca"; far == slices.Contains(before, u.GetUID()) {
 			t.Errorf("%s was made again: %v", u.GetName(), !slices.Contains(before, u.GetUID()))
 		}
 	}

@@ -101,8 +101,8 @@ func (c *cluster) status(t *testing.T, label string) *adminv1.StatusResponse {
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	status, err := adminv1.NewAdminClient(connection).Status(ctx, &adminv1.StatusRequest{Cluster: c.identity, Member: uint32(c.ids[label])},
-		grpc.WaitForReady(true))
+	status, err := adminv1.NewAdminClient(connection).Status(ctx,
+		&adminv1.StatusRequest{Cluster: c.identity, Member: uint32(c.ids[label])}, grpc.WaitForReady(true))
 	if err != nil {
 		return nil
 	}
@@ -284,7 +284,8 @@ func (l *siteLoad) at(c *cluster, labels ...string) {
 	for _, label := range labels {
 		for range 3 {
 			operations, err := (workload.Spec{
-				Mix: workload.Mix{Read: 40, Write: 40, RMW: 20}, Keys: workload.Uniform, KeyCount: 20, ValueBytes: 8, RMWs: workload.RMWAdd,
+				Mix: workload.Mix{Read: 40, Write: 40, RMW: 20}, Keys: workload.Uniform, KeyCount: 20, ValueBytes: 8,
+				RMWs: workload.RMWAdd,
 			}).Generator(l.count)
 			if err != nil {
 				panic(err) // the spec is this test's
@@ -308,7 +309,8 @@ func (l *siteLoad) run(number int, label string, operations workload.Generator, 
 		if result.Status == register.OK || result.Status == register.Failed {
 			l.answered[label]++
 		} else if !l.excused[label] {
-			l.failures = append(l.failures, fmt.Sprintf("%s %s at %s: %s: %s", op.Kind, op.Key, label, result.Status, result.Message))
+			l.failures = append(l.failures,
+				fmt.Sprintf("%s %s at %s: %s: %s", op.Kind, op.Key, label, result.Status, result.Message))
 		}
 		over := l.excused[label] && result.Status == register.Unavailable
 		l.mutex.Unlock()
@@ -342,11 +344,13 @@ func (l *siteLoad) progress(t *testing.T, labels ...string) {
 	first := counts()
 	for deadline := time.Now().Add(patience); ; time.Sleep(poll) {
 		now := counts()
-		if !slices.ContainsFunc(labels, func(label string) bool { i := slices.Index(labels, label); return now[i] < first[i]+some }) {
+		if !slices.ContainsFunc(labels,
+			func(label string) bool { i := slices.Index(labels, label); return now[i] < first[i]+some }) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("clients of %s were answered %d operations, and %d at the start of %s", labels, now, first, patience)
+			t.Fatalf("clients of %s were answered %d operations, and %d at the start of %s", labels,
+				now, first, patience)
 		}
 	}
 }
@@ -357,7 +361,8 @@ func (l *siteLoad) finish(t *testing.T, c *cluster) {
 	l.stop.Store(true)
 	l.clients.Wait()
 	if len(l.failures) > 0 {
-		t.Errorf("%d operations failed at members that stay, such as: %s", len(l.failures), strings.Join(l.failures[:min(5, len(l.failures))], "; "))
+		t.Errorf("%d operations failed at members that stay, such as: %s", len(l.failures),
+			strings.Join(l.failures[:min(5, len(l.failures))], "; "))
 	}
 	for _, site := range c.sites {
 		for i := range 20 {
@@ -368,5 +373,6 @@ func (l *siteLoad) finish(t *testing.T, c *cluster) {
 	if !verdict.OK() {
 		t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}
-	t.Logf("%s: %d operations, %d of unknown outcome, on %d keys", verdict.Outcome, verdict.Operations, verdict.Unknown, verdict.Keys)
+	t.Logf("%s: %d operations, %d of unknown outcome, on %d keys", verdict.Outcome, verdict.Operations,
+		verdict.Unknown, verdict.Keys)
 }

@@ -143,7 +143,8 @@ func (c *cluster) locate(t *testing.T) {
 	if err := json.Unmarshal(content, &record); err != nil {
 		t.Fatal(err)
 	}
-	c.identity, c.sites, c.redis, c.admin, c.ids = record.Cluster, nil, map[string]string{}, map[string]string{}, map[string]int{}
+	c.identity, c.sites, c.redis, c.admin, c.ids = record.Cluster, nil, map[string]string{},
+		map[string]string{}, map[string]int{}
 	c.http = map[string]string{}
 	for _, m := range record.Members {
 		c.sites = append(c.sites, m.Label)
@@ -158,7 +159,8 @@ func (c *cluster) locate(t *testing.T) {
 func (c *cluster) send(command ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, binary, append(append([]string{"dev"}, command...), "--data", c.data)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, binary,
+		append(append([]string{"dev"}, command...), "--data", c.data)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("dev %s: %w: %s", strings.Join(command, " "), err, out)
 	}

@@ -49,7 +49,8 @@ func (c *cluster) parts() (table string, states map[string]string, processes map
 		fields := strings.Fields(line)
 		if len(fields) == 8 && fields[0] == fmt.Sprint(len(parts)) {
 			parts = append(parts, part{
-				state: fields[1], master: fields[2], backups: listed(fields[3]), witnesses: listed(fields[4]), term: fields[5],
+				state: fields[1], master: fields[2], backups: listed(fields[3]),
+				witnesses: listed(fields[4]), term: fields[5],
 			})
 		}
 	}
@@ -124,9 +125,10 @@ func startLoad(t *testing.T, c *cluster) *clients {
 		Clients: 2, Seed: 1, Duration: 4 * patience, Recorder: l.recorder, Progress: func(n int64) { l.ended.Store(n) },
 	}
 	for _, site := range c.sites {
-		loop.Sites = append(loop.Sites, workload.Site{Name: site, Connect: func(context.Context, int) (workload.Doer, error) {
-			return &doer{c.connect(site)}, nil
-		}})
+		loop.Sites = append(loop.Sites,
+			workload.Site{Name: site, Connect: func(context.Context, int) (workload.Doer, error) {
+				return &doer{c.connect(site)}, nil
+			}})
 	}
 	group, ctx := errgroup.WithContext(t.Context())
 	ctx, l.stop = context.WithCancel(ctx)

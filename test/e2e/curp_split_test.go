@@ -65,9 +65,13 @@ func TestCURPSplitsShards(t *testing.T) {
 
 	l := startLoad(t, c)
 	l.goesOn("the load is under way")
-	for i, want := range []string{"partition 0 is split: half of its keys go to partition 3\n", "partition 1 is split: half of its keys go to partition 4\n"} {
+	for i, want := range []string{
+		"partition 0 is split: half of its keys go to partition 3\n",
+		"partition 1 is split: half of its keys go to partition 4\n",
+	} {
 		said, err := c.send("split")
-		if err != nil || !strings.HasPrefix(said, want) || !strings.HasSuffix(said, fmt.Sprintf("partition %d: %s serves it\n", 3+i, c.sites[i])) {
+		if err != nil || !strings.HasPrefix(said, want) ||
+			!strings.HasSuffix(said, fmt.Sprintf("partition %d: %s serves it\n", 3+i, c.sites[i])) {
 			t.Fatalf("split: %s: %v", said, err)
 		}
 		l.goesOn("the load goes on after a split")

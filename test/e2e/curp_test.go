@@ -181,7 +181,8 @@ func TestCURPMovesMasters(t *testing.T) {
 		t.Errorf("the masters are at %s", got)
 	}
 	for _, move := range []string{"1 ca", "2 va", "1 default"} {
-		if said, err := c.send(append([]string{"move"}, strings.Fields(move)...)...); err != nil || !strings.Contains(said, "serves it") {
+		if said, err := c.send(append([]string{"move"}, strings.Fields(move)...)...); err != nil ||
+			!strings.Contains(said, "serves it") {
 			t.Errorf("move %s: %s: %v", move, said, err)
 		}
 		l.goesOn("the load goes on after a move")
@@ -222,7 +223,8 @@ func TestCURPGivesUpALostQuorum(t *testing.T) {
 	})
 	lost := []string{"ir", "or", "jp"}
 	_, _, processes, _ := c.parts()
-	for _, site := range lost { // all stand still at once: a quorum without the first would replace it before the last is wiped
+	// all stand still at once: a quorum without the first would replace it before the last is wiped
+	for _, site := range lost {
 		if err := syscall.Kill(processes[site], syscall.SIGSTOP); err != nil || processes[site] == 0 {
 			t.Fatalf("%s, process %d: %v", site, processes[site], err)
 		}
@@ -234,7 +236,8 @@ func TestCURPGivesUpALostQuorum(t *testing.T) {
 		said, err := c.send("recover", "all")
 		return fmt.Sprint(said, err), err != nil && strings.Contains(err.Error(), "`recover all 2`")
 	})
-	if said, err := c.send("recover", "all", "2"); err != nil || !strings.Contains(said, "ca, va go on") || !strings.Contains(said, "partitions 2 go on from a copy") {
+	if said, err := c.send("recover", "all", "2"); err != nil || !strings.Contains(said, "ca, va go on") ||
+		!strings.Contains(said, "partitions 2 go on from a copy") {
 		t.Fatalf("%s: %v", said, err)
 	}
 	c.await(t, "the two serve", c.all)

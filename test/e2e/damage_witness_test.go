@@ -11,7 +11,9 @@ import (
 )
 
 // witnessFiles are the files of a witness's disk, and all of it, without a name.
-var witnessFiles = []struct{ name, file string }{{"log", "LOG"}, {"identity", "IDENTITY"}, {"mark", "MARK"}, {"all files", ""}}
+var witnessFiles = []struct{ name, file string }{
+	{"log", "LOG"}, {"identity", "IDENTITY"}, {"mark", "MARK"}, {"all files", ""},
+}
 
 // witnessSample is what is damaged without DAMAGES=all.
 var witnessSample = []string{"log, a bit", "all files, an older copy"}

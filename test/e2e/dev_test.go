@@ -219,7 +219,8 @@ func TestForeignDisk(t *testing.T) {
 		if err != nil {
 			return err.Error(), false
 		}
-		return table, strings.Contains(table, "crashed: ") && strings.Contains(table, "the disk belongs to another member")
+		return table, strings.Contains(table, "crashed: ") &&
+			strings.Contains(table, "the disk belongs to another member")
 	})
 	expect(t, c, "ca", "key", "")
 	rewrite(own)

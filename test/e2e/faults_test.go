@@ -43,9 +43,10 @@ func TestFaultsUnderLoad(t *testing.T) {
 		Progress: func(n int64) { ended.Store(n) },
 	}
 	for _, site := range c.sites {
-		load.Sites = append(load.Sites, workload.Site{Name: site, Connect: func(context.Context, int) (workload.Doer, error) {
-			return &doer{c.connect(site)}, nil
-		}})
+		load.Sites = append(load.Sites,
+			workload.Site{Name: site, Connect: func(context.Context, int) (workload.Doer, error) {
+				return &doer{c.connect(site)}, nil
+			}})
 	}
 	counters := newCounters(c)
 	var report *workload.Report
@@ -91,7 +92,8 @@ func TestFaultsUnderLoad(t *testing.T) {
 	if answered := report.Operations(); answered < backAfter {
 		t.Errorf("only %d of %d operations were answered: %v", answered, operations, report.Outcomes())
 	}
-	t.Logf("%s: %d operations, %d of unknown outcome, on %d keys", verdict.Outcome, verdict.Operations, verdict.Unknown, verdict.Keys)
+	t.Logf("%s: %d operations, %d of unknown outcome, on %d keys", verdict.Outcome, verdict.Operations,
+		verdict.Unknown, verdict.Keys)
 }
 
 func readBack(t *testing.T, c *cluster, recorder *history.Recorder, site, key string) {

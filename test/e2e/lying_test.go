@@ -36,7 +36,8 @@ func TestPowerFailure(t *testing.T) {
 				}
 			}
 			// Those that lie keep what is new in memory for some time. A member without any log would be one that has
-			// lost its disk, and says so. A write reaches the quorum nearest to its coordinator, so each coordinates one.
+			// lost its disk, and says so. A write reaches the quorum nearest to its coordinator, so each coordinates
+			// one.
 			cluster.await(t, "every member has written to its log", func() (string, bool) {
 				for _, site := range cluster.sites {
 					write(site, "old")
@@ -63,7 +64,8 @@ func TestPowerFailure(t *testing.T) {
 				return
 			}
 			readBack(t, cluster, recorder, "jp", "key")
-			if verdict := history.Check(t.Context(), recorder.Operations(), history.Options{Timeout: patience}); verdict.Outcome != c.want {
+			verdict := history.Check(t.Context(), recorder.Operations(), history.Options{Timeout: patience})
+			if verdict.Outcome != c.want {
 				t.Errorf("the verdict is %s, want %s: %s", verdict.Outcome, c.want, verdict.Explanation)
 			}
 		})

@@ -55,8 +55,9 @@ func newMember(t *testing.T, id view.MemberID, durability ...string) *member {
 		*address = free(t)
 	}
 	text, err := json.Marshal(map[string]any{
-		"cluster": identity, "protocol": "Gryff", "shards": 2, "directory": m.disk, "durability": append(durability, "Sync")[0],
-		"limits": map[string]int{"keyBytes": 100, "valueBytes": 1000}, "listen": m.ports, "exitWithInput": true,
+		"cluster": identity, "protocol": "Gryff", "shards": 2, "directory": m.disk,
+		"durability": append(durability, "Sync")[0],
+		"limits":     map[string]int{"keyBytes": 100, "valueBytes": 1000}, "listen": m.ports, "exitWithInput": true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +148,8 @@ func (m *member) wipe(t *testing.T) {
 func (m *member) status(t *testing.T) *adminv1.StatusResponse {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	status, err := m.admin.Status(ctx, &adminv1.StatusRequest{Cluster: identity, Member: uint32(m.id)}, grpc.WaitForReady(true))
+	status, err := m.admin.Status(ctx, &adminv1.StatusRequest{Cluster: identity, Member: uint32(m.id)},
+		grpc.WaitForReady(true))
 	if err != nil {
 		return nil
 	}
@@ -155,7 +157,9 @@ func (m *member) status(t *testing.T) *adminv1.StatusResponse {
 }
 
 // await polls a condition of the member's status.
-func (m *member) await(t *testing.T, what string, condition func(*adminv1.StatusResponse) bool) *adminv1.StatusResponse {
+func (m *member) await(
+	t *testing.T, what string, condition func(*adminv1.StatusResponse) bool,
+) *adminv1.StatusResponse {
 	t.Helper()
 	var last *adminv1.StatusResponse
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(poll) {
@@ -179,7 +183,8 @@ func waits(s *adminv1.StatusResponse) bool  { return s.Role == adminv1.Role_WAIT
 func (m *member) configure(t *testing.T, v view.View) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := m.admin.Configure(ctx, &adminv1.ConfigureRequest{Cluster: identity, Member: uint32(m.id), View: wire.ToProto(v)})
+	_, err := m.admin.Configure(ctx,
+		&adminv1.ConfigureRequest{Cluster: identity, Member: uint32(m.id), View: wire.ToProto(v)})
 	return err
 }
 
@@ -230,7 +235,9 @@ func finish(t *testing.T, joint view.View, members ...*member) view.View {
 		standings := map[view.MemberID]membership.Standing{}
 		for _, m := range members {
 			if s := m.status(t); s != nil {
-				standings[m.id] = membership.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+				standings[m.id] = membership.Standing{
+					Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched(),
+				}
 			}
 		}
 		var safe bool

@@ -26,14 +26,18 @@ func TestRelaxedGusLosesTwo(t *testing.T) {
 	recorder := history.NewRecorder(nil)
 	var ended atomic.Int64
 	load := workload.Loop{
-		Spec:    workload.Spec{Mix: workload.Mix{Read: 50, Write: 50}, Keys: workload.Uniform, KeyCount: keys, ValueBytes: 8, RMWs: workload.RMWAdd},
+		Spec: workload.Spec{
+			Mix: workload.Mix{Read: 50, Write: 50}, Keys: workload.Uniform, KeyCount: keys, ValueBytes: 8,
+			RMWs: workload.RMWAdd,
+		},
 		Clients: 2, Seed: 1, Operations: operations, Duration: 2 * patience, Recorder: recorder,
 		Progress: func(n int64) { ended.Store(n) },
 	}
 	for _, site := range c.sites {
-		load.Sites = append(load.Sites, workload.Site{Name: site, Connect: func(context.Context, int) (workload.Doer, error) {
-			return &doer{c.connect(site)}, nil
-		}})
+		load.Sites = append(load.Sites,
+			workload.Site{Name: site, Connect: func(context.Context, int) (workload.Doer, error) {
+				return &doer{c.connect(site)}, nil
+			}})
 	}
 	var report *workload.Report
 	group, ctx := errgroup.WithContext(t.Context())
@@ -77,7 +81,8 @@ func TestRelaxedGusLosesTwo(t *testing.T) {
 	if held+relays == 0 {
 		t.Error("no member counted who holds a tag that is not final")
 	}
-	t.Logf("%s: %d operations, %d of unknown outcome; %d reads of what enough held, %d relays", verdict.Outcome, verdict.Operations, verdict.Unknown, held, relays)
+	t.Logf("%s: %d operations, %d of unknown outcome; %d reads of what enough held, %d relays", verdict.Outcome,
+		verdict.Operations, verdict.Unknown, held, relays)
 }
 
 // took is how often the protocol at a site took a path, since its process started.

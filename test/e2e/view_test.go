@@ -121,7 +121,8 @@ func newLoad(t *testing.T, members ...*member) *load {
 	l := &load{recorder: history.NewRecorder(nil), members: members}
 	for client := range 6 {
 		spec := workload.Spec{
-			Mix: workload.Mix{Read: 40, Write: 40, RMW: 20}, Keys: workload.Uniform, KeyCount: 10, ValueBytes: 8, RMWs: workload.RMWAdd,
+			Mix: workload.Mix{Read: 40, Write: 40, RMW: 20}, Keys: workload.Uniform, KeyCount: 10, ValueBytes: 8,
+			RMWs: workload.RMWAdd,
 		}
 		operations, err := spec.Generator(client)
 		if err != nil {
@@ -175,11 +176,13 @@ func (l *load) progress(t *testing.T, operations int64, members ...*member) {
 		for i := range l.answered {
 			n += l.answered[i].Load() - start[i]
 		}
-		return n >= operations && !slices.ContainsFunc(members, func(m *member) bool { return l.answered[m.id].Load() == start[m.id] })
+		return n >= operations &&
+			!slices.ContainsFunc(members, func(m *member) bool { return l.answered[m.id].Load() == start[m.id] })
 	}
 	for deadline := time.Now().Add(patience); !enough(); time.Sleep(poll) {
 		if time.Now().After(deadline) {
-			t.Fatalf("within %s members answered, by id, %v operations; at the start it was %v", patience, &l.answered, start)
+			t.Fatalf("within %s members answered, by id, %v operations; at the start it was %v",
+				patience, &l.answered, start)
 		}
 	}
 }
@@ -193,5 +196,6 @@ func (l *load) finish(t *testing.T) {
 	if !verdict.OK() {
 		t.Fatalf("verdict %s, key %q: %s", verdict.Outcome, verdict.Key, verdict.Explanation)
 	}
-	t.Logf("%s: %d operations, %d of unknown outcome, on %d keys", verdict.Outcome, verdict.Operations, verdict.Unknown, verdict.Keys)
+	t.Logf("%s: %d operations, %d of unknown outcome, on %d keys", verdict.Outcome, verdict.Operations,
+		verdict.Unknown, verdict.Keys)
 }

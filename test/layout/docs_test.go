@@ -88,7 +88,8 @@ func TestPagesAreWhole(t *testing.T) {
 
 func TestMistakesOfPagesAreFound(t *testing.T) {
 	files := map[string]string{
-		"docs/a.md": "# A\n## B c, d!\n```sh\n# B c d\n```\n[1](b.md) [2](b.md#two) [3](#b-c-d) [4](https://x/y) [5](../c)\n",
+		"docs/a.md": "# A\n## B c, d!\n```sh\n# B c d\n```\n[1](b.md) [2](b.md#two) [3](#b-c-d) [4](https://x/y) " +
+			"[5](../c)\n",
 		"docs/b.md": "# One\n## Two\n## Two\n[1](c.md) [2](a.md#z) [3](#one)\n",
 		"c":         "",
 	}

@@ -37,8 +37,14 @@ var areas = []struct {
 	{"replica/membership", []string{"replica/view"}},
 	{"replica/capability", []string{"replica/register", "replica/view"}},
 	{"replica/profile", nil},
-	{"replica/protocol/curpraft", []string{"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "witness/cache"}},
-	{"replica/protocol/script", []string{"api/peer", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history"}},
+	{"replica/protocol/curpraft",
+		[]string{
+			"api/peer", "replica/register", "replica/view", "replica/capability", "replica/protocol", "witness/cache",
+		}},
+	{"replica/protocol/script",
+		[]string{
+			"api/peer", "replica/register", "replica/view", "replica/membership", "replica/protocol", "replica/history",
+		}},
 	{"replica/protocol", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/capability"}},
 	{"replica/history", []string{"replica/register", "replica/view"}},
 	{"replica/durable", nil},
@@ -46,7 +52,8 @@ var areas = []struct {
 	{"replica/transport", []string{"api/peer", "api/witness", "replica/register", "replica/view", "replica/protocol"}},
 	{"replica/simulator/kernel", nil},
 	{"replica/simulator", []string{
-		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership", "replica/capability",
+		"api/peer", "api/witness", "api/v1alpha1", "replica/register", "replica/view", "replica/membership",
+		"replica/capability",
 		"replica/protocol", "replica/profile", "replica/history", "witness", "workload",
 	}},
 	{"replica/runtime", []string{
@@ -56,7 +63,8 @@ var areas = []struct {
 	{"replica/listener/operation", []string{"replica/register", "replica/view", "replica/capability", "replica/proof"}},
 	{"replica/listener/redis/resp", nil},
 	{"replica/listener/redis", []string{"replica/listener/operation", "replica/register"}},
-	{"replica/listener/grpc", []string{"api/register", "replica/listener/operation", "replica/register", "replica/transport/codec"}},
+	{"replica/listener/grpc",
+		[]string{"api/register", "replica/listener/operation", "replica/register", "replica/transport/codec"}},
 	{"replica/listener/http", nil},
 	{"api", []string{"replica/register", "replica/view", "replica/capability", "replica/profile"}},
 	{"client/compose/propagate", []string{"client/compose"}},
@@ -66,19 +74,26 @@ var areas = []struct {
 	{"workload/checked", []string{"client", "replica/register", "replica/history", "replica/capability", "workload"}},
 	{"workload", []string{"client", "replica/register", "replica/history"}},
 	{"plugin", []string{
-		"api", "client", "config/chaos", "controllers/build", "replica/register", "replica/history", "replica/view", "workload",
+		"api", "client", "config/chaos", "controllers/build", "replica/register", "replica/history",
+		"replica/view", "workload",
 	}},
 	{"config/chaos", nil},
 	{"controllers/world", []string{"api", "replica/view", "replica/membership"}},
-	{"controllers/build", []string{"api", "controllers/world", "replica/view", "replica/membership", "replica/capability"}},
+	{"controllers/build",
+		[]string{"api", "controllers/world", "replica/view", "replica/membership", "replica/capability"}},
 	{"controllers/chaosmesh", []string{"api", "controllers/world", "controllers/build"}},
 	{"controllers/decide", []string{
-		"api", "controllers/world", "controllers/build", "controllers/chaosmesh", "replica/view", "replica/membership", "replica/capability",
+		"api", "controllers/world", "controllers/build", "controllers/chaosmesh", "replica/view", "replica/membership",
+		"replica/capability",
 	}},
-	{"controllers/members", []string{"api/admin", "controllers/world", "replica/view", "replica/membership", "witness/manage"}},
+	{"controllers/members",
+		[]string{"api/admin", "controllers/world", "replica/view", "replica/membership", "witness/manage"}},
 	// What is whose is the builders'.
 	{"controllers/apply", []string{"api/v1alpha1", "controllers/chaosmesh", "controllers/build", "controllers/world"}},
-	{"controllers", []string{"api", "replica/proof", "replica/register", "replica/view", "replica/membership", "replica/capability"}},
+	{"controllers",
+		[]string{
+			"api", "replica/proof", "replica/register", "replica/view", "replica/membership", "replica/capability",
+		}},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
 	{"witness/disk", []string{"replica/durable"}},
@@ -104,7 +119,8 @@ func TestDependenciesPointOneWay(t *testing.T) {
 func allowed(s source, target string) bool {
 	for _, r := range areas {
 		if s.in(r.area) {
-			return inside(target, r.area) || slices.ContainsFunc(r.may, func(may string) bool { return inside(target, may) })
+			return inside(target, r.area) ||
+				slices.ContainsFunc(r.may, func(may string) bool { return inside(target, may) })
 		}
 	}
 	return !inside(target, "cmd") || s.in("cmd")

@@ -40,7 +40,8 @@ func TestMapOrderReachesNoEffect(t *testing.T) {
 		for _, file := range files {
 			for _, loop := range mapLoops(info, file) {
 				if !excused(fset, file, loop) {
-					t.Errorf("%s: a loop over a map in a protocol: sort first, or say why it does no harm with a comment %q",
+					t.Errorf(
+						"%s: a loop over a map in a protocol: sort first, or say why it does no harm with a comment %q",
 						fset.Position(loop), excuses)
 				}
 			}

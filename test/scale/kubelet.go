@@ -40,10 +40,13 @@ type kubelet struct {
 // newKubelet sets up the stand-ins of a manager. Stop them after it has ended.
 func newKubelet(m manager.Manager) (*kubelet, error) {
 	k := &kubelet{api: m.GetClient(), told: make(chan event.TypedGenericEvent[types.NamespacedName], 1<<10)}
-	k.members = newMembers(func(set types.NamespacedName) { k.told <- event.TypedGenericEvent[types.NamespacedName]{Object: set} })
+	k.members = newMembers(func(set types.NamespacedName) {
+		k.told <- event.TypedGenericEvent[types.NamespacedName]{Object: set}
+	})
 	options := controller.Options{MaxConcurrentReconciles: workers}
 	taken := source.TypedChannel(k.told, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName],
+			queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			queue.Add(reconcile.Request{NamespacedName: e.Object})
 		},
 	})
@@ -69,7 +72,8 @@ func (k *kubelet) statefulSet(ctx context.Context, request reconcile.Request) (r
 	case err != nil:
 		return again(err)
 	case !pod.DeletionTimestamp.IsZero():
-		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("pod %s is being deleted, and nobody asked for that", pod.Name))
+		return reconcile.Result{},
+			reconcile.TerminalError(fmt.Errorf("pod %s is being deleted, and nobody asked for that", pod.Name))
 	case pod.Status.PodIP == "":
 		return again(k.run(ctx, set, pod))
 	case len(pod.Status.Conditions) == 0 && k.members.votes(pod.Status.PodIP):
@@ -101,7 +105,9 @@ func (k *kubelet) run(ctx context.Context, set *appsv1.StatefulSet, pod *corev1.
 		return err
 	}
 	now := metav1.Now()
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: &now}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: &now,
+	}
 	set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, 1
 	return errors.Join(k.api.Status().Update(ctx, pod), k.api.Status().Update(ctx, set))
 }
@@ -110,7 +116,9 @@ func podOf(set *appsv1.StatefulSet) *corev1.Pod {
 	template := set.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name = set.Namespace, set.Name+"-0"
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")),
+	}
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
 	pod.Spec.NodeName = nodeOf(set)
 	return pod
@@ -150,7 +158,8 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 				Local: &corev1.LocalVolumeSource{Path: "/disks/" + string(claim.UID)},
 			},
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+				Name: claim.Name, UID: claim.UID,
 			},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{

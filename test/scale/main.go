@@ -32,9 +32,12 @@ func main() {
 	var f flags
 	flag.StringVar(&f.binary, "binary", "bin/georegister-operator", "the operator to measure")
 	flag.StringVar(&f.root, "root", ".", "the project's directory")
-	flag.IntVar(&f.clusters, "clusters", 200, "clusters that are created at the same time, each of 5 members; at most 500")
+	flag.IntVar(&f.clusters, "clusters", 200,
+		"clusters that are created at the same time, each of 5 members; at most 500")
 	flag.IntVar(&f.singles, "singles", 30, "clusters that are created after that, one after the other; at most 100")
-	flag.IntVar(&f.edits, "edits", 0, "edits of clusters, one after the other, at the end: before and after the first member of every cluster is mute")
+	flag.IntVar(&f.edits, "edits", 0,
+		"edits of clusters, one after the other, at the end: before and after the first member of every cluster "+
+			"is mute")
 	flag.DurationVar(&f.rest, "rest", 2*time.Minute, "how long to watch the operator at rest")
 	flag.DurationVar(&f.within, "within", 15*time.Minute, "when to give up")
 	flag.Parse()
@@ -46,7 +49,8 @@ func main() {
 	ctrllog.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	ctx, done := context.WithTimeoutCause(ctx, f.within, fmt.Errorf("it took more than %v: -within gives it longer", f.within))
+	ctx, done := context.WithTimeoutCause(ctx, f.within,
+		fmt.Errorf("it took more than %v: -within gives it longer", f.within))
 	defer done()
 	if err := run(ctx, f); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -97,7 +101,8 @@ type measurement struct {
 	singleTook                []time.Duration
 	settledCPU                time.Duration // at the start of the rest
 	atRest                    requests
-	editTook, muteTook        []time.Duration // until edits were seen, while all members answered and while some were mute
+	// until edits were seen, while all members answered and while some were mute
+	editTook, muteTook []time.Duration
 }
 
 // empty waits until the operator has nothing to do, and notes what it uses.

@@ -133,12 +133,14 @@ func (m *members) Status(ctx context.Context, r *adminv1.StatusRequest) (*adminv
 	for _, p := range of.view.Members {
 		if p.ID != of.id {
 			response.Peers = append(response.Peers, &adminv1.Peer{
-				Member: uint32(p.ID), Site: p.Site, Connected: true, Reachable: true, RttMicroseconds: 1000 + rand.Int64N(100_000),
+				Member: uint32(p.ID), Site: p.Site, Connected: true, Reachable: true,
+				RttMicroseconds: 1000 + rand.Int64N(100_000),
 			})
 		}
 	}
 	for _, kind := range []string{"read", "write", "rmw"} {
-		response.Operations = append(response.Operations, &adminv1.Operations{Kind: kind, Answered: rand.Uint64N(1 << 20)})
+		response.Operations = append(response.Operations,
+			&adminv1.Operations{Kind: kind, Answered: rand.Uint64N(1 << 20)})
 	}
 	return response, nil
 }

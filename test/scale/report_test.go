@@ -35,7 +35,8 @@ func TestRequestsAreToldApart(t *testing.T) {
 	before, now := requests{}, requests{}
 	for _, r := range []apiserver.Request{
 		of("watch", "pods", "", ""), of("update", "leases", "", ""), of("watch", "leases", "", ""),
-		of("update", "georegisterclusters", "status", ""), of("get", "", "", "/apis/monitoring.coreos.com/v1?timeout=32s"),
+		of("update", "georegisterclusters", "status", ""),
+		of("get", "", "", "/apis/monitoring.coreos.com/v1?timeout=32s"),
 	} {
 		now[name(r)]++
 	}
@@ -44,7 +45,8 @@ func TestRequestsAreToldApart(t *testing.T) {
 		t.Errorf("%v: %d watches, %d leases, %d others", now, watches, leases, others)
 	}
 	after := now.since(before)
-	if after["watch pods"] != 0 || after["get /apis/monitoring.coreos.com/v1"] != 1 || after["update georegisterclusters/status"] != 1 {
+	if after["watch pods"] != 0 || after["get /apis/monitoring.coreos.com/v1"] != 1 ||
+		after["update georegisterclusters/status"] != 1 {
 		t.Errorf("since %v: %v", before, after)
 	}
 }

@@ -103,7 +103,8 @@ func (w *world) populate(ctx context.Context, root string) error {
 	if w.kubelet, err = newKubelet(m); err != nil {
 		return err
 	}
-	if err := builder.ControllerManagedBy(m).For(&v1alpha1.GeoRegisterCluster{}).Complete(w.watcher(m.GetClient())); err != nil {
+	if err := builder.ControllerManagedBy(m).For(&v1alpha1.GeoRegisterCluster{}).
+		Complete(w.watcher(m.GetClient())); err != nil {
 		return err
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
@@ -124,7 +125,8 @@ func (w *world) watcher(cached client.Reader) reconcile.Reconciler {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionAvailable) && w.available[request.NamespacedName].IsZero() {
+		if meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionAvailable) &&
+			w.available[request.NamespacedName].IsZero() {
 			w.available[request.NamespacedName] = time.Now()
 		}
 		return reconcile.Result{}, nil

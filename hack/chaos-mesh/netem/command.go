@@ -85,7 +85,8 @@ func (a arguments) number() bool { return len(a) > 0 && strings.ContainsAny(a[0]
 
 // Parse reads the arguments of a call of tc. Options such as -s, which change what is printed, are ignored.
 func Parse(args []string) (Command, error) {
-	a := arguments(slices.DeleteFunc(slices.Clone(args), func(s string) bool { return strings.HasPrefix(s, "-") || s == "" }))
+	a := arguments(
+		slices.DeleteFunc(slices.Clone(args), func(s string) bool { return strings.HasPrefix(s, "-") || s == "" }))
 	var c Command
 	if object := a.next(); object != "qdisc" {
 		return c, fmt.Errorf("the stand-in for tc knows no %q: want qdisc", object)

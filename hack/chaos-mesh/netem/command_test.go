@@ -20,8 +20,12 @@ func TestParse(t *testing.T) {
 		{"qdisc add dev eth0 parent 1:2 handle 3: sfq",
 			Command{Verb: Add, Device: "eth0", Parent: Handle{1, 2}, Handle: Handle{Major: 3}, Kind: SFQ}},
 		{"qdisc add dev eth0 parent 1:10 handle 12: netem delay 90ms",
-			Command{Verb: Add, Device: "eth0", Parent: Handle{1, 16}, Handle: Handle{Major: 18}, Kind: Netem, Spec: Spec{Delay: 90 * ms}}},
-		{"qdisc add dev eth0 root handle 1: netem delay 1s 12.5ms 25.000000 limit 20 loss 1.500000 10.000000 rate 8mbit",
+			Command{
+				Verb: Add, Device: "eth0", Parent: Handle{1, 16}, Handle: Handle{Major: 18}, Kind: Netem,
+				Spec: Spec{Delay: 90 * ms},
+			}},
+		{"qdisc add dev eth0 root handle 1: netem delay 1s 12.5ms 25.000000 limit 20 loss 1.500000 10.000000 " +
+			"rate 8mbit",
 			Command{Verb: Add, Device: "eth0", Root: true, Handle: Handle{Major: 1}, Kind: Netem, Spec: Spec{
 				Delay: time.Second, Jitter: 12*ms + 500*time.Microsecond, DelayCorrelation: 0.25,
 				Limit: 20, Loss: 0.015, LossCorrelation: 0.1, Rate: 1e6}}},
@@ -64,7 +68,10 @@ func TestParseSaysWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestRatesAndHandlesAreTCs(t *testing.T) {
-	for text, want := range map[string]float64{"8": 1, "8bit": 1, "1kbit": 125, "1Mbit": 125e3, "1kibit": 128, "1bps": 1, "2kbps": 2e3, "1gbps": 1e9, "1mibps": 1 << 20} {
+	for text, want := range map[string]float64{
+		"8": 1, "8bit": 1, "1kbit": 125, "1Mbit": 125e3, "1kibit": 128, "1bps": 1, "2kbps": 2e3,
+		"1gbps": 1e9, "1mibps": 1 << 20,
+	} {
 		var got float64
 		if err := rate(&got)(text); err != nil || got != want {
 			t.Errorf("rate %s: got %g, %v, want %g bytes/s", text, got, err, want)

@@ -32,7 +32,8 @@ func TestJitterStaysWithinItsBounds(t *testing.T) {
 		due, _ := l.Admit(0, 0)
 		shortest, longest, sum = min(shortest, due), max(longest, due), sum+due
 	}
-	if shortest < 15*ms || longest > 25*ms || shortest > 15*ms+100*time.Microsecond || longest < 25*ms-100*time.Microsecond {
+	if shortest < 15*ms || longest > 25*ms || shortest > 15*ms+100*time.Microsecond ||
+		longest < 25*ms-100*time.Microsecond {
 		t.Errorf("delays are from %v to %v, want all of 15 ms to 25 ms", shortest, longest)
 	}
 	if mean := sum / packets; (mean - 20*ms).Abs() > 200*time.Microsecond {

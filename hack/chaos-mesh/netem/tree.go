@@ -8,7 +8,9 @@ import (
 )
 
 // ErrNothing is said where there is nothing to delete, in the words of tc, by which Chaos Mesh knows that all is well.
-var ErrNothing = errors.New("Error: Cannot delete qdisc with handle of zero.") //lint:ignore ST1005 these are the words of tc
+//
+//lint:ignore ST1005 these are the words of tc
+var ErrNothing = errors.New("Error: Cannot delete qdisc with handle of zero.")
 
 // ErrClass is what tc says of a class that a prio has no band for. Chaos Mesh writes the numbers of classes in decimal,
 // and tc reads them as hexadecimal: it runs into this with the seventh target of a pod, whose class 1:10 would be band

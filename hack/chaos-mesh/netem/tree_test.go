@@ -38,7 +38,10 @@ func paths(tree *Tree) string {
 }
 
 func TestRoutes(t *testing.T) {
-	matrix := []string{"root handle 1: prio bands 16", "parent 1:1 handle 2: sfq", "parent 1:2 handle 3: sfq", "parent 1:3 handle 4: sfq"}
+	matrix := []string{
+		"root handle 1: prio bands 16", "parent 1:1 handle 2: sfq", "parent 1:2 handle 3: sfq",
+		"parent 1:3 handle 4: sfq",
+	}
 	for i := 4; i <= 15; i++ {
 		matrix = append(matrix, fmt.Sprintf("parent 1:%x handle %x: netem delay %dms", i, i+1, i))
 	}
@@ -50,10 +53,16 @@ func TestRoutes(t *testing.T) {
 		{"nothing", nil, ""},
 		{"classes without delay", matrix[:4], ""},
 		{"three targets", matrix[:7], "1:4 4ms, 1:5 5ms, 1:6 6ms"},
-		{"twelve targets", matrix, "1:4 4ms, 1:5 5ms, 1:6 6ms, 1:7 7ms, 1:8 8ms, 1:9 9ms, 1:a 10ms, 1:b 11ms, 1:c 12ms, 1:d 13ms, 1:e 14ms, 1:f 15ms"},
-		{"all packets", []string{"root handle 1: netem delay 1ms", "parent 1: handle 2: netem delay 2ms"}, "0: 1ms 2ms"},
+		{"twelve targets", matrix,
+			"1:4 4ms, 1:5 5ms, 1:6 6ms, 1:7 7ms, 1:8 8ms, 1:9 9ms, 1:a 10ms, 1:b 11ms, 1:c 12ms, 1:d 13ms, 1:e 14ms, " +
+				"1:f 15ms"},
+		{"all packets",
+			[]string{"root handle 1: netem delay 1ms", "parent 1: handle 2: netem delay 2ms"}, "0: 1ms 2ms"},
 		{"all packets, and one target more",
-			[]string{"root handle 1: netem delay 1ms", "parent 1: handle 2: prio bands 4", "parent 2:4 handle 6: netem delay 2ms"},
+			[]string{
+				"root handle 1: netem delay 1ms", "parent 1: handle 2: prio bands 4",
+				"parent 2:4 handle 6: netem delay 2ms",
+			},
 			"2:4 1ms 2ms, 0: 1ms"},
 		{"two for one target", append(matrix[:5:5], "parent 5: handle 6: netem delay 7ms"), "1:4 4ms 7ms"},
 	} {
@@ -67,7 +76,8 @@ func TestRoutes(t *testing.T) {
 
 func TestRoutesShareWhatIsCommon(t *testing.T) {
 	tree := &Tree{}
-	plant(t, tree, "root handle 1: netem delay 1ms rate 1mbit", "parent 1: handle 2: prio bands 4", "parent 2:4 handle 6: netem delay 2ms")
+	plant(t, tree, "root handle 1: netem delay 1ms rate 1mbit", "parent 1: handle 2: prio bands 4",
+		"parent 2:4 handle 6: netem delay 2ms")
 	routes := tree.Routes()
 	if len(routes) != 2 || routes[0].Path[0] != routes[1].Path[0] {
 		t.Error("two classes each have a link of their own at the root, so each has its whole rate")
@@ -91,7 +101,8 @@ func TestTreeRefuses(t *testing.T) {
 		"parent 1:6 handle 9: netem": "Error: Specified class not found.",
 	} {
 		tree := &Tree{}
-		plant(t, tree, "root handle 1: prio bands 5", "parent 1:1 handle 2: sfq", "parent 1:4 handle 5: netem delay 1ms")
+		plant(t, tree, "root handle 1: prio bands 5", "parent 1:1 handle 2: sfq",
+			"parent 1:4 handle 5: netem delay 1ms")
 		err := add(tree, line)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want an error with %q", line, err, want)
@@ -101,7 +112,8 @@ func TestTreeRefuses(t *testing.T) {
 
 func TestTreeIsShownAsTCDoes(t *testing.T) {
 	tree := &Tree{}
-	plant(t, tree, "root handle 1: prio bands 4", "parent 1:1 handle 2: sfq", "parent 1:4 handle 5: netem delay 90ms loss 5")
+	plant(t, tree, "root handle 1: prio bands 4", "parent 1:1 handle 2: sfq",
+		"parent 1:4 handle 5: netem delay 90ms loss 5")
 	route := tree.Routes()[0]
 	due, ok := route.Admit(0, 100)
 	if !ok {

@@ -117,7 +117,8 @@ func (l *line) log() {
 	for i, link := range l.route.Path {
 		links[i] = link.String()
 	}
-	fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), namespace(), l.device, l.route.Class, strings.Join(links, "; "))
+	fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), namespace(), l.device, l.route.Class,
+		strings.Join(links, "; "))
 }
 
 // devices are those that have a tree.

@@ -132,10 +132,12 @@ func (l *line) rule() []expr.Any {
 	if l.route.Class != (netem.Handle{}) {
 		exprs = append(exprs,
 			&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: 1},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, l.route.Class.Priority())})
+			&expr.Cmp{
+				Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, l.route.Class.Priority()),
+			})
 	}
-	// iptables' target, as a kernel may lack nftables' own. Its information is struct xt_NFQ_info_v2: the number, how many
-	// queues from there on, and whether packets pass when nobody listens.
+	// iptables' target, as a kernel may lack nftables' own. Its information is struct xt_NFQ_info_v2: the number, how
+	// many queues from there on, and whether packets pass when nobody listens.
 	var info xt.Unknown
 	for _, v := range []uint16{l.number, 1, 1} {
 		info = binary.NativeEndian.AppendUint16(info, v)

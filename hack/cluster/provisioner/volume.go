@@ -91,7 +91,9 @@ func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{made: driver}},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *claim.Spec.Resources.Requests.Storage()},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: *claim.Spec.Resources.Requests.Storage(),
+			},
 			AccessModes:                   claim.Spec.AccessModes,
 			StorageClassName:              class.Name,
 			PersistentVolumeReclaimPolicy: *class.ReclaimPolicy,

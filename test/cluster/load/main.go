@@ -81,18 +81,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	clients := flags.Int("clients", 3, "how many clients at each site")
 	every := flags.Duration("every", 20*time.Millisecond, "how often a client begins an operation at most")
-	flags.Func("site", "a site, now or later, NAME=HOST:PORT of its gRPC port; give it once for each", func(value string) error {
-		name, address, ok := strings.Cut(value, "=")
-		if !ok || reached[name] != nil {
-			return errors.New("write it like ca=shop--ca:7001, each site once")
-		}
-		s := &site{endpoint: client.Endpoint{Site: name, Address: address}, out: out}
-		reached[name] = s
-		sites = append(sites, workload.Site{Name: name, Connect: func(context.Context, int) (workload.Doer, error) {
-			return checked.Prefixed(&visitor{site: s}, prefix), nil
-		}})
-		return nil
-	})
+	flags.Func("site", "a site, now or later, NAME=HOST:PORT of its gRPC port; give it once for each",
+		func(value string) error {
+			name, address, ok := strings.Cut(value, "=")
+			if !ok || reached[name] != nil {
+				return errors.New("write it like ca=shop--ca:7001, each site once")
+			}
+			s := &site{endpoint: client.Endpoint{Site: name, Address: address}, out: out}
+			reached[name] = s
+			sites = append(sites, workload.Site{Name: name, Connect: func(context.Context, int) (workload.Doer, error) {
+				return checked.Prefixed(&visitor{site: s}, prefix), nil
+			}})
+			return nil
+		})
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

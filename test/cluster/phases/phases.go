@@ -43,8 +43,8 @@ type Row struct {
 	Failed      int // operations that began in the phase and were refused, or whose outcome is unknown
 	PerSecond   float64
 	P50, P99    time.Duration // of those that succeeded
-	// Gap is the longest time without a success, the phase's two ends counted as successes, and GapAt when it began after
-	// the start of the phase.
+	// Gap is the longest time without a success, the phase's two ends counted as successes, and GapAt when it began
+	// after the start of the phase.
 	Gap, GapAt time.Duration
 }
 

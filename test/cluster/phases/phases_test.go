@@ -13,7 +13,8 @@ import (
 func at(site string, second float64, status register.Status) history.Operation {
 	returned := time.Duration(second * float64(time.Second))
 	return history.Operation{
-		Site: site, Invoked: returned - 10*time.Millisecond, Returned: returned, Result: register.Result{Status: status},
+		Site: site, Invoked: returned - 10*time.Millisecond, Returned: returned,
+		Result: register.Result{Status: status},
 	}
 }
 
@@ -57,7 +58,8 @@ func TestLatenciesAreOfThePhaseAlone(t *testing.T) {
 		operations = append(operations, o)
 	}
 	operations = append(operations, history.Operation{
-		Site: "a", Returned: 3 * time.Second, Result: register.Result{Status: register.OK}, // 3 s long, in the next phase
+		// 3 s long, in the next phase
+		Site: "a", Returned: 3 * time.Second, Result: register.Result{Status: register.OK},
 	})
 	rows := Rows(operations, []Phase{
 		{Name: "one", From: time.Second, To: 2 * time.Second, Sites: Stay("a")},
@@ -73,7 +75,8 @@ func TestLatenciesAreOfThePhaseAlone(t *testing.T) {
 	if err := Table(&out, rows); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 1+len(rows) || !strings.Contains(lines[1], "99.0") {
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 1+len(rows) || !strings.Contains(lines[1], "99.0") {
 		t.Errorf("the table is\n%s", out.String())
 	}
 }
