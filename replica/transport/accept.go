@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 
@@ -29,16 +30,13 @@ func (a *acceptor) Stream(stream peerv1.Peers_StreamServer) error {
 	p, err := a.check(first.Hello)
 	if err != nil {
 		a.note(err)
-		if err := a.help(first.Hello, err, stream); err != nil {
-			return err
-		}
-		return err
+		return cmp.Or(a.help(first.Hello, err, stream), err)
 	}
 	p.redial() // it is there, and of the same view
-	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.member.ID)}); err != nil {
+	if err := stream.SendMsg(&peerv1.Frame{Hello: a.transport.hello(p.id)}); err != nil {
 		return err
 	}
-	line := newDelayLine(a.transport.options.delay(p.member.ID), a.transport.options.jitter(p.member.ID), p.deliver)
+	line := newDelayLine(a.transport.options.delay(p.id), a.transport.options.jitter(p.id), p.deliver)
 	defer line.close()
 	for {
 		var in inbound
@@ -102,40 +100,37 @@ func severity(refusal error) zapcore.Level {
 // check refuses a peer that is not the one it should be, and says why.
 func (a *acceptor) check(h *peerv1.Hello) (*peer, error) {
 	o := &a.transport.options
-	refuse := func(code codes.Code, format string, args ...any) (*peer, error) {
-		return nil, status.Errorf(code, format, args...)
-	}
 	const wrong = codes.FailedPrecondition
 	switch {
 	case h == nil:
-		return refuse(wrong, "the stream does not begin with a hello")
+		return nil, status.Errorf(wrong, "the stream does not begin with a hello")
 	case h.WireVersion != WireVersion:
-		return refuse(wrong, "wire version %d is not %d, that of member %d", h.WireVersion, WireVersion, o.Self)
+		return nil, status.Errorf(wrong, "wire version %d is not %d, that of member %d", h.WireVersion, WireVersion, o.Self)
 	case h.Cluster != o.View.Cluster:
-		return refuse(wrong, "cluster %q is not %q, that of member %d", h.Cluster, o.View.Cluster, o.Self)
+		return nil, status.Errorf(wrong, "cluster %q is not %q, that of member %d", h.Cluster, o.View.Cluster, o.Self)
 	case view.MemberID(h.To) != o.Self:
-		return refuse(wrong, "member %d was called at the address of member %d", h.To, o.Self)
+		return nil, status.Errorf(wrong, "member %d was called at the address of member %d", h.To, o.Self)
 	case h.Protocol != o.Protocol:
-		return refuse(wrong, "protocol %q is not %q, that of member %d", h.Protocol, o.Protocol, o.Self)
+		return nil, status.Errorf(wrong, "protocol %q is not %q, that of member %d", h.Protocol, o.Protocol, o.Self)
 	case int(h.Shards) != o.Shards:
-		return refuse(wrong, "%d shards are not %d, those of member %d", h.Shards, o.Shards, o.Self)
+		return nil, status.Errorf(wrong, "%d shards are not %d, those of member %d", h.Shards, o.Shards, o.Self)
 	}
 	mine := a.transport.hello(view.MemberID(h.Member))
 	p := a.transport.peers[view.MemberID(h.Member)]
 	switch {
 	case h.Epoch < mine.Epoch:
-		return refuse(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+		return nil, status.Errorf(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
 			h.Member, h.Epoch, mine.Epoch, o.Self)
 	case h.Epoch > mine.Epoch:
-		return refuse(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
+		return nil, status.Errorf(behind, "member %d is at epoch %d, behind epoch %d of member %d: it needs the newer view",
 			o.Self, mine.Epoch, h.Epoch, h.Member)
 	case p == nil:
-		return refuse(wrong, "member %d is not in the view of epoch %d of member %d", h.Member, mine.Epoch, o.Self)
+		return nil, status.Errorf(wrong, "member %d is not in the view of epoch %d of member %d", h.Member, mine.Epoch, o.Self)
 	case !slices.Equal(h.Members, mine.Members):
-		return refuse(wrong, "member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
+		return nil, status.Errorf(wrong, "member %d holds members %v as the view of epoch %d, member %d holds %v: there are two views of one epoch",
 			h.Member, h.Members, h.Epoch, o.Self, mine.Members)
 	case !slices.Equal(h.Joining, mine.Joining) || !slices.Equal(h.Leaving, mine.Leaving):
-		return refuse(wrong, "in the view of epoch %d that member %d holds, %v join and %v leave, in that of member %d %v join and %v leave: "+
+		return nil, status.Errorf(wrong, "in the view of epoch %d that member %d holds, %v join and %v leave, in that of member %d %v join and %v leave: "+
 			"there are two views of one epoch", h.Epoch, h.Member, h.Joining, h.Leaving, o.Self, mine.Joining, mine.Leaving)
 	}
 	return p, nil

@@ -46,18 +46,17 @@ func decode(data []byte, frame *peerv1.Frame) error {
 	var chunk [chunkMessages][]byte
 	count, size := 0, 0
 	for len(data) > 0 {
-		number, kind, n := protowire.ConsumeTag(data)
+		number, kind, n := protowire.ConsumeField(data)
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
+		// What is in the field is whole, and stands behind its tag.
+		_, _, tag := protowire.ConsumeTag(data)
+		field := data[tag:n]
 		data = data[n:]
 		switch {
 		case number == 2 && kind == protowire.BytesType:
-			message, n := protowire.ConsumeBytes(data)
-			if n < 0 {
-				return protowire.ParseError(n)
-			}
-			data = data[n:]
+			message, _ := protowire.ConsumeBytes(field)
 			if count == chunkMessages || count > 0 && size+len(message) > chunkBytes {
 				if err := decodeChunk(chunk[:count], size, frame); err != nil {
 					return err
@@ -68,34 +67,17 @@ func decode(data []byte, frame *peerv1.Frame) error {
 			count++
 			size += len(message)
 		case number == 1 && kind == protowire.BytesType:
-			hello, n := protowire.ConsumeBytes(data)
-			if n < 0 {
-				return protowire.ParseError(n)
-			}
-			data = data[n:]
+			hello, _ := protowire.ConsumeBytes(field)
 			frame.Hello = &peerv1.Hello{}
 			if err := frame.Hello.UnmarshalVT(hello); err != nil {
 				return err
 			}
-		case (number == 3 || number == 4) && kind == protowire.VarintType:
-			value, n := protowire.ConsumeVarint(data)
-			if n < 0 {
-				return protowire.ParseError(n)
-			}
-			data = data[n:]
-			if number == 3 {
-				frame.Ping = value
-			} else {
-				frame.Pong = value
-			}
+		case number == 3 && kind == protowire.VarintType:
+			frame.Ping, _ = protowire.ConsumeVarint(field)
+		case number == 4 && kind == protowire.VarintType:
+			frame.Pong, _ = protowire.ConsumeVarint(field)
 		case number <= 4:
 			return errors.New("a field has the wrong type")
-		default:
-			n := protowire.ConsumeFieldValue(number, kind, data)
-			if n < 0 {
-				return protowire.ParseError(n)
-			}
-			data = data[n:]
 		}
 	}
 	return decodeChunk(chunk[:count], size, frame)

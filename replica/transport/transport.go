@@ -78,9 +78,8 @@ type Transport struct {
 	view      []byte // encoded, for those that are behind
 	server    *grpc.Server
 	peers     map[view.MemberID]*peer
-	order     []*peer // by position in the view
-	links     map[view.MemberID]*link
-	witnesses []*link // by position in the view
+	witnesses map[view.MemberID]*witnessLink
+	links     map[view.MemberID]*link // those of both
 	distances *Distances
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
@@ -105,13 +104,14 @@ func Start(o Options) (*Transport, error) {
 	if o.Newer == nil {
 		o.Newer = func(view.View) {}
 	}
-	told, err := wire.Marshal(o.View)
+	encoded, err := wire.Marshal(o.View)
 	if err != nil {
 		return nil, fmt.Errorf("transport: encode the view: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Transport{
-		options: o, view: told, peers: map[view.MemberID]*peer{}, links: map[view.MemberID]*link{},
+		options: o, view: encoded, peers: map[view.MemberID]*peer{}, witnesses: map[view.MemberID]*witnessLink{},
+		links:     map[view.MemberID]*link{},
 		distances: &Distances{start: time.Now(), of: map[view.MemberID]*roundTrips{}}, cancel: cancel,
 	}
 	if d := o.Distances; d != nil {
@@ -127,17 +127,15 @@ func Start(o Options) (*Transport, error) {
 			cancel()
 			return nil, fmt.Errorf("transport: member %d: %w", m.ID, err)
 		}
-		t.peers[m.ID] = p
-		t.order = append(t.order, p)
+		t.peers[m.ID], t.links[m.ID] = p, p.link
 	}
-	for _, w := range o.View.Witnesses {
-		l, err := newLink(t, w)
+	for _, of := range o.View.Witnesses {
+		w, err := newWitnessLink(t, of)
 		if err != nil {
 			cancel()
-			return nil, fmt.Errorf("transport: witness %d: %w", w.ID, err)
+			return nil, fmt.Errorf("transport: witness %d: %w", of.ID, err)
 		}
-		t.links[w.ID] = l
-		t.witnesses = append(t.witnesses, l)
+		t.witnesses[of.ID], t.links[of.ID] = w, w.link
 	}
 	t.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(frameCodec{}),
@@ -153,11 +151,11 @@ func Start(o Options) (*Transport, error) {
 			o.Logger.Error("peer listener ended", zap.Error(err))
 		}
 	})
-	for _, p := range t.order {
+	for _, p := range t.peers {
 		p.run(ctx)
 	}
-	for _, l := range t.witnesses {
-		l.run(ctx)
+	for _, w := range t.witnesses {
+		w.run(ctx)
 	}
 	return t, nil
 }
@@ -168,35 +166,33 @@ func Start(o Options) (*Transport, error) {
 func (t *Transport) Send(to view.MemberID, messages []*peerv1.Message) {
 	if p := t.peers[to]; p != nil {
 		p.send(messages)
-	} else if l := t.links[to]; l != nil {
-		l.send(messages)
+	} else if w := t.witnesses[to]; w != nil {
+		w.send(messages)
 	}
 }
 
 // Peers tells how the other members are reached, in the view's order.
-func (t *Transport) Peers() []Peer {
-	peers := make([]Peer, 0, len(t.order))
-	for _, p := range t.order {
-		peers = append(peers, p.status())
+func (t *Transport) Peers() (all []Peer) {
+	for _, m := range t.options.View.Members {
+		if p := t.peers[m.ID]; p != nil {
+			all = append(all, p.status())
+		}
 	}
-	return peers
+	return all
 }
 
 // Witnesses tells how the witnesses of the view are reached, in its order.
-func (t *Transport) Witnesses() []Peer {
-	witnesses := make([]Peer, 0, len(t.witnesses))
-	for _, l := range t.witnesses {
-		witnesses = append(witnesses, l.status())
+func (t *Transport) Witnesses() (all []Peer) {
+	for _, w := range t.options.View.Witnesses {
+		all = append(all, t.witnesses[w.ID].status())
 	}
-	return witnesses
+	return all
 }
 
 // Distance is the smallest round trip to a peer, or to a witness, among the latest, and whether it answered a ping
 // lately. The round trip is 0 before the first.
 func (t *Transport) Distance(id view.MemberID) (rtt time.Duration, reachable bool) {
-	if p := t.peers[id]; p != nil {
-		_, rtt, reachable = p.rtts.read(t.clock())
-	} else if l := t.links[id]; l != nil {
+	if l := t.links[id]; l != nil {
 		_, rtt, reachable = l.rtts.read(t.clock())
 	}
 	return rtt, reachable
@@ -214,14 +210,11 @@ const (
 // Block cuts the link to a peer or a witness in the given directions and mends it in the others, as a partition would:
 // messages vanish, nobody is told. Block(peer, 0) heals the link.
 func (t *Transport) Block(id view.MemberID, directions Direction) error {
-	switch p, l := t.peers[id], t.links[id]; {
-	case p != nil:
-		p.blocked.Store(uint32(directions))
-	case l != nil:
-		l.blocked.Store(uint32(directions))
-	default:
+	l := t.links[id]
+	if l == nil {
 		return fmt.Errorf("transport: member %d has no peer or witness %d", t.options.Self, id)
 	}
+	l.blocked.Store(uint32(directions))
 	return nil
 }
 
@@ -235,11 +228,11 @@ func (t *Transport) close() error {
 	t.cancel()
 	t.server.Stop()
 	var errs []error
-	for _, p := range t.order {
-		errs = append(errs, p.connection.Close())
+	for _, w := range t.witnesses {
+		w.out.close()
 	}
-	for _, l := range t.witnesses {
-		errs = append(errs, l.close())
+	for _, l := range t.links {
+		errs = append(errs, l.connection.Close())
 	}
 	t.tasks.Wait()
 	if err := errors.Join(errs...); err != nil {

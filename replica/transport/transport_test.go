@@ -236,7 +236,7 @@ func TestDelayHoldsAndKeepsOrder(t *testing.T) {
 }
 
 func TestAFullQueueDropsAndCounts(t *testing.T) {
-	l := newLane(&peer{})
+	l := newLane(&peer{link: &link{}})
 	messages := make([]*peerv1.Message, queueMessages+10)
 	for i := range messages {
 		messages[i] = &peerv1.Message{}

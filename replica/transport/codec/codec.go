@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/encoding"
@@ -38,13 +39,12 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 		pool := mem.DefaultBufferPool()
 		buffer := pool.Get(m.SizeVT())
 		n, err := m.MarshalToSizedBufferVT(*buffer)
+		if err == nil && n != len(*buffer) {
+			err = errors.New("it was changed meanwhile")
+		}
 		if err != nil {
 			pool.Put(buffer)
 			return nil, fmt.Errorf("encoding %T: %w", v, err)
-		}
-		if n != len(*buffer) {
-			pool.Put(buffer)
-			return nil, fmt.Errorf("encoding %T: it was changed meanwhile", v)
 		}
 		return mem.BufferSlice{mem.NewBuffer(buffer, pool)}, nil
 	case proto.Message:
@@ -68,7 +68,7 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case proto.Message:
 		err = proto.Unmarshal(buffer.ReadOnlyData(), m)
 	default:
-		return fmt.Errorf("decoding %T: it is no protobuf message", v)
+		err = errors.New("it is no protobuf message")
 	}
 	if err != nil {
 		return fmt.Errorf("decoding %T: %w", v, err)
