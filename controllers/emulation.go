@@ -18,6 +18,8 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/decide/status"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -81,7 +83,7 @@ func (r *Reconciler) applyEmulation(
 		r.applier.Annotate(ctx, plan.Emulation.Release...))
 	taken, failure := r.applier.Make(ctx, plan.Emulation.Make...)
 	if len(taken) > 0 {
-		r.tellEvents(cluster, decide.NetworkTaken(cluster, &plan.Status, taken)...)
+		r.tellEvents(cluster, status.NetworkTaken(cluster, &plan.Status, taken)...)
 	}
 	if failure = errors.Join(gone, failure); failure == nil && len(taken) == 0 {
 		if n, m, k := len(plan.Emulation.Remove), len(plan.Emulation.Make), len(plan.Emulation.Release); n+m+k > 0 {
@@ -93,9 +95,9 @@ func (r *Reconciler) applyEmulation(
 	if failed := apply.Failure(failure); failed != nil && len(taken) == 0 {
 		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
-			Reason: "Failed", Message: decide.Bounded("The operator tries again: " + reason(failed)),
+			Reason: "Failed", Message: message.Bounded("The operator tries again: " + reason(failed)),
 		})
-		decide.Conclude(&plan.Status, cluster.Generation)
+		status.Conclude(&plan.Status, cluster.Generation)
 	}
 	return failure
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/chaosmesh"
 	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/emulation"
+	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -66,9 +68,9 @@ func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 func TestTheNetworkIsChangedByItsPlan(t *testing.T) {
 	d := &diary{}
 	r := operator(t, d, direction("old", "a", "b"))
-	plan := decide.Plan{Emulation: decide.EmulationChanges{
+	plan := decide.Plan{Emulation: emulation.Changes{
 		Remove: []client.Object{direction("old", "a", "b")}, Make: []client.Object{direction("", "b", "a")},
-		Events: []decide.Event{decide.Normal("WANRemade", "Remake", "100% of it")},
+		Events: []message.Event{message.Normal("WANRemade", "Remake", "100% of it")},
 	}}
 	plan.Emulation.Make[0].SetName("new")
 	plan.Emulation.Make[0].SetUID("")
@@ -132,7 +134,7 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 		t.Errorf("nothing else was done:\n%s", strings.Join(d.lines, "\n"))
 	}
 	// A lost race is nothing to tell.
-	stale := decide.Plan{Emulation: decide.EmulationChanges{Make: []client.Object{direction("new", "a", "b")}}}
+	stale := decide.Plan{Emulation: emulation.Changes{Make: []client.Object{direction("new", "a", "b")}}}
 	d.refuse = func(string) error { return apierrors.NewConflict(schema.GroupResource{}, "new", errors.New("changed")) }
 	if err := r.applyEmulation(t.Context(), wide(), &stale); err == nil || len(stale.Status.Conditions) > 0 {
 		t.Errorf("a lost race: %v, %+v", err, stale.Status.Conditions)
@@ -147,13 +149,13 @@ func TestRoundTripsAreExported(t *testing.T) {
 	}
 	first, second := types.NamespacedName{Namespace: "shop", Name: "first"},
 		types.NamespacedName{Namespace: "shop", Name: "second"}
-	m.observeLinks(first, []decide.Link{{Between: "gone", Declared: time.Second, Measured: time.Second}})
+	m.observeLinks(first, []emulation.Link{{Between: "gone", Declared: time.Second, Measured: time.Second}})
 	m.observeLinks(first,
-		[]decide.Link{
+		[]emulation.Link{
 			{Between: "a-b", Declared: 72 * time.Millisecond, Measured: 73 * time.Millisecond},
 			{Between: "a-c", Declared: time.Second},
 		})
-	m.observeLinks(second, []decide.Link{{Between: "a-b", Declared: time.Second}})
+	m.observeLinks(second, []emulation.Link{{Between: "a-b", Declared: time.Second}})
 	m.forget(second)
 	families, err := registry.Gather()
 	if err != nil {

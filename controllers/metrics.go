@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/emulation"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -67,7 +67,7 @@ func (m *metrics) observe(cluster types.NamespacedName, members []world.Member) 
 }
 
 // observeLinks notes the round trips between the sites of a cluster.
-func (m *metrics) observeLinks(cluster types.NamespacedName, links []decide.Link) {
+func (m *metrics) observeLinks(cluster types.NamespacedName, links []emulation.Link) {
 	of := prometheus.Labels{"namespace": cluster.Namespace, "cluster": cluster.Name}
 	m.declared.DeletePartialMatch(of) // links may have gone
 	m.measured.DeletePartialMatch(of)

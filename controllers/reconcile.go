@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +20,8 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/decide/status"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -102,9 +104,9 @@ func (r *Reconciler) unseen(ctx context.Context, cluster *v1alpha1.GeoRegisterCl
 		return failure
 	}
 	r.eventOf(cluster, "Observe", failure)
-	status := cluster.Status.DeepCopy()
-	decide.Unseen(status, cluster.Generation, reason(failure))
-	return errors.Join(failure, r.applier.Status(ctx, cluster, *status, r.now()))
+	now := cluster.Status.DeepCopy()
+	status.Unseen(now, cluster.Generation, reason(failure))
+	return errors.Join(failure, r.applier.Status(ctx, cluster, *now, r.now()))
 }
 
 // carryOut does what a plan says, but for the status. An object that can't be applied does not keep a member from
@@ -121,7 +123,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 	taken, err := r.applier.Apply(ctx, s.Cluster, objects, others...)
 	err = errors.Join(failed, err)
 	for _, t := range taken {
-		r.tellEvents(s.Cluster, decide.Warning(decide.WhyTaken(t), "Block", decide.SayTaken(s.Cluster, t)))
+		r.tellEvents(s.Cluster, message.Warning(message.WhyTaken(t), "Block", message.Taken(s.Cluster, t)))
 	}
 	if len(taken) > 0 { // the step was decided without knowing that
 		return errors.Join(err, fmt.Errorf("%w: %s %s can't be used", apply.ErrStale, taken[0].Kind, taken[0].Name))
@@ -143,12 +145,12 @@ func (r *Reconciler) carryOut(ctx context.Context, s world.Snapshot, plan decide
 
 // tellEvents tells events of a cluster, whatever version of it: the recorder counts the same event of one object, and
 // of versions of it apart.
-func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...decide.Event) {
+func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...message.Event) {
 	of := &v1alpha1.GeoRegisterCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, UID: cluster.UID},
 	}
 	for _, e := range events {
-		r.events.Eventf(of, nil, e.Type, e.Reason, e.Action, "%s", decide.Bounded(e.Message))
+		r.events.Eventf(of, nil, e.Type, e.Reason, e.Action, "%s", message.Bounded(e.Message))
 	}
 }
 
@@ -157,7 +159,7 @@ func (r *Reconciler) tellEvents(cluster *v1alpha1.GeoRegisterCluster, events ...
 func (r *Reconciler) eventOf(cluster *v1alpha1.GeoRegisterCluster, action string, came error) {
 	if failure := apply.Failure(came); failure != nil {
 		r.tellEvents(cluster,
-			decide.Warning(decide.OperatorFailed, action, "The operator tries again: "+reason(failure)))
+			message.Warning(status.OperatorFailed, action, "The operator tries again: "+reason(failure)))
 	}
 }
 
@@ -176,15 +178,15 @@ func sayFailure(to *v1alpha1.GeoRegisterClusterStatus, generation int64, came er
 	failure := apply.Failure(came)
 	switch {
 	case failure != nil:
-		decide.Failed(to, generation, reason(failure), apply.Refused(failure))
+		status.Failed(to, generation, reason(failure), apply.Refused(failure))
 	case errors.Is(came, apply.ErrBudget):
-		decide.Waits(to, generation, "EvictionRefused", "The operator waits: "+came.Error())
+		status.Waits(to, generation, "EvictionRefused", "The operator waits: "+came.Error())
 	}
 }
 
 // reason is an error without the wrapping of gRPC.
 func reason(err error) string {
-	if s, ok := status.FromError(err); ok && err != nil {
+	if s, ok := grpcstatus.FromError(err); ok && err != nil {
 		return fmt.Sprintf("%s (%s)", s.Message(), s.Code())
 	}
 	return err.Error()

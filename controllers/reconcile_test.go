@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +23,9 @@ import (
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/decide/rules"
+	"github.com/georegister/georegister/controllers/decide/status"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -50,8 +53,8 @@ func next() (world.Snapshot, decide.Plan) {
 	}}
 	return s, decide.Plan{
 		Apply: []client.Object{config("one"), config("two")}, Prune: []client.Object{config("old")},
-		Step:   decide.SendView{View: founded(), Members: []view.MemberID{1, 2, 3, 9}},
-		Events: []decide.Event{decide.Normal("Founded", "Found", "100% of them")},
+		Step:   rules.SendView{View: founded(), Members: []view.MemberID{1, 2, 3, 9}},
+		Events: []message.Event{message.Normal("Founded", "Found", "100% of them")},
 	}
 }
 
@@ -113,31 +116,31 @@ func TestStepsAreTaken(t *testing.T) {
 	record := build.Record(input())
 	record.UID = "r"
 	for name, tt := range map[string]struct {
-		step  func(*corev1.ConfigMap) decide.Step // of the record as it is
-		there bool                                // a record is
+		step  func(*corev1.ConfigMap) rules.Step // of the record as it is
+		there bool                               // a record is
 		want  string
 		stale bool
 	}{
-		"found": {func(*corev1.ConfigMap) decide.Step {
-			return decide.FoundCluster{View: founded()}
+		"found": {func(*corev1.ConfigMap) rules.Step {
+			return rules.FoundCluster{View: founded()}
 		}, false, "create first--view", false},
-		"found twice": {func(*corev1.ConfigMap) decide.Step {
-			return decide.FoundCluster{View: founded()}
+		"found twice": {func(*corev1.ConfigMap) rules.Step {
+			return rules.FoundCluster{View: founded()}
 		}, true, "create first--view", true},
-		"rebuild what is lost": {func(*corev1.ConfigMap) decide.Step {
-			return decide.RebuildRecord{View: later}
+		"rebuild what is lost": {func(*corev1.ConfigMap) rules.Step {
+			return rules.RebuildRecord{View: later}
 		}, false, "create first--view", false},
-		"change": {func(c *corev1.ConfigMap) decide.Step {
-			return decide.ChangeView{View: later, UID: c.UID, ResourceVersion: c.ResourceVersion}
+		"change": {func(c *corev1.ConfigMap) rules.Step {
+			return rules.ChangeView{View: later, UID: c.UID, ResourceVersion: c.ResourceVersion}
 		}, true, "update first--view", false},
-		"change what was changed": {func(c *corev1.ConfigMap) decide.Step {
-			return decide.ChangeView{View: later, UID: c.UID, ResourceVersion: "1"}
+		"change what was changed": {func(c *corev1.ConfigMap) rules.Step {
+			return rules.ChangeView{View: later, UID: c.UID, ResourceVersion: "1"}
 		}, true, "update first--view", true},
-		"discard": {func(c *corev1.ConfigMap) decide.Step {
-			return decide.Discard{Member: 3, Objects: []client.Object{c}}
+		"discard": {func(c *corev1.ConfigMap) rules.Step {
+			return rules.Discard{Member: 3, Objects: []client.Object{c}}
 		}, true, "delete first--view", false},
-		"delete a pod that is gone": {func(*corev1.ConfigMap) decide.Step {
-			return decide.DeletePod{Member: 1, Name: "first--a--1-0", UID: "u", ResourceVersion: "5"}
+		"delete a pod that is gone": {func(*corev1.ConfigMap) rules.Step {
+			return rules.DeletePod{Member: 1, Name: "first--a--1-0", UID: "u", ResourceVersion: "5"}
 		}, false, "delete first--a--1-0", false},
 	} {
 		d := &diary{}
@@ -271,7 +274,7 @@ func TestReconcileSaysWhatFailedBesideALostRace(t *testing.T) {
 		}
 		said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
 		if raced != "status of first" &&
-			(said == nil || said.Reason != decide.OperatorFailed || strings.Contains(said.Message, "first--a")) {
+			(said == nil || said.Reason != status.OperatorFailed || strings.Contains(said.Message, "first--a")) {
 			t.Errorf("a race for %s: the status says %+v", name, said)
 		}
 	}
@@ -298,7 +301,7 @@ func TestReconcileSaysThatItCanNotSee(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDegraded)
-	if said == nil || said.Reason != decide.OperatorFailed ||
+	if said == nil || said.Reason != status.OperatorFailed ||
 		strings.Count(said.Message, "the apiserver is busy") != 1 || after.Status.Ready != "3/3" {
 		t.Errorf("the status says %+v", after.Status)
 	}
@@ -315,7 +318,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	if len(message) > 1024 || !utf8.ValidString(message) || !strings.HasSuffix(message, "...") {
 		t.Errorf("the message has %d bytes, valid: %t", len(message), utf8.ValidString(message))
 	}
-	if got := reason(status.Error(codes.Aborted, "it holds epoch 2")); got != "it holds epoch 2 (Aborted)" {
+	if got := reason(grpcstatus.Error(codes.Aborted, "it holds epoch 2")); got != "it holds epoch 2 (Aborted)" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -11,37 +11,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // take carries out a step. Every one is refused by whoever it is for if it was decided on an older state.
-func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Step) error {
+func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step rules.Step) error {
 	var done string
 	var what []any
 	var err error
 	switch step := step.(type) {
-	case decide.FoundCluster:
+	case rules.FoundCluster:
 		done, what = "Founded the cluster", []any{"id", step.View.Cluster, "members", step.View.Size()}
 		err = r.writeRecord(ctx, s, step.View, "", "")
-	case decide.ChangeView:
+	case rules.ChangeView:
 		done, what = "Changed the view", []any{"epoch", step.View.Epoch, "reason", step.Reason}
 		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case decide.RebuildRecord:
+	case rules.RebuildRecord:
 		done, what = "Rebuilt the record of the view", []any{"epoch", step.View.Epoch}
 		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case decide.KeepRecordMetadata:
+	case rules.KeepRecordMetadata:
 		done, what = "Wrote the record of the view again with its labels and its owner", []any{"epoch", step.View.Epoch}
 		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
-	case decide.SendView:
+	case rules.SendView:
 		done, what = "Told members their view", []any{"epoch", step.View.Epoch, "members", step.Members}
 		err = r.sendView(ctx, s, step)
-	case decide.DeletePod:
+	case rules.DeletePod:
 		done, what = "Deleted a pod", []any{"pod", step.Name, "reason", step.Reason}
 		err = r.deletePod(ctx, s, step)
-	case decide.Discard:
+	case rules.Discard:
 		done, what = "Discarded what was left of a member", []any{"member", step.Member}
 		err = r.applier.Delete(ctx, step.Objects...)
 	default:
@@ -54,7 +54,7 @@ func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step decide.Ste
 }
 
 // deletePod ends a pod as a step says.
-func (r *Reconciler) deletePod(ctx context.Context, s world.Snapshot, step decide.DeletePod) error {
+func (r *Reconciler) deletePod(ctx context.Context, s world.Snapshot, step rules.DeletePod) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Cluster.Namespace, Name: step.Name, UID: step.UID, ResourceVersion: step.ResourceVersion,
 	}}
@@ -73,7 +73,7 @@ func (r *Reconciler) writeRecord(
 }
 
 // sendView gives members a view. One that holds a later view refuses it; what it holds is seen the next time.
-func (r *Reconciler) sendView(ctx context.Context, s world.Snapshot, step decide.SendView) error {
+func (r *Reconciler) sendView(ctx context.Context, s world.Snapshot, step rules.SendView) error {
 	var targets []members.Target
 	for _, id := range step.Members {
 		m := s.Member(id)

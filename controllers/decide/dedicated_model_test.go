@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/facts"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -68,12 +70,12 @@ func (l *loneModel) comes(m *partsModel, object client.Object) {
 }
 
 // take carries a step out that is about a witness, and reports whether it is.
-func (l *loneModel) take(m *partsModel, step Step) bool {
+func (l *loneModel) take(m *partsModel, step rules.Step) bool {
 	of := func(id view.MemberID) func(world.Member) bool {
 		return func(w world.Member) bool { return w.ID == id }
 	}
 	switch step := step.(type) {
-	case DeletePod:
+	case rules.DeletePod:
 		i := slices.IndexFunc(m.s.Witnesses, of(step.Member))
 		if i < 0 {
 			return false
@@ -82,7 +84,7 @@ func (l *loneModel) take(m *partsModel, step Step) bool {
 		w := &m.s.Witnesses[i]
 		w.Pod = podOf(view.Member{ID: w.ID, Site: w.Site}, build.WitnessHash(m.s.Cluster), true, metav1.NewTime(epoch))
 		return true
-	case Discard:
+	case rules.Discard:
 		if !slices.ContainsFunc(m.s.Witnesses, of(step.Member)) {
 			return false
 		}
@@ -132,7 +134,7 @@ func (l *loneModel) rests(m *partsModel, seed int) {
 		m.t.Fatalf("seed %d: witnesses at %v, and %d of them are there", seed, sites, len(m.s.Witnesses))
 	}
 	for _, w := range m.s.Witnesses {
-		if hashOf(w.Pod.Annotations) != build.WitnessHash(m.s.Cluster) {
+		if facts.HashOf(w.Pod.Annotations) != build.WitnessHash(m.s.Cluster) {
 			m.t.Fatalf("seed %d: witness %d was not updated", seed, w.ID)
 		}
 	}

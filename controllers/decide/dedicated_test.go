@@ -14,6 +14,8 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/rules"
+	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -118,7 +120,7 @@ func TestDedicatedWitnessesAreFounded(t *testing.T) {
 	for i := range s.Witnesses {
 		s.Witnesses[i].Witness.Lives = nil
 	}
-	step, ok := Next(*s).Step.(FoundCluster)
+	step, ok := Next(*s).Step.(rules.FoundCluster)
 	if !ok || parts(step.View) != parts(want) || len(step.View.Witnesses) != 3 || step.View.Witnesses[0].Beside != 0 {
 		t.Errorf("%+v", step)
 	}
@@ -142,7 +144,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 	s.Now = s.Now.Add(time.Minute)
 	p := Next(*s)
 	for range 6 { // others take its parts first
-		step, ok := p.Step.(ChangeView)
+		step, ok := p.Step.(rules.ChangeView)
 		if !ok {
 			break
 		}
@@ -163,7 +165,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 	recordLone(s, s.Record.View)
 	for range 10 {
 		p = Next(*s)
-		step, ok := p.Step.(ChangeView)
+		step, ok := p.Step.(rules.ChangeView)
 		if !ok {
 			break
 		}
@@ -173,7 +175,7 @@ func succeeded(t *testing.T, s *world.Snapshot, lost view.MemberID) {
 	if _, known := v.Witness(lost); known || len(v.Witnesses) != 3 || parts(v) != "1 [3] w[6] <0; 3 [5] w[2] <0; 5 [1] w[8] <0" {
 		t.Fatalf("%+v %s\n%s", v.Witnesses, parts(v), strings.Join(summary(p), "\n"))
 	}
-	discard, ok := p.Step.(Discard)
+	discard, ok := p.Step.(rules.Discard)
 	if !ok || discard.Member != lost || discard.Who != "witness 4 (site b)" {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
@@ -242,7 +244,7 @@ func TestDedicatedWitnessesAreNotReplacedForNothing(t *testing.T) {
 			if got := sets(Next(*s)); len(got) != 3 {
 				t.Errorf("StatefulSets of witnesses: %q", got)
 			}
-			if c := understand(*s).coming; len(c) > 0 {
+			if c := views.Of(*s).Coming; len(c) > 0 {
 				t.Errorf("%v come", c)
 			}
 		})
@@ -258,7 +260,7 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 	for i := range s.Witnesses {
 		s.Witnesses[i].StatefulSet.Spec.Template.Annotations[build.SpecHashAnnotation] = build.WitnessHash(s.Cluster)
 	}
-	step, ok := Next(*s).Step.(DeletePod)
+	step, ok := Next(*s).Step.(rules.DeletePod)
 	if !ok || step.Name != "demo--a--witness-2-0" || !step.Evict {
 		t.Fatalf("%+v", step)
 	}
@@ -267,7 +269,7 @@ func TestDedicatedWitnessesAreUpdated(t *testing.T) {
 		"witness 6 (site c) is not ready")
 	w := seen(s, 6) // of the former spec, and it can't start: it goes at once
 	w.Witness = nil
-	if step, ok := Next(*s).Step.(DeletePod); !ok || step.Name != "demo--c--witness-6-0" || step.Evict {
+	if step, ok := Next(*s).Step.(rules.DeletePod); !ok || step.Name != "demo--c--witness-6-0" || step.Evict {
 		t.Errorf("%+v", step)
 	}
 	now := metav1.NewTime(s.Now)
@@ -284,11 +286,11 @@ func TestADedicatedWitnessWaitsForItsTurn(t *testing.T) {
 	s.Cluster.Spec.Sites[2].NodePool = nil
 	newcomer(s, 7, "c")
 	s.Member(7).Pod.CreationTimestamp = metav1.NewTime(s.Now)
-	if got := understand(*s).namedWitnesses(); len(got) != 0 {
+	if got := views.Of(*s).NamedWitnesses(); len(got) != 0 {
 		t.Errorf("%v come before member 7", got)
 	}
 	s.Now = s.Now.Add(settings.LostAfter)
-	if got := understand(*s).namedWitnesses(); len(got) != 1 || got[0].ID != 8 {
+	if got := views.Of(*s).NamedWitnesses(); len(got) != 1 || got[0].ID != 8 {
 		t.Errorf("%v come", got)
 	}
 }
@@ -330,11 +332,11 @@ func TestTheNetworkOfDedicatedWitnesses(t *testing.T) {
 func TestTheWitnessOfASiteThatGoes(t *testing.T) {
 	s := lone(t)
 	s.Cluster.Spec.Sites = s.Cluster.Spec.Sites[:2]
-	if got := understand(*s).retiring(); len(got) > 0 {
+	if got := views.Of(*s).Retiring(); len(got) > 0 {
 		t.Errorf("%v retire before the member", got)
 	}
 	s.Record.View.Members, s.Record.View.Epoch = s.Record.View.Members[:2], 2
-	if got := understand(*s).retiring(); !slices.Equal(got, []view.MemberID{6}) {
+	if got := views.Of(*s).Retiring(); !slices.Equal(got, []view.MemberID{6}) {
 		t.Errorf("%v retire", got)
 	}
 }

@@ -37,7 +37,7 @@ func wide() *world.Snapshot {
 	measures(s, "a", "c", 20*ms+100*time.Microsecond)
 	measures(s, "b", "c", 200*time.Microsecond)
 	s.Emulation = world.Emulation{Kind: true, Known: true}
-	for _, d := range []direction{{"a", "b"}, {"a", "c"}, {"b", "a"}, {"c", "a"}} {
+	for _, d := range []direction{{from: "a", to: "b"}, {from: "a", to: "c"}, {from: "b", to: "a"}, {from: "c", to: "a"}} {
 		s.Emulation.Links = append(s.Emulation.Links, settledIn(s, d))
 	}
 	return s
@@ -108,9 +108,32 @@ func fresh(s *world.Snapshot, d direction, age time.Duration) *world.Injection {
 // restarted gives a member another pod of the same name.
 func restarted(s *world.Snapshot, id view.MemberID) { s.Member(id).Pod.UID = "another" }
 
+// The times of the emulated network, as its users see them (package emulation).
+const (
+	remakeAfter  = 30 * time.Second
+	rttWindow    = 16 * time.Second
+	lostAfter    = 2 * rttWindow
+	stuckAfter   = time.Minute
+	releaseAfter = 5 * time.Second
+	troubleAfter = 10 * time.Second
+)
+
+// direction is the network from one site to another.
+type direction struct{ from, to string }
+
+func (d direction) String() string { return d.from + " to " + d.to }
+
+// conditionOf is a condition, or an empty one where it is not there.
+func conditionOf(conditions []metav1.Condition, kind string) (is metav1.Condition) {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		is = *c
+	}
+	return is
+}
+
 var (
-	ab, ba = direction{"a", "b"}, direction{"b", "a"}
-	ca     = direction{"c", "a"}
+	ab, ba = direction{from: "a", to: "b"}, direction{from: "b", to: "a"}
+	ca     = direction{from: "c", to: "a"}
 )
 
 // undone is an object that is being removed for long enough: Chaos Mesh waits for member 2's pod, in which it had
@@ -277,8 +300,8 @@ func TestTheNetworkIsKeptAsAsked(t *testing.T) {
 			t.Errorf("%s: makes %q, want %q", tt.name, got, tt.makes)
 		}
 		var injected, tolerance metav1.Condition
-		_, injected = findPair(nil, p.Status.Conditions, v1alpha1.ConditionWANInjected)
-		_, tolerance = findPair(nil, p.Status.Conditions, v1alpha1.ConditionWANWithinTolerance)
+		injected = conditionOf(p.Status.Conditions, v1alpha1.ConditionWANInjected)
+		tolerance = conditionOf(p.Status.Conditions, v1alpha1.ConditionWANWithinTolerance)
 		if injected.Reason != tt.injected || !strings.Contains(injected.Message, tt.says) || tolerance.Reason != tt.tolerance {
 			t.Errorf("%s: %s: %s; %s: %s; want %s (%s), %s", tt.name, injected.Reason, injected.Message, tolerance.Reason, tolerance.Message,
 				tt.injected, tt.says, tt.tolerance)

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/facts"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -48,7 +50,7 @@ func TestVolumesOfDifferentClusters(t *testing.T) {
 	s.Stored = []string{"claim a of cluster demo.1", "claim b of cluster demo.2"}
 	p := Next(*s)
 	stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	if p.Step != nil || p.Apply != nil || p.Prune != nil || stalled.Status != metav1.ConditionTrue || stalled.Reason != volumesDiffer ||
+	if p.Step != nil || p.Apply != nil || p.Prune != nil || stalled.Status != metav1.ConditionTrue || stalled.Reason != facts.VolumesDiffer ||
 		!strings.Contains(stalled.Message, "claim a of cluster demo.1; claim b of cluster demo.2") {
 		t.Errorf("step %q, %d objects, %d to prune; %+v", line(p.Step), len(p.Apply), len(p.Prune), stalled)
 	}
@@ -60,7 +62,7 @@ func TestVolumesOfDifferentClusters(t *testing.T) {
 func TestRecordIsKept(t *testing.T) {
 	s := healthy(3)
 	s.Record.Astray = true
-	step, ok := Next(*s).Step.(KeepRecordMetadata)
+	step, ok := Next(*s).Step.(rules.KeepRecordMetadata)
 	if !ok || step.View.Digest() != s.Record.View.Digest() || step.UID != "record" || step.ResourceVersion != "1" {
 		t.Errorf("step %+v", step)
 	}
@@ -73,7 +75,7 @@ func TestRecordIsKept(t *testing.T) {
 	s = healthy(3)
 	s.Record.Astray = true
 	silent(s, 1)
-	if _, ok := Next(*s).Step.(KeepRecordMetadata); !ok {
+	if _, ok := Next(*s).Step.(rules.KeepRecordMetadata); !ok {
 		t.Error("a member that is down is in the way")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -179,7 +180,7 @@ func (w *model) rests() {
 			w.fail("member %d was left out and is still there", m.id)
 		}
 		if i := w.record.View.Index(m.id); i >= 0 {
-			site := understand(w.snapshot()).siteOf(w.record.View.Members[i])
+			site := views.Of(w.snapshot()).SiteOf(w.record.View.Members[i])
 			if site.NodePool != nil && site.NodePool.Value != m.pool {
 				w.fail("member %d is at %s, asked for is %s", m.id, m.pool, site.NodePool.Value)
 			}
@@ -216,7 +217,7 @@ func TestRandomRecoveries(t *testing.T) {
 
 // losesQuorum takes the volumes of so many members that no quorum is left.
 func (w *model) losesQuorum() {
-	for w.record.Exists && understand(w.snapshot()).doubt == nil {
+	for w.record.Exists && views.Of(w.snapshot()).Doubt == nil {
 		before := w.record.View.Before()
 		if !before.Quorum(func(id view.MemberID) bool { return w.machine(id) != nil && w.machine(id).disk != nil }) {
 			return

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/facts"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -303,7 +305,7 @@ func (w *model) apply(p Plan) {
 				w.newDisk(m)
 			}
 		case *appsv1.StatefulSet:
-			m.set, m.setHash = true, hashOf(object.Spec.Template.Annotations)
+			m.set, m.setHash = true, facts.HashOf(object.Spec.Template.Annotations)
 			m.pool = object.Spec.Template.Spec.NodeSelector[corev1.LabelTopologyZone]
 		}
 	}
@@ -314,12 +316,12 @@ func (w *model) newDisk(m *machine) {
 	m.disk = &disk{name: fmt.Sprintf("disk-%d", w.counter)}
 }
 
-func (w *model) take(step Step, stale bool) {
+func (w *model) take(step rules.Step, stale bool) {
 	if step != nil {
 		w.note("stale %t: %s", stale, line(step))
 	}
 	switch step := step.(type) {
-	case FoundCluster:
+	case rules.FoundCluster:
 		if w.record.Exists {
 			return
 		}
@@ -333,13 +335,13 @@ func (w *model) take(step Step, stale bool) {
 			w.fail("founded twice")
 		}
 		w.write(step.View)
-	case ChangeView:
+	case rules.ChangeView:
 		if w.record.UID != step.UID || w.record.ResourceVersion != step.ResourceVersion {
 			return
 		}
 		w.changes(step)
 		w.write(step.View)
-	case RebuildRecord:
+	case rules.RebuildRecord:
 		if w.record.UID != step.UID || w.record.ResourceVersion != step.ResourceVersion {
 			return
 		}
@@ -347,18 +349,18 @@ func (w *model) take(step Step, stale bool) {
 			w.fail("the record goes back to %d; view %d is committed", step.View.Epoch, w.committed)
 		}
 		w.write(step.View)
-	case SendView:
+	case rules.SendView:
 		for _, id := range step.Members {
 			w.configure(w.machine(id), step.View)
 		}
-	case DeletePod:
+	case rules.DeletePod:
 		m := w.machine(step.Member)
 		if m == nil || types.UID(fmt.Sprint(m.podUID)) != step.UID {
 			return
 		}
 		w.disrupts(m, stale)
 		m.pod, m.up, m.byOperator = false, false, true
-	case Discard:
+	case rules.Discard:
 		m := w.machine(step.Member)
 		if m == nil {
 			return
@@ -406,7 +408,7 @@ func (w *model) configure(m *machine, v view.View) {
 }
 
 // changes holds a change of the view to what makes it safe.
-func (w *model) changes(step ChangeView) {
+func (w *model) changes(step rules.ChangeView) {
 	old := w.record.View
 	votes := func(id view.MemberID) bool { return w.machine(id).voter(old) }
 	if step.View.Epoch != old.Epoch+1 {

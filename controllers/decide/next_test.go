@@ -12,28 +12,30 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/rules"
+	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // line says a step in a line.
-func line(step Step) string {
+func line(step rules.Step) string {
 	switch step := step.(type) {
-	case FoundCluster:
+	case rules.FoundCluster:
 		return fmt.Sprintf("found %d", step.View.Size())
-	case ChangeView:
+	case rules.ChangeView:
 		return fmt.Sprintf("%s %d with %s", step.Kind, step.View.Epoch, who(step.View))
-	case RebuildRecord:
+	case rules.RebuildRecord:
 		return fmt.Sprintf("rebuild %d over %q", step.View.Epoch, step.ResourceVersion)
-	case SendView:
+	case rules.SendView:
 		return fmt.Sprintf("tell %d to %v", step.View.Epoch, step.Members)
-	case DeletePod:
+	case rules.DeletePod:
 		if step.Evict {
 			return fmt.Sprintf("evict %d", step.Member)
 		}
 		return fmt.Sprintf("delete %d", step.Member)
-	case Discard:
+	case rules.Discard:
 		return fmt.Sprintf("discard %d, %d objects", step.Member, len(step.Objects))
 	}
 	return ""
@@ -83,7 +85,7 @@ func (c situationCase) run(t *testing.T) {
 
 func newImage(s *world.Snapshot) { // the StatefulSets are updated, the pods are not
 	s.Cluster.Spec.Image = "georegister:2"
-	wanted := understand(*s).wanted()
+	wanted := views.Of(*s).SpecHash()
 	for _, m := range s.Members {
 		m.StatefulSet.Spec.Template.Annotations = map[string]string{"georegister.io/spec-hash": wanted}
 	}

@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,27 +11,41 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
 
+// wanted are the objects of the cluster that are to be there now.
+func wanted(s *views.Views, in build.Input) []client.Object {
+	objects := build.Objects(in)
+	for _, m := range s.MembersToKeep() {
+		for _, object := range build.Member(in, m) {
+			if wants(s, m, object) {
+				objects = append(objects, pinned(s, m, object))
+			}
+		}
+	}
+	return append(objects, dedicatedWanted(s, in)...)
+}
+
 // wants reports whether an object of a member is to be there now. The StatefulSet is made once the volume was
 // seen, so a StatefulSet without one means that the volume is gone. It is not made again then: it would be an
 // empty disk under the member's name, and the member gets a new id with its new volume instead.
-func (s *situation) wants(m view.Member, object client.Object) bool {
-	return s.wantsOf(s.Member(m.ID), object)
+func wants(s *views.Views, m view.Member, object client.Object) bool {
+	return wantsOf(s, s.Member(m.ID), object)
 }
 
-func (s *situation) wantsOf(seen *world.Member, object client.Object) bool {
+func wantsOf(s *views.Views, seen *world.Member, object client.Object) bool {
 	hasSet, hasVolume := seen != nil && seen.StatefulSet != nil, seen != nil && seen.Volume != nil
 	switch object.(type) {
 	case *corev1.PersistentVolumeClaim:
 		if hasVolume {
 			return seen.Volume.DeletionTimestamp == nil
 		}
-		return !hasSet || s.view.Epoch == 0
+		return !hasSet || s.View.Epoch == 0
 	case *appsv1.StatefulSet:
-		if hasVolume && !hasSet && s.mayBeNew() && seen.Volume.DeletionTimestamp != nil {
+		if hasVolume && !hasSet && s.MayBeNew() && seen.Volume.DeletionTimestamp != nil {
 			return false // its pod would hold the volume that is to be made again
 		}
 		return hasVolume || hasSet || !build.OnDisk(s.Cluster)
@@ -46,7 +59,7 @@ func (s *situation) wantsOf(seen *world.Member, object client.Object) bool {
 // shrink, and one of another class too. None is given an owner that it does not have, unless its user says so: it may
 // hold more than is known. A member stays where it is until another one has taken its place: its disk may be tied to
 // there.
-func (s *situation) pinned(m view.Member, object client.Object) client.Object {
+func pinned(s *views.Views, m view.Member, object client.Object) client.Object {
 	seen := s.Member(m.ID)
 	if seen == nil {
 		return object
@@ -68,79 +81,89 @@ func (s *situation) pinned(m view.Member, object client.Object) client.Object {
 			asked[corev1.ResourceStorage] = has
 		}
 	case *appsv1.StatefulSet:
-		if seen.StatefulSet != nil && (s.siteOf(m) == nil || s.elsewhere(m) != "") {
+		if seen.StatefulSet != nil && (s.SiteOf(m) == nil || s.Misplaced(m) != "") {
 			object.Spec.Template.Spec.NodeSelector = maps.Clone(seen.StatefulSet.Spec.Template.Spec.NodeSelector)
 		}
 	}
 	return object
 }
 
-// leftover are the members of whom something is there to remove: no view names them any more, or they wait for one and
-// are not asked for now.
-func (s *situation) leftover() (all []*world.Member) {
-	for i := range s.Members {
-		m := &s.Members[i]
-		if s.view.Index(m.ID) < 0 && !slices.ContainsFunc(slices.Concat(s.asked.join, s.first), func(o view.Member) bool { return o.ID == m.ID }) {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// discardMember removes what is left of a member that no view names. The view is settled, so the member has no quorum,
-// and its id is given to nobody else.
-func discardMember(s *situation) *outcome {
-	if !s.settled() {
-		return nil
-	}
-	return s.discardMember()
-}
-
-func (s *situation) discardMember() *outcome {
-	for _, m := range s.leftover() {
-		var objects []client.Object
-		if set := m.StatefulSet; set != nil && set.DeletionTimestamp == nil {
-			objects = append(objects, set)
-		}
-		// What no view ever named holds nothing.
-		unused := m.ID > s.view.LastIssued() && (m.Report == nil || m.Report.View.Epoch == 0)
-		goes := unused || s.Cluster.Spec.Storage.Retention == v1alpha1.Delete && !s.wasGivenUp(m)
-		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && goes {
-			objects = append(objects, v)
-		}
-		if len(objects) > 0 {
-			return act(Discard{Member: m.ID, Objects: objects}, Normal("MemberDiscarded", "Discard", discarded(m, objects)))
-		}
-	}
-	return nil
-}
-
-// wasGivenUp reports whether a recovery gave a member up. Its volume may hold what the trusted one did not, so people
-// decide on it. The status alone remembers that, once the view has changed again.
-func (s *situation) wasGivenUp(m *world.Member) bool {
-	last := s.Cluster.Status.Recovered
-	return s.recovered() || last != nil && slices.Contains(last.GivenUp, int32(m.ID))
-}
-
-func discarded(m *world.Member, objects []client.Object) string {
-	text := fmt.Sprintf("Removed what was left of member %d (site %s)", m.ID, m.Site)
-	if m.Volume != nil && objects[len(objects)-1] != client.Object(m.Volume) {
-		text += fmt.Sprintf("; its volume %s is retained: delete it when nobody wants its data", m.Volume.Name)
-	}
-	return text
-}
-
 // unwanted are the objects to remove: also the Services of sites where no member is, and none is to be.
-func (s *situation) unwanted(in build.Input) []client.Object {
+func unwanted(s *views.Views, in build.Input) []client.Object {
 	objects := build.Unwanted(in)
 	for _, site := range s.Sites {
 		asked := slices.ContainsFunc(s.Cluster.Spec.Sites, func(o v1alpha1.Site) bool { return o.Name == site })
 		used := slices.ContainsFunc(s.Members, func(m world.Member) bool {
-			return m.Site == site && (m.StatefulSet != nil || m.Pod != nil || s.view.Index(m.ID) >= 0)
+			return m.Site == site && (m.StatefulSet != nil || m.Pod != nil || s.View.Index(m.ID) >= 0)
 		})
-		if !asked && !used && s.doubt == nil {
+		if !asked && !used && s.Doubt == nil {
 			objects = append(objects, build.SiteService(in, site))
 		}
 	}
 	return objects
+}
+
+// dedicatedWanted are the objects of the dedicated witnesses that are to be there now, with what must stay of those
+// that were seen, as for members: a volume that is lost is not made again, and none grows; a witness stays in its node
+// pool until another one has taken its place.
+func dedicatedWanted(s *views.Views, in build.Input) (objects []client.Object) {
+	if !s.HasDedicated() {
+		return nil
+	}
+	for _, w := range s.WitnessesToKeep() {
+		seen := s.Dedicated(w.ID)
+		for _, object := range build.Dedicated(in, w) {
+			if !wantsOf(s, seen, object) {
+				continue
+			}
+			switch object := object.(type) {
+			case *corev1.PersistentVolumeClaim:
+				if seen != nil && seen.Volume != nil {
+					object.SetUID(seen.Volume.UID)
+					if has, known := seen.Volume.Spec.Resources.Requests[corev1.ResourceStorage]; known {
+						object.Spec.Resources.Requests[corev1.ResourceStorage] = has
+					}
+				}
+			case *appsv1.StatefulSet:
+				if seen != nil && seen.StatefulSet != nil && (s.SiteOf(view.Member{Site: w.Site}) == nil || s.OffPool(seen) != "") {
+					object.Spec.Template.Spec.NodeSelector = maps.Clone(seen.StatefulSet.Spec.Template.Spec.NodeSelector)
+				}
+			}
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// input is what objects are built from.
+func input(s *views.Views, founding bool) build.Input {
+	in := build.Input{
+		Cluster: s.Cluster, View: s.View, ClusterID: s.ClusterID, Shards: s.Shards, Settings: s.Settings, Monitoring: s.Monitoring,
+		Image:     build.Image(s.Cluster, runningImage(s), s.Settings),
+		Unfounded: !s.Unclear() && s.MayBeNew() && !founding,
+	}
+	for _, id := range s.LeftRunning() {
+		if m := s.Member(id); m.StatefulSet != nil || m.Pod.DeletionTimestamp == nil { // a pod that ends is in no budget
+			in.Beside++
+		}
+	}
+	if in.View.Epoch == 0 {
+		in.View = view.View{Cluster: s.ClusterID, Members: s.MembersToKeep()}
+	}
+	return in
+}
+
+// runningImage is what the cluster's StatefulSets run already, or empty.
+func runningImage(s *views.Views) string {
+	for _, m := range s.Members {
+		if m.StatefulSet == nil {
+			continue
+		}
+		for _, c := range m.StatefulSet.Spec.Template.Spec.Containers {
+			if c.Name == build.Container {
+				return c.Image
+			}
+		}
+	}
+	return ""
 }

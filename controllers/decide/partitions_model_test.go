@@ -12,6 +12,9 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/facts"
+	"github.com/georegister/georegister/controllers/decide/rules"
+	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -107,17 +110,17 @@ func (m *partsModel) carryOut(p Plan) {
 		return
 	}
 	switch step := p.Step.(type) {
-	case ChangeView:
+	case rules.ChangeView:
 		if step.View.Epoch != s.Record.View.Epoch+1 || step.View.Validate() != nil {
 			m.t.Fatalf("from %+v to %+v", s.Record.View, step.View)
 		}
 		m.keepsBackups(step.View)
 		s.Record.View = step.View
-	case SendView:
+	case rules.SendView:
 		for _, id := range step.Members {
 			m.held[id] = step.View
 		}
-	case DeletePod:
+	case rules.DeletePod:
 		if parts := membership.Parts(s.Record.View, step.Member); m.silent != step.Member {
 			for _, number := range parts {
 				if q := s.Record.View.Partitions[number]; q.Master == step.Member || slices.Contains(q.Backups, step.Member) {
@@ -127,7 +130,7 @@ func (m *partsModel) carryOut(p Plan) {
 		}
 		member := view.Member{ID: step.Member, Site: s.Member(step.Member).Site}
 		s.Member(step.Member).Pod = podOf(member, build.SpecHash(s.Cluster), true, metav1.NewTime(epoch))
-	case Discard:
+	case rules.Discard:
 		s.Members = slices.DeleteFunc(s.Members, func(o world.Member) bool { return o.ID == step.Member })
 		if m.silent == step.Member {
 			m.silent = 0
@@ -137,9 +140,9 @@ func (m *partsModel) carryOut(p Plan) {
 
 // keepsBackups has no partition go on with fewer backups than it had, or than are asked for, whichever are fewer.
 func (m *partsModel) keepsBackups(next view.View) {
-	of := understand(*m.s)
-	faults := membership.Faults(of.view, of.managed().Abandon)
-	for i, p := range of.view.Partitions {
+	of := views.Of(*m.s)
+	faults := membership.Faults(of.View, of.MembershipSnapshot().Abandon)
+	for i, p := range of.View.Partitions {
 		if has := next.Partitions[i]; len(has.Backups) < min(len(p.Backups), faults) {
 			m.t.Fatalf("partition %d: the backups %v become %v in view %d, where %d losses are to be survived", i, p.Backups, has.Backups, next.Epoch, faults)
 		}
@@ -230,7 +233,7 @@ func comeToRest(t *testing.T, seed int, s *world.Snapshot, lone *loneModel) {
 		t.Fatalf("seed %d does not come to rest: %s, members %s\n%s\nlast: %q", seed, parts(v), who(v), all, m.last[max(0, len(m.last)-30):])
 	}
 	for _, member := range s.Members {
-		if hashOf(member.Pod.Annotations) != build.SpecHash(s.Cluster) {
+		if facts.HashOf(member.Pod.Annotations) != build.SpecHash(s.Cluster) {
 			t.Fatalf("seed %d: member %d was not updated", seed, member.ID)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -122,7 +123,7 @@ func TestPartitionsAreFounded(t *testing.T) {
 	s := parted(t)
 	empty(s)
 	p := Next(*s)
-	step, ok := p.Step.(FoundCluster)
+	step, ok := p.Step.(rules.FoundCluster)
 	if !ok || parts(step.View) != "1 [3] w[4] <0; 3 [5] w[6] <0; 5 [1] w[2] <0" || len(step.View.Witnesses) != 3 {
 		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
@@ -256,7 +257,7 @@ func TestPartitionsAreKept(t *testing.T) {
 			if got := line(p.Step); got != c.step {
 				t.Errorf("step %q, want %q\n%s", got, c.step, strings.Join(summary(p), "\n"))
 			}
-			if step, ok := p.Step.(ChangeView); ok && parts(step.View) != c.partition {
+			if step, ok := p.Step.(rules.ChangeView); ok && parts(step.View) != c.partition {
 				t.Errorf("next is %s, want %s", parts(step.View), c.partition)
 			}
 			event := ""
@@ -280,7 +281,7 @@ func TestPartsAreHandedOver(t *testing.T) {
 	var got []string
 	for range 10 {
 		p := Next(*s)
-		step, ok := p.Step.(ChangeView)
+		step, ok := p.Step.(rules.ChangeView)
 		if !ok {
 			got = append(got, line(p.Step))
 			break
@@ -364,7 +365,7 @@ func TestMembersOfPartitionsChange(t *testing.T) {
 		if got := line(p.Step); got != want {
 			t.Fatalf("%q, want %q\n%s", got, want, strings.Join(summary(p), "\n"))
 		}
-		record(s, p.Step.(ChangeView).View)
+		record(s, p.Step.(rules.ChangeView).View)
 	}
 	if got := len(s.Record.View.Witnesses); got != 5 {
 		t.Errorf("%d witnesses", got)
@@ -389,7 +390,7 @@ func TestMastersMoveHome(t *testing.T) {
 			if p.Step == nil {
 				break
 			}
-			record(s, p.Step.(ChangeView).View)
+			record(s, p.Step.(rules.ChangeView).View)
 		}
 		p := Next(*s)
 		var masters []string

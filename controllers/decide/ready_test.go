@@ -12,6 +12,9 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/facts"
+	"github.com/georegister/georegister/controllers/decide/status"
+	"github.com/georegister/georegister/controllers/decide/views"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -63,31 +66,31 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 		"a majority is away": {func(s *world.Snapshot) { silent(s, 2); silent(s, 3) }, v1alpha1.StateUnavailable, metav1.ConditionFalse,
 			"QuorumLost", "connection refused", false},
 		"members start": {func(s *world.Snapshot) { empty(s); s.Members[1].Report = nil }, v1alpha1.StateStarting, metav1.ConditionFalse,
-			notFounded, "no view yet", false},
+			facts.NotFounded, "no view yet", false},
 		"a pool without nodes before the founding": {func(s *world.Snapshot) { empty(s); unplaced(s, 2); s.EmptyPools = []string{"b"} },
-			v1alpha1.StateStarting, metav1.ConditionFalse, nodePoolEmpty,
+			v1alpha1.StateStarting, metav1.ConditionFalse, facts.NodePoolEmpty,
 			"waits for a node with the label topology.kubernetes.io/zone=nowhere, and there is none: correct spec.sites[1].nodePool", false},
 		"a pool without nodes later": {func(s *world.Snapshot) { unplaced(s, 2); s.EmptyPools = []string{"b"} },
-			v1alpha1.StateDegraded, metav1.ConditionFalse, nodePoolEmpty, "0/3 nodes are available", false},
+			v1alpha1.StateDegraded, metav1.ConditionFalse, facts.NodePoolEmpty, "0/3 nodes are available", false},
 		"a pool whose nodes are full": {func(s *world.Snapshot) { empty(s); unplaced(s, 2) },
-			v1alpha1.StateStarting, metav1.ConditionFalse, podNotPlaced, "0/3 nodes are available", false},
+			v1alpha1.StateStarting, metav1.ConditionFalse, facts.PodNotPlaced, "0/3 nodes are available", false},
 		"a member is to be restarted": {func(s *world.Snapshot) { s.Cluster.Spec.Image = "another:1" }, v1alpha1.StateChanging,
 			metav1.ConditionFalse, "", "", false},
 		"a quota before the founding": {func(s *world.Snapshot) {
 			empty(s)
 			unmade(s, 2, world.Warning{Kind: "StatefulSet", Reason: "FailedCreate", Message: quota})
-		}, v1alpha1.StateStalled, metav1.ConditionFalse, podRefused, "exceeded quota", true},
+		}, v1alpha1.StateStalled, metav1.ConditionFalse, facts.PodRefused, "exceeded quota", true},
 		"a quota later": {func(s *world.Snapshot) {
 			unmade(s, 2, world.Warning{Kind: "StatefulSet", Reason: "FailedCreate", Message: quota})
-		}, v1alpha1.StateStalled, metav1.ConditionFalse, podRefused, "exceeded quota", true},
+		}, v1alpha1.StateStalled, metav1.ConditionFalse, facts.PodRefused, "exceeded quota", true},
 		"a pod that is just not there": {func(s *world.Snapshot) { unmade(s, 2) }, v1alpha1.StateDegraded, metav1.ConditionFalse,
 			"MemberDown", "has no pod", false},
 		"an image's name": {func(s *world.Snapshot) { empty(s); waits(s, 2, "InvalidImageName", `couldn't parse image name "A B"`) },
-			v1alpha1.StateStalled, metav1.ConditionFalse, imageNotPulled, `InvalidImageName: couldn't parse image name "A B"`, true},
+			v1alpha1.StateStalled, metav1.ConditionFalse, facts.ImageNotPulled, `InvalidImageName: couldn't parse image name "A B"`, true},
 		"an image that is not there": {func(s *world.Snapshot) { waits(s, 2, "ErrImagePull", "not found") },
-			v1alpha1.StateStalled, metav1.ConditionFalse, imageNotPulled, "ErrImagePull: not found", true},
+			v1alpha1.StateStalled, metav1.ConditionFalse, facts.ImageNotPulled, "ErrImagePull: not found", true},
 		"a crash": {func(s *world.Snapshot) { waits(s, 2, "CrashLoopBackOff", "back-off 10s") }, v1alpha1.StateDegraded,
-			metav1.ConditionFalse, containerCrashes, "CrashLoopBackOff", false},
+			metav1.ConditionFalse, facts.ContainerCrashes, "CrashLoopBackOff", false},
 		"a class that is not there": {func(s *world.Snapshot) {
 			empty(s)
 			m := s.Member(2)
@@ -95,19 +98,19 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 			m.Pod.Status.Conditions = append(m.Pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
 				Status: corev1.ConditionFalse, Message: "pod has unbound immediate PersistentVolumeClaims"})
 			m.Warnings = []world.Warning{{Kind: "PersistentVolumeClaim", Reason: "ProvisioningFailed", Message: `storageclass "fsat" not found`}}
-		}, v1alpha1.StateStalled, metav1.ConditionFalse, volumeNotProvided, `storageclass "fsat" not found`, true},
+		}, v1alpha1.StateStalled, metav1.ConditionFalse, facts.VolumeNotProvided, `storageclass "fsat" not found`, true},
 		"a zone that is not there": {func(s *world.Snapshot) {
 			empty(s)
 			m := s.Member(2)
 			m.Report, m.Pod.Status.Phase = nil, corev1.PodPending
 			m.Pod.Status.Conditions = append(m.Pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
 				Status: corev1.ConditionFalse, Message: "0/3 nodes are available"})
-		}, v1alpha1.StateStarting, metav1.ConditionFalse, podNotPlaced, "0/3 nodes are available", false},
+		}, v1alpha1.StateStarting, metav1.ConditionFalse, facts.PodNotPlaced, "0/3 nodes are available", false},
 		"what a pod mounts": {func(s *world.Snapshot) {
 			silent(s, 2)
 			m := s.Member(2)
 			m.Pod.Status.Phase, m.Warnings = corev1.PodPending, []world.Warning{{Kind: "Pod", Reason: "FailedMount", Message: "timed out"}}
-		}, v1alpha1.StateDegraded, metav1.ConditionFalse, podNotStarted, "FailedMount: timed out", false},
+		}, v1alpha1.StateDegraded, metav1.ConditionFalse, facts.PodNotStarted, "FailedMount: timed out", false},
 		"all disks": {func(s *world.Snapshot) { gone(s, 1); gone(s, 2); gone(s, 3) }, v1alpha1.StateStalled, metav1.ConditionFalse,
 			"MembersLost", "", true},
 		"a number of members": {func(s *world.Snapshot) {
@@ -129,7 +132,7 @@ func TestReadyNamesWhatIsNotAsAsked(t *testing.T) {
 			if (stalled.Status == metav1.ConditionTrue) != tt.stalled || tt.stalled && !strings.Contains(stalled.Message, tt.says) {
 				t.Errorf("Stalled is %s %s: %s", stalled.Status, stalled.Reason, stalled.Message)
 			}
-			if tt.stalled && tt.reason != "NumberOfMembers" && tt.reason != "MembersLost" && !isTrue(status.Conditions, v1alpha1.ConditionDegraded) {
+			if tt.stalled && tt.reason != "NumberOfMembers" && tt.reason != "MembersLost" && !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) {
 				t.Errorf("Degraded is not True beside %s", ready.Message)
 			}
 			if status.State != tt.state || status.ObservedGeneration != s.Cluster.Generation || ready.ObservedGeneration != s.Cluster.Generation {
@@ -145,15 +148,15 @@ func TestFailuresChangeWhatAStatusComesTo(t *testing.T) {
 		status := Next(*healthy(3)).Status
 		change(&status)
 		ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
-		return fmt.Sprintf("%s, Ready=%s %s, Stalled=%t", status.State, ready.Status, ready.Reason, isTrue(status.Conditions, v1alpha1.ConditionStalled))
+		return fmt.Sprintf("%s, Ready=%s %s, Stalled=%t", status.State, ready.Status, ready.Reason, meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStalled))
 	}
 	for want, got := range map[string]string{
-		"Degraded, Ready=False OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) { Failed(s, 7, "no answer", false) }),
-		"Stalled, Ready=False Refused, Stalled=true":          of(func(s *v1alpha1.GeoRegisterClusterStatus) { Failed(s, 7, "forbidden", true) }),
+		"Degraded, Ready=False OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) { status.Failed(s, 7, "no answer", false) }),
+		"Stalled, Ready=False Refused, Stalled=true":          of(func(s *v1alpha1.GeoRegisterClusterStatus) { status.Failed(s, 7, "forbidden", true) }),
 		"Changing, Ready=False EvictionRefused, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) {
-			Waits(s, 7, "EvictionRefused", "a drain")
+			status.Waits(s, 7, "EvictionRefused", "a drain")
 		}),
-		"Unknown, Ready=Unknown OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) { Unseen(s, 7, "no answer") }),
+		"Unknown, Ready=Unknown OperatorFailed, Stalled=false": of(func(s *v1alpha1.GeoRegisterClusterStatus) { status.Unseen(s, 7, "no answer") }),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -166,7 +169,7 @@ func TestTroubleGoesBeforeSilence(t *testing.T) {
 	s := healthy(3)
 	waits(s, 2, "ImagePullBackOff", "no such image")
 	s.Member(2).SilentFor = time.Hour
-	if got := understand(*s).silence(s.Record.View.Members[1]); !strings.Contains(got, "no such image") {
+	if got := views.Of(*s).Silence(s.Record.View.Members[1]); !strings.Contains(got, "no such image") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -53,14 +56,15 @@ func TestRecoveryWithPartitions(t *testing.T) {
 	s.Member(5).Witness = beside
 	s.Member(3).Volume = volumeOf(view.Member{ID: 3, Site: "b"})
 	s.Cluster.Spec.Recovery = &consent
-	says(t, Next(*s), "QuorumLost=False QuorumMayComeBack: spec.recovery does nothing: "+mayComeBack)
+	says(t, Next(*s), "QuorumLost=False QuorumMayComeBack: spec.recovery does nothing: a majority may come back with its disks; of members that never will, delete "+
+		"the claims and the pods, by force where their nodes are gone for good")
 	s.Member(3).Volume = nil
 	s.Cluster.Spec.Paused = true
 	refused("spec.paused is set; remove it", consent)
 	s.Cluster.Spec.Paused = false
 
 	p := Next(*s)
-	step, ok := p.Step.(ChangeView)
+	step, ok := p.Step.(rules.ChangeView)
 	if !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" || step.View.Partitions[0].Empty || step.View.Partitions[1].Empty {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
@@ -86,10 +90,10 @@ func TestRecoveryWithPartitions(t *testing.T) {
 	if p = Next(*s); line(p.Step) != "MovingPartitions 3 with 5" { // they are recovered
 		t.Errorf("%s\n%s", line(p.Step), strings.Join(summary(p), "\n"))
 	}
-	record(s, p.Step.(ChangeView).View)
+	record(s, p.Step.(rules.ChangeView).View)
 	p = Next(*s)
 	says(t, p, "QuorumLost=False RecoveryIsPast: spec.recovery does nothing: it is for view 1, and view 3 is in force")
-	if r := p.Status.Recovered; r == nil || !strings.Contains(r.Message, "shards 0: these go on") || isTrue(p.Status.Conditions, v1alpha1.ConditionQuorumLost) {
+	if r := p.Status.Recovered; r == nil || !strings.Contains(r.Message, "shards 0: these go on") || meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionQuorumLost) {
 		t.Errorf("it is forgotten: %+v", r)
 	}
 	newcomer(s, 7, "a")
@@ -115,7 +119,7 @@ func TestRecoveryWithoutACopy(t *testing.T) {
 	}
 	s.Cluster.Spec.Recovery.EmptyShards = []int32{0}
 	p := Next(*s)
-	if step, ok := p.Step.(ChangeView); !ok || !step.View.Partitions[0].Empty {
+	if step, ok := p.Step.(rules.ChangeView); !ok || !step.View.Partitions[0].Empty {
 		t.Fatalf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
 	if r := p.Status.Recovered; r == nil || !slices.Equal(r.EmptyShards, []int32{0}) ||
@@ -143,7 +147,7 @@ func TestRecoveryWithDedicatedWitnesses(t *testing.T) {
 	destroyed(s, 1, 3) // of partition 1 member 5 is left, which is its backup, and witness 2
 	s.Cluster.Spec.Recovery = &v1alpha1.Recovery{Epoch: 1, EmptyShards: []int32{0}}
 	p := Next(*s)
-	if step, ok := p.Step.(ChangeView); !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" || len(step.View.Witnesses) != 3 ||
+	if step, ok := p.Step.(rules.ChangeView); !ok || parts(step.View) != "5 [] w[] <0; 5 [] w[] <1; 5 [] w[] <1" || len(step.View.Witnesses) != 3 ||
 		!slices.Equal(step.View.Partitions[1].Formers[0].Witnesses, []view.MemberID{2}) || strings.Contains(p.Status.Recovered.Message, "witnesses") {
 		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
@@ -154,7 +158,7 @@ func TestRecoveryWithDedicatedWitnesses(t *testing.T) {
 	}
 	w.Volume = nil
 	p = Next(*s)
-	if step, ok := p.Step.(ChangeView); !ok || len(step.View.Witnesses) != 2 || !strings.Contains(p.Status.Recovered.Message, "of shards 1 what only lost witnesses had saved") {
+	if step, ok := p.Step.(rules.ChangeView); !ok || len(step.View.Witnesses) != 2 || !strings.Contains(p.Status.Recovered.Message, "of shards 1 what only lost witnesses had saved") {
 		t.Errorf("%+v\n%s", p.Step, strings.Join(summary(p), "\n"))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -113,7 +114,7 @@ func TestRecovery(t *testing.T) {
 	if len(p.Events) != 1 || p.Events[0].Type != corev1.EventTypeWarning || p.Events[0].Reason != "QuorumRecovered" {
 		t.Errorf("events %+v", p.Events)
 	}
-	s.Record.View = p.Step.(ChangeView).View
+	s.Record.View = p.Step.(rules.ChangeView).View
 	take()
 	s.Member(2).StatefulSet = nil
 	take()
@@ -135,7 +136,7 @@ func TestRecovery(t *testing.T) {
 	if r := p.Status.Recovered; r == nil || r.Epoch != 1 || len(r.GivenUp) != 2 {
 		t.Errorf("it is forgotten: %+v", r)
 	}
-	s.Record.View = p.Step.(ChangeView).View
+	s.Record.View = p.Step.(rules.ChangeView).View
 	told(s)
 	if got := line(take().Step); got != "" || s.Member(2).Volume == nil {
 		t.Errorf("the volume that was given up is not kept: %s", got)
@@ -151,7 +152,7 @@ func TestARecoveredMemberIsUpdatedOnceOthersHaveJoined(t *testing.T) {
 	s := healthy(3)
 	stranded(s)
 	consents(1, 1)(s)
-	s.Record.View = Next(*s).Step.(ChangeView).View
+	s.Record.View = Next(*s).Step.(rules.ChangeView).View
 	s.Members = s.Members[:1]
 	told(s)
 	newImage(s)
@@ -172,7 +173,7 @@ func TestRecoveryIsToldAgain(t *testing.T) {
 	consents(1, 1)(s)
 	before := s.Record.View
 	p := Next(*s)
-	s.Record.View = p.Step.(ChangeView).View
+	s.Record.View = p.Step.(rules.ChangeView).View
 	if r := Next(*s).Status.Recovered; r == nil || len(r.GivenUp) != 2 {
 		t.Errorf("status %+v", r)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
@@ -177,7 +178,7 @@ func TestToTrustAMemberNamesTheValuesThatAreLost(t *testing.T) {
 		}
 		consents(1, 1)(s)
 		p := Next(*s)
-		if got := line(p.Step); got != "Recovering 2 with 1" || strings.Contains(p.Step.(ChangeView).Reason, lost) != says {
+		if got := line(p.Step); got != "Recovering 2 with 1" || strings.Contains(p.Step.(rules.ChangeView).Reason, lost) != says {
 			t.Errorf("with %d fragments: %s, %+v", fragments, got, p.Step)
 		}
 		if r := p.Status.Recovered; r == nil || strings.Contains(r.Message, lost) != says {

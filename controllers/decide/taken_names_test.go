@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/message"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -36,7 +37,7 @@ func TestNamesThatAreTaken(t *testing.T) {
 		test.change(s)
 		p := Next(*s)
 		stalled := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-		if stalled.Status != metav1.ConditionTrue || stalled.Reason != NameTaken || !strings.Contains(stalled.Message, test.says) {
+		if stalled.Status != metav1.ConditionTrue || stalled.Reason != message.NameTaken || !strings.Contains(stalled.Message, test.says) {
 			t.Errorf("%s: Stalled is %s, %s: %s", name, stalled.Status, stalled.Reason, stalled.Message)
 		}
 		if got := p.Step != nil; got != test.step {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/rules"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -62,7 +63,7 @@ func TestVolumesOutliveTheResourceFromTheFoundingOn(t *testing.T) {
 		ready.Members[i].Volume.OwnerReferences = nil
 	}
 	p = Next(*ready)
-	if _, founds := p.Step.(FoundCluster); !founds {
+	if _, founds := p.Step.(rules.FoundCluster); !founds {
 		t.Errorf("once they outlive it: step %T", p.Step)
 	}
 	ready.Members[2].Report = nil // it went away, and what it has is not known
@@ -79,7 +80,7 @@ func TestVolumesOutliveTheResourceFromTheFoundingOn(t *testing.T) {
 	if owned, _ := ownersOf(p); owned != 3 {
 		t.Errorf("with retention Delete %d volumes go with the resource", owned)
 	}
-	if _, founds := p.Step.(FoundCluster); !founds {
+	if _, founds := p.Step.(rules.FoundCluster); !founds {
 		t.Errorf("with retention Delete: step %T", p.Step)
 	}
 }
@@ -113,7 +114,7 @@ func TestUnusedVolumesAreMadeAgain(t *testing.T) {
 		s := unfounded("fast")
 		tt.change(s)
 		p := Next(*s)
-		discard, removes := p.Step.(Discard)
+		discard, removes := p.Step.(rules.Discard)
 		if removes != (tt.why != "") || removes && (discard.Member != 1 || discard.Why != tt.why || len(discard.Objects) == 0) {
 			t.Errorf("%s: step %T %+v", name, p.Step, p.Step)
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers"
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/status"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -201,7 +201,7 @@ func TestWhatIsRefusedIsAnEvent(t *testing.T) {
 		}
 		told = nil
 		for _, e := range events.Items {
-			if e.Regarding.Name == c.Name && e.Reason == decide.OperatorFailed && strings.Contains(e.Note, "is 1Gi") {
+			if e.Regarding.Name == c.Name && e.Reason == status.OperatorFailed && strings.Contains(e.Note, "is 1Gi") {
 				told = append(told, fmt.Sprintf("%s: %s, %+v", e.Action, e.Note, e.Series))
 			}
 		}

@@ -82,6 +82,26 @@ var areas = []struct {
 	{"controllers/build",
 		[]string{"api", "controllers/world", "replica/view", "replica/membership", "replica/capability"}},
 	{"controllers/chaosmesh", []string{"api", "controllers/world", "controllers/build"}},
+	// A rule needs facts, the status needs both, and nothing goes the other way.
+	{"controllers/decide/message", []string{"api/v1alpha1", "controllers/world", "controllers/build", "replica/view"}},
+	{"controllers/decide/facts", []string{
+		"api/v1alpha1", "controllers/world", "controllers/build", "controllers/decide/message", "replica/view", "replica/membership",
+		"replica/capability",
+	}},
+	{"controllers/decide/emulation", []string{
+		"api/v1alpha1", "controllers/world", "controllers/chaosmesh", "controllers/decide/message", "controllers/decide/facts",
+	}},
+	{"controllers/decide/views", []string{
+		"api/v1alpha1", "controllers/world", "controllers/decide/message", "controllers/decide/facts", "replica/view", "replica/membership",
+	}},
+	{"controllers/decide/recovery", []string{
+		"api/v1alpha1", "controllers/world", "controllers/decide/message", "controllers/decide/facts", "controllers/decide/views",
+		"replica/view", "replica/membership",
+	}},
+	{"controllers/decide/rules", []string{
+		"api/v1alpha1", "controllers/world", "controllers/build", "controllers/decide/message", "controllers/decide/facts",
+		"controllers/decide/views", "controllers/decide/recovery", "replica/view", "replica/membership",
+	}},
 	{"controllers/decide", []string{
 		"api", "controllers/world", "controllers/build", "controllers/chaosmesh", "replica/view", "replica/membership",
 		"replica/capability",

@@ -1,0 +1,111 @@
+package facts
+
+import (
+	"fmt"
+
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+)
+
+const (
+	// notFounded is why there is no view before the first one.
+	NotFounded = "NotFounded"
+	// volumesDiffer is why none can be looked for.
+	VolumesDiffer = "VolumesDiffer"
+)
+
+// doubtFormer says what is waited for while objects of a former resource are there.
+func (s *Facts) doubtFormer() *message.Cause {
+	return &message.Cause{Reason: "FormerResourceLeaves", Message: "A former resource of this name was deleted, and these go with it first: " + message.List(s.Former)}
+}
+
+// doubtRecord says why the record can't be acted on, or nil.
+func (s *Facts) doubtRecord() *message.Cause {
+	record := build.RecordName(s.Cluster.Name)
+	switch held := s.HighestHeld(); {
+	case s.Record.Taken != "":
+		return &message.Cause{Reason: message.NameTaken, Message: message.Taken(s.Cluster, s.TakenRecord())}
+	case !s.Record.Exists && s.MayBeNew():
+		return &message.Cause{Reason: NotFounded, Message: "The cluster has no view yet"}
+	case !s.Record.Exists:
+		return &message.Cause{Reason: "RecordMissing", Message: fmt.Sprintf("The record of the view, ConfigMap %s, is missing", record)}
+	case s.Record.Problem != "":
+		return &message.Cause{Reason: "RecordDamaged", Message: fmt.Sprintf("The record of the view, ConfigMap %s, can't be read: %s",
+			record, s.Record.Problem)}
+	case held.Epoch > s.Record.View.Epoch:
+		return &message.Cause{Reason: "RecordBehind", Message: fmt.Sprintf("The record of the view, ConfigMap %s, is at epoch %d, but a member "+
+			"holds epoch %d", record, s.Record.View.Epoch, held.Epoch)}
+	}
+	digest := s.Record.View.Digest()
+	holds := func(id view.MemberID) bool {
+		r := s.Report(id)
+		return r != nil && r.Digest == digest
+	}
+	if s.Record.View.Quorum(holds) { // another view of its epoch never took hold, nor will it: the next one replaces it
+		return nil
+	}
+	if v := s.CommittedView(); v.Epoch == s.Record.View.Epoch {
+		return &message.Cause{Reason: "RecordBehind", Message: fmt.Sprintf("The record of the view, ConfigMap %s, is another view of epoch %d than the one that a quorum of members holds (%s and %s)",
+			record, v.Epoch, digest, v.Digest())}
+	}
+	for _, m := range s.Record.View.Members {
+		r := s.Report(m.ID)
+		if r != nil && r.View.Epoch == s.Record.View.Epoch && r.Digest != digest {
+			return &message.Cause{Reason: "ViewsDiffer", Message: fmt.Sprintf("The record of the view, ConfigMap %s, and %s hold different views "+
+				"of epoch %d (%s and %s); if the record was edited, delete it: it is rebuilt from what the members hold",
+				record, message.Member(m), r.View.Epoch, digest, r.Digest)}
+		}
+	}
+	return nil
+}
+
+// TakenRecord is the object in the place of the record.
+func (s *Seen) TakenRecord() world.Taken {
+	return world.Taken{Kind: "ConfigMap", Name: build.RecordName(s.Cluster.Name), Whose: s.Record.Taken}
+}
+
+// HighestHeld is the view of the highest epoch that anybody holds, or none. A member that a committed change
+// left out tells only of a past that the record knows better.
+func (s *Seen) HighestHeld() view.View {
+	var highest view.View
+	for _, m := range s.Members {
+		if r := m.Report; r != nil && r.View.Cluster == s.ClusterID && r.View.Epoch > highest.Epoch {
+			highest = m.Report.View
+		}
+	}
+	return highest
+}
+
+// CommittedView is the view of the highest epoch that anybody holds if a quorum of its members holds it, or none. Where
+// there are masters, a record that was lost and made again can have given an epoch a second view: this one is the
+// cluster's.
+func (s *Seen) CommittedView() view.View {
+	highest := s.HighestHeld().Epoch
+	for _, other := range s.Members {
+		if other.Report == nil || other.Report.View.Epoch != highest || len(other.Report.View.Partitions) == 0 {
+			continue
+		}
+		v := other.Report.View
+		digests := map[view.MemberID]string{}
+		for _, m := range v.Members {
+			if s.Vouches(m) {
+				digests[m.ID] = s.Report(m.ID).Digest
+			}
+		}
+		if membership.Committed(v, digests) {
+			return v
+		}
+	}
+	return view.View{}
+}
+
+// Vouches reports whether a member's word on what it holds is that of a disk that was never lost: a voter's, or
+// that of the very disk that the cluster was founded on and that was told nothing yet. Another empty disk may
+// stand in for one that held a later view.
+func (s *Seen) Vouches(m view.Member) bool {
+	r := s.Report(m.ID)
+	return r != nil && (r.Role == world.Voter || r.Role == world.Waiting && r.Disk != "" && r.Disk == m.Disk)
+}

@@ -1,0 +1,219 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/build"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Seen is a snapshot read against one view: who holds it, who votes in it, and who is lost.
+type Seen struct {
+	world.Snapshot
+	// View is the recorded view where it can be trusted, else the highest that a member reports; epoch 0
+	// where there is none. Steps rest on it only when Facts.Doubt is nil; the status shows it in any case.
+	View   view.View
+	Digest string // of the view
+}
+
+// Report is what a member said of itself, or nil.
+func (s *Seen) Report(id view.MemberID) *world.Report {
+	if m := s.Member(id); m != nil {
+		return m.Report
+	}
+	return nil
+}
+
+// Pod is the pod of a member, or nil.
+func (s *Seen) Pod(id view.MemberID) *corev1.Pod {
+	if m := s.Member(id); m != nil {
+		return m.Pod
+	}
+	return nil
+}
+
+// StatefulSet is that of a member, or nil.
+func (s *Seen) StatefulSet(id view.MemberID) *appsv1.StatefulSet {
+	if m := s.Member(id); m != nil {
+		return m.StatefulSet
+	}
+	return nil
+}
+
+// Holds reports whether a member says that it holds the view.
+func (s *Seen) Holds(id view.MemberID) bool {
+	r := s.Report(id)
+	return r != nil && r.View.Epoch == s.View.Epoch && r.Digest == s.Digest
+}
+
+// Lacking says of each member of the view that does not hold it what it does.
+func (s *Seen) Lacking() (missing []string) {
+	for _, m := range s.View.Members {
+		if !s.Holds(m.ID) {
+			missing = append(missing, fmt.Sprintf("%s %s", message.Member(m), s.Silence(m)))
+		}
+	}
+	return missing
+}
+
+// Committed reports whether the view took hold (membership.Committed): a quorum of it holds it, so that no former one can
+// serve any more.
+func (s *Seen) Committed() bool { return s.View.Epoch > 0 && s.View.Quorum(s.Holds) }
+
+// Quorum says in words what a quorum of the view is.
+func (s *Seen) Quorum() string {
+	if s.View.Joint() {
+		return "a majority of each side of the change"
+	}
+	return fmt.Sprintf("a majority of %d", s.View.Majority())
+}
+
+// Votes reports whether a member votes in the view.
+func (s *Seen) Votes(id view.MemberID) bool {
+	return s.View.Epoch > 0 && s.Member(id).Serves(s.View.Epoch) && s.Holds(id)
+}
+
+// Voters are the members that vote in the view.
+func (s *Seen) Voters() (voters []view.Member) {
+	for _, m := range s.View.Members {
+		if s.Votes(m.ID) {
+			voters = append(voters, m)
+		}
+	}
+	return voters
+}
+
+// Others are the members of the view but one.
+func (s *Seen) Others(than view.MemberID) []view.Member {
+	return slices.DeleteFunc(slices.Clone(s.View.Members), func(m view.Member) bool { return m.ID == than })
+}
+
+// Quorate is how many voters say that a quorum is in their reach.
+func (s *Seen) Quorate() (n int) {
+	for _, m := range s.Voters() {
+		if s.Report(m.ID).Quorum {
+			n++
+		}
+	}
+	return n
+}
+
+// HasQuorum reports whether the voters that say so are a quorum.
+func (s *Seen) HasQuorum() bool {
+	return s.View.Quorum(func(id view.MemberID) bool { return s.Votes(id) && s.Report(id).Quorum })
+}
+
+// Ready reports whether a member serves clients: it votes and its pod is in its site's Service.
+func (s *Seen) Ready(m view.Member) bool { return s.Votes(m.ID) && PodReady(s.Pod(m.ID)) }
+
+// UnreachedBy names the voters that say that they can't reach a member.
+func (s *Seen) UnreachedBy(id view.MemberID) (names []string) {
+	for _, m := range s.Voters() {
+		for _, p := range s.Report(m.ID).Peers {
+			if p.ID == id && !p.Reachable {
+				names = append(names, message.Member(m))
+			}
+		}
+	}
+	return names
+}
+
+// Recovered reports whether the view is one that a recovery made. No other has one member, where shards have no
+// masters.
+func (s *Seen) Recovered() bool {
+	return membership.Recovered(s.View) || s.View.Size() == 1 && s.View.Epoch > 1 && s.View.Since == s.View.Epoch
+}
+
+// WasGivenUp reports whether a recovery gave a member up. Its volume may hold what the trusted one did not, so people
+// decide on it. The status alone remembers that, once the view has changed again.
+func (s *Seen) WasGivenUp(m *world.Member) bool {
+	last := s.Cluster.Status.Recovered
+	return s.Recovered() || last != nil && slices.Contains(last.GivenUp, int32(m.ID))
+}
+
+// Unused reports whether a member surely holds nothing.
+func (s *Seen) Unused(m *world.Member) bool {
+	switch {
+	case m.Report != nil:
+		return m.Report.Role == world.Waiting && m.Report.View.Epoch == 0
+	case build.OnDisk(s.Cluster):
+		return m.Volume != nil && m.Volume.Status.Phase == corev1.ClaimPending
+	}
+	return m.Pod != nil && m.Pod.Spec.NodeName == ""
+}
+
+// SiteOf is what the spec asks for at a member's site, or nil.
+func (s *Seen) SiteOf(m view.Member) *v1alpha1.Site {
+	for i := range s.Cluster.Spec.Sites {
+		if s.Cluster.Spec.Sites[i].Name == m.Site {
+			return &s.Cluster.Spec.Sites[i]
+		}
+	}
+	return nil
+}
+
+// Misplaced says where a member is, to be read after its name, if its site's node pool is another one; else it is
+// empty. Where its pod was made for another pool but its node is in the one that is asked for, it is in its place.
+func (s *Seen) Misplaced(m view.Member) string {
+	return s.OffPool(s.Member(m.ID))
+}
+
+// OffPool is Misplaced for what was seen of a member or a witness, which may be nil.
+func (s *Seen) OffPool(seen *world.Member) string {
+	if seen == nil || seen.StatefulSet == nil {
+		return ""
+	}
+	set, wanted := seen.StatefulSet, build.NodeSelector(s.Cluster, seen.Site)
+	node := ""
+	if seen.Pod != nil && seen.Pod.Spec.NodeName != "" {
+		node = seen.Pod.Spec.NodeName
+	} else {
+		node = seen.VolumeNode
+	}
+	for key, value := range wanted { // order is irrelevant: a site's pool has one label
+		if set.Spec.Template.Spec.NodeSelector[key] != value && (node == "" || s.Zones[node].Labels[key] != value) {
+			return fmt.Sprintf("is not on the nodes with %s=%s", key, value)
+		}
+	}
+	return ""
+}
+
+// Zone is where the pod of a member, or of a dedicated witness, runs, or empty.
+func (s *Seen) Zone(id view.MemberID) string {
+	pod := s.Pod(id)
+	if w := s.Dedicated(id); w != nil {
+		pod = w.Pod
+	}
+	if pod != nil && s.ZonesKnown {
+		return s.Zones[pod.Spec.NodeName].Name
+	}
+	return ""
+}
+
+// SpecHash is the hash of what pods of members are to be made for.
+func (s *Seen) SpecHash() string { return build.SpecHash(s.Cluster) }
+
+// Outdated reports whether a member's pod was made for another spec and does not end already.
+func (s *Seen) Outdated(id view.MemberID) bool {
+	pod := s.Pod(id)
+	return pod != nil && pod.DeletionTimestamp == nil && HashOf(pod.Annotations) != s.SpecHash()
+}
+
+// HashOf is the hash of the spec that an object was made for, by its annotations.
+func HashOf(annotations map[string]string) string { return annotations[build.SpecHashAnnotation] }
+
+// IDs are the members' IDs, in their order.
+func IDs(members []view.Member) (all []view.MemberID) {
+	for _, m := range members {
+		all = append(all, m.ID)
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/decide/views"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// discardMember removes what is left of a member that no view names. The view is settled, so the member has no quorum,
+// and its id is given to nobody else.
+func discardMember(s *views.Views) *Outcome {
+	if !s.Committed() {
+		return nil
+	}
+	return discardLeftover(s)
+}
+
+func discardLeftover(s *views.Views) *Outcome {
+	for _, m := range s.Leftover() {
+		var objects []client.Object
+		if set := m.StatefulSet; set != nil && set.DeletionTimestamp == nil {
+			objects = append(objects, set)
+		}
+		// What no view ever named holds nothing.
+		unused := m.ID > s.View.LastIssued() && (m.Report == nil || m.Report.View.Epoch == 0)
+		goes := unused || s.Cluster.Spec.Storage.Retention == v1alpha1.Delete && !s.WasGivenUp(m)
+		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && goes {
+			objects = append(objects, v)
+		}
+		if len(objects) > 0 {
+			return act(Discard{Member: m.ID, Objects: objects}, message.Normal("MemberDiscarded", "Discard", discarded(m, objects)))
+		}
+	}
+	return nil
+}
+
+func discarded(m *world.Member, objects []client.Object) string {
+	text := fmt.Sprintf("Removed what was left of member %d (site %s)", m.ID, m.Site)
+	if m.Volume != nil && objects[len(objects)-1] != client.Object(m.Volume) {
+		text += fmt.Sprintf("; its volume %s is retained: delete it when nobody wants its data", m.Volume.Name)
+	}
+	return text
+}
+
+// discardWitness removes what is left of a dedicated witness that no view names any more, and that is not to be taken
+// on. The view is settled, and without it, so nobody recovers from what it saved.
+func discardWitness(s *views.Views) *Outcome {
+	if !s.Committed() {
+		return nil
+	}
+	return discardLeftWitness(s)
+}
+
+func discardLeftWitness(s *views.Views) *Outcome {
+	for i := range s.Witnesses {
+		m := &s.Witnesses[i]
+		of := func(w view.Witness) bool { return w.ID == m.ID }
+		if slices.ContainsFunc(s.DedicatedWitnesses(), of) || slices.ContainsFunc(s.Coming, of) {
+			continue
+		}
+		var objects []client.Object
+		if set := m.StatefulSet; set != nil && set.DeletionTimestamp == nil {
+			objects = append(objects, set)
+		}
+		if v := m.Volume; v != nil && v.DeletionTimestamp == nil && (m.ID > s.View.LastIssued() || !s.WasGivenUp(m)) {
+			objects = append(objects, v)
+		}
+		if len(objects) > 0 {
+			who := message.SeenWitness(m)
+			return act(Discard{Member: m.ID, Who: who, Objects: objects}, message.Normal("WitnessDiscarded", "Discard", "Removed what was left of "+who))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// Package views presents what is known of a cluster to the package membership, which decides on its next view, and says
+// in words why it decides as it does.
+package views
+
+import (
+	"slices"
+
+	"github.com/georegister/georegister/controllers/decide/facts"
+	"github.com/georegister/georegister/controllers/world"
+	"github.com/georegister/georegister/replica/membership"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// Views is what is known of a cluster, with what the package membership decides from it.
+type Views struct {
+	facts.Facts
+	// snapshot and decision are kept once they were asked for.
+	snapshot *membership.Snapshot
+	decision *membership.Decision
+}
+
+// Of works out what is known of the cluster of a snapshot.
+func Of(snapshot world.Snapshot) *Views { return &Views{Facts: facts.Of(snapshot)} }
+
+// Decision decides on who keeps each shard, and in a joint view on its end: the step to the next view, if there is one,
+// and what can't be done yet.
+func (s *Views) Decision() membership.Decision {
+	if s.decision == nil {
+		d := s.decideOnPartitions()
+		s.decision = &d
+	}
+	return *s.decision
+}
+
+func (s *Views) decideOnPartitions() (d membership.Decision) {
+	if !s.Partitioned() || s.Doubt != nil {
+		return d
+	}
+	return membership.Decide(s.MembershipSnapshot())
+}
+
+// MembershipSnapshot is what is known, as the package membership wants it. Its lists are shared.
+func (s *Views) MembershipSnapshot() membership.Snapshot {
+	if s.snapshot == nil {
+		to := s.snapshotOf()
+		s.snapshot = &to
+	}
+	return *s.snapshot
+}
+
+func (s *Views) snapshotOf() membership.Snapshot {
+	to := membership.Snapshot{View: s.View, Standings: s.standings(), Fragments: s.Cluster.Spec.Fragments()}
+	if s.View.Joint() {
+		to.Unwanted = s.NotWanted() != ""
+		for _, m := range s.View.Members {
+			switch {
+			case s.Hopeless(m) != "":
+				to.Hopeless = append(to.Hopeless, m.ID)
+			case s.GivenUp(m) != "":
+				to.Lost = append(to.Lost, m.ID)
+			}
+		}
+	}
+	if s.Partitioned() {
+		s.addPartitions(&to)
+	}
+	return to
+}
+
+// addPartitions adds to a snapshot what decisions on partitions are made from.
+func (s *Views) addPartitions(to *membership.Snapshot) {
+	to.Abandon = s.View.Joint() && to.Pointless(false) != membership.NoCause
+	to.Placement = s.Placement(s.Cluster.Spec.ShardCount(), s.faultsOf(to.Abandon))
+	for _, m := range s.Members {
+		if r := m.Report; r != nil && r.ClusterID == s.ClusterID {
+			to.Members = append(to.Members, wordOf(m.ID, r))
+		}
+		if m.Witness == nil {
+			continue
+		}
+		to.Witnesses = append(to.Witnesses, *m.Witness)
+		if i := s.View.Index(m.ID); i >= 0 {
+			to.Named = append(to.Named, s.WitnessBeside(s.View.Members[i]))
+		}
+	}
+	for _, w := range s.Witnesses {
+		if w.Witness != nil {
+			to.Witnesses = append(to.Witnesses, *w.Witness)
+		}
+	}
+	to.Named, to.Retiring = append(to.Named, s.NamedWitnesses()...), s.Retiring()
+	if m, drained := s.drained(); drained {
+		to.Drained = []view.MemberID{m.ID}
+	}
+}
+
+// wordOf is what a member said, as the manager of partitions wants it.
+func wordOf(id view.MemberID, r *world.Report) membership.MemberReport {
+	said := membership.MemberReport{Member: id, Disk: r.Disk, Digest: r.Digest, Epoch: r.View.Epoch}
+	for _, p := range slices.Concat(r.Peers, r.Witnesses) {
+		if p.Reachable {
+			said.Hears = append(said.Hears, p.ID)
+		}
+	}
+	for _, p := range r.Partitions {
+		said.Partitions = append(said.Partitions, p.Part)
+	}
+	return said
+}
+
+// standings are what members said of themselves in a joint view.
+func (s *Views) standings() map[view.MemberID]membership.Standing {
+	all := map[view.MemberID]membership.Standing{}
+	for _, m := range s.View.Members {
+		if r := s.Report(m.ID); r != nil {
+			all[m.ID] = membership.Standing{Digest: r.Digest, Settled: r.Change.Settled, Fetched: r.Change.Fetched}
+		}
+	}
+	return all
+}
+
+// InForce is what is known read against the view that members serve clients in: while the recorded one is not committed, that
+// is an earlier one, if a quorum of it holds it still.
+func (s *Views) InForce() *Views {
+	if s.Doubt != nil || s.Committed() {
+		return s
+	}
+	force := s
+	for _, m := range s.Members {
+		if m.Report == nil || m.Report.View.Epoch >= s.View.Epoch {
+			continue
+		}
+		earlier := *s
+		earlier.View, earlier.Digest, earlier.snapshot, earlier.decision = m.Report.View, m.Report.Digest, nil, nil
+		if earlier.Committed() && (force == s || earlier.View.Epoch > force.View.Epoch) {
+			force = &earlier
+		}
+	}
+	return force
+}
