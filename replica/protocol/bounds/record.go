@@ -18,6 +18,14 @@ func Told(r any) error {
 	return c.report(what)
 }
 
+// Decode reads a record that marshals itself, and checks it by Record or Told.
+func Decode(raw []byte, r interface{ UnmarshalVT([]byte) error }, check func(any) error) error {
+	if err := r.UnmarshalVT(raw); err != nil {
+		return err
+	}
+	return check(r)
+}
+
 // record returns the name of the record, for people.
 func (c *check) record(r any) string {
 	switch r := r.(type) {

@@ -8,11 +8,13 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // election is when this member calls for one, and who leads.
 type election struct {
+	*base.Base
 	lead     view.MemberID // 0: nobody that is known
 	leads    bool          // this member does
 	patience protocol.Instant
@@ -26,45 +28,36 @@ type election struct {
 
 // begin waits for a leader. Where there is none, the view's first member is the first to call for an election, so that
 // a new cluster has one soon, and always the same.
-func (e *election) begin(p *Protocol) {
+func (e *election) begin() {
 	e.alive, e.stuck = map[view.MemberID]protocol.Instant{}, map[view.MemberID]protocol.Instant{}
-	rank := time.Duration(p.Config.View.Index(p.Config.Self))
-	e.patience = p.Now.Add(rank * p.Config.Retry)
-	e.followed = p.Now.Add(-1 << 61)
-}
-
-func (e *election) heard(p *Protocol, from view.MemberID) {
-	if p.ticked {
-		e.alive[from] = p.Now
-	}
+	rank := time.Duration(e.Config.View.Index(e.Config.Self))
+	e.patience = e.Now.Add(rank * e.Config.Retry)
+	e.followed = e.Now.Add(-1 << 61)
 }
 
 // wait sets when to call for an election: the leader has been silent for longer than Suspect, or the last call was in
 // vain.
-func (e *election) wait(p *Protocol) {
-	retry := max(p.Config.Retry, time.Millisecond)
-	wait := max(p.Config.Suspect, 2*retry)
+func (e *election) wait() {
+	retry := max(e.Config.Retry, time.Millisecond)
+	wait := max(e.Config.Suspect, 2*retry)
 	if e.attempts > 0 {
 		wait = 2*retry + time.Duration(min(e.attempts, 4))*retry/2
 	}
-	e.patience = p.Now.Add(wait + time.Duration(p.Draws.Below(uint64(retry+wait/2))))
+	e.patience = e.Now.Add(wait + time.Duration(e.Draws.Below(uint64(retry+wait/2))))
 }
 
-// grant is when this member has voted for another one.
-func (e *election) grant(p *Protocol) { e.wait(p) }
-
 // reign begins this member's lead.
-func (e *election) reign(p *Protocol) {
-	e.beat = p.Now.Add(p.interval())
+func (e *election) reign() {
+	e.beat = e.Now.Add(e.interval())
 	e.attempts = 0
-	for _, m := range p.Config.View.Members {
-		e.alive[m.ID] = p.Now
+	for _, m := range e.Config.View.Members {
+		e.alive[m.ID] = e.Now
 	}
 	clear(e.stuck)
 }
 
 // interval is the time between heartbeats.
-func (p *Protocol) interval() time.Duration { return max(p.Config.Suspect, 2*p.Config.Retry) / 3 }
+func (e *election) interval() time.Duration { return max(e.Config.Suspect, 2*e.Config.Retry) / 3 }
 
 // follow notes that the leader lives.
 func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
@@ -75,21 +68,21 @@ func (p *Protocol) follow(from view.MemberID, r *raftpb.Message) {
 	}
 	if s := p.node.BasicStatus(); s.Lead == uint64(from) {
 		p.elect.followed, p.elect.attempts = p.Now, 0
-		p.elect.wait(p)
+		p.elect.wait()
 	}
 }
 
 // content reports whether this member has heard a leader so recently that it wants no other. Who was cut off, and comes
 // back, would depose one that does its work.
-func (e *election) content(p *Protocol) bool {
-	return e.leads && e.supported(p) || e.lead != 0 && !e.leads && p.Now < e.followed.Add(p.Config.Suspect)
+func (e *election) content() bool {
+	return e.leads && e.supported() || e.lead != 0 && !e.leads && e.Now < e.followed.Add(e.Config.Suspect)
 }
 
 // supported reports whether a quorum was heard within Suspect.
-func (e *election) supported(p *Protocol) bool {
-	window := max(p.Config.Suspect, 2*p.Config.Retry) + p.Config.Retry
-	return p.Config.View.Quorum(func(id view.MemberID) bool {
-		return id == p.Config.Self || p.Now < e.alive[id].Add(window)
+func (e *election) supported() bool {
+	window := max(e.Config.Suspect, 2*e.Config.Retry) + e.Config.Retry
+	return e.Config.View.Quorum(func(id view.MemberID) bool {
+		return id == e.Config.Self || e.Now < e.alive[id].Add(window)
 	})
 }
 
@@ -99,23 +92,23 @@ func (p *Protocol) tickElection() {
 		if p.Now >= e.patience {
 			p.Took(pathCampaign)
 			e.attempts++
-			e.wait(p)
+			e.wait()
 			if err := p.node.Campaign(); err != nil {
 				p.Fault("call for an election: %w", err)
 			}
 		}
 		return
 	}
-	if !e.supported(p) { // it hears nobody: the others may not know that they need another leader
+	if !e.supported() { // it hears nobody: the others may not know that they need another leader
 		p.Took(pathStepDown)
 		p.restart()
-		e.wait(p)
+		e.wait()
 		return
 	}
 	if p.Now < e.beat {
 		return
 	}
-	e.beat = p.Now.Add(p.interval())
+	e.beat = p.Now.Add(e.interval())
 	p.snapshots()
 	p.node.Tick()
 }

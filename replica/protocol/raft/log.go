@@ -2,6 +2,7 @@ package raft
 
 import (
 	"encoding/binary"
+	"slices"
 
 	lib "go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -12,24 +13,12 @@ import (
 	"github.com/georegister/georegister/replica/view"
 )
 
-// The journal's keys: 'h' holds a RaftHard, 't' a RaftStart, 'l' + index an entry of the log as the library encodes it,
-// 'a' a RaftApplied, 'k' + key a KeyState whose previous.timestamp is the index of the entry that made it, and 'b' the
-// RaftApplied that a newcomer's records are at least as new as.
-const (
-	hardRecord    = 'h'
-	startRecord   = 't'
-	entryRecord   = 'l'
-	appliedRecord = 'a'
-	basisRecord   = 'b'
-	stateRecord   = 'k'
-	// ExtensionRecord begins the keys of an extension's own records.
-	ExtensionRecord = 'w'
-)
-
 // log is the library's disk: the end of the log in memory, and the same in the journal. It takes what is in the journal
 // for stable. That it may still be lost, with the process, is what effects wait for that tell of it (durable).
 type log struct {
-	p       *Protocol
+	*machine
+	tuning  Tuning
+	view    *raftpb.ConfState
 	hard    *peerv1.RaftHard
 	start   *peerv1.RaftStart
 	entries []*raftpb.Entry // behind start
@@ -43,31 +32,31 @@ type log struct {
 // written says when the log up to an index is durable.
 type written struct{ index, mark uint64 }
 
-func newLog(p *Protocol) *log {
-	l := &log{p: p, hard: &peerv1.RaftHard{}, start: &peerv1.RaftStart{}}
-	p.loadRecord(hardRecord, l.hard)
-	p.loadRecord(startRecord, l.start)
-	p.Journal.Scan([]byte{entryRecord}, func(key, raw []byte) bool {
+func newLog(m *machine, tuning Tuning) *log {
+	l := &log{machine: m, tuning: tuning, view: m.electorate(), hard: &peerv1.RaftHard{}, start: &peerv1.RaftStart{}}
+	l.load(hardRecord, l.hard)
+	l.load(startRecord, l.start)
+	l.Journal.Scan([]byte{entryRecord}, func(key, raw []byte) bool {
 		if key[0] != entryRecord {
 			return false
 		}
 		e := &raftpb.Entry{}
 		if err := proto.Unmarshal(raw, e); err != nil {
-			p.Fault("entry %d of the log on disk is damaged: %w", l.last()+1, err)
+			l.Fault("entry %d of the log on disk is damaged: %w", l.last()+1, err)
 			return false
 		}
 		if err := bounds.Counted("an entry of the log on disk", e.GetTerm(), e.GetIndex()); err != nil {
-			p.Fault("%w", err)
+			l.Fault("%w", err)
 			return false
 		}
 		if e.GetIndex() != l.last()+1 {
-			p.Fault("entry %d of the log on disk follows entry %d", e.GetIndex(), l.last())
+			l.Fault("entry %d of the log on disk follows entry %d", e.GetIndex(), l.last())
 			return false
 		}
 		l.add(e, len(raw))
 		return true
 	})
-	l.written = []written{{l.last(), p.Journal.Mark()}}
+	l.written = []written{{l.last(), l.Journal.Mark()}}
 	return l
 }
 
@@ -79,7 +68,7 @@ func (l *log) add(e *raftpb.Entry, size int) {
 
 // durable is the index up to which this member's log survives a crash.
 func (l *log) durable() uint64 {
-	for len(l.written) > 0 && l.p.Journal.Survives(l.written[0].mark) {
+	for len(l.written) > 0 && l.Journal.Survives(l.written[0].mark) {
 		l.safe = l.written[0].index
 		l.written = l.written[1:]
 	}
@@ -87,7 +76,7 @@ func (l *log) durable() uint64 {
 }
 
 func (l *log) key(index uint64) []byte {
-	b := append(l.p.Keys.Make(9)[:0], entryRecord)
+	b := append(l.Keys.Make(9)[:0], entryRecord)
 	return binary.BigEndian.AppendUint64(b, index)
 }
 
@@ -101,13 +90,13 @@ func (l *log) append(entries []*raftpb.Entry) {
 	for _, e := range entries {
 		raw, err := proto.Marshal(e)
 		if err != nil {
-			l.p.Fault("encode an entry of the log: %w", err)
+			l.Fault("encode an entry of the log: %w", err)
 			return
 		}
-		l.p.Journal.Put(l.key(e.GetIndex()), raw)
+		l.Journal.Put(l.key(e.GetIndex()), raw)
 		l.add(e, len(raw))
 	}
-	l.written = append(l.written, written{l.last(), l.p.Journal.Mark()})
+	l.written = append(l.written, written{l.last(), l.Journal.Mark()})
 }
 
 // cut removes what is behind an index.
@@ -122,7 +111,7 @@ func (l *log) cut(last uint64) {
 	}
 	keep := int(last - l.start.Index)
 	for i := keep; i < len(l.entries); i++ {
-		l.p.Journal.Delete(l.key(l.entries[i].GetIndex()))
+		l.Journal.Delete(l.key(l.entries[i].GetIndex()))
 		l.size -= l.sizes[i]
 	}
 	l.entries, l.sizes = l.entries[:keep:keep], l.sizes[:keep:keep]
@@ -130,17 +119,17 @@ func (l *log) cut(last uint64) {
 
 // compact forgets the oldest entries that are applied, unless few are kept.
 func (l *log) compact() {
-	applied := int(l.p.state.Index - l.start.Index)
-	excess := applied - l.p.tuning.Entries
-	for size := l.size; size > l.p.tuning.Bytes && excess < applied; excess++ {
+	applied := int(l.applied.Index - l.start.Index)
+	excess := applied - l.tuning.Entries
+	for size := l.size; size > l.tuning.Bytes && excess < applied; excess++ {
 		if excess >= 0 {
 			size -= l.sizes[excess]
 		}
 	}
-	if excess <= l.p.tuning.Entries/4 {
+	if excess <= l.tuning.Entries/4 {
 		return // many at once
 	}
-	l.p.Took(pathCompact)
+	l.Took(pathCompact)
 	l.behind(l.start.Index+uint64(excess), l.entries[excess-1].GetTerm())
 }
 
@@ -148,11 +137,10 @@ func (l *log) compact() {
 func (l *log) behind(index, term uint64) {
 	gone := int(index - l.start.Index)
 	for i := range gone {
-		l.p.Journal.Delete(l.key(l.entries[i].GetIndex()))
+		l.Journal.Delete(l.key(l.entries[i].GetIndex()))
 		l.size -= l.sizes[i]
 	}
-	l.entries = append([]*raftpb.Entry(nil), l.entries[gone:]...)
-	l.sizes = append([]int(nil), l.sizes[gone:]...)
+	l.entries, l.sizes = slices.Clone(l.entries[gone:]), slices.Clone(l.sizes[gone:])
 	l.begin(index, term)
 }
 
@@ -165,40 +153,40 @@ func (l *log) replace(index, term uint64) {
 	}
 	l.cut(l.start.Index)
 	l.begin(index, term)
-	l.written = append(l.written, written{index, l.p.Journal.Mark()})
+	l.written = append(l.written, written{index, l.Journal.Mark()})
 }
 
 func (l *log) begin(index, term uint64) {
 	l.start = &peerv1.RaftStart{Index: index, Term: term}
-	l.p.putRecord(startRecord, l.start)
-}
-
-// promise writes a term, a vote and the commit index.
-func (l *log) promise(term, vote, commit uint64) {
-	l.hard = &peerv1.RaftHard{Term: term, Vote: vote, Commit: commit}
-	l.p.putRecord(hardRecord, l.hard)
-}
-
-// InitialState implements the library's Storage. The view says who votes, and nothing else does.
-func (l *log) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
-	commit := min(max(l.hard.Commit, l.p.state.Index), l.last())
-	hard := &raftpb.HardState{Term: &l.hard.Term, Vote: &l.hard.Vote, Commit: &commit}
-	return hard, l.p.electorate(), nil
+	l.put(startRecord, l.start)
 }
 
 // electorate is the view as the library knows configurations.
-func (p *Protocol) electorate() *raftpb.ConfState {
+func (d *records) electorate() *raftpb.ConfState {
 	ids := func(v view.View) (ids []uint64) {
 		for _, m := range v.Members {
 			ids = append(ids, uint64(m.ID))
 		}
 		return ids
 	}
-	c := &raftpb.ConfState{Voters: ids(p.Config.View.After())}
-	if p.Config.View.Joint() && !p.mistakes.CountOneSide {
-		c.VotersOutgoing = ids(p.Config.View.Before())
+	c := &raftpb.ConfState{Voters: ids(d.Config.View.After())}
+	if d.Config.View.Joint() && !d.mistakes.CountOneSide {
+		c.VotersOutgoing = ids(d.Config.View.Before())
 	}
 	return raftpb.EnsureConfState(c)
+}
+
+// promise writes a term, a vote and the commit index.
+func (l *log) promise(term, vote, commit uint64) {
+	l.hard = &peerv1.RaftHard{Term: term, Vote: vote, Commit: commit}
+	l.put(hardRecord, l.hard)
+}
+
+// InitialState implements the library's Storage. The view says who votes, and nothing else does.
+func (l *log) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	commit := min(max(l.hard.Commit, l.applied.Index), l.last())
+	hard := &raftpb.HardState{Term: &l.hard.Term, Vote: &l.hard.Vote, Commit: &commit}
+	return hard, l.view, nil
 }
 
 // Entries implements the library's Storage.
@@ -241,37 +229,7 @@ func (l *log) FirstIndex() (uint64, error) { return l.start.Index + 1, nil }
 // Snapshot implements the library's Storage. It says only that there is one: who needs it asks for its records
 // (pull.go).
 func (l *log) Snapshot() (*raftpb.Snapshot, error) {
-	applied := l.p.state
 	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-		ConfState: l.p.electorate(), Index: &applied.Index, Term: &applied.Term,
+		ConfState: l.view, Index: &l.applied.Index, Term: &l.applied.Term,
 	}}, nil
-}
-
-// record is one that marshals itself.
-type record interface {
-	MarshalVT() ([]byte, error)
-	UnmarshalVT([]byte) error
-}
-
-func (p *Protocol) loadRecord(kind byte, r record) bool {
-	raw, ok := p.Journal.Get([]byte{kind})
-	if ok {
-		if err := r.UnmarshalVT(raw); err != nil {
-			p.Fault("record %q on disk is damaged: %w", kind, err)
-			return true
-		}
-		if err := bounds.Record(r); err != nil {
-			p.Fault("record %q on disk is damaged: %w", kind, err)
-		}
-	}
-	return ok
-}
-
-func (p *Protocol) putRecord(kind byte, r record) {
-	raw, err := r.MarshalVT()
-	if err != nil {
-		p.Fault("encode record %q: %w", kind, err)
-		return
-	}
-	p.Journal.Put([]byte{kind}, raw)
 }

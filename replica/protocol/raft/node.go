@@ -56,7 +56,7 @@ func (p *Protocol) stopped() {
 // restart begins a node on the log, as after a crash: what it had counted is forgotten, and it follows.
 func (p *Protocol) restart() {
 	if p.Err() == nil {
-		p.node = p.newNode(p.log, p.state.Index)
+		p.node = p.newNode(p.log, p.applied.Index)
 	}
 	if p.Err() != nil {
 		p.node = p.newNode(lib.NewMemoryStorage(), 0) // nobody hears of it: the member stops
@@ -103,7 +103,7 @@ func (p *Protocol) step(from view.MemberID, m *peerv1.Message) {
 			return // it answers the disk that this one replaced
 		}
 	case raftpb.MsgPreVote:
-		if from != p.elect.lead && p.elect.content(p) { // a leader that asks leads no more
+		if from != p.elect.lead && p.elect.content() { // a leader that asks leads no more
 			p.Took(pathContent)
 			return
 		}
@@ -183,7 +183,7 @@ func (p *Protocol) handle(rd lib.Ready) {
 	p.log.append(rd.Entries)
 	p.appended(rd.Entries)
 	p.apply(rd.CommittedEntries)
-	p.confirm(rd.ReadStates)
+	p.onReadStates(rd.ReadStates)
 	for _, m := range rd.Messages {
 		p.emit(m)
 	}
@@ -207,7 +207,7 @@ func (p *Protocol) emit(r *raftpb.Message) {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgPreVote:
 	case raftpb.MsgVoteResp:
 		if !r.GetReject() {
-			p.elect.grant(p)
+			p.elect.wait()
 		}
 		p.SendDurably(to, m)
 		return
@@ -215,11 +215,7 @@ func (p *Protocol) emit(r *raftpb.Message) {
 		p.SendDurably(to, m)
 		return
 	}
-	if told <= p.log.durable() {
-		p.Send(to, m)
-	} else {
-		p.SendDurably(to, m)
-	}
+	p.SendWhen(told <= p.durable(), to, m)
 }
 
 // led notes who leads; 0 is nobody.
@@ -229,16 +225,14 @@ func (p *Protocol) led(lead uint64, self bool) {
 	if !changed {
 		return
 	}
-	p.read = reads{batches: map[uint64][]reader{}, last: p.read.last}
+	p.reads = reads{batches: map[uint64][]reader{}, last: p.reads.last}
 	p.proposals = nil
-	p.routeAgain()
-	if p.extension != nil {
-		p.extension.Led(self)
-	}
+	p.handAgain()
+	p.extension.Led(self)
 	if self {
 		p.Took(pathElected)
-		p.elect.reign(p)
-		if p.extension == nil && p.Config.View.Joint() && p.state.Epoch < p.Config.View.Epoch {
+		p.elect.reign()
+		if !p.extended && p.Config.View.Joint() && p.applied.Epoch < p.Config.View.Epoch {
 			p.propose(nil) // all of earlier epochs is before this entry
 		}
 	}
@@ -250,10 +244,5 @@ func (p *Protocol) propose(commands []*peerv1.RaftCommand) bool {
 }
 
 func (p *Protocol) proposeEntry(entry *peerv1.RaftEntry) bool {
-	raw, err := entry.MarshalVT()
-	if err != nil {
-		p.Fault("encode an entry: %w", err)
-		return false
-	}
-	return p.node.Propose(raw) == nil
+	return p.node.Propose(p.Encode(entry, "an entry")) == nil
 }

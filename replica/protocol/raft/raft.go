@@ -1,17 +1,21 @@
 // Package raft is Raft by go.etcd.io/raft: one leader orders all writes and rmws of a shard in a log, and answers reads
 // once a quorum has confirmed that it still leads. It is the baseline that the other protocols are compared with.
 //
-// The library is a state machine too, and does what the paper does: terms, votes, the log (node.go wraps it, log.go is
-// its disk). What it leaves to others is here: when to suspect a leader (elect.go), what an entry does (apply.go),
-// clients of members that do not lead (coordinate.go, read.go), who is too far behind for the log (pull.go), lost disks
-// (settle.go), and changes of the view (change.go).
+// The library is a state machine too, and does what the paper does: terms, votes, the log. What it leaves to others is
+// here, in parts of which each knows those before it:
+//
+//   - records (records.go): what a member keeps in its journal
+//   - machine (machine.go): what the entries of the log have made of the keys
+//   - log (log.go): the log's copy on disk, by which the library restarts
+//   - clients (clients.go): the operations of this member's clients, until they are answered
+//   - Protocol: the library's node (node.go), the way of commands to the leader and of entries to the machine
+//     (commands.go), reads (read.go), elections (elect.go), a state for who is too far behind for the log (pull.go), and
+//     lost disks (settle.go)
 //
 // docs/protocols.md, section Raft, says why lost disks and changes of the view do no harm.
 package raft
 
 import (
-	"slices"
-
 	lib "go.etcd.io/raft/v3"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -19,7 +23,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -32,29 +35,18 @@ type Tuning struct {
 // defaultTuning keeps what a member misses in some seconds of heavy traffic.
 var defaultTuning = Tuning{Entries: 8192, Bytes: 16 << 20}
 
-// Protocol is one member's part of Raft, for one shard.
+// Protocol is one member's part of Raft, for one shard: the library's node, and what has it go on.
 type Protocol struct {
-	*base.Base
-	mistakes Mistakes
-	tuning   Tuning
-	author   register.Writer // of this member's commands; their numbers grow over restarts
-
-	extension Extension // nil: it is Raft alone
-
-	ticked bool
-
-	node  *lib.RawNode
-	log   *log
-	known []view.Incarnation // that the node has counted with, by position in the view
-	read  reads
-	elect election
-	pull  *pull  // nil: this member follows the log
-	join  settle // of a newcomer
-
-	state *peerv1.RaftApplied
-
-	operations base.Operations[*operation]
-	proposals  []*peerv1.RaftCommand // handed to this member as the leader, until Ready
+	*clients
+	node      *lib.RawNode
+	known     []view.Incarnation // that the node has counted with, by position in the view
+	elect     election
+	reads     reads
+	proposals []*peerv1.RaftCommand // handed to this member as the leader, until Ready
+	extension Extension
+	fetch     *pull  // nil: this member follows the log
+	join      settle // of a newcomer
+	ticked    bool
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -79,47 +71,48 @@ func newProtocol(config protocol.Config, journal *protocol.Journal, known *quoru
 
 // prepare loads a member's part, which has no node yet.
 func prepare(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, tuning Tuning, mistakes Mistakes) *Protocol {
-	p := &Protocol{
-		Base:     base.New("raft", config, journal, known),
-		mistakes: mistakes,
-		tuning:   tuning,
-		known:    make([]view.Incarnation, config.View.Size()),
+	b := base.New("raft", config, journal, known)
+	b.AckBeforePersist = mistakes.AckBeforePersist
+	m := newMachine(records{b, mistakes})
+	return &Protocol{
+		clients:   &clients{log: newLog(m, tuning), author: b.Author()},
+		known:     make([]view.Incarnation, config.View.Size()),
+		elect:     election{Base: b},
+		extension: none{},
 	}
-	p.author = p.Author()
-	p.AckBeforePersist = mistakes.AckBeforePersist
-	p.log = newLog(p)
-	p.loadApplied()
-	return p
 }
 
 // Submit implements protocol.Protocol.
 func (p *Protocol) Submit(r protocol.Request) {
 	if !p.Invalid(r) {
-		p.begin(r)
+		p.clients.begin(r)
 	}
 }
 
 // Receive implements protocol.Protocol.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	p.recount()
-	p.elect.heard(p, from)
+	if p.ticked {
+		p.elect.alive[from] = p.Now
+	}
 	switch m.Kind {
 	case peerv1.Kind_RAFT:
 		p.step(from, m)
 	case peerv1.Kind_RAFT_PROPOSE:
 		p.onPropose(m)
 	case peerv1.Kind_RAFT_READ:
-		p.onRead(from, m)
+		p.onRead(from, m, peerv1.Kind_RAFT_READ_REPLY)
 	case peerv1.Kind_RAFT_READ_REPLY:
-		p.onReadReply(m)
+		p.confirm(m.Op, m.Timestamp)
+		p.answerReads()
 	case peerv1.Kind_RAFT_SETTLE:
-		p.onSettle(from, m)
+		p.onRead(from, m, peerv1.Kind_EXECUTED)
 	case peerv1.Kind_RAFT_PULL:
 		p.onPull(from, m)
 	case peerv1.Kind_EXECUTED:
 		p.onExecuted(from, m)
 	default:
-		if p.extension != nil && p.ticked {
+		if p.ticked {
 			p.extension.Receive(from, m)
 		}
 	}
@@ -131,14 +124,12 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.recount()
 	if !p.ticked {
 		p.ticked = true
-		p.elect.begin(p)
+		p.elect.begin()
 	}
 	p.tickElection()
 	p.tickPull()
-	p.tickOperations()
-	if p.extension != nil {
-		p.extension.Tick(now)
-	}
+	p.clients.tick(p.elect.leads)
+	p.extension.Tick(now)
 }
 
 // Ready implements protocol.Protocol.
@@ -149,9 +140,6 @@ func (p *Protocol) Ready() protocol.Effects {
 	}
 	return p.Outbox.Ready()
 }
-
-// Pending is how many operations of its clients this member holds unfinished.
-func (p *Protocol) Pending() int { return p.operations.Len() }
 
 // recount starts the node anew when it may have counted a disk that is lost: what that one had promised or held is
 // void. Only a leader or candidate counts; but a follower of a term is never asked twice, so nothing is lost by it
@@ -171,20 +159,4 @@ func (p *Protocol) recount() {
 		}
 		p.restart()
 	}
-}
-
-// completeAt completes what rests on the log up to an index: this member is one of those that hold it.
-func (p *Protocol) completeAt(index uint64, handle uint64, r register.Result) {
-	p.CompleteWhen(p.log.durable() >= index || p.mistakes.AckBeforePersist, handle, r)
-}
-
-// others lists the other members in the view's order.
-func (p *Protocol) others() []view.MemberID {
-	var ids []view.MemberID
-	for _, m := range p.Config.View.Members {
-		if m.ID != p.Config.Self {
-			ids = append(ids, m.ID)
-		}
-	}
-	return slices.Clip(ids)
 }

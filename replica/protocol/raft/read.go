@@ -6,17 +6,23 @@ import (
 	lib "go.etcd.io/raft/v3"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
-	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // reads are what this member does for reads as the leader. One confirmation serves all that came before it began.
 type reads struct {
-	asked   []reader
-	batches map[uint64][]reader
+	waiting []reader
+	batches map[uint64][]reader // that the node confirms, by number
 	last    uint64
 	held    []held
+}
+
+// reader is a coordinator that waits for the index from which on the state may answer its read.
+type reader struct {
+	from   view.MemberID
+	op     uint64
+	answer peerv1.Kind
+	key    []byte // of a read, for an extension
 }
 
 // held is a read of what a leader has executed and not applied: its answer waits for the entry of that index.
@@ -25,114 +31,93 @@ type held struct {
 	index uint64
 }
 
+func (r *reads) add(reader reader) { r.waiting = append(r.waiting, reader) }
+
+// begin makes those that wait a batch, and returns its number.
+func (r *reads) begin() uint64 {
+	r.last++
+	r.batches[r.last] = r.waiting
+	r.waiting = nil
+	return r.last
+}
+
+// end takes a batch out.
+func (r *reads) end(number uint64) []reader {
+	batch := r.batches[number]
+	delete(r.batches, number)
+	return batch
+}
+
+// release takes out those that wait for no entry after an index.
+func (r *reads) release(index uint64) (ready []reader) {
+	waiting := r.held
+	r.held = nil
+	for _, h := range waiting {
+		if h.index > index {
+			r.held = append(r.held, h)
+		} else {
+			ready = append(ready, h.reader)
+		}
+	}
+	return ready
+}
+
 // askReads has the node confirm that it still leads, for all that wait.
 func (p *Protocol) askReads() {
-	if len(p.read.asked) == 0 {
+	if len(p.reads.waiting) == 0 {
 		return
 	}
-	batch := p.read.asked
-	p.read.asked = nil
+	number := p.reads.begin()
 	if p.mistakes.ReadWithoutIndex {
-		p.confirmed(batch, p.state.Index)
+		p.confirmed(number, p.applied.Index)
 		return
 	}
-	p.read.last++
-	p.read.batches[p.read.last] = batch
-	p.node.ReadIndex(binary.BigEndian.AppendUint64(nil, p.read.last))
+	p.node.ReadIndex(binary.BigEndian.AppendUint64(nil, number))
 }
 
-// confirm tells those that wait from which index on the state may answer them.
-func (p *Protocol) confirm(states []lib.ReadState) {
-	for _, s := range states {
-		id := binary.BigEndian.Uint64(s.RequestCtx)
-		batch := p.read.batches[id]
-		delete(p.read.batches, id)
-		p.confirmed(batch, s.Index)
+// confirmed tells those of a batch from which index on the state may answer them.
+func (p *Protocol) confirmed(number, index uint64) {
+	if p.extended {
+		index = max(index, p.applied.Index) // clients may have known of what was not committed when the confirmation began
 	}
-	if len(states) > 0 {
-		p.answerReads()
-	}
-}
-
-func (p *Protocol) confirmed(batch []reader, index uint64) {
-	if p.extension != nil {
-		index = max(index, p.state.Index) // clients may have known of what was not committed when the confirmation began
-	}
-	for _, r := range batch {
-		if p.extension != nil {
-			if at := p.extension.Unsynced(r.key); at > p.state.Index {
-				p.read.held = append(p.read.held, held{r, at})
-				continue
-			}
+	for _, r := range p.reads.end(number) {
+		if at := p.extension.Unsynced(r.key); at > p.applied.Index {
+			p.reads.held = append(p.reads.held, held{r, at})
+		} else {
+			p.tellIndex(r, index)
 		}
-		p.tellIndex(r, index)
 	}
 	p.answerReads()
+}
+
+func (p *Protocol) onReadStates(states []lib.ReadState) {
+	for _, s := range states {
+		p.confirmed(binary.BigEndian.Uint64(s.RequestCtx), s.Index)
+	}
 }
 
 // tellIndex tells a coordinator from which index on its state answers the read.
 func (p *Protocol) tellIndex(r reader, index uint64) {
 	if r.from == p.Config.Self {
-		p.confirmRead(r.op, index)
+		p.confirm(r.op, index)
 		return
 	}
 	m := p.Message(r.answer, r.op)
 	m.Timestamp = index
-	p.SendWhen(index <= p.log.durable(), r.from, m)
+	p.SendWhen(index <= p.durable(), r.from, m)
 }
 
 // releaseReads goes on with the reads whose key's entries are applied by now.
 func (p *Protocol) releaseReads() {
-	if len(p.read.held) == 0 {
-		return
-	}
-	waiting := p.read.held
-	p.read.held = nil
-	var ready []reader
-	for _, h := range waiting {
-		if h.index > p.state.Index {
-			p.read.held = append(p.read.held, h)
-			continue
-		}
-		ready = append(ready, h.reader)
-	}
-	for _, r := range ready {
+	for _, r := range p.reads.release(p.applied.Index) {
 		p.Took(PathHeld)
-		p.tellIndex(r, p.state.Index)
+		p.tellIndex(r, p.applied.Index)
 	}
 }
 
-// onRead takes the read of another coordinator, if this member leads.
-func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message) {
+// onRead has the node confirm that it leads, if it does, for another member's read, or for a newcomer.
+func (p *Protocol) onRead(from view.MemberID, m *peerv1.Message, answer peerv1.Kind) {
 	if p.elect.leads {
-		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_RAFT_READ_REPLY, m.Key})
-	}
-}
-
-func (p *Protocol) onReadReply(m *peerv1.Message) {
-	p.confirmRead(m.Op, m.Timestamp)
-	p.answerReads()
-}
-
-// confirmRead: a read may be answered by the state after any entry that was committed when one confirmation of it
-// began.
-func (p *Protocol) confirmRead(op, index uint64) {
-	if o := p.operations.Find(op); o != nil && o.reads() && !o.confirmed {
-		o.index, o.confirmed = index, true
-	}
-}
-
-// answerReads answers those whose entry is applied here. What they see may be later than that, and rests on all of the
-// log that is applied.
-func (p *Protocol) answerReads() {
-	for o := range p.operations.InProgress() {
-		if !o.confirmed || o.index > p.state.Index {
-			continue
-		}
-		state := p.loadState([]byte(o.request.Operation.Key))
-		v := state.GetPrevious()
-		p.finishAt(o, p.state.Index, register.Result{
-			Status: register.OK, Value: stamp.Value(v.GetPresent(), v.GetValue()), Carstamp: p.seen(state),
-		})
+		p.reads.add(reader{from, m.Op, answer, m.Key})
 	}
 }

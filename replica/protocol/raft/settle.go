@@ -25,42 +25,29 @@ func (p *Protocol) Settle(now protocol.Instant) bool {
 	switch {
 	case p.join.done:
 		return true
-	case p.pull != nil:
+	case p.fetch != nil:
 		p.tickPull()
 	case p.Now >= p.join.due:
 		p.join.due = p.Now.Add(2 * p.Config.Retry)
 		p.join.op = p.Op()
-		for _, id := range p.others() {
-			p.Send(id, p.Message(peerv1.Kind_RAFT_SETTLE, p.join.op))
+		for _, m := range p.Config.View.Members {
+			if m.ID != p.Config.Self {
+				p.Send(m.ID, p.Message(peerv1.Kind_RAFT_SETTLE, p.join.op))
+			}
 		}
 	}
 	return false
 }
 
-// onSettle has the node confirm that it leads, for a newcomer.
-func (p *Protocol) onSettle(from view.MemberID, m *peerv1.Message) {
-	if p.elect.leads {
-		p.read.asked = append(p.read.asked, reader{from, m.Op, peerv1.Kind_EXECUTED, nil})
-	}
-}
-
 // settleFrom fetches what the newcomer lacks from the leader that answered.
 func (p *Protocol) settleFrom(from view.MemberID, m *peerv1.Message) {
-	if p.ticked || p.pull != nil || p.join.done || m.Op != p.join.op || m.Timestamp == 0 || !p.knowsMe(m) {
+	if p.ticked || p.fetch != nil || p.join.done || m.Op != p.join.op || m.Timestamp == 0 || !p.knowsMe(m) {
 		return
 	}
-	p.beginPull(from, p.basis().Index, m.Timestamp, nil)
+	basis := &peerv1.RaftApplied{}
+	p.load(basisRecord, basis)
+	p.fetch = p.pull(from, basis.Index, m.Timestamp, nil)
 }
-
-// basis is what the newcomer's records are at least as new as.
-func (p *Protocol) basis() *peerv1.RaftApplied {
-	b := &peerv1.RaftApplied{}
-	p.loadRecord(basisRecord, b)
-	return b
-}
-
-// recordKinds are those of the journals of members, those of an extension among them.
-var recordKinds = []byte{hardRecord, startRecord, entryRecord, appliedRecord, basisRecord, stateRecord, ExtensionRecord}
 
 var errForeign = errors.New("it is no record of this protocol; all members must run one protocol")
 
@@ -78,10 +65,7 @@ func (p *Protocol) Adopt(key, value []byte) error {
 	case p.ticked:
 	case kind == hardRecord:
 		theirs := &peerv1.RaftHard{}
-		if err := theirs.UnmarshalVT(value); err != nil {
-			return err
-		}
-		if err := bounds.Told(theirs); err != nil {
+		if err := bounds.Decode(value, theirs, bounds.Told); err != nil {
 			return err
 		}
 		if theirs.Term > p.log.hard.Term && !p.mistakes.ForgetTerm {
@@ -90,17 +74,23 @@ func (p *Protocol) Adopt(key, value []byte) error {
 		}
 	case kind == appliedRecord:
 		theirs := &peerv1.RaftApplied{}
-		if err := theirs.UnmarshalVT(value); err != nil {
-			return err
-		}
-		if err := bounds.Told(theirs); err != nil {
+		if err := bounds.Decode(value, theirs, bounds.Told); err != nil {
 			return err
 		}
 		// All sources that were read to the end have at least the state of the one that was behind.
 		ours := &peerv1.RaftApplied{}
-		if known := p.loadRecord(basisRecord, ours); !known || theirs.Index < ours.Index {
+		if known := p.load(basisRecord, ours); !known || theirs.Index < ours.Index {
 			p.Journal.Put([]byte{basisRecord}, slices.Clone(value))
 		}
 	}
 	return nil
+}
+
+// Unsettled implements member.Inner: a member has finished with earlier views when it has applied an entry that was
+// appended in this one. All that was committed in earlier ones is before that.
+func (p *Protocol) Unsettled() int {
+	if p.applied.Epoch < p.Config.View.Epoch {
+		return 1
+	}
+	return 0
 }
