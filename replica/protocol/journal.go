@@ -63,7 +63,7 @@ type Journal struct {
 	taken    uint64 // batches that the disk has had, and those that are not durable yet
 	counted  uint64 // those that are durable
 	values   slab.Bytes
-	scratch  [binary.MaxVarintLen64]byte
+	scratch  [binary.MaxVarintLen64]byte `digest:"-"`
 }
 
 // flight is a batch that is not known to be durable.

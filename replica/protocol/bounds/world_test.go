@@ -38,12 +38,15 @@ type sent struct {
 	message  *peerv1.Message
 }
 
-func found(t testing.TB, name string) *world {
+func found(t testing.TB, name string) *world { return foundAt(t, name, 0) }
+
+// foundAt founds a cluster at a time of its members' clocks.
+func foundAt(t testing.TB, name string, now time.Duration) *world {
 	entry, err := catalog.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, entry: entry, ended: map[uint64]register.Result{}}
+	w := &world{t: t, entry: entry, ended: map[uint64]register.Result{}, now: protocol.Instant(now)}
 	w.view = view.View{Cluster: "test", Epoch: 1, Members: []view.Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	if entry.Partitioned != nil {
 		w.view.Partitions = []view.Partition{{Term: 1, Master: 1, Backups: []view.MemberID{2}}}

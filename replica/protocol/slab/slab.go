@@ -14,7 +14,9 @@ const (
 )
 
 // Of makes values of one type.
-type Of[T any] struct{ rest []T }
+type Of[T any] struct {
+	rest []T `digest:"-"`
+}
 
 // New returns a zero T.
 func (s *Of[T]) New() *T {
@@ -27,7 +29,9 @@ func (s *Of[T]) New() *T {
 }
 
 // Bytes makes byte slices.
-type Bytes struct{ rest []byte }
+type Bytes struct {
+	rest []byte `digest:"-"`
+}
 
 // Make returns n zero bytes, with no capacity beyond.
 func (s *Bytes) Make(n int) []byte {
@@ -43,7 +47,9 @@ func (s *Bytes) Make(n int) []byte {
 }
 
 // Strings makes strings.
-type Strings struct{ block strings.Builder }
+type Strings struct {
+	block strings.Builder `digest:"-"`
+}
 
 // Of returns b as a string.
 func (s *Strings) Of(b []byte) string {
@@ -87,7 +93,7 @@ func (l *List[T]) Take() []T {
 // Keys makes keys of operations, and of a journal: a byte that says of what, and what it is about.
 type Keys struct {
 	Bytes
-	scratch []byte
+	scratch []byte `digest:"-"`
 }
 
 // Of is an operation's key.
