@@ -20,7 +20,8 @@ type recordFile struct {
 	Witnesses  []recordWitness   `json:"witnesses,omitempty"`
 	Partitions []recordPartition `json:"partitions,omitempty"`
 	// How many partitions the cluster was founded with; 0: all of them.
-	Founded int `json:"founded,omitempty"`
+	Founded int    `json:"founded,omitempty"`
+	Level   uint32 `json:"level,omitempty"` // of the cluster
 }
 
 type recordWitness struct {
@@ -62,7 +63,7 @@ type recordMember struct {
 func Record(in Input) *corev1.ConfigMap {
 	file := recordFile{
 		Cluster: in.View.Cluster, Epoch: in.View.Epoch, Issued: uint32(in.View.LastIssued()), Since: in.View.Since,
-		Founded: in.View.Founded,
+		Founded: in.View.Founded, Level: in.View.Level,
 	}
 	for _, m := range in.View.Members {
 		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk, m.Joining, m.Leaving})
@@ -103,7 +104,7 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 	}
 	v = view.View{
 		Cluster: file.Cluster, Epoch: file.Epoch, Issued: view.MemberID(file.Issued), Since: file.Since,
-		Founded: file.Founded,
+		Founded: file.Founded, Level: file.Level,
 	}
 	for _, m := range file.Members {
 		v.Members = append(v.Members,

@@ -48,7 +48,7 @@ func RecoverPartitions(s Snapshot, unheld []int) (Rescue, error) {
 		r := s.report(id)
 		return r != nil && r.Disk != "" && !s.lost(id)
 	}
-	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued(), Founded: s.View.Founded}
+	next := view.View{Cluster: s.View.Cluster, Epoch: s.View.Epoch + 1, Issued: s.View.LastIssued(), Founded: s.View.Founded, Level: s.View.Level}
 	for _, r := range s.Members {
 		if r.Epoch > s.View.Epoch {
 			return fail("member %d holds the view of epoch %d: rebuild the record first", r.Member, r.Epoch)

@@ -14,7 +14,7 @@ type Envelope struct {
 	Message *peerv1.Message
 }
 
-// Completion is the end of an operation.
+// Completion is the end of an operation, or a part of its result (register.Result.More).
 type Completion struct {
 	Handle uint64
 	Result register.Result

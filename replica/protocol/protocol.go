@@ -22,7 +22,14 @@ func (t Instant) Add(d time.Duration) Instant { return t + Instant(d) }
 // Sub is the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
+// Interval is a bounded reading of the true time, which is the same for all members: it lies between the two, both in
+// nanoseconds since 1970 UTC. Of the zero Interval nothing is known.
+type Interval struct{ Earliest, Latest int64 }
+
 // Machine is the state machine of a replication protocol at one member, for one shard of the keys.
+//
+// What it knows stands in fields, reached from the machine, so that package digest can tell states apart: nothing hides in
+// a closure, and no Instant in a field of another type.
 //
 // A world calls Submit, Receive, Tick and Pace in any order, never two at once, and Ready after one
 // or several of them; what Ready returned belongs to the world. Unfinished is the last call.
@@ -85,6 +92,12 @@ type Partitioned interface {
 	// Promised is until when promises to others may hold, such as leases, as of the last Tick: Config.Promised of the
 	// member's next protocol. Zero: it is not known.
 	Promised() Instant
+}
+
+// Timed is the capability of a protocol that compares moments of different members, which Instants cannot be.
+type Timed interface {
+	// TrueTime is what the world knows of the true time; it comes before each Tick, and holds for that moment.
+	TrueTime(Interval)
 }
 
 // Disks are those of one member, of all partitions of a view, while no protocol runs on them.

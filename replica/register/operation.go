@@ -121,6 +121,9 @@ type Result struct {
 	// Depends, of a Regular read, reports that a quorum may not hold what was read: a dependency of its session from now
 	// on.
 	Depends bool
+	// More reports that another result of the operation follows, of a kind whose results come in parts; none does today.
+	// The operation is in progress until the last.
+	More bool
 	// Proof is that of the dependency, where a listener has made one for its client.
 	Proof []byte
 }

@@ -68,6 +68,8 @@ type Options struct {
 	Away []view.MemberID
 	// Distances are what the replica of the view before had measured (Replica.Distances). Nil: nothing is known.
 	Distances *transport.Distances
+	// TrueTime reads the machine's clock with its bounds, for a protocol that is protocol.Timed. Nil: nothing is known.
+	TrueTime  func() protocol.Interval
 	Functions *register.Registry // nil: the built-in ones
 	Limits    register.Limits    // zero: register.DefaultLimits
 	// Bootstrap says that the cluster is being created: an empty disk votes. A disk that knows that it lost
@@ -114,6 +116,9 @@ func (o *Options) complete() error {
 		return fmt.Errorf("member %d is not in the view of epoch %d", o.Self, o.View.Epoch)
 	}
 	o.Shards = cmp.Or(o.Shards, 1)
+	if o.TrueTime == nil {
+		o.TrueTime = func() protocol.Interval { return protocol.Interval{} }
+	}
 	if o.Shards < 1 || o.Shards > MaxShards {
 		return fmt.Errorf("shards: %d is outside 1..%d", o.Shards, MaxShards)
 	}

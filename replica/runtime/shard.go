@@ -65,12 +65,14 @@ type capabilities struct {
 	joiner      protocol.Joiner
 	thrifty     protocol.Thrifty
 	partitioned protocol.Partitioned
+	timed       protocol.Timed
 }
 
 func capabilitiesOf(p protocol.Protocol) (c capabilities) {
 	c.joiner, _ = p.(protocol.Joiner)
 	c.thrifty, _ = p.(protocol.Thrifty)
 	c.partitioned, _ = p.(protocol.Partitioned)
+	c.timed, _ = p.(protocol.Timed)
 	return c
 }
 
@@ -330,6 +332,9 @@ func (s *shard) step(in inputs) bool {
 	// Leases are judged by the last tick, so it may not be older than a question.
 	if since := now.Sub(s.ticked); s.partitioned != nil || since >= s.tickEvery || len(in.requests) > 0 && since >= tickGrain {
 		s.ticked = now
+		if s.timed != nil {
+			s.timed.TrueTime(s.replica.options.TrueTime())
+		}
 		s.protocol.Tick(now)
 	}
 	for i := range in.requests {
@@ -430,6 +435,10 @@ func (s *shard) finish(completions []protocol.Completion) {
 		c := &completions[i]
 		f, ok := s.flying[c.Handle]
 		if !ok {
+			continue
+		}
+		if c.Result.More {
+			f.done(c.Result)
 			continue
 		}
 		delete(s.flying, c.Handle)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
@@ -20,6 +21,7 @@ type toy struct {
 	next    uint64
 	writes  map[uint64]*toyWrite
 	effects protocol.Effects
+	true    protocol.Interval // the latest that the world told
 }
 
 type toyWrite struct {
@@ -33,7 +35,12 @@ func newToy(config protocol.Config, journal *protocol.Journal) *toy {
 	return &toy{config: config, journal: journal, writes: map[uint64]*toyWrite{}}
 }
 
-var _ protocol.Joiner = (*toy)(nil)
+var (
+	_ protocol.Joiner = (*toy)(nil)
+	_ protocol.Timed  = (*toy)(nil)
+)
+
+func (p *toy) TrueTime(t protocol.Interval) { p.true = t }
 
 func (p *toy) Voter() bool { return true }
 
@@ -55,6 +62,12 @@ func (p *toy) Submit(r protocol.Request) {
 		panic("poison")
 	case r.Operation.Key == "fault":
 		p.effects.Fault = errors.New("a fault of its own")
+	case r.Operation.Key == "parts": // the true time, its earliest first
+		for i, moment := range []int64{p.true.Earliest, p.true.Latest} {
+			p.effects.Complete = append(p.effects.Complete, protocol.Completion{Handle: r.Handle, Result: register.Result{
+				Status: register.OK, More: i == 0, Value: register.Value(strconv.FormatInt(moment, 10)),
+			}})
+		}
 	case r.Operation.Kind == register.Read:
 		value, ok := p.journal.Get([]byte(r.Operation.Key))
 		result := register.Result{Status: register.OK, Fast: true}

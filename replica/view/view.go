@@ -55,7 +55,14 @@ type View struct {
 	// Founded is how many partitions the cluster was founded with; the others were split off since (Shard). Zero: all of
 	// them.
 	Founded int `json:",omitempty"`
+	// Level is that of the cluster: which messages and records its members may use. A version of the program knows all
+	// levels up to its own (MaxLevel), so members of different versions live together at the level of the oldest; another
+	// level comes with another view, as a change of members does, once all know it. 0 is the first.
+	Level uint32 `json:",omitempty"`
 }
+
+// MaxLevel is the highest level that this version knows. A view of a higher one is refused.
+const MaxLevel = 0
 
 // MaxEpoch bounds epochs, so that another one can always follow: a change a second takes millions of years to it.
 const MaxEpoch = 1 << 48
@@ -104,6 +111,9 @@ func (v View) Validate() error {
 		if m.Joining && m.Leaving {
 			return fmt.Errorf("view: member %d joins and leaves at once", m.ID)
 		}
+	}
+	if v.Level > MaxLevel {
+		return fmt.Errorf("view: the cluster is at level %d, and this version knows levels up to %d: run a newer version", v.Level, MaxLevel)
 	}
 	if err := v.validateNumbers(); err != nil {
 		return err

@@ -63,6 +63,7 @@ func TestValidate(t *testing.T) {
 		"no members": {func(v *View) { v.Members = nil }, "no members"},
 		"id 0":       {func(v *View) { v.Members[1].ID = 0 }, "member 0"},
 		"large id":   {func(v *View) { v.Members[1].ID = MaxMemberID + 1 }, "member 65536"},
+		"level":      {func(v *View) { v.Level = MaxLevel + 1 }, "run a newer version"},
 		"twice":      {func(v *View) { v.Members[2].ID = v.Members[0].ID }, "member 10 is named twice"},
 	} {
 		v := of(3)

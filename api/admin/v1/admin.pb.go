@@ -144,6 +144,7 @@ type View struct {
 	Partitions    []*Partition `protobuf:"bytes,7,rep,name=partitions,proto3" json:"partitions,omitempty"` // of protocols with masters
 	Witnesses     []*Witness   `protobuf:"bytes,8,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
 	Founded       uint32       `protobuf:"varint,9,opt,name=founded,proto3" json:"founded,omitempty"` // how many partitions the cluster was founded with; 0: all of them
+	Level         uint32       `protobuf:"varint,10,opt,name=level,proto3" json:"level,omitempty"`    // of the cluster: which messages and records its members may use
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -237,6 +238,13 @@ func (x *View) GetWitnesses() []*Witness {
 func (x *View) GetFounded() uint32 {
 	if x != nil {
 		return x.Founded
+	}
+	return 0
+}
+
+func (x *View) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
 	}
 	return 0
 }
@@ -1451,7 +1459,7 @@ var File_api_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\xee\x02\n" +
+	"\x18api/admin/v1/admin.proto\x12\x14georegister.admin.v1\"\x84\x03\n" +
 	"\x04View\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x126\n" +
@@ -1463,7 +1471,9 @@ const file_api_admin_v1_admin_proto_rawDesc = "" +
 	"partitions\x18\a \x03(\v2\x1f.georegister.admin.v1.PartitionR\n" +
 	"partitions\x12;\n" +
 	"\twitnesses\x18\b \x03(\v2\x1d.georegister.admin.v1.WitnessR\twitnesses\x12\x18\n" +
-	"\afounded\x18\t \x01(\rR\afounded\"\xd6\x01\n" +
+	"\afounded\x18\t \x01(\rR\afounded\x12\x14\n" +
+	"\x05level\x18\n" +
+	" \x01(\rR\x05level\"\xd6\x01\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\rR\x06master\x12\x18\n" +

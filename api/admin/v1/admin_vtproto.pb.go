@@ -30,6 +30,7 @@ func (m *View) CloneVT() *View {
 	r.Issued = m.Issued
 	r.Since = m.Since
 	r.Founded = m.Founded
+	r.Level = m.Level
 	if rhs := m.Members; rhs != nil {
 		tmpContainer := make([]*Member, len(rhs))
 		for k, v := range rhs {
@@ -455,6 +456,11 @@ func (m *View) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Level != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Level))
+		i--
+		dAtA[i] = 0x50
 	}
 	if m.Founded != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Founded))
@@ -1726,6 +1732,9 @@ func (m *View) SizeVT() (n int) {
 	if m.Founded != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Founded))
 	}
+	if m.Level != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Level))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2456,6 +2465,25 @@ func (m *View) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Founded |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Level", wireType)
+			}
+			m.Level = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Level |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -5782,6 +5810,25 @@ func (m *View) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Founded |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Level", wireType)
+			}
+			m.Level = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Level |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

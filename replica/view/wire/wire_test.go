@@ -30,6 +30,10 @@ func TestRoundTrip(t *testing.T) {
 	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v became %+v", want, got)
 	}
+	want.Level = 1
+	if got := FromProto(ToProto(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v became %+v", want, got)
+	}
 	want.Issued = 0 // stands for the highest
 	if got := FromProto(ToProto(want)); got.Digest() != want.Digest() {
 		t.Errorf("%+v became %+v", want, got)
