@@ -130,13 +130,19 @@ func operator(t *testing.T, d *diary, objects ...client.Object) *Reconciler {
 	// The fake's own schemas do not know all that is applied; how lists are merged does not matter here.
 	store := fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		WithObjects(objects...).
+		WithIndex(&corev1.PersistentVolumeClaim{}, metav1.ObjectNameField, func(o client.Object) []string {
+			return []string{o.GetName()}
+		}).
 		WithStatusSubresource(&v1alpha1.GeoRegisterCluster{}).WithInterceptorFuncs(writes(d)).Build()
+	to := &access{
+		options: Options{Settings: settings, Members: d}, client: store, live: store, applier: apply.New(store, store),
+		now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	}
 	return &Reconciler{
-		options: Options{Settings: settings, Members: d}, client: store, live: store,
-		applier: apply.New(store, store), events: d,
-		optional: &optional{}, injections: fromStore{store}, metrics: counts, now: func() time.Time {
-			return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		},
+		access:   to,
+		observer: observer{access: to, optional: &optional{}, injections: fromStore{store}},
+		executor: executor{access: to, events: events{d}},
+		metrics:  counts,
 	}
 }
 

@@ -18,18 +18,18 @@ import (
 // keys makes the Secret with which members prove what sessions depend on, once in the cluster's life. Secrets are
 // neither listed nor cached: it is asked for by name, without its content unless it is the cluster's, and only as long
 // as a member does not answer. One of somebody else in its place, or one that holds no key, is returned.
-func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.Taken, err error) {
+func (e *executor) keys(ctx context.Context, s world.Snapshot) (taken []world.Taken, err error) {
 	cluster := s.Cluster
-	seen, _ := r.keyed.Load(client.ObjectKeyFromObject(cluster))
+	seen, _ := e.keyed.Load(client.ObjectKeyFromObject(cluster))
 	if !cluster.Spec.Regular() || !cluster.DeletionTimestamp.IsZero() || seen == cluster.UID && allAnswer(s) {
 		return nil, nil
 	}
 	found := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
 	name := client.ObjectKey{Namespace: cluster.Namespace, Name: build.SecretName(cluster.Name)}
-	err = r.live.Get(ctx, name, found)
+	err = e.live.Get(ctx, name, found)
 	if apierrors.IsNotFound(err) {
 		// To wait until its cache has what it wrote, the client would list all Secrets.
-		err = r.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner,
+		err = e.client.Create(ctx, build.Keys(cluster, proof.Draw()), apply.Owner,
 			client.DisableReadYourWritesConsistency)
 		if apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("%w: Secret %s was made meanwhile", apply.ErrStale, name.Name)
@@ -46,7 +46,7 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.
 		return []world.Taken{{Kind: "Secret", Name: name.Name, Whose: build.Whose(found)}}, nil
 	}
 	secret := &corev1.Secret{} // which people may have given to the cluster, or written since
-	if err := r.live.Get(ctx, name, secret); err != nil {
+	if err := e.live.Get(ctx, name, secret); err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", name.Name, err)
 	}
 	if _, err := proof.Parse(secret.Data[build.KeysKey], "any"); err != nil {
@@ -54,7 +54,7 @@ func (r *Reconciler) keys(ctx context.Context, s world.Snapshot) (taken []world.
 			{Kind: "Secret", Name: name.Name, Flaw: fmt.Sprintf("its entry data.%s: %v", build.KeysKey, err)},
 		}, nil
 	}
-	r.keyed.Store(client.ObjectKeyFromObject(cluster), cluster.UID)
+	e.keyed.Store(client.ObjectKeyFromObject(cluster), cluster.UID)
 	return nil, nil
 }
 

@@ -30,7 +30,7 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	r, s := operator(t, d), withSessions("GryffRSC")
 	secret := &corev1.Secret{}
 	for range 3 {
-		if taken, err := r.keys(t.Context(), s); err != nil || taken != nil {
+		if taken, err := r.executor.keys(t.Context(), s); err != nil || taken != nil {
 			t.Fatal(taken, err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	if err := r.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	if taken, err := r.keys(t.Context(), s); err != nil || taken != nil {
+	if taken, err := r.executor.keys(t.Context(), s); err != nil || taken != nil {
 		t.Fatal(taken, err)
 	}
 	after := &corev1.Secret{}
@@ -66,7 +66,7 @@ func TestNoKeysWithoutSessionsOrForWhoGoes(t *testing.T) {
 	gone.Cluster.DeletionTimestamp.Time = gone.Cluster.DeletionTimestamp.AddDate(2026, 0, 0)
 	for _, s := range []world.Snapshot{withSessions("Gryff"), gone} {
 		d := &diary{}
-		if taken, err := operator(t, d).keys(t.Context(), s); err != nil || taken != nil || len(d.lines) > 0 {
+		if taken, err := operator(t, d).executor.keys(t.Context(), s); err != nil || taken != nil || len(d.lines) > 0 {
 			t.Errorf("%v: %v, %v, %q", s.Cluster.Spec.Protocol, taken, err, d.lines)
 		}
 	}
@@ -83,7 +83,7 @@ func TestKeysThatAreNone(t *testing.T) {
 			Namespace: "stores", Name: "shop--token-keys",
 			Annotations: map[string]string{build.AdoptAnnotation: "shop"},
 		}, Data: map[string][]byte{build.KeysKey: []byte(content)}}
-		taken, err := operator(t, d, secret).keys(t.Context(), withSessions("GryffRSC"))
+		taken, err := operator(t, d, secret).executor.keys(t.Context(), withSessions("GryffRSC"))
 		if err != nil || len(d.lines) > 0 || (len(taken) == 1) != (flaw != "") ||
 			len(taken) == 1 && !strings.Contains(taken[0].Flaw, flaw) {
 			t.Errorf("%q: %+v, %v, %q", content, taken, err, d.lines)
@@ -125,7 +125,7 @@ func TestForeignKeysAreLeftAlone(t *testing.T) {
 		if test.owner.Name != "" {
 			secret.OwnerReferences = []metav1.OwnerReference{test.owner}
 		}
-		taken, err := operator(t, d, secret).keys(t.Context(), withSessions("GryffRSC"))
+		taken, err := operator(t, d, secret).executor.keys(t.Context(), withSessions("GryffRSC"))
 		if err != nil || len(taken) != 1 || len(d.lines) > 0 {
 			t.Errorf("%s: %v, %v, %q", name, taken, err, d.lines)
 		}

@@ -34,7 +34,7 @@ func TestMembersAreSeenByWhateverIsLeft(t *testing.T) {
 	foreign := pod(all[0])
 	foreign.Name, foreign.Labels[build.ClusterLabel] = "second-a-1-0", "second"
 	r := operator(t, &diary{}, first, second, kept, foreign)
-	got, err := r.parts(t.Context(), shop(), founded())
+	got, err := r.observer.gather(t.Context(), shop(), membersOf(shop(), founded()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestObjectsThatAreNobodys(t *testing.T) {
 	}
 	debugged := pod(view.Member{ID: 2, Site: "b"}) // a copy, labels and all
 	debugged.Name = "first--b--2-0-debug"
-	got, err := operator(t, &diary{}, append(objects, debugged)...).parts(t.Context(), shop(), founded())
+	got, err := operator(t, &diary{}, append(objects, debugged)...).observer.gather(t.Context(), shop(), membersOf(shop(), founded()))
 	if err != nil || len(got) != 3 {
 		t.Fatalf("saw %d members, %v; want those of the view", len(got), err)
 	}
@@ -175,7 +175,7 @@ func TestSilencesSayWhy(t *testing.T) {
 		}
 		return members.Answer{Err: errors.New("connection refused")}
 	}}
-	s, err := operator(t, d, build.Record(input()), homeless, v6).observe(t.Context(), shop())
+	s, err := operator(t, d, build.Record(input()), homeless, v6).observer.observe(t.Context(), shop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +213,8 @@ func TestPlaces(t *testing.T) {
 	objects = append(objects, running, node("node-a", "za", corev1.ConditionTrue),
 		node("node-c", "zc", corev1.ConditionUnknown))
 	r := operator(t, &diary{}, append(objects, build.Record(input()))...)
-	r.places = true
-	s, err := r.observe(t.Context(), shop())
+	r.observer.places = true
+	s, err := r.observer.observe(t.Context(), shop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestSitesThatHaveAService(t *testing.T) {
 	another := build.SiteService(in, "elsewhere")
 	another.SetNamespace("another")
 	r := operator(t, &diary{}, build.SiteService(in, "a"), build.SiteService(in, "gone"), another)
-	s, err := r.observe(t.Context(), shop())
+	s, err := r.observer.observe(t.Context(), shop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestShardsOfTheBootConfigurationAreSeen(t *testing.T) {
 		if tt.boot != nil {
 			objects = append(objects, tt.boot)
 		}
-		s, err := operator(t, &diary{}, objects...).observe(t.Context(), shop())
+		s, err := operator(t, &diary{}, objects...).observer.observe(t.Context(), shop())
 		if err != nil || s.Shards != tt.want {
 			t.Errorf("saw %d shards, %v; want %d", s.Shards, err, tt.want)
 		}

@@ -15,14 +15,14 @@ import (
 )
 
 // place says where the volumes and pods are, where the operator may know.
-func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
-	if !r.places {
+func (o *observer) place(ctx context.Context, s *world.Snapshot) error {
+	if !o.places {
 		return nil
 	}
 	s.Zones, s.ZonesKnown = map[string]world.Zone{}, true
 	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
 		for i := range all {
-			if err := r.placeOne(ctx, s, &all[i]); err != nil {
+			if err := o.placeOne(ctx, s, &all[i]); err != nil {
 				return err
 			}
 		}
@@ -31,7 +31,7 @@ func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
 		if site.NodePool == nil {
 			continue
 		}
-		there, err := r.nodeOf(ctx, s, site.NodePool.KeyOrDefault(), site.NodePool.Value)
+		there, err := o.nodeOf(ctx, s, site.NodePool.KeyOrDefault(), site.NodePool.Value)
 		if err != nil {
 			return err
 		}
@@ -42,9 +42,9 @@ func (r *Reconciler) place(ctx context.Context, s *world.Snapshot) error {
 	return nil
 }
 
-func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.Member) error {
+func (o *observer) placeOne(ctx context.Context, s *world.Snapshot, m *world.Member) error {
 	if m.Pod != nil && m.Pod.Spec.NodeName != "" {
-		if _, err := r.node(ctx, s, m.Pod.Spec.NodeName); err != nil {
+		if _, err := o.node(ctx, s, m.Pod.Spec.NodeName); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.M
 		return nil
 	}
 	volume := &corev1.PersistentVolume{}
-	err := r.client.Get(ctx, types.NamespacedName{Name: m.Volume.Spec.VolumeName}, volume)
+	err := o.client.Get(ctx, types.NamespacedName{Name: m.Volume.Spec.VolumeName}, volume)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read volume %s: %w", m.Volume.Spec.VolumeName, err)
 	}
@@ -60,31 +60,31 @@ func (r *Reconciler) placeOne(ctx context.Context, s *world.Snapshot, m *world.M
 	if m.VolumeNode = value; value == "" {
 		return nil
 	}
-	there, err := r.nodeOf(ctx, s, key, value)
+	there, err := o.nodeOf(ctx, s, key, value)
 	m.NodeGone = err == nil && !there
 	return err
 }
 
 // nodeOf reports whether a node exists that a volume is tied to, by its name or by a label, or that is of a pool. Its
 // hostname may be another one than its name.
-func (r *Reconciler) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
+func (o *observer) nodeOf(ctx context.Context, s *world.Snapshot, key, value string) (bool, error) {
 	if key == metav1.ObjectNameField {
-		return r.node(ctx, s, value)
+		return o.node(ctx, s, value)
 	}
 	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes, client.MatchingLabels{key: value}, client.Limit(1)); err != nil {
+	if err := o.client.List(ctx, &nodes, client.MatchingLabels{key: value}, client.Limit(1)); err != nil {
 		return false, fmt.Errorf("look for the node with %s=%s: %w", key, value, err)
 	}
 	return len(nodes.Items) > 0, nil
 }
 
 // node notes where a node is, and reports whether it exists.
-func (r *Reconciler) node(ctx context.Context, s *world.Snapshot, name string) (bool, error) {
+func (o *observer) node(ctx context.Context, s *world.Snapshot, name string) (bool, error) {
 	if _, ok := s.Zones[name]; ok {
 		return true, nil
 	}
 	node := &corev1.Node{}
-	err := r.client.Get(ctx, types.NamespacedName{Name: name}, node)
+	err := o.client.Get(ctx, types.NamespacedName{Name: name}, node)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil

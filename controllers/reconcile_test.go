@@ -67,7 +67,7 @@ func old() *corev1.ConfigMap {
 func TestPlansAreCarriedOutInOrder(t *testing.T) {
 	d := &diary{}
 	s, plan := next()
-	if err := operator(t, d, old()).carryOut(t.Context(), s, plan); err != nil {
+	if err := operator(t, d, old()).executor.carryOut(t.Context(), s, plan); err != nil {
 		t.Fatal(err)
 	}
 	// Members without an address can't be told, and are seen to lack the view the next time.
@@ -98,7 +98,7 @@ func TestFailuresDoNotKeepMembersFromRepair(t *testing.T) {
 			return nil
 		}}
 		s, plan := next()
-		err := operator(t, d, old()).carryOut(t.Context(), s, plan)
+		err := operator(t, d, old()).executor.carryOut(t.Context(), s, plan)
 		did := strings.Join(d.lines, "\n")
 		if err == nil || !strings.Contains(err.Error(), tt.complete) || strings.Contains(did, "tell ") != tt.step ||
 			strings.Contains(did, "event ") != tt.event {
@@ -155,7 +155,7 @@ func TestStepsAreTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, _ := next()
-		err := r.take(t.Context(), s, tt.step(live))
+		err := r.executor.take(t.Context(), s, tt.step(live))
 		if !slices.Equal(d.lines, []string{tt.want}) || tt.stale != errors.Is(err, apply.ErrStale) ||
 			!tt.stale && err != nil {
 			t.Errorf("%s: did %q, %v", name, d.lines, err)

@@ -91,12 +91,15 @@ func newReconciler(ctx context.Context, m manager.Manager, o Options) (*Reconcil
 	if err != nil {
 		return nil, err
 	}
+	to := &access{
+		options: o, client: m.GetClient(), live: m.GetAPIReader(), applier: apply.New(m.GetClient(), m.GetAPIReader()),
+		slots: make(slots, o.MaxConcurrent), now: time.Now,
+	}
 	return &Reconciler{
-		options: o, election: lease, client: m.GetClient(), live: m.GetAPIReader(),
-		applier: apply.New(m.GetClient(), m.GetAPIReader()),
-		events:  m.GetEventRecorder("georegister-operator"), optional: kinds, metrics: counts,
-		injections: injections{m.GetCache()}, places: places, now: time.Now,
-		slots: make(slots, o.MaxConcurrent),
+		access:   to,
+		observer: observer{access: to, optional: kinds, injections: injections{m.GetCache()}, places: places},
+		executor: executor{access: to, events: events{m.GetEventRecorder("georegister-operator")}},
+		metrics:  counts, election: lease,
 	}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/georegister/georegister/controllers/decide/rules"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,39 +13,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/georegister/georegister/controllers/build"
-	"github.com/georegister/georegister/controllers/decide/rules"
+	"github.com/georegister/georegister/controllers/decide"
 	"github.com/georegister/georegister/controllers/members"
 	"github.com/georegister/georegister/controllers/world"
 	"github.com/georegister/georegister/replica/view"
 )
 
 // take carries out a step. Every one is refused by whoever it is for if it was decided on an older state.
-func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step rules.Step) error {
+func (e *executor) take(ctx context.Context, s world.Snapshot, step rules.Step) error {
 	var done string
 	var what []any
 	var err error
 	switch step := step.(type) {
 	case rules.FoundCluster:
 		done, what = "Founded the cluster", []any{"id", step.View.Cluster, "members", step.View.Size()}
-		err = r.writeRecord(ctx, s, step.View, "", "")
+		err = e.writeRecord(ctx, s, step.View, "", "")
 	case rules.ChangeView:
 		done, what = "Changed the view", []any{"epoch", step.View.Epoch, "reason", step.Reason}
-		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+		err = e.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
 	case rules.RebuildRecord:
 		done, what = "Rebuilt the record of the view", []any{"epoch", step.View.Epoch}
-		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+		err = e.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
 	case rules.KeepRecordMetadata:
 		done, what = "Wrote the record of the view again with its labels and its owner", []any{"epoch", step.View.Epoch}
-		err = r.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
+		err = e.writeRecord(ctx, s, step.View, step.UID, step.ResourceVersion)
 	case rules.SendView:
 		done, what = "Told members their view", []any{"epoch", step.View.Epoch, "members", step.Members}
-		err = r.sendView(ctx, s, step)
+		err = e.sendView(ctx, s, step)
 	case rules.DeletePod:
 		done, what = "Deleted a pod", []any{"pod", step.Name, "reason", step.Reason}
-		err = r.deletePod(ctx, s, step)
+		err = e.deletePod(ctx, s, step)
 	case rules.Discard:
 		done, what = "Discarded what was left of a member", []any{"member", step.Member}
-		err = r.applier.Delete(ctx, step.Objects...)
+		err = e.applier.Delete(ctx, step.Objects...)
 	default:
 		err = fmt.Errorf("step %T is not known", step)
 	}
@@ -54,26 +56,26 @@ func (r *Reconciler) take(ctx context.Context, s world.Snapshot, step rules.Step
 }
 
 // deletePod ends a pod as a step says.
-func (r *Reconciler) deletePod(ctx context.Context, s world.Snapshot, step rules.DeletePod) error {
+func (e *executor) deletePod(ctx context.Context, s world.Snapshot, step rules.DeletePod) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Cluster.Namespace, Name: step.Name, UID: step.UID, ResourceVersion: step.ResourceVersion,
 	}}
 	if step.Evict {
-		return r.applier.Evict(ctx, pod)
+		return e.applier.Evict(ctx, pod)
 	}
-	return r.applier.Delete(ctx, pod)
+	return e.applier.Delete(ctx, pod)
 }
 
 // writeRecord replaces the record that was observed, or creates it if there was none.
-func (r *Reconciler) writeRecord(
+func (e *executor) writeRecord(
 	ctx context.Context, s world.Snapshot, v view.View, uid types.UID, resourceVersion string,
 ) error {
 	record := build.Record(build.Input{Cluster: s.Cluster, View: v, ClusterID: v.Cluster, Settings: s.Settings})
-	return r.applier.Record(ctx, record, uid, resourceVersion)
+	return e.applier.Record(ctx, record, uid, resourceVersion)
 }
 
 // sendView gives members a view. One that holds a later view refuses it; what it holds is seen the next time.
-func (r *Reconciler) sendView(ctx context.Context, s world.Snapshot, step rules.SendView) error {
+func (e *executor) sendView(ctx context.Context, s world.Snapshot, step rules.SendView) error {
 	var targets []members.Target
 	for _, id := range step.Members {
 		m := s.Member(id)
@@ -85,11 +87,36 @@ func (r *Reconciler) sendView(ctx context.Context, s world.Snapshot, step rules.
 		}
 	}
 	var err error
-	r.slots.without(func() {
-		err = r.options.Members.Configure(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, step.View)
+	e.slots.without(func() {
+		err = e.options.Members.Configure(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, step.View)
 	})
 	if err != nil {
 		return fmt.Errorf("tell view %d: %w", step.View.Epoch, err)
 	}
 	return nil
+}
+
+// begin has witnesses begin and end lives as a plan says. The view that asks for them is recorded, so it may be
+// repeated, and done by two operators.
+func (e *executor) begin(ctx context.Context, s world.Snapshot, lives decide.Lives) error {
+	if len(lives.Start)+len(lives.End) == 0 {
+		return nil
+	}
+	var targets []members.WitnessTarget
+	for _, m := range witnessing(&s) {
+		if m.Witness != nil {
+			target, _ := witnessOf(&s, m) // it answered there
+			targets = append(targets, target)
+		}
+	}
+	var err error
+	e.slots.without(func() {
+		err = e.options.Witnesses.Live(ctx, client.ObjectKeyFromObject(s.Cluster).String(), targets, s.Record.View,
+			lives.Start, lives.End)
+	})
+	if err == nil {
+		log.FromContext(ctx).Info("Had witnesses begin and end lives", "begun", len(lives.Start),
+			"ended", len(lives.End))
+	}
+	return err
 }

@@ -58,11 +58,11 @@ func (w *warnings) note(uid types.UID, h heard) {
 
 // warn has those whose pods are missing or do not start say what the events of their objects warn of. The events are
 // asked for one object at a time, since the apiserver has many and none is watched; without them nothing is held up.
-func (r *Reconciler) warn(ctx context.Context, s *world.Snapshot) {
+func (o *observer) warn(ctx context.Context, s *world.Snapshot) {
 	for _, all := range [][]world.Member{s.Members, s.Witnesses} {
 		for i := range all {
 			for _, about := range suspects(&all[i], s.Now) {
-				if warning := r.warningOf(ctx, about, s.Now); warning != nil {
+				if warning := o.warningOf(ctx, about, s.Now); warning != nil {
 					all[i].Warnings = append(all[i].Warnings, *warning)
 				}
 			}
@@ -96,13 +96,13 @@ func suspects(m *world.Member, now time.Time) (all []suspect) {
 }
 
 // warningOf is the latest warning of an object, or nil.
-func (r *Reconciler) warningOf(ctx context.Context, about suspect, now time.Time) *world.Warning {
+func (o *observer) warningOf(ctx context.Context, about suspect, now time.Time) *world.Warning {
 	uid := about.object.GetUID()
-	if known, lately := r.warnings.recall(uid, now); lately {
+	if known, lately := o.warnings.recall(uid, now); lately {
 		return known.warning
 	}
 	var events corev1.EventList
-	err := r.live.List(ctx, &events, client.InNamespace(about.object.GetNamespace()),
+	err := o.live.List(ctx, &events, client.InNamespace(about.object.GetNamespace()),
 		client.MatchingFields{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning})
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("Could not read events", "of", about.object.GetName(), "cause", err.Error())
@@ -117,7 +117,7 @@ func (r *Reconciler) warningOf(ctx context.Context, about suspect, now time.Time
 	if latest != nil {
 		warning = &world.Warning{Kind: about.kind, Reason: latest.Reason, Message: latest.Message}
 	}
-	r.warnings.note(uid, heard{now, warning})
+	o.warnings.note(uid, heard{now, warning})
 	return warning
 }
 

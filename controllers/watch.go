@@ -96,11 +96,11 @@ func (r *Reconciler) watch(ctx context.Context, m manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("set up the watches: %w", err)
 	}
-	r.optional.watch = c.Watch
-	if err := patiently(ctx, r.options.Log, func() error { return r.optional.discover(ctx) }); err != nil {
+	r.observer.optional.watch = c.Watch
+	if err := patiently(ctx, r.options.Log, func() error { return r.observer.optional.discover(ctx) }); err != nil {
 		return err
 	}
-	if err := m.Add(r.optional); err != nil {
+	if err := m.Add(r.observer.optional); err != nil {
 		return fmt.Errorf("set up the discovery: %w", err)
 	}
 	return nil

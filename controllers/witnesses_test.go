@@ -45,7 +45,7 @@ func TestWitnessesAreObserved(t *testing.T) {
 		s.Members = append(s.Members, world.Member{ID: m.ID, Site: m.Site, Pod: pod(m)})
 	}
 	s.Members[2].Pod = nil
-	r.askWitnesses(t.Context(), &s)
+	r.observer.askWitnesses(t.Context(), &s)
 	if got := s.Members[0].Witness; got == nil || got.Disk != "w2" {
 		t.Errorf("the witness that answers: %+v", got)
 	}
@@ -58,7 +58,7 @@ func TestWitnessesAreObserved(t *testing.T) {
 	s.Record.View = view.View{Epoch: 3}
 	life := membership.Life{Witness: 2, Partition: 1, Term: 3}
 	for _, lives := range []decide.Lives{{}, {Start: []membership.Life{life}}} {
-		if err := r.begin(t.Context(), s, lives); err != nil {
+		if err := r.executor.begin(t.Context(), s, lives); err != nil {
 			t.Error(err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestWitnessesAreObserved(t *testing.T) {
 	}
 
 	s.Cluster.Spec.Protocol, d.lines = "Gryff", nil
-	if r.askWitnesses(t.Context(), &s); len(d.lines) > 0 {
+	if r.observer.askWitnesses(t.Context(), &s); len(d.lines) > 0 {
 		t.Errorf("of a protocol without witnesses: %q", d.lines)
 	}
 }

@@ -52,10 +52,16 @@ func StatefulSetName(cluster string, m view.Member) string {
 }
 
 // PodName names the only pod of a member's StatefulSet.
-func PodName(cluster string, m view.Member) string { return StatefulSetName(cluster, m) + "-0" }
+func PodName(cluster string, m view.Member) string { return OnlyPod(StatefulSetName(cluster, m)) }
 
 // VolumeName names the PersistentVolumeClaim of a member.
-func VolumeName(cluster string, m view.Member) string { return "data-" + StatefulSetName(cluster, m) }
+func VolumeName(cluster string, m view.Member) string { return OnlyVolume(StatefulSetName(cluster, m)) }
+
+// OnlyPod names the only pod of a StatefulSet, of a member or a dedicated witness.
+func OnlyPod(set string) string { return set + "-0" }
+
+// OnlyVolume names the PersistentVolumeClaim of the pod of a StatefulSet.
+func OnlyVolume(set string) string { return "data-" + set }
 
 // DedicatedName names the StatefulSet of a dedicated witness: NAME--SITE--witness-ID.
 func DedicatedName(cluster string, w view.Witness) string {
@@ -63,11 +69,13 @@ func DedicatedName(cluster string, w view.Witness) string {
 }
 
 // DedicatedPodName names the only pod of a dedicated witness's StatefulSet.
-func DedicatedPodName(cluster string, w view.Witness) string { return DedicatedName(cluster, w) + "-0" }
+func DedicatedPodName(cluster string, w view.Witness) string {
+	return OnlyPod(DedicatedName(cluster, w))
+}
 
 // DedicatedVolumeName names the PersistentVolumeClaim of a dedicated witness.
 func DedicatedVolumeName(cluster string, w view.Witness) string {
-	return "data-" + DedicatedName(cluster, w)
+	return OnlyVolume(DedicatedName(cluster, w))
 }
 
 // PeersName names the headless Service that gives members their names in the DNS, ready or not. It is why no site can

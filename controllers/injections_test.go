@@ -54,11 +54,11 @@ func TestOnlyTheObjectsOfTheClusterAreRead(t *testing.T) {
 	foreign.SetLabels(map[string]string{build.ClusterLabel: "first"}) // of somebody who injects something else
 	elsewhere.SetNamespace("another")
 	r := operator(t, &diary{}, direction("y", "b", "a"), direction("x", "a", "b"), other, foreign, elsewhere)
-	if got, err := r.observeEmulation(t.Context(), wide()); err != nil || !reflect.DeepEqual(got, world.Emulation{}) {
+	if got, err := r.observer.observeEmulation(t.Context(), wide()); err != nil || !reflect.DeepEqual(got, world.Emulation{}) {
 		t.Errorf("without the kind there is %+v, %v", got, err)
 	}
-	r.optional.note(chaosmesh.Kind, true)
-	got, err := r.observeEmulation(t.Context(), wide())
+	r.observer.optional.note(chaosmesh.Kind, true)
+	got, err := r.observer.observeEmulation(t.Context(), wide())
 	if err != nil || !got.Kind || !got.Known || len(got.Links) != 2 || got.Links[0].Name != "x" ||
 		got.Links[1].Name != "y" || got.Links[1].From != "b" {
 		t.Errorf("there is %+v, %v", got, err)
@@ -74,7 +74,7 @@ func TestTheNetworkIsChangedByItsPlan(t *testing.T) {
 	}}
 	plan.Emulation.Make[0].SetName("new")
 	plan.Emulation.Make[0].SetUID("")
-	if err := r.applyEmulation(t.Context(), wide(), &plan); err != nil {
+	if err := r.executor.applyEmulation(t.Context(), wide(), &plan); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"delete old", "apply NetworkChaos new", "event Normal WANRemade Remake: 100% of it"}
@@ -105,7 +105,7 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 				Labels: build.MemberLabels("first", m), OwnerReferences: old().OwnerReferences}})
 	}
 	r := operator(t, d, objects...)
-	r.optional.note(chaosmesh.Kind, true)
+	r.observer.optional.note(chaosmesh.Kind, true)
 	d.refuse = func(line string) error {
 		if strings.HasPrefix(line, "apply NetworkChaos") {
 			return apierrors.NewInternalError(errors.New("failed calling webhook"))
@@ -136,7 +136,7 @@ func TestTheStatusSaysWhyTheNetworkIsNotThere(t *testing.T) {
 	// A lost race is nothing to tell.
 	stale := decide.Plan{Emulation: emulation.Changes{Make: []client.Object{direction("new", "a", "b")}}}
 	d.refuse = func(string) error { return apierrors.NewConflict(schema.GroupResource{}, "new", errors.New("changed")) }
-	if err := r.applyEmulation(t.Context(), wide(), &stale); err == nil || len(stale.Status.Conditions) > 0 {
+	if err := r.executor.applyEmulation(t.Context(), wide(), &stale); err == nil || len(stale.Status.Conditions) > 0 {
 		t.Errorf("a lost race: %v, %+v", err, stale.Status.Conditions)
 	}
 }

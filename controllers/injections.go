@@ -3,23 +3,16 @@ package controllers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/build"
 	"github.com/georegister/georegister/controllers/chaosmesh"
-	"github.com/georegister/georegister/controllers/decide"
-	"github.com/georegister/georegister/controllers/decide/message"
-	"github.com/georegister/georegister/controllers/decide/status"
 	"github.com/georegister/georegister/controllers/world"
 )
 
@@ -64,40 +57,12 @@ func listInjections(
 }
 
 // observeEmulation reads what emulates the network of a cluster.
-func (r *Reconciler) observeEmulation(
+func (o *observer) observeEmulation(
 	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster,
 ) (world.Emulation, error) {
-	if !r.optional.has(chaosmesh.Kind) {
+	if !o.optional.has(chaosmesh.Kind) {
 		return world.Emulation{}, nil
 	}
-	all, known, err := r.injections.list(ctx, cluster)
+	all, known, err := o.injections.list(ctx, cluster)
 	return world.Emulation{Kind: true, Known: known, Links: all}, err
-}
-
-// applyEmulation carries out what a plan says of the network, and has its status say what failed. Nothing else waits
-// for it.
-func (r *Reconciler) applyEmulation(
-	ctx context.Context, cluster *v1alpha1.GeoRegisterCluster, plan *decide.Plan,
-) error {
-	gone := errors.Join(r.applier.Remove(ctx, plan.Emulation.Remove...),
-		r.applier.Annotate(ctx, plan.Emulation.Release...))
-	taken, failure := r.applier.Make(ctx, plan.Emulation.Make...)
-	if len(taken) > 0 {
-		r.tellEvents(cluster, status.NetworkTaken(cluster, &plan.Status, taken)...)
-	}
-	if failure = errors.Join(gone, failure); failure == nil && len(taken) == 0 {
-		if n, m, k := len(plan.Emulation.Remove), len(plan.Emulation.Make), len(plan.Emulation.Release); n+m+k > 0 {
-			log.FromContext(ctx).Info("Changed the emulated network", "removed", n, "made", m, "released", k)
-		}
-		r.tellEvents(cluster, plan.Emulation.Events...)
-		return nil
-	}
-	if failed := apply.Failure(failure); failed != nil && len(taken) == 0 {
-		meta.SetStatusCondition(&plan.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionWANInjected, Status: metav1.ConditionFalse, ObservedGeneration: cluster.Generation,
-			Reason: "Failed", Message: message.Bounded("The operator tries again: " + reason(failed)),
-		})
-		status.Conclude(&plan.Status, cluster.Generation)
-	}
-	return failure
 }
