@@ -41,17 +41,14 @@ func (q Quorum) Size(n int) int {
 
 // String is the quorum as the table of protocols spells it.
 func (q Quorum) String() string {
-	switch q {
-	case Majority:
-		return "majority"
-	case AllButOne:
-		return "n - 1"
-	case Replicas:
-		return "master + f"
-	case Superquorum:
-		return "superquorum"
+	if name := quorumNames[q]; name != "" {
+		return name
 	}
 	return "none"
+}
+
+var quorumNames = map[Quorum]string{
+	Majority: "majority", AllButOne: "n - 1", Replicas: "master + f", Superquorum: "superquorum",
 }
 
 // Path is one way in which an operation can complete.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -59,14 +60,7 @@ func (r *Registry) Add(f Function) error {
 }
 
 // Names lists the functions, sorted.
-func (r *Registry) Names() []string {
-	names := make([]string, 0, len(r.functions))
-	for name := range r.functions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.functions)) }
 
 // Idempotent reports whether a function is registered and may be applied more than once.
 func (r *Registry) Idempotent(function string) bool { return r.functions[function].Idempotent }

@@ -12,18 +12,14 @@ const (
 )
 
 // String is the kind as histories and metrics spell it.
-func (k Kind) String() string {
-	switch k {
-	case Read:
-		return "read"
-	case Write:
-		return "write"
-	case RMW:
-		return "rmw"
-	case Fence:
-		return "fence"
+func (k Kind) String() string { return nameOf(k, "unknown", "read", "write", "rmw", "fence") }
+
+// nameOf is the name of a number that counts from 1; other is that of any other one.
+func nameOf[N ~uint8](n N, other string, names ...string) string {
+	if n < 1 || int(n) > len(names) {
+		return other
 	}
-	return "unknown"
+	return names[n-1]
 }
 
 // Operation is one request for one key.
@@ -91,21 +87,7 @@ const (
 
 // String is the status as histories and metrics spell it.
 func (s Status) String() string {
-	switch s {
-	case OK:
-		return "ok"
-	case Failed:
-		return "failed"
-	case Invalid:
-		return "invalid"
-	case Unsupported:
-		return "unsupported"
-	case Unavailable:
-		return "unavailable"
-	case Unknown:
-		return "unknown"
-	}
-	return "none"
+	return nameOf(s, "none", "ok", "failed", "invalid", "unsupported", "unavailable", "unknown")
 }
 
 // Result is the answer to an operation.

@@ -50,6 +50,18 @@ func (l Limits) CheckKey(key string) error {
 	return nil
 }
 
+// CheckArguments refuses arguments that are together larger than the limit of a value.
+func (l Limits) CheckArguments(arguments [][]byte) error {
+	size := 0
+	for _, argument := range arguments {
+		size += len(argument)
+	}
+	if err := l.CheckValue(size); err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	return nil
+}
+
 // CheckValue refuses a value larger than the limit.
 func (l Limits) CheckValue(bytes int) error {
 	if bytes > l.ValueBytes {

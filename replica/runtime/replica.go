@@ -288,12 +288,8 @@ func (r *Replica) check(op *register.Operation) error {
 	case register.Write:
 		return limits.CheckValue(len(op.Value))
 	case register.RMW:
-		size := 0
-		for _, arg := range op.Call.Args {
-			size += len(arg)
-		}
-		if err := limits.CheckValue(size); err != nil {
-			return fmt.Errorf("arguments: %w", err)
+		if err := limits.CheckArguments(op.Call.Args); err != nil {
+			return err
 		}
 		if op.Call.MaxValueBytes <= 0 || op.Call.MaxValueBytes > limits.ValueBytes {
 			op.Call.MaxValueBytes = limits.ValueBytes

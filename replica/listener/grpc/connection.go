@@ -37,7 +37,6 @@ func (l *countingListener) Accept() (net.Conn, error) {
 		l.metrics.Accepted.Inc()
 		l.metrics.Open.Inc()
 		c := &countedConn{Conn: conn, in: bufio.NewReaderSize(conn, readBytes), caller: newCaller(l.options.MaxInFlight)}
-		c.caller.calls = newCalls(c.caller)
 		c.caller.memory = l.options.Memory.Open("grpc", conn.RemoteAddr(), c.evict)
 		c.caller.hold(callerOverhead)
 		c.closed = func() {
@@ -106,32 +105,29 @@ func (c *countedConn) evict() {
 type caller struct {
 	gate   gate
 	mu     sync.Mutex
-	memory *operation.Account // nil: nobody counts
-	calls  *calls             // nil: nobody counts
-	held   int                // by operations under way and answers that are not sent
+	memory *operation.Account
+	calls  *calls
+	held   int // by operations under way and answers that are not sent
 }
 
-// callerOf is the call's connection, or nil.
+// callerOf is the call's connection: all of them come from the countingListener.
 func callerOf(ctx context.Context) *caller {
-	if p, ok := peer.FromContext(ctx); ok {
-		if a, ok := p.Addr.(callerAddress); ok {
-			return a.caller
-		}
-	}
-	return nil
+	p, _ := peer.FromContext(ctx)
+	return p.Addr.(callerAddress).caller
 }
 
 // callerOverhead is what a connection of gRPC holds that does nothing: buffers, goroutines with their stacks, and
 // itself.
 const callerOverhead = 128 << 10
 
-func newCaller(inFlight int) *caller { return &caller{gate: make(gate, inFlight)} }
+func newCaller(inFlight int) *caller {
+	c := &caller{gate: make(gate, inFlight)}
+	c.calls = newCalls(c)
+	return c
+}
 
 // hold notes that the connection holds n bytes more, or less.
 func (c *caller) hold(n int) {
-	if c.memory == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held += n

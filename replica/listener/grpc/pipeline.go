@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	registerv1 "github.com/georegister/georegister/api/register/v1"
-	"github.com/georegister/georegister/replica/register"
 )
 
 // pipeline is one Pipeline stream: its handler reads requests and submits them, a second goroutine sends
@@ -21,17 +20,17 @@ type pipeline struct {
 	server *Server
 	caller *caller
 
-	mu       sync.Mutex
-	changed  sync.Cond
-	answered []*answer // not sent yet
-	pending  int       // submitted and not answered
-	ended    bool      // no more requests will come
-	broken   bool      // the stream is gone: answers are dropped
+	mu      sync.Mutex
+	changed sync.Cond
+	answers []*answer // not sent yet
+	pending int       // submitted and not answered
+	ended   bool      // no more requests will come
+	broken  bool      // the stream is gone: answers are dropped
 }
 
 // Pipeline serves a stream of batches.
 func (s *Server) Pipeline(stream grpc.BidiStreamingServer[registerv1.Requests, registerv1.Responses]) error {
-	p := &pipeline{server: s, caller: s.caller(stream.Context())}
+	p := &pipeline{server: s, caller: callerOf(stream.Context())}
 	p.changed.L = &p.mu
 	sent, received := make(chan error, 1), make(chan error, 1)
 	go func() { sent <- p.send(stream) }()
@@ -80,7 +79,10 @@ func (p *pipeline) receive(stream grpc.BidiStreamingServer[registerv1.Requests, 
 			}
 			asked := requestBytes(request)
 			left -= asked
-			p.submit(request, asked)
+			p.mu.Lock()
+			p.pending++
+			p.mu.Unlock()
+			p.server.submit(request, p.server.options.Timeout, p.server.answers.Get().(*answer), asked, p)
 		}
 	}
 }
@@ -93,31 +95,8 @@ func (p *pipeline) drop() {
 	p.mu.Unlock()
 }
 
-// submit serves a request that holds so many bytes.
-func (p *pipeline) submit(request *registerv1.Request, asked int) {
-	tag := request.GetTag()
-	op, err := operationOf(&p.server.options, request)
-	p.mu.Lock()
-	p.pending++
-	p.mu.Unlock()
-	a := p.server.answers.Get().(*answer)
-	if err != nil {
-		p.server.refuse(a, tag, err)
-		p.done(a, asked)
-		return
-	}
-	p.server.carry(op.After)
-	kind, key := op.Kind, op.Key
-	p.server.options.Store.Submit(op, timeoutOf(&p.server.options, request), func(r register.Result) {
-		p.server.count(kind, r)
-		a.TooLarge = false
-		a.fill(tag, p.server.options.Prove(key, r))
-		p.done(a, asked)
-	})
-}
-
-// done puts an answer in line to be sent. It is called from the store's goroutines and does not block.
-func (p *pipeline) done(a *answer, asked int) {
+// answered puts an answer in line to be sent. It is called from the store's goroutines and does not block.
+func (p *pipeline) answered(a *answer, asked int) {
 	p.caller.hold(requestOverhead + len(a.Value) - asked)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +105,7 @@ func (p *pipeline) done(a *answer, asked int) {
 		p.caller.hold(-requestOverhead - len(a.Value))
 		p.caller.gate.leave()
 	} else {
-		p.answered = append(p.answered, a)
+		p.answers = append(p.answers, a)
 	}
 	p.changed.Signal()
 }
@@ -177,15 +156,15 @@ func (p *pipeline) send(stream grpc.BidiStreamingServer[registerv1.Requests, reg
 func (p *pipeline) take(into []*answer) []*answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.answered) == 0 && !(p.ended && (p.broken || p.pending == 0)) {
+	for len(p.answers) == 0 && !(p.ended && (p.broken || p.pending == 0)) {
 		p.changed.Wait()
 		// Answers that are about to come go into the same message, which costs as much as several of them.
 		p.mu.Unlock()
 		runtime.Gosched()
 		p.mu.Lock()
 	}
-	taken := append(into, p.answered...)
-	clear(p.answered)
-	p.answered = p.answered[:0]
+	taken := append(into, p.answers...)
+	clear(p.answers)
+	p.answers = p.answers[:0]
 	return taken
 }

@@ -42,32 +42,36 @@ func operationOf(o *operation.Options, r *registerv1.Request) (register.Operatio
 		if err := o.Limits.CheckValue(len(r.Value)); err != nil {
 			return op, err
 		}
-		if op.Value = r.Value; r.Present && op.Value == nil {
-			op.Value = register.Value{}
-		} else if !r.Present && len(op.Value) > 0 {
+		if !r.Present && len(r.Value) > 0 {
 			return op, fmt.Errorf("present is false and value has %d bytes; set present to write, or leave value out to delete",
-				len(op.Value))
-		} else if !r.Present {
-			op.Value = nil
+				len(r.Value))
 		}
+		op.Value = valueOf(r.Present, r.Value)
 	case registerv1.Kind_RMW:
 		op.Kind = register.RMW
 		op.Call = register.Call{Function: r.Function, Args: r.Arguments, MaxValueBytes: o.Limits.ValueBytes}
 		if err := o.Functions.Check(op.Call); err != nil {
 			return op, err
 		}
-		size := 0
-		for _, argument := range r.Arguments {
-			size += len(argument)
-		}
-		if err := o.Limits.CheckValue(size); err != nil {
-			return op, fmt.Errorf("arguments: %w", err)
+		if err := o.Limits.CheckArguments(op.Call.Args); err != nil {
+			return op, err
 		}
 		return withID(op, r.Id)
 	default:
 		return op, fmt.Errorf("kind %d is unknown; known are READ (1), WRITE (2), RMW (3) and FENCE (4)", r.GetKind())
 	}
 	return op, nil
+}
+
+// valueOf is a value that a message has if it is present; one that is empty may have no bytes.
+func valueOf(present bool, value []byte) register.Value {
+	switch {
+	case !present:
+		return nil
+	case value == nil:
+		return register.Value{}
+	}
+	return value
 }
 
 // addDependencies has an operation come after what its session depends on.
@@ -84,19 +88,16 @@ func addDependencies(o *operation.Options, op *register.Operation, dependencies 
 	for i, from := range dependencies {
 		d := &op.After[i]
 		d.Key, d.Carstamp = string(from.GetKey()), wire.Carstamp(from.GetCarstamp())
-		switch value := from.GetValue(); {
-		case from.GetPresent() && value == nil:
-			d.Value = register.Value{}
-		case from.GetPresent():
-			d.Value = value
-		case len(value) > 0:
-			return fmt.Errorf("after[%d]: present is false and value has %d bytes; send present and value as the answer had them", i, len(value))
+		d.Value, d.Proof = valueOf(from.GetPresent(), from.GetValue()), from.GetProof()
+		if n := len(from.GetValue()); n > 0 && !from.GetPresent() {
+			return fmt.Errorf("after[%d]: present is false and value has %d bytes; "+
+				"send present and value as the answer had them", i, n)
 		}
-		d.Proof = from.GetProof()
-		if err := d.Check(o.Limits); err != nil {
-			return fmt.Errorf("after[%d]: %w", i, err)
+		err := d.Check(o.Limits)
+		if err == nil {
+			err = o.Proofs.Check(*d)
 		}
-		if err := o.Proofs.Check(*d); err != nil {
+		if err != nil {
 			return fmt.Errorf("after[%d]: %w", i, err)
 		}
 	}
@@ -130,13 +131,12 @@ func withID(op register.Operation, id *registerv1.RmwID) (register.Operation, er
 	return op, nil
 }
 
-// timeoutOf is how long the replica tries.
-func timeoutOf(o *operation.Options, r *registerv1.Request) time.Duration {
-	asked := time.Duration(r.GetTimeoutMs()) * time.Millisecond
-	if asked <= 0 || asked > o.Timeout {
-		return o.Timeout
+// timeoutOf is how long the replica tries, which is no longer than most.
+func timeoutOf(r *registerv1.Request, most time.Duration) time.Duration {
+	if asked := time.Duration(r.GetTimeoutMs()) * time.Millisecond; asked > 0 {
+		return min(asked, most)
 	}
-	return asked
+	return most
 }
 
 // answer is a response with room for its carstamp.
@@ -157,24 +157,22 @@ func (a *answer) fill(tag uint64, r register.Result) {
 		a.Carstamp = &a.carstamp
 	}
 	a.RoundTrips, a.Fast, a.Depends = uint32(max(r.RoundTrips, 0)), r.Fast, r.Depends
-	a.Proof = r.Proof
+	a.TooLarge, a.Proof = false, r.Proof
 }
 
 // wireStatus keeps the wire's numbers apart from the package's.
 func wireStatus(s register.Status) registerv1.Status {
-	switch s {
-	case register.OK:
-		return registerv1.Status_OK
-	case register.Failed:
-		return registerv1.Status_FAILED
-	case register.Invalid:
-		return registerv1.Status_INVALID
-	case register.Unsupported:
-		return registerv1.Status_UNSUPPORTED
-	case register.Unavailable:
-		return registerv1.Status_UNAVAILABLE
+	if int(s) < len(wireStatuses) {
+		return wireStatuses[s]
 	}
 	return registerv1.Status_UNKNOWN
+}
+
+var wireStatuses = [...]registerv1.Status{
+	0:           registerv1.Status_UNKNOWN, // there is no such status
+	register.OK: registerv1.Status_OK, register.Failed: registerv1.Status_FAILED,
+	register.Invalid: registerv1.Status_INVALID, register.Unsupported: registerv1.Status_UNSUPPORTED,
+	register.Unavailable: registerv1.Status_UNAVAILABLE, register.Unknown: registerv1.Status_UNKNOWN,
 }
 
 // requestBytes is how much memory a request takes until it is answered, about.

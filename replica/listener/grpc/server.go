@@ -99,44 +99,67 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
+// unary is a call of Do.
+type unary struct {
+	answer
+	caller *caller
+	done   chan struct{} // capacity 1
+}
+
+func (u *unary) answered(_ *answer, asked int) {
+	u.caller.hold(-asked)
+	u.caller.gate.leave()
+	u.done <- struct{}{}
+}
+
 // Do serves one operation.
 func (s *Server) Do(ctx context.Context, r *registerv1.Request) (*registerv1.Response, error) {
-	caller := s.caller(ctx)
 	asked, call := requestBytes(r), callOf(ctx)
-	caller.hold(asked)
+	u := &unary{caller: callerOf(ctx), done: make(chan struct{}, 1)}
+	u.caller.hold(asked)
 	call.taken()
-	if err := caller.gate.enter(ctx); err != nil {
-		caller.hold(-asked)
+	if err := u.caller.gate.enter(ctx); err != nil {
+		u.caller.hold(-asked)
 		return nil, status.FromContextError(err).Err()
 	}
-	a := &answer{}
-	op, err := operationOf(&s.options, r)
-	if err != nil {
-		caller.hold(-asked)
-		caller.gate.leave()
-		s.refuse(a, r.GetTag(), err)
-		return &a.Response, nil
-	}
-	timeout := timeoutOf(&s.options, r)
+	timeout := s.options.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))
 	}
-	s.carry(op.After)
-	kind, key, done := op.Kind, op.Key, make(chan register.Result, 1)
-	s.options.Store.Submit(op, timeout, func(result register.Result) {
-		caller.hold(-asked)
-		caller.gate.leave()
-		s.count(kind, result)
-		done <- result
-	})
+	s.submit(r, timeout, &u.answer, asked, u)
 	select {
-	case result := <-done:
-		a.fill(r.GetTag(), s.options.Prove(key, result))
-		call.answer(len(a.Value))
-		return &a.Response, nil
+	case <-u.done:
+		call.answer(len(u.Value))
+		return &u.Response, nil
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
+}
+
+// answerer is who a request came from. It is told once the request, which holds so many bytes, is answered; it must not
+// block.
+type answerer interface{ answered(a *answer, asked int) }
+
+// submit has a request answered that came from a client, within timeout at most.
+func (s *Server) submit(r *registerv1.Request, timeout time.Duration, a *answer, asked int, from answerer) {
+	tag := r.GetTag()
+	op, err := operationOf(&s.options, r)
+	if err != nil {
+		s.invalid[operation.Refused].Inc()
+		a.fill(tag, register.Result{Status: register.Invalid, Message: err.Error()})
+		a.TooLarge = errors.Is(err, register.ErrTooLarge)
+		from.answered(a, asked)
+		return
+	}
+	if len(op.After) > 0 {
+		s.metrics.Dependencies.Add(float64(len(op.After)))
+	}
+	kind, key := op.Kind, op.Key
+	s.options.Store.Submit(op, timeoutOf(r, timeout), func(result register.Result) {
+		s.counters[kind][operation.OutcomeOf(result)].Inc()
+		a.fill(tag, s.options.Prove(key, result))
+		from.answered(a, asked)
+	})
 }
 
 // GetInfo describes the replica.
@@ -147,30 +170,4 @@ func (s *Server) GetInfo(context.Context, *registerv1.InfoRequest) (*registerv1.
 		KeyBytes: uint32(o.Limits.KeyBytes), ValueBytes: uint32(o.Limits.ValueBytes), MaxInFlight: uint32(o.MaxInFlight),
 		Functions: o.Functions.Names(),
 	}, nil
-}
-
-// refuse makes the response to a request that can't be served as it is.
-func (s *Server) refuse(a *answer, tag uint64, err error) {
-	s.invalid[operation.Refused].Inc()
-	a.fill(tag, register.Result{Status: register.Invalid, Message: err.Error()})
-	a.TooLarge = errors.Is(err, register.ErrTooLarge)
-}
-
-func (s *Server) count(kind register.Kind, r register.Result) {
-	s.counters[kind][operation.OutcomeOf(r)].Inc()
-}
-
-// carry counts what an operation comes after.
-func (s *Server) carry(after []register.Dependency) {
-	if len(after) > 0 {
-		s.metrics.Dependencies.Add(float64(len(after)))
-	}
-}
-
-// caller is the call's connection.
-func (s *Server) caller(ctx context.Context) *caller {
-	if c := callerOf(ctx); c != nil {
-		return c
-	}
-	return newCaller(s.options.MaxInFlight)
 }

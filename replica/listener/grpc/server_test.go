@@ -355,7 +355,7 @@ func FuzzRequest(f *testing.F) {
 		if r.UnmarshalVT(data) != nil {
 			return
 		}
-		if d := timeoutOf(&options, &r); d <= 0 || d > options.Timeout {
+		if d := timeoutOf(&r, options.Timeout); d <= 0 || d > options.Timeout {
 			t.Fatalf("timeout %v", d)
 		}
 		op, err := operationOf(&options, &r)

@@ -234,13 +234,10 @@ type callKey struct{}
 
 // tagCall gives a call's context the call. It runs as soon as the call's header has been read, before anything else is.
 func tagCall(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	c := callerOf(ctx)
-	if c == nil || c.calls == nil {
-		return ctx, nil
-	}
-	c.calls.mu.Lock()
-	defer c.calls.mu.Unlock()
-	return context.WithValue(ctx, callKey{}, c.calls.arriving), nil
+	c := callerOf(ctx).calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return context.WithValue(ctx, callKey{}, c.arriving), nil
 }
 
 // callOf is the call of a context, or nil.

@@ -16,15 +16,16 @@ const (
 
 // OutcomeOf classifies a result.
 func OutcomeOf(r register.Result) Outcome {
-	switch r.Status {
-	case register.OK:
-		return OK
-	case register.Failed, register.Invalid, register.Unsupported:
-		return Refused
-	case register.Unavailable:
-		return Unavailable
+	if int(r.Status) < len(outcomeOf) {
+		return outcomeOf[r.Status]
 	}
 	return Unknown
+}
+
+var outcomeOf = [...]Outcome{
+	0:           Unknown, // there is no such status
+	register.OK: OK, register.Failed: Refused, register.Invalid: Refused, register.Unsupported: Refused,
+	register.Unavailable: Unavailable, register.Unknown: Unknown,
 }
 
 // Prove adds to the result of an operation on key the proof of what the client depends on from now on, if it does.

@@ -54,12 +54,12 @@ func table() []command {
 		one("strlen", 2, register.Read, "Returns the length of a value.", reading(renderLength)),
 		one("append", 3, register.RMW, "Appends to a value and returns its new length.", updating(register.Append, renderInt)),
 		one("incr", 2, register.RMW, "Adds one to an integer.", adding("1")),
-		one("incrby", 3, register.RMW, "Adds to an integer.", runIncrBy),
+		one("incrby", 3, register.RMW, "Adds to an integer.", withInteger(runIncrBy)),
 		one("decr", 2, register.RMW, "Subtracts one from an integer.", adding("-1")),
-		one("decrby", 3, register.RMW, "Subtracts from an integer.", runDecrBy),
+		one("decrby", 3, register.RMW, "Subtracts from an integer.", withInteger(runDecrBy)),
 		one("incrbyfloat", 3, register.RMW, "Adds to a floating-point number.", runIncrByFloat),
-		one("setrange", 4, register.RMW, "Overwrites a part of a value.", runSetRange),
-		one("getrange", 4, register.Read, "Returns a part of a value.", runGetRange),
+		one("setrange", 4, register.RMW, "Overwrites a part of a value.", withInteger(runSetRange)),
+		one("getrange", 4, register.Read, "Returns a part of a value.", withInteger(runGetRange)),
 		one("cas", 4, register.RMW, "Sets a key to a new value if it has the expected one; returns 1 if so, else 0.", updating(register.CompareAndSwap, renderInt)),
 		one("type", 2, register.Read, "Returns string, or none for an absent key.", reading(renderType)),
 		many("mget", 1, register.Read, groupString, "Returns the values of keys, each read for itself.", readingEach(renderValues)),
@@ -97,31 +97,49 @@ func Commands(kind register.Kind) (names []string) {
 	return names
 }
 
-// refusedReason says why a Redis command that people try is not served. It is looked up on the error path only.
+// refusals say why Redis commands that people try are not served.
+var refusals = []struct {
+	reason string
+	names  []string
+}{
+	{"this store can't enumerate its keys, every key is a register of its own", []string{
+		"keys", "scan", "dbsize", "randomkey", "flushall", "flushdb", "sort", "sort_ro", "swapdb",
+	}},
+	{"this store has no transactions over several keys, every key is linearizable for itself", []string{
+		"multi", "exec", "discard", "watch", "unwatch", "msetnx", "rename", "renamenx", "copy", "lcs", "bitop",
+	}},
+	{"this store runs no scripts; CAS, INCR, APPEND and SET with NX, XX or GET are atomic on one key", []string{
+		"eval", "evalsha", "eval_ro", "evalsha_ro", "script", "function", "fcall", "fcall_ro",
+	}},
+	{"this store has no expiry yet", []string{
+		"expire", "pexpire", "expireat", "pexpireat", "ttl", "pttl", "expiretime", "pexpiretime", "persist", "setex",
+		"psetex", "getex", "touch",
+	}},
+	{"this store has no publish and subscribe", []string{
+		"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "publish", "spublish",
+		"pubsub", "monitor",
+	}},
+	{"this store replicates by quorums and every site takes reads and writes; there is nothing to choose", []string{
+		"wait", "waitaof", "replicaof", "slaveof", "psync", "sync", "cluster", "asking", "failover", "role",
+	}},
+	{"of the string commands only those that COMMAND lists are served", []string{
+		"setbit", "getbit", "bitcount", "bitpos", "bitfield", "bitfield_ro", "pfadd", "pfcount", "pfmerge", "substr",
+	}},
+}
+
+// otherTypes begins the names of the commands of other types than strings.
+var otherTypes = []string{"h", "l", "r", "s", "z", "x", "b", "geo", "json."}
+
+// refusedReason says why a Redis command that people try is not served; empty: it is none of Redis. It is looked up on
+// the error path only.
 func refusedReason(name string) string {
-	switch name {
-	case "keys", "scan", "dbsize", "randomkey", "flushall", "flushdb", "sort", "sort_ro", "swapdb":
-		return "this store can't enumerate its keys, every key is a register of its own"
-	case "multi", "exec", "discard", "watch", "unwatch", "msetnx", "rename", "renamenx", "copy", "lcs", "bitop":
-		return "this store has no transactions over several keys, every key is linearizable for itself"
-	case "eval", "evalsha", "eval_ro", "evalsha_ro", "script", "function", "fcall", "fcall_ro":
-		return "this store runs no scripts; CAS, INCR, APPEND and SET with NX, XX or GET are atomic on one key"
-	case "expire", "pexpire", "expireat", "pexpireat", "ttl", "pttl", "expiretime", "pexpiretime", "persist",
-		"setex", "psetex", "getex", "touch":
-		return "this store has no expiry yet"
-	case "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "publish",
-		"spublish", "pubsub", "monitor":
-		return "this store has no publish and subscribe"
-	case "wait", "waitaof", "replicaof", "slaveof", "psync", "sync", "cluster", "asking",
-		"failover", "role":
-		return "this store replicates by quorums and every site takes reads and writes; there is nothing to choose"
-	case "setbit", "getbit", "bitcount", "bitpos", "bitfield", "bitfield_ro", "pfadd", "pfcount", "pfmerge", "substr":
-		return "of the string commands only those that COMMAND lists are served"
-	}
-	for _, prefix := range []string{"h", "l", "r", "s", "z", "x", "b", "geo", "json."} {
-		if strings.HasPrefix(name, prefix) {
-			return "this store has strings only, no hashes, lists, sets, sorted sets or streams; COMMAND lists what is served"
+	for _, r := range refusals {
+		if slices.Contains(r.names, name) {
+			return r.reason
 		}
+	}
+	if slices.ContainsFunc(otherTypes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return "this store has strings only, no hashes, lists, sets, sorted sets or streams; COMMAND lists what is served"
 	}
 	return ""
 }

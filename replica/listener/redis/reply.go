@@ -29,28 +29,25 @@ func (k *call) appendReply(b []byte, protocol string) ([]byte, operation.Outcome
 //	UNKNOWN   the command may have taken effect, or may yet, or did in part
 //	ERR       the command can't be served as it is, and has no effect
 func (k *call) failure(protocol string) (message string, outcome operation.Outcome) {
-	worst, applied := -1, 0
+	var worst register.Result
+	applied := 0
 	for i := range k.steps {
 		s := &k.steps[i]
-		if s.result.Status == register.OK {
-			if s.Op.Kind != register.Read {
-				applied++
-			}
-			continue
-		}
-		if worst < 0 || operation.OutcomeOf(s.result) > operation.OutcomeOf(k.steps[worst].result) {
-			worst = i
+		switch became := operation.OutcomeOf(s.result); {
+		case became > outcome:
+			worst, outcome = s.result, became
+		case became == operation.OK && s.Op.Kind != register.Read:
+			applied++
 		}
 	}
-	if worst < 0 {
-		return "", operation.OK
+	switch {
+	case outcome == operation.OK:
+		return "", outcome
+	case applied > 0:
+		return fmt.Sprintf("UNKNOWN outcome: %d of %d keys were changed, for the others: %s", applied, len(k.steps),
+			worst.Message), operation.Unknown
 	}
-	r := k.steps[worst].result
-	if applied > 0 {
-		return fmt.Sprintf("UNKNOWN outcome: %d of %d keys were changed, for the others: %s", applied, len(k.steps), r.Message),
-			operation.Unknown
-	}
-	return errorText(r, protocol), operation.OutcomeOf(r)
+	return errorText(worst, protocol), outcome
 }
 
 // errorText is a failed result as a Redis error.
@@ -116,9 +113,7 @@ func renderRange(b []byte, k *call) []byte {
 	value := k.steps[0].result.Value
 	size := int64(len(value))
 	start, end := k.start, k.end
-	if start < 0 && end < 0 && start > end {
-		return resp.AppendBulk(b, "")
-	}
+	reversed := start < 0 && end < 0 && start > end
 	if start < 0 {
 		start = max(size+start, 0)
 	}
@@ -126,29 +121,28 @@ func renderRange(b []byte, k *call) []byte {
 		end = max(size+end, 0)
 	}
 	end = min(end, size-1)
-	if start > end || size == 0 {
+	if reversed || start > end {
 		return resp.AppendBulk(b, "")
 	}
 	return resp.AppendBulk(b, value[start:end+1])
 }
 
 func renderDeleted(b []byte, k *call) []byte {
-	count := int64(0)
-	for i := range k.steps {
-		s := &k.steps[i]
-		if s.Op.Kind == register.Write || s.Op.Kind == register.RMW && string(s.result.Value) == "1" {
-			count++
-		}
-	}
-	return resp.AppendInt(b, count)
+	return renderCount(b, k, func(s *step) bool {
+		return s.Op.Kind == register.Write || s.Op.Kind == register.RMW && string(s.result.Value) == "1"
+	})
 }
 
 func renderPresent(b []byte, k *call) []byte {
-	count := int64(0)
+	return renderCount(b, k, func(s *step) bool { return s.result.Value.Present() })
+}
+
+func renderCount(b []byte, k *call, counts func(*step) bool) []byte {
+	n := int64(0)
 	for i := range k.steps {
-		if k.steps[i].result.Value.Present() {
-			count++
+		if counts(&k.steps[i]) {
+			n++
 		}
 	}
-	return resp.AppendInt(b, count)
+	return resp.AppendInt(b, n)
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -22,43 +23,30 @@ func runCommand(c *connection, k *call, args [][]byte) {
 	if len(args) > 1 {
 		sub = strings.ToLower(string(args[1]))
 	}
-	names := args[min(2, len(args)):]
 	all := c.server.names()
-	switch sub {
-	case "all":
-		k.reply(c.server.appendInfos(nil, k.version, all))
-	case "count":
-		if len(names) > 0 {
-			k.wrongArity("command|count")
-			return
+	names := all
+	if len(args) > 2 {
+		names = nil
+		for _, name := range args[2:] {
+			names = append(names, strings.ToLower(string(name)))
 		}
-		k.reply(resp.AppendInt(nil, int64(len(all))))
-	case "info", "docs":
-		if len(names) > 0 {
-			all = all[:0]
-			for _, name := range names {
-				all = append(all, strings.ToLower(string(name)))
-			}
-		}
-		if sub == "info" {
-			k.reply(c.server.appendInfos(nil, k.version, all))
-			return
-		}
-		k.reply(c.server.appendDocs(nil, k.version, all))
-	default:
+	}
+	switch {
+	case sub == "all" || sub == "info":
+		k.reply(c.server.appendInfos(nil, k.version, names))
+	case sub == "docs":
+		k.reply(c.server.appendDocs(nil, k.version, names))
+	case sub != "count":
 		k.fail(fmt.Sprintf("ERR unknown subcommand '%s'. Known are COUNT, DOCS and INFO.", args[1]))
+	case len(args) > 2:
+		k.wrongArity("command|count")
+	default:
+		k.reply(resp.AppendInt(nil, int64(len(all))))
 	}
 }
 
 // names lists the commands, sorted.
-func (s *Server) names() []string {
-	names := make([]string, 0, len(s.commands))
-	for name := range s.commands {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *Server) names() []string { return slices.Sorted(maps.Keys(s.commands)) }
 
 // appendInfos appends what COMMAND INFO says, null for a command that is not served.
 func (s *Server) appendInfos(b []byte, v resp.Version, names []string) []byte {

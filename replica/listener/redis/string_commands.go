@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,62 +55,81 @@ func readingEach(render func([]byte, *call) []byte) func(*connection, *call, [][
 	}
 }
 
+// setOption is an option of SET; they can be joined with |.
+type setOption uint8
+
+const (
+	ifAbsent setOption = 1 << iota
+	ifPresent
+	getOld
+)
+
+var setOptions = map[string]setOption{"NX": ifAbsent, "XX": ifPresent, "GET": getOld}
+
+// expiryOptions are those of SET that are not served.
+var expiryOptions = []string{"EX", "PX", "EXAT", "PXAT", "KEEPTTL"}
+
+// setFunctions are what SET with options is. Others exclude each other.
+var setFunctions = map[setOption]struct {
+	function string
+	render   func([]byte, *call) []byte
+}{
+	ifAbsent:           {register.SetIfAbsent, renderOKOrNull},
+	ifPresent:          {register.SetIfPresent, renderOKOrNull},
+	getOld:             {register.GetAndSet, renderValue},
+	ifAbsent | getOld:  {register.GetAndSetIfAbsent, renderValue},
+	ifPresent | getOld: {register.GetAndSetPresent, renderValue},
+}
+
 // runSet is a blind write, which takes fewer round trips than an rmw, unless an option asks for the old value
 // or depends on it.
 func runSet(c *connection, k *call, args [][]byte) {
-	var nx, xx, get bool
+	if len(args) == 3 {
+		k.single(write(args[1], args[2]), renderOK)
+		return
+	}
+	var options setOption
 	for _, arg := range args[3:] {
-		switch option := strings.ToUpper(string(arg[:min(len(arg), 16)])); option {
-		case "NX":
-			nx = true
-		case "XX":
-			xx = true
-		case "GET":
-			get = true
-		case "EX", "PX", "EXAT", "PXAT", "KEEPTTL":
-			k.fail(fmt.Sprintf("ERR SET option %s is not supported: this store has no expiry yet", option))
+		name := strings.ToUpper(string(arg[:min(len(arg), 16)]))
+		option, known := setOptions[name]
+		switch {
+		case slices.Contains(expiryOptions, name):
+			k.fail(fmt.Sprintf("ERR SET option %s is not supported: this store has no expiry yet", name))
 			return
-		default:
+		case !known:
 			k.fail("ERR syntax error")
 			return
 		}
+		options |= option
 	}
-	key, value := args[1], args[2]
-	switch {
-	case nx && xx:
-		k.fail("ERR syntax error")
-	case nx && get:
-		k.single(c.rmw(key, register.GetAndSetIfAbsent, value), renderValue)
-	case xx && get:
-		k.single(c.rmw(key, register.GetAndSetPresent, value), renderValue)
-	case get:
-		k.single(c.rmw(key, register.GetAndSet, value), renderValue)
-	case nx:
-		k.single(c.rmw(key, register.SetIfAbsent, value), renderOKOrNull)
-	case xx:
-		k.single(c.rmw(key, register.SetIfPresent, value), renderOKOrNull)
-	default:
-		k.single(write(key, value), renderOK)
-	}
-}
-
-func runIncrBy(c *connection, k *call, args [][]byte) {
-	if _, ok := integer(args[2]); ok {
-		k.single(c.rmw(args[1], register.Add, args[2]), renderInt)
+	if set, known := setFunctions[options]; known {
+		k.single(c.rmw(args[1], set.function, args[2]), set.render)
 	} else {
-		k.fail("ERR " + register.RefusedNotInteger)
+		k.fail("ERR syntax error")
 	}
 }
 
-func runDecrBy(c *connection, k *call, args [][]byte) {
-	switch n, ok := integer(args[2]); {
-	case !ok:
-		k.fail("ERR " + register.RefusedNotInteger)
-	case n == -n && n != 0:
-		k.fail("ERR decrement would overflow")
-	default:
-		k.single(c.rmw(args[1], register.Add, strconv.AppendInt(nil, -n, 10)), renderInt)
+// withInteger serves a command whose argument behind the key is an integer.
+func withInteger(run func(c *connection, k *call, args [][]byte, n int64)) func(*connection, *call, [][]byte) {
+	return func(c *connection, k *call, args [][]byte) {
+		if n, ok := integer(args[2]); ok {
+			run(c, k, args, n)
+		} else {
+			k.fail("ERR " + register.RefusedNotInteger)
+		}
 	}
+}
+
+func runIncrBy(c *connection, k *call, args [][]byte, _ int64) {
+	k.single(c.rmw(args[1], register.Add, args[2]), renderInt)
+}
+
+func runDecrBy(c *connection, k *call, args [][]byte, n int64) {
+	if n == -n && n != 0 {
+		k.fail("ERR decrement would overflow")
+		return
+	}
+	k.single(c.rmw(args[1], register.Add, strconv.AppendInt(nil, -n, 10)), renderInt)
 }
 
 func runIncrByFloat(c *connection, k *call, args [][]byte) {
@@ -120,26 +140,22 @@ func runIncrByFloat(c *connection, k *call, args [][]byte) {
 	}
 }
 
-func runSetRange(c *connection, k *call, args [][]byte) {
-	switch offset, ok := integer(args[2]); {
-	case !ok:
-		k.fail("ERR " + register.RefusedNotInteger)
-	case offset < 0:
+func runSetRange(c *connection, k *call, args [][]byte, offset int64) {
+	if offset < 0 {
 		k.fail("ERR " + register.RefusedOffset)
-	default:
-		k.single(c.rmw(args[1], register.SetRange, args[2], args[3]), renderInt)
+		return
 	}
+	k.single(c.rmw(args[1], register.SetRange, args[2], args[3]), renderInt)
 }
 
-func runGetRange(c *connection, k *call, args [][]byte) {
-	var okStart, okEnd bool
-	k.start, okStart = integer(args[2])
-	k.end, okEnd = integer(args[3])
-	if okStart && okEnd {
-		k.single(c.get(args[1]), renderRange)
-	} else {
+func runGetRange(c *connection, k *call, args [][]byte, start int64) {
+	end, ok := integer(args[3])
+	if !ok {
 		k.fail("ERR " + register.RefusedNotInteger)
+		return
 	}
+	k.start, k.end = start, end
+	k.single(c.get(args[1]), renderRange)
 }
 
 func runMSet(c *connection, k *call, args [][]byte) {

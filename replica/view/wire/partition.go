@@ -32,18 +32,13 @@ func partitionFromProto(message *adminv1.Partition) view.Partition {
 	return p
 }
 
-func numbers(ids []view.MemberID) []uint32 {
-	var numbers []uint32
-	for _, id := range ids {
-		numbers = append(numbers, uint32(id))
-	}
-	return numbers
-}
+func numbers(ids []view.MemberID) []uint32 { return convert[uint32](ids) }
 
-func ids(numbers []uint32) []view.MemberID {
-	var ids []view.MemberID
-	for _, n := range numbers {
-		ids = append(ids, view.MemberID(n))
+func ids(numbers []uint32) []view.MemberID { return convert[view.MemberID](numbers) }
+
+func convert[To, From ~uint32](from []From) (to []To) {
+	for _, n := range from {
+		to = append(to, To(n))
 	}
-	return ids
+	return to
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 )
 
@@ -93,12 +94,10 @@ func (r *Reader) word(line []byte) (rest []byte, ok bool) {
 		case c == quote:
 			rest = line[i+1:]
 			return rest, len(rest) == 0 || isSpace(rest[0])
-		case c == '\\' && quote == '"' && i+3 < len(line) && line[i+1] == 'x' && isHex(line[i+2]) && isHex(line[i+3]):
-			r.block = append(r.block, hex(line[i+2])<<4|hex(line[i+3]))
-			i += 3
 		case c == '\\' && quote == '"' && i+1 < len(line):
-			i++
-			r.block = append(r.block, unescape(line[i]))
+			b, n := unescape(line[i+1:])
+			r.block = append(r.block, b)
+			i += n
 		case c == '\\' && quote == '\'' && i+1 < len(line) && line[i+1] == '\'':
 			i++
 			r.block = append(r.block, '\'')
@@ -109,34 +108,17 @@ func (r *Reader) word(line []byte) (rest []byte, ok bool) {
 	return nil, quote == 0
 }
 
-func unescape(c byte) byte {
-	switch c {
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	case 'b':
-		return '\b'
-	case 'a':
-		return '\a'
+// unescape is the byte that stands behind a backslash in double quotes, and in how many bytes: xHH, or one.
+func unescape(p []byte) (b byte, n int) {
+	if p[0] == 'x' && len(p) > 2 {
+		if b, err := strconv.ParseUint(string(p[1:3]), 16, 8); err == nil {
+			return byte(b), 3
+		}
 	}
-	return c
+	if known := strings.IndexByte("nrtba", p[0]); known >= 0 {
+		return "\n\r\t\b\a"[known], 1
+	}
+	return p[0], 1
 }
 
 func isSpace(c byte) bool { return strings.IndexByte(spaces, c) >= 0 }
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-func hex(c byte) byte {
-	switch {
-	case c <= '9':
-		return c - '0'
-	case c <= 'F':
-		return c - 'A' + 10
-	}
-	return c - 'a' + 10
-}
