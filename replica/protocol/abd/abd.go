@@ -70,7 +70,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 	o := &operation{Operation: base.Operation{Number: p.Op()}, request: r, key: p.Keys.Of(r.Operation.Key)}
 	if r.Operation.Kind != register.Read && r.Operation.Kind != register.Write {
 		p.Took(pathUnsupported)
-		p.fail(o, register.Result{Status: register.Unsupported, Message: refusal})
+		p.Complete(r.Handle, register.Result{Status: register.Unsupported, Message: refusal})
 		return
 	}
 	p.operations.Begin(o)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/protocol/slab"
@@ -84,6 +85,36 @@ func (b *Base) NoQuorum() string {
 	}
 	return fmt.Sprintf("fewer than %d of %d members answered in time", b.Config.View.Majority(), b.Config.View.Size())
 }
+
+// Reply sends an answer at once if what it tells of is durable, and durably otherwise, which is counted.
+func (b *Base) Reply(durable bool, to view.MemberID, m *peerv1.Message) {
+	if !durable {
+		b.Took(PathReplyWaits)
+	}
+	b.SendWhen(durable, to, m)
+}
+
+// GiveUp completes a request that ends without an answer, after so many round trips: either it has had no effect, or,
+// if others may know of it, it may have one yet.
+func (b *Base) GiveUp(r *protocol.Request, known bool, trips int, why string) {
+	path, result := PathUnavailable, Untaken(r.Operation.Kind, trips, why)
+	if known {
+		path, result = PathUnknown, MayTake(r.Operation.Kind, trips, why)
+	}
+	b.Took(path)
+	b.Complete(r.Handle, result)
+}
+
+// Settled is what protocols embed whose members have no unfinished work that only some disks may vote on: what a lost
+// disk has promised or accepted with a quorum, an adopter has too, and its records are adopted. It is the part of
+// member.Inner about such work.
+type Settled struct{}
+
+// Settle implements member.Inner.
+func (Settled) Settle(protocol.Instant) bool { return true }
+
+// Unsettled implements member.Inner.
+func (Settled) Unsettled() int { return 0 }
 
 // Untaken is the result of an operation that is given up, after so many round trips, before it could have an effect.
 func Untaken(kind register.Kind, trips int, why string) register.Result {

@@ -1,13 +1,29 @@
 package base
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/register"
+)
 
 // Operation is one that a member coordinates, or one question for several of them. Protocols embed it in what they know
 // of an operation.
 type Operation struct {
-	Number uint64 // of its questions, which answers repeat; 0: it has asked none yet
-	Over   bool   // it has ended
+	Request protocol.Request // zero if there are several
+	Key     []byte
+	Number  uint64 // of its questions, which answers repeat; 0: none is open
+	Trips   int    // round trips that the answer waits for
+	Over    bool   // it has ended
 }
+
+// NewOperation is the operation of a request, under the next number.
+func (b *Base) NewOperation(r protocol.Request) Operation {
+	return Operation{Request: r, Key: b.Keys.Of(r.Operation.Key), Number: b.Op()}
+}
+
+// Kind is what the request asks for.
+func (o *Operation) Kind() register.Kind { return o.Request.Operation.Kind }
 
 func (o *Operation) operation() *Operation { return o }
 
@@ -15,16 +31,18 @@ func (o *Operation) operation() *Operation { return o }
 type Operations[O interface{ operation() *Operation }] struct {
 	byNumber map[uint64]O
 	ordered  []O // those that are over among them, until the next Sweep
+	live     int // in progress
 }
 
 // Begin adds an operation.
 func (all *Operations[O]) Begin(o O) {
+	all.live++
 	all.ordered = append(all.ordered, o)
 	all.Renumber(o, o.operation().Number)
 }
 
-// Renumber has an operation in progress ask from now on under another number: answers to its questions before are
-// stale.
+// Renumber has an operation in progress ask from now on under another number, or under none (0): answers to its
+// questions before are stale.
 func (all *Operations[O]) Renumber(o O, number uint64) {
 	if all.byNumber == nil {
 		all.byNumber = map[uint64]O{}
@@ -38,14 +56,17 @@ func (all *Operations[O]) Renumber(o O, number uint64) {
 // Find returns the operation in progress of a number, or nil.
 func (all *Operations[O]) Find(number uint64) O { return all.byNumber[number] }
 
-// End takes an operation out: it is over.
+// End takes an operation out that has begun: it is over. To end it again changes nothing.
 func (all *Operations[O]) End(o O) {
+	if !o.operation().Over {
+		all.live--
+	}
 	o.operation().Over = true
 	delete(all.byNumber, o.operation().Number)
 }
 
-// Len is how many have asked and are in progress.
-func (all *Operations[O]) Len() int { return len(all.byNumber) }
+// Len is how many are in progress.
+func (all *Operations[O]) Len() int { return all.live }
 
 // InProgress lists operations in the order in which they began, without those that begin or end meanwhile.
 func (all *Operations[O]) InProgress() iter.Seq[O] {
@@ -54,6 +75,19 @@ func (all *Operations[O]) InProgress() iter.Seq[O] {
 			if !o.operation().Over && !yield(o) {
 				return
 			}
+		}
+	}
+}
+
+// Tick tells the time: operations expire whose deadline has passed, and the others retransmit.
+func (all *Operations[O]) Tick(b *Base, now protocol.Instant, expire, retransmit func(O)) {
+	b.Now = now
+	all.Sweep(nil)
+	for o := range all.InProgress() {
+		if b.Late(&o.operation().Request) {
+			expire(o)
+		} else {
+			retransmit(o)
 		}
 	}
 }
@@ -74,5 +108,17 @@ func (all *Operations[O]) Sweep(recycle func(O)) {
 	all.ordered = kept
 }
 
-// Clear forgets all.
-func (all *Operations[O]) Clear() { clear(all.byNumber); all.ordered = nil }
+// Unfinished takes out all, and lists their requests, each with what was done for it.
+func (all *Operations[O]) Unfinished(resume func(O) protocol.Resume) []protocol.Request {
+	var unfinished []protocol.Request
+	for o := range all.InProgress() {
+		r := o.operation().Request
+		r.Resume = resume(o)
+		unfinished = append(unfinished, r)
+	}
+	all.Clear()
+	return unfinished
+}
+
+// Clear takes out all.
+func (all *Operations[O]) Clear() { *all = Operations[O]{} }

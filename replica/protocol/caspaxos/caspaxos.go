@@ -17,8 +17,6 @@
 package caspaxos
 
 import (
-	"slices"
-
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
@@ -30,18 +28,17 @@ import (
 
 // Protocol is one member's part of CASPaxos, for one shard. It implements member.Inner.
 type Protocol struct {
-	*base.Base
+	base.Acceptors
+	base.Settled
 	mistakes   Mistakes
 	me         register.Writer // names ballots: no two processes have the same
 	author     register.Writer // names changes: their numbers go on over restarts
 	lastChange uint64          // number of the author's last change
 
-	asking   map[uint64]*operation   // by the number of the question that waits for answers
-	order    []*operation            // as submitted, ended ones among them until the next Tick
-	queues   map[string][]*operation // by key: those that propose; the first one is at work
-	begin    []*operation            // whose turn it is: Ready has them begin
-	running  int
-	possible quorum.Tally
+	operations base.Operations[*operation]
+	queues     map[string][]*operation // by key: those that propose; the first one is at work
+	begin      []*operation            // whose turn it is: Ready has them begin
+	possible   quorum.Tally
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -60,10 +57,9 @@ func FactoryWith(m Mistakes) member.Factory {
 
 func newProtocol(config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, m Mistakes) *Protocol {
 	p := &Protocol{
-		Base:       base.New("caspaxos", config, journal, known),
+		Acceptors:  base.Acceptors{Base: base.New("caspaxos", config, journal, known), ReplyVolatile: m.AckBeforePersist},
 		mistakes:   m,
 		lastChange: uint64(config.Boot) << 32,
-		asking:     map[uint64]*operation{},
 		queues:     map[string][]*operation{},
 	}
 	p.me, p.author = p.Writer(), p.Author()
@@ -75,16 +71,15 @@ func (p *Protocol) Submit(r protocol.Request) {
 	if p.Invalid(r) {
 		return
 	}
-	o := &operation{Request: r, key: []byte(r.Operation.Key)}
+	o := &operation{Operation: base.Operation{Request: r, Key: []byte(r.Operation.Key)}}
 	if earlier, ok := r.Resume.(resume); ok && !p.mistakes.ResumeAsNew {
 		p.Took(pathResumed)
-		o.number, o.left = earlier.number, true
+		o.change, o.left = earlier.change, true
 	} else if !o.reads() {
 		p.lastChange++
-		o.number = p.lastChange
+		o.change = p.lastChange
 	}
-	p.running++
-	p.order = append(p.order, o)
+	p.operations.Begin(o)
 	if o.reads() {
 		p.read(o)
 	} else {
@@ -94,7 +89,7 @@ func (p *Protocol) Submit(r protocol.Request) {
 
 // Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
+	if m.RmwPaxos == nil {
 		return
 	}
 	switch m.Kind {
@@ -115,24 +110,14 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 
 // Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline, and goes on
 // with what has backed off.
-func (p *Protocol) Tick(now protocol.Instant) {
-	p.Now = now
-	p.order = slices.DeleteFunc(p.order, func(o *operation) bool { return o.ended })
-	for _, o := range slices.Clone(p.order) {
-		if p.Late(&o.Request) {
-			p.expire(o)
-		} else {
-			p.retransmit(o)
-		}
-	}
-}
+func (p *Protocol) Tick(now protocol.Instant) { p.operations.Tick(p.Base, now, p.expire, p.retransmit) }
 
 // Ready implements protocol.Machine.
 func (p *Protocol) Ready() protocol.Effects {
 	for len(p.begin) > 0 && p.Err() == nil {
 		o := p.begin[0]
 		p.begin = p.begin[1:]
-		if !o.ended {
+		if !o.Over {
 			p.prepare(o)
 		}
 	}
@@ -140,43 +125,20 @@ func (p *Protocol) Ready() protocol.Effects {
 }
 
 // Pending implements protocol.Machine.
-func (p *Protocol) Pending() int { return p.running }
-
-// Settle implements member.Inner. Nothing is left that only some disks may vote on: what a lost disk promised or
-// accepted with a quorum, an adopter did too, and its record was adopted.
-func (p *Protocol) Settle(protocol.Instant) bool { return true }
-
-// Unsettled implements member.Inner. What was accepted before a change does not count as accepted after it; it is found
-// by the promises that follow, and accepted again.
-func (p *Protocol) Unsettled() int { return 0 }
+func (p *Protocol) Pending() int { return p.operations.Len() }
 
 // resume is a protocol.Resume: it has the number of a change that others may have accepted.
-type resume struct{ number uint64 }
+type resume struct{ change uint64 }
 
 // Unfinished implements protocol.Machine. Reads begin again, and so do changes that have not left this member. One that
 // has goes on under its number: it may be in the state already, or come into it by another coordinator.
 func (p *Protocol) Unfinished() []protocol.Request {
-	var unfinished []protocol.Request
-	for _, o := range p.order {
-		if o.ended {
-			continue
-		}
-		r := o.Request
-		r.Resume = nil
-		if o.left {
-			r.Resume = resume{o.number}
-		}
-		unfinished = append(unfinished, r)
-	}
-	clear(p.asking)
 	clear(p.queues)
-	p.order, p.begin, p.running = nil, nil, 0
-	return unfinished
-}
-
-// message begins one, which never changes once it is sent.
-func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
-	m := p.Message(kind, op, key)
-	m.RmwPaxos = &peerv1.RMWPaxos{}
-	return m
+	p.begin = nil
+	return p.operations.Unfinished(func(o *operation) protocol.Resume {
+		if o.left {
+			return resume{o.change}
+		}
+		return nil
+	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -29,26 +29,22 @@ var questions = [...]peerv1.Kind{
 
 // operation is a read or a change that this member coordinates.
 type operation struct {
-	protocol.Request
-	key    []byte
-	number uint64 // of a change: its author's count
+	base.Operation
+	change uint64 // its author's count; 0: a read
 	stage  stage
-	ended  bool
 	left   bool // a change: others may have accepted it, so it may take effect whatever its client is told
-	trips  int
 
 	// The present question. A message that is sent again is the same message.
-	question uint64
-	ballot   ballot
+	ballot   base.Ballot
 	answered quorum.Tally
 	refused  []view.MemberID
 
 	// What acceptors have told in answer to the question.
-	had    acceptor     // this member's when it asked, which others need not send
-	best   acceptor     // with the highest accepted ballot
-	agreed quorum.Tally // those that have accepted it, in this epoch
+	had    base.Acceptor // this member's when it asked, which others need not send
+	best   base.Acceptor // with the highest accepted ballot
+	agreed quorum.Tally  // those that have accepted it, in this epoch
 
-	next   state // is to be accepted
+	next   base.State // is to be accepted
 	answer *peerv1.Answer
 
 	until   protocol.Instant // a back-off ends; 0: it does not back off
@@ -56,20 +52,19 @@ type operation struct {
 	highest uint64           // number of a ballot that somebody has promised
 }
 
-func (o *operation) reads() bool { return o.Operation.Kind == register.Read }
+func (o *operation) reads() bool { return o.Kind() == register.Read }
 
 // ask begins a question, of which this member's own acceptor gives the first answer.
 func (p *Protocol) ask(o *operation, s stage) {
-	delete(p.asking, o.question)
-	o.stage, o.question, o.until, o.refused = s, p.Op(), 0, nil
-	p.asking[o.question] = o
+	p.operations.Renumber(o, p.Op())
+	o.stage, o.until, o.refused = s, 0, nil
 	o.answered.Restart()
 }
 
 // read asks for states.
 func (p *Protocol) read(o *operation) {
 	p.ask(o, reading)
-	p.collect(o, p.load(o.key))
+	p.collect(o, p.Load(o.Key))
 	p.send(o, p.AskQuorum(&o.answered))
 	p.decide(o)
 }
@@ -78,8 +73,8 @@ func (p *Protocol) read(o *operation) {
 // each other's way.
 func (p *Protocol) enqueue(o *operation) {
 	o.stage = waiting
-	queue := append(p.queues[string(o.key)], o)
-	p.queues[string(o.key)] = queue
+	queue := append(p.queues[string(o.Key)], o)
+	p.queues[string(o.Key)] = queue
 	if len(queue) == 1 {
 		p.begin = append(p.begin, o)
 	}
@@ -88,12 +83,12 @@ func (p *Protocol) enqueue(o *operation) {
 // prepare begins the first phase of a ballot above all that this member knows of.
 func (p *Protocol) prepare(o *operation) {
 	p.ask(o, preparing)
-	o.ballot = ballot{max(p.load(o.key).promised.number, o.highest) + 1, p.me}
-	if o.ballot.number > register.MaxNumber {
+	o.ballot = base.Ballot{Number: max(p.Load(o.Key).Promised.Number, o.highest) + 1, Proposer: p.me}
+	if o.ballot.Number > register.MaxNumber {
 		p.giveUp(o, register.Exhausted)
 		return
 	}
-	own, _ := p.promise(o.key, o.ballot)
+	own, _ := p.promise(o.Key, o.ballot)
 	p.collect(o, own)
 	if o.lost == 0 {
 		p.send(o, p.AskQuorum(&o.answered))
@@ -104,38 +99,39 @@ func (p *Protocol) prepare(o *operation) {
 }
 
 // collect notes the own acceptor as the first answer.
-func (p *Protocol) collect(o *operation, own acceptor) {
+func (p *Protocol) collect(o *operation, own base.Acceptor) {
 	o.had, o.best = own, own
 	o.agreed.Restart()
 	p.count(o, p.Config.Self, own)
 }
 
 // count notes an answer with a state.
-func (p *Protocol) count(o *operation, from view.MemberID, a acceptor) {
+func (p *Protocol) count(o *operation, from view.MemberID, a base.Acceptor) {
 	o.answered.Answer(p.Incarnations, from)
-	if a.accepted.above(o.best.accepted) && !p.mistakes.IgnoreAccepted {
+	if above(a.Accepted, o.best.Accepted) && !p.mistakes.IgnoreAccepted {
 		o.best = a
 		o.agreed.Restart()
 	}
-	if a.accepted == o.best.accepted && (a.acceptedIn == p.Config.View.Epoch || a.accepted == ballot{}) {
+	if a.Accepted == o.best.Accepted && (a.AcceptedIn == p.Config.View.Epoch || a.Accepted == base.Ballot{}) {
 		o.agreed.Answer(p.Incarnations, from)
 	}
 }
 
 // onState counts the answer to a read or to the first phase.
 func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
-	o := p.asking[m.Op]
+	o := p.operations.Find(m.Op)
 	says := m.RmwPaxos
-	if o == nil || o.stage == reading != (m.Kind == peerv1.Kind_PAXOS_STATE) || o.stage == preparing && ballotOf(says.Round) != o.ballot {
-		p.Took(pathStale)
+	if o == nil || o.stage == reading != (m.Kind == peerv1.Kind_PAXOS_STATE) ||
+		o.stage == preparing && base.BallotOf(says.Round) != o.ballot {
+		p.Took(base.PathStale)
 		return
 	}
-	a := acceptor{accepted: ballotOf(says.Voted), acceptedIn: says.VotedIn, state: stateOf(m)}
+	a := base.Acceptor{Accepted: base.BallotOf(says.Voted), AcceptedIn: says.VotedIn, State: base.StateOf(m)}
 	if m.Same {
-		if a.accepted != o.had.accepted {
+		if a.Accepted != o.had.Accepted {
 			return // no sound member says so
 		}
-		a.state = o.had.state
+		a.State = o.had.State
 	}
 	p.count(o, from, a)
 	p.decide(o)
@@ -150,9 +146,9 @@ func (p *Protocol) decide(o *operation) {
 	chosen := o.agreed.Quorum(p.Incarnations, 0)
 	var done bool // nothing has to be changed
 	if o.reads() {
-		o.next, o.answer, done = o.best.state, answerOf(&o.best.state, o.best.value), true
+		o.next, o.answer, done = o.best.State, session.Answer(o.best.Versioned), true
 	} else {
-		o.next, o.answer, done = p.change(o.best.state, o)
+		o.next, o.answer, done = p.change(o.best.State, o)
 	}
 	switch {
 	case o.answer == nil:
@@ -162,7 +158,7 @@ func (p *Protocol) decide(o *operation) {
 		p.finish(o)
 	case o.stage == reading:
 		p.Took(pathReadProposes)
-		delete(p.asking, o.question)
+		p.operations.Renumber(o, 0)
 		p.enqueue(o)
 	default:
 		p.propose(o)
@@ -174,12 +170,12 @@ func (p *Protocol) propose(o *operation) {
 	p.ask(o, accepting)
 	o.left = o.left || !o.reads()
 	p.send(o, p.AskAll(&o.answered))
-	own, accepted := p.accept(o.key, o.ballot, o.next)
+	own, accepted := p.accept(o.Key, o.ballot, o.next)
 	if accepted {
 		o.answered.Answer(p.Incarnations, p.Config.Self)
 		p.decideAccepted(o)
 	} else { // another coordinator was promised more since
-		p.refusedBy(o, p.Config.Self, own.promised.number)
+		p.refusedBy(o, p.Config.Self, own.Promised.Number)
 	}
 }
 
@@ -187,30 +183,30 @@ func (p *Protocol) propose(o *operation) {
 // that this member has given are durable: its own may be among those that the proposal rests on.
 func (p *Protocol) send(o *operation, to []view.MemberID) {
 	if len(to) > 0 {
-		o.trips++
+		o.Trips++
 	}
 	p.sendAgain(o, to)
 }
 
 func (p *Protocol) sendAgain(o *operation, to []view.MemberID) {
-	m := p.message(questions[o.stage], o.question, o.key)
+	m := p.Say(questions[o.stage], o.Number, o.Key)
 	if o.stage != reading {
-		m.RmwPaxos.Round = o.ballot.wire()
+		m.RmwPaxos.Round = o.ballot.Wire()
 	}
 	if o.stage != accepting {
-		m.RmwPaxos.Voted = o.had.accepted.wire()
+		m.RmwPaxos.Voted = o.had.Accepted.Wire()
 		p.SendAll(to, m)
 		return
 	}
-	setState(m, o.next)
-	p.SendAllWhen(p.durable(o.key), to, m)
+	o.next.Put(m)
+	p.SendAllWhen(p.Durable(o.Key), to, m)
 }
 
 // onVoted counts who has accepted.
 func (p *Protocol) onVoted(from view.MemberID, m *peerv1.Message) {
-	o := p.asking[m.Op]
-	if o == nil || o.stage != accepting || ballotOf(m.RmwPaxos.Round) != o.ballot {
-		p.Took(pathStale)
+	o := p.operations.Find(m.Op)
+	if o == nil || o.stage != accepting || base.BallotOf(m.RmwPaxos.Round) != o.ballot {
+		p.Took(base.PathStale)
 		return
 	}
 	o.answered.Answer(p.Incarnations, from)
@@ -226,12 +222,12 @@ func (p *Protocol) decideAccepted(o *operation) {
 
 // onRefused hears of a higher ballot.
 func (p *Protocol) onRefused(from view.MemberID, m *peerv1.Message) {
-	o := p.asking[m.Op]
+	o := p.operations.Find(m.Op)
 	if o == nil || o.stage == reading {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
-	p.refusedBy(o, from, ballotOf(m.RmwPaxos.Round).number)
+	p.refusedBy(o, from, base.BallotOf(m.RmwPaxos.Round).Number)
 }
 
 // refusedBy notes a refusal, and gives up the ballot unless those that were asked may still be a quorum.
@@ -256,7 +252,7 @@ const (
 // lose gives up a ballot, and has the next one begin after a random time: another coordinator is at work.
 func (p *Protocol) lose(o *operation) {
 	p.Took(pathBackOff)
-	delete(p.asking, o.question)
+	p.operations.Renumber(o, 0)
 	o.stage = waiting
 	window := min(firstBackOff<<min(o.lost, 8), lastBackOff)
 	o.until = p.Now.Add(p.Config.Retry / 8 * time.Duration(1+p.Draws.Below(uint64(window))))
@@ -296,19 +292,9 @@ func (p *Protocol) retransmit(o *operation) {
 
 // finish completes an operation as its answer says. The own acceptor was counted, so it must be durable.
 func (p *Protocol) finish(o *operation) {
-	r := register.Result{
-		Status: register.OK, Value: stamp.Value(o.answer.Present, o.answer.Value), RoundTrips: o.trips, Fast: o.trips <= 1,
-		Carstamp: register.Carstamp{Timestamp: o.answer.Timestamp, Writer: register.Writer(o.answer.Writer)},
-	}
-	switch {
-	case o.answer.Expired:
-		r.Status, r.Value = register.Unknown, nil
-		r.Message = "the outcome is not kept any more, or the request is too old to be told from a duplicate; it may have taken effect"
-	case o.answer.Refused != "":
-		r.Status, r.Value, r.Message = register.Failed, nil, o.answer.Refused
-	}
 	p.end(o)
-	p.CompleteWhen(p.durable(o.key) || p.mistakes.CompleteBeforePersist, o.Handle, r)
+	durable := p.Durable(o.Key) || p.mistakes.CompleteBeforePersist
+	p.CompleteWhen(durable, o.Request.Handle, session.Result(o.answer, o.Trips, o.Trips <= 1))
 }
 
 // expire gives up an operation at its deadline.
@@ -318,21 +304,14 @@ func (p *Protocol) expire(o *operation) {
 
 // giveUp ends an operation without an answer. A change that has left this member may take effect yet.
 func (p *Protocol) giveUp(o *operation, why string) {
-	path, r := pathUnavailable, base.Untaken(o.Operation.Kind, o.trips, why)
-	if o.left {
-		path, r = pathUnknown, base.MayTake(o.Operation.Kind, o.trips, why)
-	}
-	p.Took(path)
 	p.end(o)
-	p.Complete(o.Handle, r)
+	p.GiveUp(&o.Request, o.left, o.Trips, why)
 }
 
 // end forgets an operation, and has the next one of the key begin.
 func (p *Protocol) end(o *operation) {
-	o.ended = true
-	p.running--
-	delete(p.asking, o.question)
-	key := string(o.key)
+	p.operations.End(o)
+	key := string(o.Key)
 	at := slices.Index(p.queues[key], o)
 	if at < 0 {
 		return

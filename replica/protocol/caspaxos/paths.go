@@ -1,5 +1,9 @@
 package caspaxos
 
+import (
+	"github.com/georegister/georegister/replica/protocol/base"
+)
+
 // The paths that an operation can take, as protocol.Config.Count is told.
 const (
 	pathSettled      = "settled"      // a majority has accepted what there is, and nothing had to change
@@ -8,20 +12,15 @@ const (
 	pathBackOff      = "backoff"      // another coordinator was faster
 	pathAlreadyIn    = "change.in"    // a change was in the state already
 	pathDuplicate    = "rmw.duplicate"
-	pathRetry        = "retry"       // a question is asked again
-	pathReplyWaits   = "reply.waits" // an answer waits for the disk
-	pathStale        = "reply.stale" // an answer that nothing waits for
-	pathUnavailable  = "unavailable" // given up without effect
-	pathUnknown      = "unknown"     // given up when it may have taken effect
-	pathResumed      = "resumed"     // a change went on over a change of the view
+	pathRetry        = "retry"   // a question is asked again
+	pathResumed      = "resumed" // a change went on over a change of the view
 )
 
 // Paths lists the names that protocol.Config.Count can be told while the view stays what it is.
 func Paths() []string {
-	return []string{
-		pathSettled, pathProposed, pathReadProposes, pathBackOff, pathAlreadyIn, pathDuplicate, pathRetry, pathReplyWaits,
-		pathStale, pathUnavailable, pathUnknown,
-	}
+	return append(
+		base.Paths(), pathSettled, pathProposed, pathReadProposes, pathBackOff, pathAlreadyIn, pathDuplicate, pathRetry,
+	)
 }
 
 // ChangePaths lists those that only a change of the view leads to.

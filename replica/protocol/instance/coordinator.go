@@ -6,6 +6,7 @@ import (
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
 	"github.com/georegister/georegister/replica/protocol/quorum"
+	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
@@ -369,16 +370,12 @@ func (o *object) takeBatch() []*request {
 }
 
 func command(op register.Operation) *peerv1.Command {
-	c := &peerv1.Command{
-		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
-	}
+	c := session.Command(op)
 	switch op.Kind {
 	case register.Read:
 		c.Kind = peerv1.CommandKind_READ_COMMAND
 	case register.Write:
 		c.Kind, c.Present, c.Value = peerv1.CommandKind_WRITE_COMMAND, op.Value.Present(), op.Value
-	default:
-		c.Function, c.Args, c.MaxValueBytes = op.Call.Function, op.Call.Args, uint64(op.Call.MaxValueBytes)
 	}
 	return c
 }

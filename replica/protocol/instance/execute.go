@@ -159,7 +159,7 @@ func (p *Core) executeInstance(i *instance) {
 	kept := &peerv1.Executed{Id: execution.Id}
 	if i.reads() {
 		// It leaves its number in the state, so that it is never executed again, and nothing of what it returned.
-		execution.Answers = slices.Repeat([]*peerv1.Answer{answerOf(stamp.OfRecord(state.Previous))}, len(i.commands))
+		execution.Answers = slices.Repeat([]*peerv1.Answer{session.Answer(stamp.OfRecord(state.Previous))}, len(i.commands))
 		kept.Answers = slices.Repeat([]*peerv1.Answer{session.Forgotten}, len(i.commands))
 		kept.Reads = o.execution(i.id.writer).GetReads() + 1
 	} else if len(i.commands) > 0 {
@@ -205,11 +205,11 @@ func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versione
 	if c.Kind == peerv1.CommandKind_WRITE_COMMAND {
 		current.Value = stamp.Value(c.Present, c.Value)
 		current.Carstamp = register.Carstamp{Timestamp: current.Carstamp.Timestamp + 1, Writer: w}
-		answer := answerOf(register.Versioned{Carstamp: current.Carstamp})
+		answer := session.Answer(register.Versioned{Carstamp: current.Carstamp})
 		session.Remember(state, c, answer)
 		return answer
 	}
-	out, err := p.Config.Functions.Apply(current.Value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	out, err := p.Config.Functions.Apply(current.Value, session.Call(c))
 	if err != nil {
 		// The others know the function: going on without it would be another history.
 		p.Fault("execute an agreed rmw: %w", err)
@@ -219,17 +219,10 @@ func (p *Core) executeCommand(state *peerv1.KeyState, current *register.Versione
 		current.Value = out.Next
 	}
 	current.Carstamp = current.Carstamp.Next()
-	answer := answerOf(register.Versioned{Carstamp: current.Carstamp, Value: out.Reply})
+	answer := session.Answer(register.Versioned{Carstamp: current.Carstamp, Value: out.Reply})
 	answer.Refused = out.Refused
 	session.Remember(state, c, answer)
 	return answer
-}
-
-func answerOf(v register.Versioned) *peerv1.Answer {
-	return &peerv1.Answer{
-		Present: v.Value.Present(), Value: v.Value,
-		Timestamp: v.Carstamp.Timestamp, Writer: uint64(v.Carstamp.Writer), Rmws: v.Carstamp.RMWs,
-	}
 }
 
 // setExecuted replaces what the state says of the writer; entries stay sorted by writer.

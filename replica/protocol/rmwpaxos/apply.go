@@ -1,20 +1,12 @@
 package rmwpaxos
 
 import (
-	"cmp"
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/protocol/stamp"
 	"github.com/georegister/georegister/replica/register"
-	"github.com/georegister/georegister/replica/view"
-)
-
-// Bounds on the answers that a state keeps of a member's last batch, in bytes: of one answer, and of all.
-const (
-	keptAnswer  = 16 << 10
-	keptAnswers = 64 << 10
 )
 
 // application is one proposal being computed: cmd(v) of algorithm 3, line 12, for batches.
@@ -43,22 +35,22 @@ func (a *application) apply(batches []*batch) (state, [][]*peerv1.Answer, bool) 
 		if err != nil {
 			a.protocol.Fault("encode a table: %w", err)
 		}
-		a.next.table = table
+		a.next.Table = table
 	}
 	return a.next, answers, true
 }
 
 // confirm is apply for batches that follow a state which is known to be the last one that is chosen. If nothing has to
 // be agreed on, the carstamps that were counted are given to nobody.
-func (p *Protocol) confirm(base state, batches []*batch) (state, [][]*peerv1.Answer, bool) {
-	a := &application{protocol: p, next: base}
+func (p *Protocol) confirm(last state, batches []*batch) (state, [][]*peerv1.Answer, bool) {
+	a := &application{protocol: p, next: last}
 	next, answers, changed := a.apply(batches)
 	if !changed {
 		for _, answer := range a.rmws {
 			answer.Timestamp, answer.Writer = 0, 0
 		}
 		for _, answer := range a.reads {
-			answer.Timestamp, answer.Writer = base.carstamp.Timestamp, uint64(base.carstamp.Writer)
+			answer.Timestamp, answer.Writer = last.Carstamp.Timestamp, uint64(last.Carstamp.Writer)
 		}
 	}
 	return next, answers, changed
@@ -68,7 +60,7 @@ func (p *Protocol) confirm(base state, batches []*batch) (state, [][]*peerv1.Ans
 func (a *application) open() *peerv1.KeyState {
 	if a.table == nil {
 		a.table = &peerv1.KeyState{}
-		if err := a.table.UnmarshalVT(a.next.table); err != nil {
+		if err := a.table.UnmarshalVT(a.next.Table); err != nil {
 			a.protocol.Fault("the table of a register is damaged: %w", err)
 		}
 	}
@@ -99,80 +91,41 @@ func (a *application) batch(b *batch) []*peerv1.Answer {
 	return answers
 }
 
-// done returns what a batch has answered, if it is in the state. A batch that is older than its author's last one is
-// not applied: its author has given it up.
+// done returns what a batch has answered, if it is in the state.
 func (a *application) done(b *batch) []*peerv1.Answer {
-	if a.protocol.options.AtLeastOnce || a.protocol.mistakes.ForgetBatches || len(a.next.table) == 0 && a.table == nil {
+	if a.protocol.options.AtLeastOnce || a.protocol.mistakes.ForgetBatches || len(a.next.Table) == 0 && a.table == nil {
 		return nil
 	}
-	at, found := a.entry(b.author)
-	if !found {
-		return nil
-	}
-	last := a.open().Executed[at]
-	author := register.Writer(last.GetId().GetWriter())
-	switch later := cmp.Or(cmp.Compare(author.Incarnation(), b.author.Incarnation()), cmp.Compare(last.GetId().GetNumber(), b.number)); {
-	case later < 0:
-		return nil
-	case later > 0:
-		return slices.Repeat([]*peerv1.Answer{{Expired: true}}, len(b.commands))
-	}
-	// After a change of the view a batch may be shorter: it ends with the last command that somebody still waits for.
-	answers := slices.Clone(last.Answers[:min(len(last.Answers), len(b.commands))])
-	for len(answers) < len(b.commands) {
-		answers = append(answers, &peerv1.Answer{Expired: true})
-	}
-	return answers
+	return session.RecallBatch(a.open(), b.author, b.number, len(b.commands))
 }
 
-// entry finds the last batch of a member: there is one for each, of its last disk.
-func (a *application) entry(author register.Writer) (int, bool) {
-	return slices.BinarySearchFunc(a.open().Executed, author.Member(), func(e *peerv1.Executed, member uint32) int {
-		return cmp.Compare(register.Writer(e.GetId().GetWriter()).Member(), member)
-	})
-}
-
-// note makes a batch its author's last one in the state, and forgets those of members that are no more: nobody asks for
-// them, since batches are not handed over from one epoch to the next.
+// note makes a batch its author's last one in the state. What a read has answered is not kept.
 func (a *application) note(b *batch, answers []*peerv1.Answer) {
-	e := &peerv1.Executed{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}}
-	size := 0
+	answers = slices.Clone(answers)
 	for k, answer := range answers {
-		if b.commands[k].Function == readCommand || len(answer.Value) > keptAnswer || size+len(answer.Value) > keptAnswers {
-			answer = &peerv1.Answer{Expired: true, Timestamp: answer.Timestamp, Writer: answer.Writer}
+		if b.commands[k].Function == readCommand {
+			answers[k] = session.WithoutValue(answer)
 		}
-		size += len(answer.Value)
-		e.Answers = append(e.Answers, answer)
 	}
-	t := a.open()
-	at, found := a.entry(b.author)
-	if found {
-		t.Executed[at] = e
-	} else {
-		t.Executed = slices.Insert(t.Executed, at, e)
-	}
-	members := a.protocol.Config.View
-	t.Executed = slices.DeleteFunc(t.Executed, func(e *peerv1.Executed) bool {
-		return members.Index(view.MemberID(register.Writer(e.GetId().GetWriter()).Member())) < 0
-	})
+	session.RememberBatch(a.open(), b.author, b.number, answers, a.protocol.Config.View)
 }
 
 // command applies one command, and reports whether the state is another one then.
 func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
-	if a.next.carstamp.Timestamp >= register.MaxNumber && c.Function != noCommand && c.Function != readCommand {
+	if a.next.Carstamp.Timestamp >= register.MaxNumber && c.Function != noCommand && c.Function != readCommand {
 		return &peerv1.Answer{Refused: register.Exhausted}, false
 	}
 	switch c.Function {
 	case noCommand:
 		return a.answer(nil), false
 	case readCommand:
-		answer := a.answer(a.next.value)
+		answer := a.answer(a.next.Value)
 		a.reads = append(a.reads, answer)
 		return answer, false
 	case writeCommand:
-		a.next.value = nil
+		a.next.Value = nil
 		if len(c.Args) > 0 {
-			a.next.value = stamp.Value(true, c.Args[0])
+			a.next.Value = stamp.Value(true, c.Args[0])
 		}
 		a.count()
 		return a.answer(nil), true
@@ -184,13 +137,13 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 			return answer, false
 		}
 	}
-	out, err := p.Config.Functions.Apply(a.next.value, register.Call{Function: c.Function, Args: c.Args, MaxValueBytes: int(c.MaxValueBytes)})
+	out, err := p.Config.Functions.Apply(a.next.Value, session.Call(c))
 	if err != nil {
 		out.Refused = err.Error() // another member knows the function, and this one proposes for it: it says that it can't
 	}
 	changes := out.Refused == "" && out.Changed
 	if changes {
-		a.next.value = out.Next
+		a.next.Value = out.Next
 	}
 	a.count()
 	answer := a.answer(out.Reply)
@@ -205,11 +158,9 @@ func (a *application) command(c *peerv1.Command) (*peerv1.Answer, bool) {
 
 // count begins the next carstamp.
 func (a *application) count() {
-	a.next.carstamp = register.Carstamp{Timestamp: a.next.carstamp.Timestamp + 1, Writer: a.protocol.author}
+	a.next.Carstamp = register.Carstamp{Timestamp: a.next.Carstamp.Timestamp + 1, Writer: a.protocol.author}
 }
 
 func (a *application) answer(v register.Value) *peerv1.Answer {
-	return &peerv1.Answer{
-		Present: v.Present(), Value: v, Timestamp: a.next.carstamp.Timestamp, Writer: uint64(a.next.carstamp.Writer),
-	}
+	return session.Answer(register.Versioned{Carstamp: a.next.Carstamp, Value: v})
 }

@@ -50,9 +50,9 @@ func TestAReadAsksAgainBeforeItHelps(t *testing.T) {
 		p.options.ReadRetries = tt.option
 		p.Config.Count = func(path string) { took[path]++ }
 		vote := func(n uint64) { // of member 2, for what a proposer left that nobody hears of again
-			if _, voted := c.members[1].vote([]byte("k"), round{2 * n, 9, n}, state{
-				carstamp: register.Carstamp{Timestamp: n, Writer: 9}, value: fmt.Append(nil, n),
-			}); !voted {
+			if _, voted := c.members[1].vote([]byte("k"), round{Number: 2 * n, Proposer: 9, Attempt: n}, state{Versioned: register.Versioned{
+				Carstamp: register.Carstamp{Timestamp: n, Writer: 9}, Value: fmt.Append(nil, n),
+			}}); !voted {
 				t.Fatalf("no vote in round %d", n)
 			}
 			c.step(2)

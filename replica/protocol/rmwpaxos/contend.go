@@ -6,6 +6,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -42,7 +43,7 @@ const guestFor = 4
 // is asked for at once (algorithm 3, lines 21 to 24).
 func (p *Protocol) lose(o *object, d *drive) {
 	for i := range d.replies {
-		d.highest = max(d.highest, d.replies[i].ack.n)
+		d.highest = max(d.highest, d.replies[i].Promised.Number)
 	}
 	d.lost++
 	if o.mine != nil {
@@ -123,7 +124,7 @@ func (p *Protocol) hand(o *object, b *batch, to view.MemberID) {
 }
 
 func (p *Protocol) handed(o *object, b *batch) *peerv1.Message {
-	m := p.message(peerv1.Kind_PAXOS_HAND, b.op, o.key)
+	m := p.Say(peerv1.Kind_PAXOS_HAND, b.op, o.key)
 	m.Instance = &peerv1.Instance{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}, Commands: b.commands}
 	return m
 }
@@ -155,7 +156,7 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 	for _, b := range o.guests {
 		if b.author == author && b.number == number {
 			b.op, b.until = m.Op, p.Now.Add(guestFor*p.patience())
-			p.Send(from, p.message(peerv1.Kind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
+			p.Send(from, p.Say(peerv1.Kind_PAXOS_HANDED, m.Op, m.Key)) // it is being worked on
 			return
 		}
 	}
@@ -170,17 +171,17 @@ func (p *Protocol) onHand(from view.MemberID, m *peerv1.Message) {
 // handBack answers a batch of another member.
 func (p *Protocol) handBack(o *object, b *batch, answers []*peerv1.Answer) {
 	o.guests = slices.DeleteFunc(o.guests, func(g *batch) bool { return g == b })
-	m := p.message(peerv1.Kind_PAXOS_HANDED, b.op, o.key)
+	m := p.Say(peerv1.Kind_PAXOS_HANDED, b.op, o.key)
 	m.RmwPaxos.Trips = uint32(b.trips)
 	m.Instance = &peerv1.Instance{Id: &peerv1.InstanceID{Writer: uint64(b.author), Number: b.number}, Answers: answers}
-	p.reply(b.from, m)
+	p.Reply(b.from, m)
 }
 
 // onHanded ends a batch that another member has proposed, or leaves it there for longer.
 func (p *Protocol) onHanded(m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
 	if o == nil || o.mine == nil || o.mine.to == 0 || o.mine.op != m.Op {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	b := o.mine
@@ -190,7 +191,7 @@ func (p *Protocol) onHanded(m *peerv1.Message) {
 		b.giveUp = min(max(b.giveUp, p.Now.Add(p.patience())), b.latest)
 		return
 	case len(m.Instance.Answers) != len(b.commands):
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	o.mine = nil

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
-	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/register"
 )
 
@@ -18,16 +18,16 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 		}
 		return
 	}
-	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool { return r.ack != granted || !r.granted && !p.mistakes.NotGranted })
+	rs := slices.DeleteFunc(slices.Clone(d.replies), func(r reply) bool { return r.Promised != granted || !r.granted && !p.mistakes.NotGranted })
 	highest := rs.highest()
-	base, _ := rs.state(highest)
+	last, _ := rs.state(highest)
 	d.round = granted
 	if p.chosen(rs, highest) { // lines 8 to 16
-		next, answers, changed := p.confirm(base, d.batches)
+		next, answers, changed := p.confirm(last, d.batches)
 		if !changed {
 			p.Took(pathUnchanged)
 			o.lead = lead{granted, highest}
-			p.learn(o.key, highest, base)
+			p.learn(o.key, highest, last)
 			p.finish(o, d, answers)
 			return
 		}
@@ -38,13 +38,13 @@ func (p *Protocol) decidePrepared(o *object, d *drive) {
 	p.Took(pathWriteThrough) // lines 17 to 20
 	if p.options.JoinWriteThrough {
 		d.round = granted
-		p.propose(o, d, base)
+		p.propose(o, d, last)
 		return
 	}
 	if p.mistakes.IgnoreHighest {
-		base = p.load(o.key).state
+		last = p.Load(o.key).State
 	}
-	p.ask(o, d, finishing, base)
+	p.ask(o, d, finishing, last)
 }
 
 // grantedBy returns the round that a quorum has granted to this attempt (cons_Q(r_ack) ∧ inc).
@@ -52,9 +52,9 @@ func (p *Protocol) grantedBy(d *drive) (round, bool) {
 	for i := range d.replies {
 		r := &d.replies[i]
 		if (r.granted || p.mistakes.NotGranted) && p.quorum(d.replies, func(x *reply) bool {
-			return (x.granted || p.mistakes.NotGranted) && x.ack == r.ack
+			return (x.granted || p.mistakes.NotGranted) && x.Promised == r.Promised
 		}) {
-			return r.ack, true
+			return r.Promised, true
 		}
 	}
 	return round{}, false
@@ -62,8 +62,8 @@ func (p *Protocol) grantedBy(d *drive) (round, bool) {
 
 // propose computes the state after one that is chosen, and has it voted for in a round that a quorum has granted.
 // Nobody has confirmed by now that it is still the last one, so also what changes nothing is voted for.
-func (p *Protocol) propose(o *object, d *drive, base state) {
-	next, answers, _ := (&application{protocol: p, next: base}).apply(d.batches)
+func (p *Protocol) propose(o *object, d *drive, last state) {
+	next, answers, _ := (&application{protocol: p, next: last}).apply(d.batches)
 	p.vote2(o, d, next, answers)
 }
 
@@ -89,7 +89,7 @@ func (p *Protocol) ask(o *object, d *drive, s stage, proposal state) {
 		d.asked.Answer(p.Counted, p.Config.Self)
 		p.decideVoted(o, d)
 	} else {
-		d.highest = max(d.highest, own.ack.n)
+		d.highest = max(d.highest, own.Promised.Number)
 		d.refused = append(d.refused, p.Config.Self)
 		p.decideRefused(o, d)
 	}
@@ -101,7 +101,7 @@ func (p *Protocol) decideVoted(o *object, d *drive) {
 	if !d.asked.Quorum(p.Counted, 0) {
 		return
 	}
-	o.lead = lead{d.round.next(), d.round}
+	o.lead = lead{successor(d.round), d.round}
 	p.endReads(o, d)
 	if d.stage == voting {
 		p.finish(o, d, d.answers)
@@ -124,7 +124,7 @@ func (p *Protocol) decideRefused(o *object, d *drive) {
 	}
 	p.Took(pathLostVote)
 	if p.mistakes.FastBlindly {
-		d.round = d.round.numbered(d.highest + 1)
+		d.round = numbered(d.round, d.highest+1)
 		p.ask(o, d, d.stage, d.proposal)
 		return
 	}
@@ -160,8 +160,8 @@ func (p *Protocol) answer(o *object, b *batch, answers []*peerv1.Answer) {
 			p.joinRead(o, &request{Request: r.Request, trips: r.trips + b.trips}) // it was in a batch whose answers nobody has
 			continue
 		}
-		result := register.Result{RoundTrips: p.wide(b.trips + r.trips), Fast: b.trips+r.trips <= 1}
-		p.completeAbout(o.key, r.Handle, resultOf(answers[k], result))
+		trips := b.trips + r.trips
+		p.completeAbout(o.key, r.Handle, session.Result(answers[k], p.wide(trips), trips <= 1))
 	}
 }
 
@@ -171,19 +171,6 @@ func (p *Protocol) wide(trips int) int {
 		return 0
 	}
 	return trips
-}
-
-func resultOf(a *peerv1.Answer, r register.Result) register.Result {
-	r.Carstamp = register.Carstamp{Timestamp: a.Timestamp, Writer: register.Writer(a.Writer)}
-	switch {
-	case a.Expired:
-		r.Status, r.Message = register.Unknown, "the outcome is not kept any more, or the request is too old to be told from a duplicate; it may have taken effect"
-	case a.Refused != "":
-		r.Status, r.Message = register.Failed, a.Refused
-	default:
-		r.Status, r.Value = register.OK, stamp.Value(a.Present, a.Value)
-	}
-	return r
 }
 
 // attemptsKept bounds how many proposals of a batch have their answers remembered.

@@ -77,14 +77,14 @@ func TestWhatAtLeastOnceSaves(t *testing.T) {
 				t.Fatalf("update %d is answered by %+v", i, r)
 			}
 		}
-		a := c.members[0].load([]byte("k"))
-		if string(a.value) != fmt.Sprintf("%d 0123456789abcdef", sessions) {
-			t.Errorf("the value is %q", a.value)
+		a := c.members[0].Load([]byte("k"))
+		if string(a.Value) != fmt.Sprintf("%d 0123456789abcdef", sessions) {
+			t.Errorf("the value is %q", a.Value)
 		}
 		encoded, _ := c.disks[0].Get([]byte("pk"))
-		size[least] = len(encoded) - len(a.value)
-		if least && len(a.table) != 0 {
-			t.Errorf("a table of %d bytes", len(a.table))
+		size[least] = len(encoded) - len(a.Value)
+		if least && len(a.Table) != 0 {
+			t.Errorf("a table of %d bytes", len(a.Table))
 		}
 	}
 	t.Logf("bytes on disk beside the value: %d, and %d at least once", size[false], size[true])
@@ -102,11 +102,11 @@ func TestAtLeastOnceAppliesAgain(t *testing.T) {
 	if r := c.submit(1, setNewest("k", 3, register.ID{})); r.RoundTrips != 1 || !r.Fast {
 		t.Errorf("the next one: %+v, want one round trip", r)
 	}
-	before := c.members[0].load([]byte("k")).voted
+	before := c.members[0].Load([]byte("k")).Accepted
 	if r := c.submit(2, setNewest("k", 3, register.ID{})); r.RoundTrips != 1 || r.Status != register.OK {
 		t.Errorf("the same one of another member: %+v, want phase 1 alone", r)
 	}
-	if after := c.members[0].load([]byte("k")).voted; after != before {
+	if after := c.members[0].Load([]byte("k")).Accepted; after != before {
 		t.Errorf("what changes nothing was voted for: %v after %v", after, before)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
-	"github.com/georegister/georegister/replica/protocol/base"
+	"github.com/georegister/georegister/replica/protocol/session"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -213,12 +213,7 @@ func (p *Protocol) expire(r *request, left bool) bool {
 		return r.answered
 	}
 	r.answered = true
-	path, result := pathUnavailable, base.Untaken(r.Operation.Kind, 0, p.NoQuorum())
-	if left && r.Operation.Kind != register.Read {
-		path, result = pathUnknown, base.MayTake(r.Operation.Kind, 0, p.NoQuorum())
-	}
-	p.Took(path)
-	p.Complete(r.Handle, result)
+	p.GiveUp(&r.Request, left && r.Operation.Kind != register.Read, 0, p.NoQuorum())
 	return true
 }
 
@@ -261,8 +256,5 @@ func command(op register.Operation) *peerv1.Command {
 	case op.Kind == register.Write:
 		return &peerv1.Command{Function: writeCommand}
 	}
-	return &peerv1.Command{
-		Function: op.Call.Function, Args: op.Call.Args, MaxValueBytes: uint64(op.Call.MaxValueBytes),
-		Session: op.ID.Session, Number: op.ID.Number, FirstIncomplete: op.ID.FirstIncomplete, IssuedAt: op.ID.IssuedAt,
-	}
+	return session.Command(op)
 }

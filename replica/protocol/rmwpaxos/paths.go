@@ -1,6 +1,10 @@
 package rmwpaxos
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/georegister/georegister/replica/protocol/base"
+)
 
 // The paths that an operation can take, as protocol.Config.Count is told.
 const (
@@ -27,23 +31,18 @@ const (
 	pathRetryRead       = "retry.read"       // a read asked again for answers
 	pathRetryPrepare    = "retry.prepare"    // phase 1 did
 	pathRetryVote       = "retry.vote"       // phase 2 did
-	pathReplyWaits      = "reply.waits"      // an answer waits for the disk
-	pathStale           = "reply.stale"      // an answer that nothing waits for
-	pathUnavailable     = "unavailable"      // given up without effect
-	pathUnknown         = "unknown"          // given up when it may have taken effect
 	pathRefused         = "refused"          // an update that may not be applied more than once
 	pathResumed         = "resumed"          // a batch went on over a change of the view
 )
 
 // Paths lists the names that protocol.Config.Count can be told while the view stays what it is.
 func Paths() []string {
-	return []string{
+	return append(base.Paths(),
 		pathRead, pathReadRetry, pathReadHelps, pathReadJoined, pathLearned, pathFast, pathSuccessor, pathUnchanged,
-		pathWriteThrough, pathHelped, pathInconsistentAck, pathLostVote, pathContention, pathBackOff, pathHand, pathHeeded, pathStillHanded,
-		pathTakenBack,
-		pathAlreadyIn, pathDuplicate, pathRetryRead, pathRetryPrepare, pathRetryVote, pathReplyWaits, pathStale,
-		pathUnavailable, pathUnknown,
-	}
+		pathWriteThrough, pathHelped, pathInconsistentAck, pathLostVote, pathContention, pathBackOff, pathHand,
+		pathHeeded, pathStillHanded, pathTakenBack, pathAlreadyIn, pathDuplicate, pathRetryRead, pathRetryPrepare,
+		pathRetryVote,
+	)
 }
 
 // AtLeastOncePaths is Paths with Options.AtLeastOnce, where nobody looks for duplicates.

@@ -5,6 +5,7 @@ import (
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
 	"github.com/georegister/georegister/replica/protocol"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/quorum"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -72,10 +73,10 @@ func (p *Protocol) advance(o *object) {
 // begin takes the fast path if the last proposal granted the next round and nobody has interfered, as far as this
 // member's own acceptor knows (section 5.8).
 func (p *Protocol) begin(o *object, d *drive) {
-	if own := p.load(o.key); o.lead.round.n != 0 && own.ack == o.lead.round && own.voted == o.lead.voted {
+	if own := p.Load(o.key); o.lead.round.Number != 0 && own.Promised == o.lead.round && own.Accepted == o.lead.voted {
 		p.Took(pathFast)
 		d.round = o.lead.round
-		p.propose(o, d, own.state)
+		p.propose(o, d, own.State)
 		return
 	}
 	p.prepare(o, d, 0)
@@ -85,10 +86,10 @@ func (p *Protocol) begin(o *object, d *drive) {
 // nothing, and leaves at once.
 func (p *Protocol) prepare(o *object, d *drive, n uint64) {
 	d.stage, d.op = preparing, p.Op()
-	d.round = round{n, p.me, d.op}
+	d.round = round{Number: n, Proposer: p.me, Attempt: d.op}
 	d.replies = nil
 	d.trips++
-	d.had = p.load(o.key)
+	d.had = p.Load(o.key)
 	for _, b := range o.guests { // what came meanwhile; the answers to this question will be younger than it
 		if !slices.Contains(d.batches, b) {
 			d.batches = append(d.batches, b)
@@ -106,15 +107,15 @@ func (p *Protocol) prepare(o *object, d *drive, n uint64) {
 // question is the message of the present stage.
 func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
 	if d.stage == preparing {
-		m := p.message(peerv1.Kind_PAXOS_PREPARE, d.op, o.key)
-		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.wire(), d.had.voted.wire()
+		m := p.Say(peerv1.Kind_PAXOS_PREPARE, d.op, o.key)
+		m.RmwPaxos.Round, m.RmwPaxos.Voted = d.round.Wire(), d.had.Accepted.Wire()
 		m.RmwPaxos.Hot = p.Now < o.hot
 		return m
 	}
-	m := p.message(peerv1.Kind_PAXOS_VOTE, d.op, o.key)
-	m.RmwPaxos.Round = d.round.wire()
+	m := p.Say(peerv1.Kind_PAXOS_VOTE, d.op, o.key)
+	m.RmwPaxos.Round = d.round.Wire()
 	m.RmwPaxos.Hot = p.Now < o.hot
-	setState(m, d.proposal)
+	d.proposal.Put(m)
 	return m
 }
 
@@ -122,19 +123,19 @@ func (p *Protocol) question(o *object, d *drive) *peerv1.Message {
 func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 	o := p.objects[string(m.Key)]
 	if o == nil || o.drive == nil || o.drive.op != m.Op && !p.mistakes.AnyAttempt {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	d := o.drive
-	r := roundOf(m.RmwPaxos.Round)
+	r := base.BallotOf(m.RmwPaxos.Round)
 	kind := m.Kind
 	switch {
 	case d.stage == preparing && kind != peerv1.Kind_PAXOS_VOTED:
-		answer, ok := p.receive(from, m, replies{{acceptor: d.had}})
-		if !ok || answer.granted && !r.sameID(d.round) {
+		answer, ok := p.receive(from, m, replies{{Acceptor: d.had}})
+		if !ok || answer.granted && !sameID(r, d.round) {
 			return
 		}
-		d.highest = max(d.highest, r.n)
+		d.highest = max(d.highest, r.Number)
 		d.replies.add(answer)
 		d.asked.Answer(p.Counted, from)
 		p.decidePrepared(o, d)
@@ -143,7 +144,7 @@ func (p *Protocol) onAnswer(from view.MemberID, m *peerv1.Message) {
 		d.asked.Answer(p.Counted, from)
 		p.decideVoted(o, d)
 	case kind == peerv1.Kind_PAXOS_NACK:
-		d.highest = max(d.highest, r.n)
+		d.highest = max(d.highest, r.Number)
 		if !slices.Contains(d.refused, from) {
 			d.refused = append(d.refused, from)
 		}
@@ -180,5 +181,5 @@ func (p *Protocol) tickDrive(o *object, d *drive) {
 // sendVote lets a VOTE leave once the promises that this member has given are durable: its own may be among those that
 // the proposal rests on.
 func (p *Protocol) sendVote(o *object, d *drive, to []view.MemberID) {
-	p.SendAllWhen(p.durable(o.key) || p.mistakes.VoteBeforePersist, to, p.question(o, d))
+	p.SendAllWhen(p.Durable(o.key) || p.mistakes.VoteBeforePersist, to, p.question(o, d))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -11,8 +12,8 @@ import (
 type reply struct {
 	from        view.MemberID
 	incarnation view.Incarnation
-	granted     bool // inc: ack was granted to this very attempt
-	acceptor
+	granted     bool // inc: Promised was granted to this very attempt
+	base.Acceptor
 }
 
 // replies holds the newest one of each member.
@@ -24,7 +25,7 @@ func (rs *replies) add(r reply) {
 	switch {
 	case i < 0:
 		*rs = append(*rs, r)
-	case (*rs)[i].incarnation != r.incarnation || !(*rs)[i].voted.above(r.voted):
+	case (*rs)[i].incarnation != r.incarnation || !above((*rs)[i].Accepted, r.Accepted):
 		(*rs)[i] = r
 	}
 }
@@ -33,11 +34,11 @@ func (rs *replies) add(r reply) {
 // is at work, or has given up.
 func (rs replies) contended() bool {
 	for i := range rs {
-		before := rs[i].ack.n // the last promise, as far as it is known
+		before := rs[i].Promised.Number // the last promise, as far as it is known
 		if rs[i].granted {
 			before--
 		}
-		if v := rs[i].voted; before > v.n+1 || v.n == 0 && before > 0 {
+		if v := rs[i].Accepted; before > v.Number+1 || v.Number == 0 && before > 0 {
 			return true
 		}
 	}
@@ -47,8 +48,8 @@ func (rs replies) contended() bool {
 // state returns the state that somebody voted for in a round.
 func (rs replies) state(voted round) (state, bool) {
 	for i := range rs {
-		if rs[i].voted == voted {
-			return rs[i].state, true
+		if rs[i].Accepted == voted {
+			return rs[i].State, true
 		}
 	}
 	return state{}, voted == round{}
@@ -58,8 +59,8 @@ func (rs replies) state(voted round) (state, bool) {
 func (rs replies) highest() round {
 	var highest round
 	for i := range rs {
-		if rs[i].voted.above(highest) {
-			highest = rs[i].voted
+		if above(rs[i].Accepted, highest) {
+			highest = rs[i].Accepted
 		}
 	}
 	return highest
@@ -70,19 +71,19 @@ func (rs replies) highest() round {
 func (p *Protocol) receive(from view.MemberID, m *peerv1.Message, known replies) (reply, bool) {
 	r := reply{from: from, incarnation: p.Counted.Of(from)}
 	r.granted = m.Kind == peerv1.Kind_PAXOS_ACK
-	r.ack, r.voted, r.votedIn = roundOf(m.RmwPaxos.Round), roundOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
+	r.Promised, r.Accepted, r.AcceptedIn = base.BallotOf(m.RmwPaxos.Round), base.BallotOf(m.RmwPaxos.Voted), m.RmwPaxos.VotedIn
 	if !m.Same {
-		r.state = stateOf(m)
+		r.State = base.StateOf(m)
 		return r, true
 	}
-	s, ok := known.state(r.voted)
-	r.state = s
+	s, ok := known.state(r.Accepted)
+	r.State = s
 	return r, ok
 }
 
 // own is the reply of this member's acceptor.
 func (p *Protocol) own(a acceptor, granted bool) reply {
-	return reply{from: p.Config.Self, incarnation: p.Counted.Of(p.Config.Self), granted: granted, acceptor: a}
+	return reply{from: p.Config.Self, incarnation: p.Counted.Of(p.Config.Self), granted: granted, Acceptor: a}
 }
 
 // quorum reports whether the members of the replies that has accepts, with the disks that they have now, are a quorum.
@@ -110,7 +111,7 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 	if p.mistakes.CountOldVotes {
 		since = 1
 	}
-	counts := func(r *reply) bool { return r.voted == voted && (voted == round{} || r.votedIn >= since) }
+	counts := func(r *reply) bool { return r.Accepted == voted && (voted == round{} || r.AcceptedIn >= since) }
 	if p.quorum(rs, counts) {
 		return true
 	}
@@ -120,7 +121,7 @@ func (p *Protocol) chosen(rs replies, voted round) bool {
 	old, n := false, 0
 	for i := range rs {
 		if r := &rs[i]; counts(r) && r.incarnation == p.Counted.Of(r.from) && p.before.Index(r.from) >= 0 {
-			old = old || r.votedIn < p.Config.View.Epoch
+			old = old || r.AcceptedIn < p.Config.View.Epoch
 			n++
 		}
 	}

@@ -45,7 +45,7 @@ func (p *Protocol) beginRead(o *object) {
 
 // askRead begins a try.
 func (p *Protocol) askRead(r *read, to []view.MemberID) {
-	own := p.load(r.object.key)
+	own := p.Load(r.object.key)
 	r.had = append(r.had, own)
 	r.trips++
 	r.replies.add(p.own(own, false))
@@ -55,8 +55,8 @@ func (p *Protocol) askRead(r *read, to []view.MemberID) {
 }
 
 func (p *Protocol) readMessage(r *read) *peerv1.Message {
-	m := p.message(peerv1.Kind_PAXOS_READ, r.Number, r.object.key)
-	m.RmwPaxos.Voted = r.had[len(r.had)-1].voted.wire()
+	m := p.Say(peerv1.Kind_PAXOS_READ, r.Number, r.object.key)
+	m.RmwPaxos.Voted = r.had[len(r.had)-1].Accepted.Wire()
 	m.RmwPaxos.Try = uint32(len(r.had))
 	return m
 }
@@ -65,11 +65,11 @@ func (p *Protocol) readMessage(r *read) *peerv1.Message {
 func (p *Protocol) onState(from view.MemberID, m *peerv1.Message) {
 	r := p.reads.Find(m.Op)
 	if r == nil || m.RmwPaxos.Try == 0 || int(m.RmwPaxos.Try) > len(r.had) {
-		p.Took(pathStale)
+		p.Took(base.PathStale)
 		return
 	}
 	had := r.had[m.RmwPaxos.Try-1]
-	answer, ok := p.receive(from, m, replies{{acceptor: had}})
+	answer, ok := p.receive(from, m, replies{{Acceptor: had}})
 	if !ok {
 		return
 	}
@@ -87,10 +87,10 @@ func (p *Protocol) decideRead(r *read) {
 	}
 	highest := r.replies.highest()
 	for i := range r.replies {
-		voted := r.replies[i].voted
+		voted := r.replies[i].Accepted
 		if p.chosen(r.replies, voted) || p.mistakes.ReadInconsistent && voted == highest && r.asked.Quorum(p.Counted, 0) {
 			p.Took(pathRead)
-			s := r.replies[i].state
+			s := r.replies[i].State
 			p.learn(r.object.key, voted, s) // if this member has missed it, so that it is asked for once
 			p.endRead(r, s)
 			return
@@ -144,7 +144,7 @@ func (p *Protocol) endRead(r *read, s state) {
 		if !q.answered {
 			trips := r.trips + q.trips
 			p.completeAbout(r.object.key, q.Handle, register.Result{
-				Status: register.OK, Value: s.value, Carstamp: s.carstamp, RoundTrips: p.wide(trips), Fast: trips <= 1,
+				Status: register.OK, Value: s.Value, Carstamp: s.Carstamp, RoundTrips: p.wide(trips), Fast: trips <= 1,
 			})
 		}
 	}

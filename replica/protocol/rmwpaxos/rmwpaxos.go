@@ -15,7 +15,6 @@ import (
 	"github.com/georegister/georegister/replica/protocol/base"
 	"github.com/georegister/georegister/replica/protocol/member"
 	"github.com/georegister/georegister/replica/protocol/quorum"
-	"github.com/georegister/georegister/replica/protocol/slab"
 	"github.com/georegister/georegister/replica/register"
 	"github.com/georegister/georegister/replica/view"
 )
@@ -49,7 +48,8 @@ func (o Options) readRetries() int {
 
 // Protocol is one member's part of RMWPaxos, for one shard: acceptor, proposer and learner.
 type Protocol struct {
-	*base.Base
+	base.Acceptors
+	base.Settled
 	options  Options
 	mistakes Mistakes
 	me       register.Writer // names rounds: no two processes have the same
@@ -65,7 +65,6 @@ type Protocol struct {
 	silent  map[view.MemberID]protocol.Instant // until when a proposer is taken for dead; never ranged over
 
 	counting quorum.Tally
-	says     slab.Of[peerv1.RMWPaxos]
 }
 
 var _ member.Inner = (*Protocol)(nil)
@@ -91,7 +90,9 @@ func newProtocol(
 	config protocol.Config, journal *protocol.Journal, known *quorum.Incarnations, options Options, mistakes Mistakes,
 ) *Protocol {
 	p := &Protocol{
-		Base:     base.New("rmwpaxos", config, journal, known),
+		Acceptors: base.Acceptors{
+			Base: base.New("rmwpaxos", config, journal, known), ReplyVolatile: mistakes.AckBeforePersist,
+		},
 		options:  options,
 		mistakes: mistakes,
 		before:   config.View.Before(),
@@ -110,7 +111,7 @@ func newProtocol(
 	return p
 }
 
-// Submit implements protocol.Protocol. What is submitted begins in Ready, so that what comes together is batched.
+// Submit implements protocol.Machine. What is submitted begins in Ready, so that what comes together is batched.
 func (p *Protocol) Submit(r protocol.Request) {
 	if p.Invalid(r) || p.refused(r) {
 		return
@@ -128,9 +129,9 @@ func (p *Protocol) Submit(r protocol.Request) {
 	p.advanceLater(o)
 }
 
-// Receive implements protocol.Protocol.
+// Receive implements protocol.Machine.
 func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
-	if m == nil || m.RmwPaxos == nil || from == p.Config.Self || p.Config.View.Index(from) < 0 {
+	if m.RmwPaxos == nil {
 		return
 	}
 	delete(p.silent, from)
@@ -153,7 +154,7 @@ func (p *Protocol) Receive(from view.MemberID, m *peerv1.Message) {
 	}
 }
 
-// Tick implements protocol.Protocol: it repeats what was not answered, gives up what is past its deadline, goes on with
+// Tick implements protocol.Machine: it repeats what was not answered, gives up what is past its deadline, goes on with
 // what has backed off, and takes back what a proposer that is silent was given.
 func (p *Protocol) Tick(now protocol.Instant) {
 	p.Now = now
@@ -161,7 +162,7 @@ func (p *Protocol) Tick(now protocol.Instant) {
 	p.tickObjects()
 }
 
-// Ready implements protocol.Protocol.
+// Ready implements protocol.Machine.
 func (p *Protocol) Ready() protocol.Effects {
 	for len(p.due) > 0 && p.Err() == nil {
 		due := p.due
@@ -189,22 +190,7 @@ func (p *Protocol) Pending() int {
 	return n
 }
 
-// Settle implements member.Inner. Nothing is left that only some disks may vote on: what a lost disk promised and voted
-// on with a quorum, an adopter did too, and its state was adopted.
-func (p *Protocol) Settle(protocol.Instant) bool { return true }
-
-// Unsettled implements member.Inner. Votes of members before a change don't count after it; what was chosen by them is
-// found, and written through when its key is used.
-func (p *Protocol) Unsettled() int { return 0 }
-
-// message begins a message, which never changes once it is sent.
-func (p *Protocol) message(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
-	m := p.Message(kind, op, key)
-	m.RmwPaxos = p.says.New()
-	return m
-}
-
 // completeAbout completes once what this member's acceptor holds of the key is durable: it was counted.
 func (p *Protocol) completeAbout(key []byte, handle uint64, r register.Result) {
-	p.CompleteWhen(p.durable(key) || p.mistakes.CompleteBeforePersist, handle, r)
+	p.CompleteWhen(p.Durable(key) || p.mistakes.CompleteBeforePersist, handle, r)
 }

@@ -125,22 +125,22 @@ func TestTheTableIsBounded(t *testing.T) {
 	for i := range 3000 {
 		c.submit(i%3+1, add("k", register.ID{Session: uint64(i) + 1, Number: 1, FirstIncomplete: 1, IssuedAt: int64(i)}))
 	}
-	a := c.members[0].load([]byte("k"))
+	a := c.members[0].Load([]byte("k"))
 	table := &peerv1.KeyState{}
-	if err := table.UnmarshalVT(a.table); err != nil {
+	if err := table.UnmarshalVT(a.Table); err != nil {
 		t.Fatal(err)
 	}
-	if string(a.value) != "3000" || len(table.Executed) != 3 || len(table.Sessions) != 1024 {
-		t.Errorf("value %s, batches of %d members, %d sessions; want 3000, 3 and 1024", a.value, len(table.Executed), len(table.Sessions))
+	if string(a.Value) != "3000" || len(table.Executed) != 3 || len(table.Sessions) != 1024 {
+		t.Errorf("value %s, batches of %d members, %d sessions; want 3000, 3 and 1024", a.Value, len(table.Executed), len(table.Sessions))
 	}
-	if size := len(a.table); size > 1024*64+3*100 {
+	if size := len(a.Table); size > 1024*64+3*100 {
 		t.Errorf("the table has %d bytes", size)
 	}
-	t.Logf("%d bytes with 1024 sessions", len(a.table))
+	t.Logf("%d bytes with 1024 sessions", len(a.Table))
 	for i := range 10 {
 		c.submit(i%3+1, write("w", "v"))
 	}
-	if size := len(c.members[0].load([]byte("w")).table); size > 3*60 {
+	if size := len(c.members[0].Load([]byte("w")).Table); size > 3*60 {
 		t.Errorf("after writes of three members, the table has %d bytes", size)
 	} else {
 		t.Logf("%d bytes after writes of three members", size)
@@ -185,14 +185,14 @@ func TestADuplicateGetsTheFirstAnswer(t *testing.T) {
 }
 
 func TestRoundsAreComparedAsThePaperSays(t *testing.T) {
-	a, b := round{3, 1, 1}, round{3, 2, 1}
-	if a.above(b) || b.above(a) || a == b {
+	a, b := round{Number: 3, Proposer: 1, Attempt: 1}, round{Number: 3, Proposer: 2, Attempt: 1}
+	if above(a, b) || above(b, a) || a == b {
 		t.Error("rounds of one n and two ids are neither in an order nor equal")
 	}
-	if j := a.join(b); j.n != 3 || j == a || j == b {
+	if j := join(a, b); j.Number != 3 || j == a || j == b {
 		t.Errorf("who has promised %v and %v votes in %v", a, b, j)
 	}
-	if a.join(round{4, 9, 9}) != (round{4, 9, 9}) || a.join(round{2, 9, 9}) != a || a.join(a) != a {
+	if join(a, round{Number: 4, Proposer: 9, Attempt: 9}) != (round{Number: 4, Proposer: 9, Attempt: 9}) || join(a, round{Number: 2, Proposer: 9, Attempt: 9}) != a || join(a, a) != a {
 		t.Error("the higher promise counts")
 	}
 }

@@ -1,0 +1,172 @@
+package base
+
+import (
+	"fmt"
+
+	peerv1 "github.com/georegister/georegister/api/peer/v1"
+	"github.com/georegister/georegister/replica/protocol/bounds"
+	"github.com/georegister/georegister/replica/protocol/slab"
+	"github.com/georegister/georegister/replica/protocol/stamp"
+	"github.com/georegister/georegister/replica/register"
+	"github.com/georegister/georegister/replica/view"
+)
+
+// acceptorRecord begins the journal keys of RMWPaxosRecords; the register's key follows.
+const acceptorRecord = 'p'
+
+// Ballot numbers an attempt to have a state accepted. Each protocol has an order of its own for them.
+type Ballot struct {
+	Number   uint64
+	Proposer register.Writer // names its boot, so that no two processes have the same
+	Attempt  uint64          // of the proposer, where a number does not tell its attempts apart
+}
+
+// Wire is the ballot in messages and records: nil for the zero one.
+func (b Ballot) Wire() *peerv1.RMWPaxosRound {
+	if b == (Ballot{}) {
+		return nil
+	}
+	return &peerv1.RMWPaxosRound{N: b.Number, Proposer: uint64(b.Proposer), Attempt: b.Attempt}
+}
+
+// BallotOf is the ballot that a message or a record names; the zero one for nil.
+func BallotOf(r *peerv1.RMWPaxosRound) Ballot {
+	return Ballot{Number: r.GetN(), Proposer: register.Writer(r.GetProposer()), Attempt: r.GetAttempt()}
+}
+
+// State is what the members agree on for a key, again and again: its register, and the table by which a change that is
+// in the state already is recognised. The timestamp of the carstamp counts the changes of the key.
+type State struct {
+	register.Versioned
+	Table []byte // an encoded KeyState (package session), or empty
+}
+
+// Put sets what a message tells of the state.
+func (s State) Put(m *peerv1.Message) {
+	stamp.Put(m, s.Versioned)
+	m.RmwPaxos.Table = s.Table
+}
+
+// StateOf is the state that a message tells of.
+func StateOf(m *peerv1.Message) State {
+	return State{Versioned: stamp.Of(m), Table: m.GetRmwPaxos().GetTable()}
+}
+
+// Acceptor is what a member has promised and accepted for a key.
+type Acceptor struct {
+	Promised Ballot
+	Accepted Ballot // never above Promised
+	// AcceptedIn is the epoch in which this disk accepted the state. 0: the state was copied from another disk, and this
+	// member has not voted for it.
+	AcceptedIn uint64
+	State
+}
+
+// Acceptors are a member's acceptors for all keys, of protocols that agree on a key in place by the messages of
+// RMWPaxos.
+type Acceptors struct {
+	*Base
+	// ReplyVolatile is a known bug, for tests: an acceptor answers before its record is durable.
+	ReplyVolatile bool
+
+	says slab.Of[peerv1.RMWPaxos]
+}
+
+// Durable reports whether what this member's acceptor holds of a key survives a crash now.
+func (a *Acceptors) Durable(key []byte) bool {
+	return a.Journal.Durable(a.Keys.Lookup(acceptorRecord, key))
+}
+
+// Load is the acceptor of a key. A record that can't be decoded stops the member: to go on as if it had promised
+// nothing would break promises.
+func (a *Acceptors) Load(key []byte) Acceptor {
+	encoded, ok := a.Journal.Get(a.Keys.Lookup(acceptorRecord, key))
+	if !ok {
+		return Acceptor{}
+	}
+	acceptor, err := decodeAcceptor(encoded, bounds.Record)
+	if err != nil {
+		a.Damaged(key, err)
+	}
+	return acceptor
+}
+
+// Save puts the acceptor of a key into the journal; what depends on it leaves when it is durable.
+func (a *Acceptors) Save(key []byte, acceptor Acceptor) {
+	if a.Err() != nil {
+		return
+	}
+	r := peerv1.RMWPaxosRecord{
+		Ack: acceptor.Promised.Wire(), Voted: acceptor.Accepted.Wire(), VotedIn: acceptor.AcceptedIn,
+		Present: acceptor.Value.Present(), Value: acceptor.Value,
+		Timestamp: acceptor.Carstamp.Timestamp, Writer: uint64(acceptor.Carstamp.Writer), Table: acceptor.Table,
+	}
+	encoded, err := r.MarshalVT()
+	if err != nil {
+		a.Fault("encode the register of key %q: %w", key, err)
+		return
+	}
+	a.Journal.Put(a.Keys.Record(acceptorRecord, key), encoded)
+}
+
+// AdoptMerged implements member.Inner's Adopt with what a protocol makes of this member's acceptor and that of another
+// one. It is saved if that has changed a ballot.
+func (a *Acceptors) AdoptMerged(key, encoded []byte, merge func(ours, theirs Acceptor) Acceptor) error {
+	if len(key) == 0 || key[0] != acceptorRecord {
+		return fmt.Errorf("%q is no register; all members must run one protocol", key)
+	}
+	theirs, err := decodeAcceptor(encoded, bounds.Told)
+	if err != nil {
+		return err
+	}
+	if err := bounds.Table(theirs.Table); err != nil {
+		return err
+	}
+	ours := a.Load(key[1:])
+	if merged := merge(ours, theirs); merged.Promised != ours.Promised || merged.Accepted != ours.Accepted {
+		a.Save(key[1:], merged)
+	}
+	return nil
+}
+
+// decodeAcceptor decodes a record, within bounds. The state may alias it: records never change.
+func decodeAcceptor(encoded []byte, check func(any) error) (Acceptor, error) {
+	var r peerv1.RMWPaxosRecord
+	if err := r.UnmarshalVTUnsafe(encoded); err != nil {
+		return Acceptor{}, fmt.Errorf("decode an acceptor's record: %w", err)
+	}
+	if err := check(&r); err != nil {
+		return Acceptor{}, err
+	}
+	return Acceptor{
+		Promised: BallotOf(r.Ack), Accepted: BallotOf(r.Voted), AcceptedIn: r.VotedIn,
+		State: State{
+			Versioned: register.Versioned{Carstamp: stamp.Carstamp(r.Timestamp, r.Writer, 0), Value: stamp.Value(r.Present, r.Value)},
+			Table:     r.Table,
+		},
+	}, nil
+}
+
+// Say begins a message, which never changes once it is sent.
+func (a *Acceptors) Say(kind peerv1.Kind, op uint64, key []byte) *peerv1.Message {
+	m := a.Message(kind, op, key)
+	m.RmwPaxos = a.says.New()
+	return m
+}
+
+// About begins the answer to a question with what an acceptor has promised and accepted. The state is left out if the
+// asker has that of the same ballot.
+func (a *Acceptors) About(kind peerv1.Kind, question *peerv1.Message, acceptor Acceptor) *peerv1.Message {
+	m := a.Say(kind, question.Op, question.Key)
+	m.RmwPaxos.Round, m.RmwPaxos.Voted = acceptor.Promised.Wire(), acceptor.Accepted.Wire()
+	m.RmwPaxos.VotedIn = acceptor.AcceptedIn
+	if m.Same = acceptor.Accepted == BallotOf(question.RmwPaxos.Voted); !m.Same {
+		acceptor.State.Put(m)
+	}
+	return m
+}
+
+// Reply sends an answer once what this member's acceptor holds of the key is durable.
+func (a *Acceptors) Reply(to view.MemberID, m *peerv1.Message) {
+	a.Base.Reply(a.ReplyVolatile || a.Durable(m.Key), to, m)
+}
