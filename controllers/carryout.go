@@ -7,21 +7,22 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/georegister/georegister/controllers/decide/message"
-	"github.com/georegister/georegister/controllers/decide/status"
-
-	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/controllers/apply"
-	"github.com/georegister/georegister/controllers/decide"
-	"github.com/georegister/georegister/controllers/world"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/controllers/apply"
+	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/decide/status"
+	"github.com/georegister/georegister/controllers/world"
 )
 
-// executor carries plans out. What a plan was decided on may have changed since: whoever a write is for refuses it then.
+// executor carries plans out. What a plan was decided on may have changed since: whoever a write is for refuses it
+// then.
 type executor struct {
 	*access
 	events events

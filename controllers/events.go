@@ -1,13 +1,13 @@
 package controllers
 
 import (
-	"github.com/georegister/georegister/controllers/decide/message"
-	"github.com/georegister/georegister/controllers/decide/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
+	"github.com/georegister/georegister/controllers/decide/message"
+	"github.com/georegister/georegister/controllers/decide/status"
 )
 
 // events tells people what the operator did, and what it could not do.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/georegister/georegister/controllers/decide/status"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -15,6 +13,7 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/controllers/apply"
 	"github.com/georegister/georegister/controllers/decide"
+	"github.com/georegister/georegister/controllers/decide/status"
 )
 
 // atOnce is the pause before a cluster is looked at again after a step: its effect is about to be seen.

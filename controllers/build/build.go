@@ -82,7 +82,9 @@ func Member(in Input, m view.Member) []client.Object {
 	if !OnDisk(in.Cluster) {
 		return []client.Object{statefulSet(in, m)}
 	}
-	return []client.Object{volume(in, m), statefulSet(in, m)}
+	disk := volume(in, VolumeName(in.Cluster.Name, m), MemberLabels(in.Cluster.Name, m),
+		in.Cluster.Spec.Storage.StorageSize())
+	return []client.Object{disk, statefulSet(in, m)}
 }
 
 // NextID is the first id for a newcomer after the last that was given to anybody: the next one, or where witnesses run
@@ -116,10 +118,5 @@ func FirstMembers(cluster *v1alpha1.GeoRegisterCluster, settings world.Settings)
 // Image is what the members of a cluster should run: what the resource says, else what they already run, so
 // that a new operator restarts nothing, else the operator's default. Running is empty where nothing runs yet.
 func Image(cluster *v1alpha1.GeoRegisterCluster, running string, settings world.Settings) string {
-	for _, image := range []string{cluster.Spec.Image, running} {
-		if image != "" {
-			return image
-		}
-	}
-	return settings.DefaultImage
+	return cmp.Or(cluster.Spec.Image, running, settings.DefaultImage)
 }

@@ -156,11 +156,12 @@ func TestObjectsAreCopies(t *testing.T) {
 	s := statefulSet(in, in.View.Members[0])
 	pod := &s.Spec.Template
 	pod.Annotations["example.com/team"] = "changed"
-	pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU]
+	resources := pod.Spec.Containers[0].Resources
+	resources.Limits[corev1.ResourceMemory] = resources.Requests[corev1.ResourceCPU]
 	pod.Spec.Containers[0].Env[0].Value = "changed"
 	pod.Spec.Tolerations[0].Key = "changed"
 	pod.Spec.Affinity.PodAntiAffinity = nil
-	*volume(in, in.View.Members[0]).Spec.StorageClassName = "changed"
+	*Member(in, in.View.Members[0])[0].(*corev1.PersistentVolumeClaim).Spec.StorageClassName = "changed"
 	if got := written(t, []client.Object{in.Cluster}); !bytes.Equal(got, before) {
 		t.Errorf("the resource changed with its objects:\n%s", got)
 	}

@@ -1,11 +1,7 @@
 package build
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"strconv"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +9,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/georegister/georegister/api/v1alpha1"
@@ -48,53 +43,41 @@ func FirstWitnesses(cluster *v1alpha1.GeoRegisterCluster, settings world.Setting
 
 // replicas are the labels that select members alone.
 func replicas(cluster *v1alpha1.GeoRegisterCluster) map[string]string {
-	labels := selected(cluster.Name)
-	if cluster.Spec.Dedicated() {
-		labels[ComponentLabel] = ReplicaComponent
+	if !cluster.Spec.Dedicated() {
+		return selected(cluster.Name)
 	}
-	return labels
+	return joined(selected(cluster.Name), map[string]string{ComponentLabel: ReplicaComponent})
 }
 
 // podLabels are those of a member's pod.
 func podLabels(cluster *v1alpha1.GeoRegisterCluster, m view.Member) map[string]string {
-	labels := MemberLabels(cluster.Name, m)
-	if cluster.Spec.Dedicated() {
-		labels[ComponentLabel] = ReplicaComponent
-	}
-	return labels
+	return joined(MemberLabels(cluster.Name, m), replicas(cluster))
 }
 
 // onlyWitnesses are the labels that select dedicated witnesses.
 func onlyWitnesses(cluster string) map[string]string {
-	labels := selected(cluster)
-	labels[ComponentLabel] = WitnessComponent
-	return labels
+	return joined(selected(cluster), map[string]string{ComponentLabel: WitnessComponent})
 }
 
 // dedicatedLabels are those of an object that belongs to one dedicated witness, and of its pod.
 func dedicatedLabels(cluster string, w view.Witness) map[string]string {
-	labels := SiteLabels(cluster, w.Site)
-	labels[ComponentLabel] = WitnessComponent
-	labels[WitnessLabel] = strconv.FormatUint(uint64(w.ID), 10)
-	return labels
+	return joined(SiteLabels(cluster, w.Site), map[string]string{
+		ComponentLabel: WitnessComponent, WitnessLabel: number(w.ID),
+	})
 }
 
 // WitnessHash tells whether what a user wrote reaches the pods of dedicated witnesses in another form than before, as
 // SpecHash does for members.
 func WitnessHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	spec := cluster.Spec
-	text, err := json.Marshal(
-		map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness()})
-	if err != nil {
-		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return hashOf(map[string]any{"image": spec.Image, "podTemplate": spec.PodTemplate, "witness": spec.Witness()})
 }
 
 // Dedicated are the objects of one dedicated witness, in the order to apply them in: its volume and its StatefulSet.
 func Dedicated(in Input, w view.Witness) []client.Object {
-	return []client.Object{dedicatedVolume(in, w), dedicatedSet(in, w)}
+	disk := volume(in, DedicatedVolumeName(in.Cluster.Name, w), dedicatedLabels(in.Cluster.Name, w),
+		DedicatedSize(in.Cluster.Spec))
+	return []client.Object{disk, dedicatedSet(in, w)}
 }
 
 // DedicatedSize is what the volume of a dedicated witness has: room for the log at its longest. Its lives together may
@@ -106,76 +89,18 @@ func DedicatedSize(spec v1alpha1.GeoRegisterClusterSpec) resource.Quantity {
 	return *resource.NewQuantity((size+mebibyte-1)/mebibyte*mebibyte, resource.BinarySI)
 }
 
-func dedicatedVolume(in Input, w view.Witness) *corev1.PersistentVolumeClaim {
-	claim := &corev1.PersistentVolumeClaim{
-		TypeMeta:   kind("v1", "PersistentVolumeClaim"),
-		ObjectMeta: kept(in, DedicatedVolumeName(in.Cluster.Name, w), dedicatedLabels(in.Cluster.Name, w)),
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: DedicatedSize(in.Cluster.Spec)},
-			},
-		},
-	}
-	if class := in.Cluster.Spec.Storage.Class; class != "" {
-		claim.Spec.StorageClassName = &class
-	}
-	return claim
-}
-
-// dedicatedSet runs one witness, as statefulSet runs one member, and for the same reasons.
+// dedicatedSet runs one witness.
 func dedicatedSet(in Input, w view.Witness) *appsv1.StatefulSet {
-	one, history := int32(1), int32(2)
 	labels := dedicatedLabels(in.Cluster.Name, w)
-	selector := onlyWitnesses(in.Cluster.Name)
-	selector[SiteLabel], selector[WitnessLabel] = labels[SiteLabel], labels[WitnessLabel]
-	return &appsv1.StatefulSet{
-		TypeMeta:   kind("apps/v1", "StatefulSet"),
-		ObjectMeta: owned(in, DedicatedName(in.Cluster.Name, w), labels),
-		Spec: appsv1.StatefulSetSpec{
-			Replicas:             &one,
-			ServiceName:          PeersName(in.Cluster.Name),
-			Selector:             &metav1.LabelSelector{MatchLabels: selector},
-			PodManagementPolicy:  appsv1.ParallelPodManagement,
-			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-			RevisionHistoryLimit: &history,
-			Template:             dedicatedTemplate(in, w),
-		},
-	}
-}
-
-func dedicatedTemplate(in Input, w view.Witness) corev1.PodTemplateSpec {
-	user := in.Cluster.Spec.PodTemplate.DeepCopy()
-	grace, no := int64(graceSeconds), false
-	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{
-			Labels:      joined(user.Labels, dedicatedLabels(in.Cluster.Name, w)),
-			Annotations: joined(user.Annotations, map[string]string{SpecHashAnnotation: WitnessHash(in.Cluster)}),
-		},
-		Spec: corev1.PodSpec{
-			ServiceAccountName:           MembersName(in.Cluster.Name),
-			AutomountServiceAccountToken: &no,
-			EnableServiceLinks:           &no,
-			SecurityContext:              podSecurity(),
-			NodeSelector:                 NodeSelector(in.Cluster, w.Site),
-			Affinity:                     dedicatedAffinity(in.Cluster, w.Site),
-			Tolerations:                  user.Tolerations,
-			PriorityClassName:            user.PriorityClassName,
-
-			TerminationGracePeriodSeconds: &grace,
-
-			Containers: []corev1.Container{witness(in, w.ID)},
-			Volumes: []corev1.Volume{
-				{Name: bootVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-					LocalObjectReference: corev1.LocalObjectReference{Name: BootName(in.Cluster.Name)},
-				}}},
-				{Name: dataVolume,
-					VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-						ClaimName: DedicatedVolumeName(in.Cluster.Name, w),
-					}}},
-			},
-		},
-	}
+	selector := joined(onlyWitnesses(in.Cluster.Name), map[string]string{
+		SiteLabel: w.Site, WitnessLabel: number(w.ID),
+	})
+	template := podTemplate(in, w.Site, labels, WitnessHash(in.Cluster))
+	template.Spec.Affinity = dedicatedAffinity(in.Cluster, w.Site)
+	template.Spec.Containers = []corev1.Container{witness(in, w.ID)}
+	template.Spec.Volumes = append(template.Spec.Volumes,
+		corev1.Volume{Name: dataVolume, VolumeSource: claimed(DedicatedVolumeName(in.Cluster.Name, w))})
+	return oneReplica(in, DedicatedName(in.Cluster.Name, w), labels, selector, template)
 }
 
 // dedicatedAffinity is the user's, or a preference: no zone has pods of two sites, so that nobody else who keeps a
@@ -210,37 +135,17 @@ func dedicatedObjects(in Input) []client.Object {
 	if !in.Cluster.Spec.Dedicated() {
 		return nil
 	}
-	all := 0
-	for _, w := range in.View.Witnesses {
-		all += 1 - min(1, int(w.Beside))
+	all := len(in.Cluster.Spec.Sites)
+	if in.View.Epoch > 0 {
+		all = len(
+			slices.DeleteFunc(slices.Clone(in.View.Witnesses), func(w view.Witness) bool { return w.Beside != 0 }))
 	}
-	if in.View.Epoch == 0 {
-		all = len(in.Cluster.Spec.Sites)
-	}
-	stay, unhealthy := intstr.FromInt(max(all-1, 0)), policyv1.AlwaysAllow
-	labels := Labels(in.Cluster.Name)
-	labels[ComponentLabel] = WitnessComponent
+	labels := joined(Labels(in.Cluster.Name), map[string]string{ComponentLabel: WitnessComponent})
 	return []client.Object{
-		&policyv1.PodDisruptionBudget{
-			TypeMeta:   kind("policy/v1", "PodDisruptionBudget"),
-			ObjectMeta: owned(in, WitnessesName(in.Cluster.Name), labels),
-			Spec: policyv1.PodDisruptionBudgetSpec{
-				MinAvailable:               &stay,
-				Selector:                   &metav1.LabelSelector{MatchLabels: onlyWitnesses(in.Cluster.Name)},
-				UnhealthyPodEvictionPolicy: &unhealthy,
-			},
-		},
-		&networkingv1.NetworkPolicy{
-			TypeMeta:   kind("networking.k8s.io/v1", "NetworkPolicy"),
-			ObjectMeta: owned(in, WitnessesName(in.Cluster.Name), labels),
-			Spec: networkingv1.NetworkPolicySpec{
-				PodSelector: metav1.LabelSelector{MatchLabels: onlyWitnesses(in.Cluster.Name)},
-				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-				Ingress: []networkingv1.NetworkPolicyIngressRule{
-					allow([]networkingv1.NetworkPolicyPeer{theMembers(in), theOperator(in)}, named(WitnessPortName)),
-					allow(nil, named(WitnessHTTPPortName)),
-				},
-			},
-		},
+		budget(in, WitnessesName(in.Cluster.Name), labels, onlyWitnesses(in.Cluster.Name), max(all-1, 0),
+			policyv1.AlwaysAllow),
+		ingressPolicy(in, WitnessesName(in.Cluster.Name), labels, onlyWitnesses(in.Cluster.Name),
+			allow([]networkingv1.NetworkPolicyPeer{theMembers(in), theOperator(in)}, named(WitnessPortName)),
+			allow(nil, named(WitnessHTTPPortName))),
 	}
 }

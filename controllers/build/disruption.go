@@ -19,17 +19,25 @@ func disruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	if in.View.Epoch > 0 {
 		spare = min(1, in.View.Before().Faults(), in.View.After().Faults())
 	}
-	stay := intstr.FromInt(all + in.Beside - spare)
 	unhealthy := policyv1.AlwaysAllow // a member that is not ready adds nothing to a quorum, and its disk is kept
 	if in.Cluster.Spec.Storage.DurabilityOrDefault() != v1alpha1.Sync {
 		unhealthy = policyv1.IfHealthyBudget // a member that is evicted may lose what it has: not beside another one
 	}
+	return budget(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name), replicas(in.Cluster),
+		all+in.Beside-spare, unhealthy)
+}
+
+// budget has so many of the selected pods stay.
+func budget(
+	in Input, name string, labels, selector map[string]string, stay int,
+	unhealthy policyv1.UnhealthyPodEvictionPolicyType,
+) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   kind("policy/v1", "PodDisruptionBudget"),
-		ObjectMeta: owned(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta: owned(in, name, labels),
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable:               &stay,
-			Selector:                   &metav1.LabelSelector{MatchLabels: replicas(in.Cluster)},
+			MinAvailable:               new(intstr.FromInt(stay)),
+			Selector:                   &metav1.LabelSelector{MatchLabels: selector},
 			UnhealthyPodEvictionPolicy: &unhealthy,
 		},
 	}

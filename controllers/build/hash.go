@@ -22,6 +22,11 @@ func SpecHash(cluster *v1alpha1.GeoRegisterCluster) string {
 	if w := spec.Witness(); w != nil && !spec.Dedicated() { // where there are none, pods know nothing of them
 		written["witness"] = w
 	}
+	return hashOf(written)
+}
+
+// hashOf is the start of the hash of what a user wrote, by keys.
+func hashOf(written map[string]any) string {
 	text, err := json.Marshal(written)
 	if err != nil {
 		panic(fmt.Sprintf("build: what was decoded from JSON has none: %v", err))

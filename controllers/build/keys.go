@@ -30,9 +30,12 @@ func mountKeys(in Input, pod *corev1.PodSpec) {
 	if !in.Cluster.Spec.Regular() {
 		return
 	}
-	mode := int32(0o440) // the pod's group reads them: its user is not the owner of what is mounted
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: keysVolume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: SecretName(in.Cluster.Name), DefaultMode: &mode},
+		Secret: &corev1.SecretVolumeSource{
+			SecretName: SecretName(in.Cluster.Name),
+			// The pod's group reads them: its user is not the owner of what is mounted.
+			DefaultMode: new(int32(0o440)),
+		},
 	}})
 	member := &pod.Containers[0]
 	member.VolumeMounts = append(member.VolumeMounts,

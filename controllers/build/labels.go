@@ -76,17 +76,16 @@ func Labels(cluster string) map[string]string {
 
 // SiteLabels are those of an object that belongs to one site.
 func SiteLabels(cluster, site string) map[string]string {
-	labels := Labels(cluster)
-	labels[SiteLabel] = site
-	return labels
+	return joined(Labels(cluster), map[string]string{SiteLabel: site})
 }
 
 // MemberLabels are those of an object that belongs to one member.
 func MemberLabels(cluster string, m view.Member) map[string]string {
-	labels := SiteLabels(cluster, m.Site)
-	labels[MemberLabel] = strconv.FormatUint(uint64(m.ID), 10)
-	return labels
+	return joined(SiteLabels(cluster, m.Site), map[string]string{MemberLabel: number(m.ID)})
 }
+
+// number is an id as labels and arguments have it.
+func number(id view.MemberID) string { return strconv.FormatUint(uint64(id), 10) }
 
 // selected are the labels that selectors of a cluster's pods ask for. They are few because a StatefulSet's
 // selector can't be changed later.

@@ -9,11 +9,11 @@ import (
 	"github.com/georegister/georegister/api/v1alpha1"
 )
 
-// joined is a user's labels or annotations and ours; ours count where both name one.
-func joined(users, ours map[string]string) map[string]string {
-	all := make(map[string]string, len(users)+len(ours))
-	maps.Copy(all, users)
-	maps.Copy(all, ours)
+// joined are labels or annotations of two origins, such as a user's and ours; the second count where both name one.
+func joined(first, second map[string]string) map[string]string {
+	all := make(map[string]string, len(first)+len(second))
+	maps.Copy(all, first)
+	maps.Copy(all, second)
 	return all
 }
 
@@ -46,18 +46,17 @@ func kept(in Input, name string, labels map[string]string) metav1.ObjectMeta {
 // the same object's name can't take it from each other. It does not block the owner's deletion, for which the
 // operator would have to be allowed to write finalizers.
 func owner(cluster *v1alpha1.GeoRegisterCluster) metav1.OwnerReference {
-	yes := true
 	return metav1.OwnerReference{
-		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: cluster.Name, UID: cluster.UID, Controller: &yes,
+		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Name: cluster.Name, UID: cluster.UID,
+		Controller: new(true),
 	}
 }
 
 // serviceAccount is the identity of the members, which never talk to the apiserver.
 func serviceAccount(in Input) *corev1.ServiceAccount {
-	no := false
 	return &corev1.ServiceAccount{
 		TypeMeta:                     kind("v1", "ServiceAccount"),
 		ObjectMeta:                   owned(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name)),
-		AutomountServiceAccountToken: &no,
+		AutomountServiceAccountToken: new(false),
 	}
 }

@@ -18,29 +18,26 @@ const (
 
 // monitoring are the objects of the Prometheus operator, of those kinds that the apiserver has.
 func monitoring(in Input) []client.Object {
-	var objects []client.Object
-	if in.Monitoring.PodMonitor {
-		objects = append(objects, podMonitor(in))
-	}
-	if in.Monitoring.PrometheusRule {
-		objects = append(objects, prometheusRule(in))
-	}
-	return objects
+	return ofKinds(in, podMonitor(in), prometheusRule(in))
 }
 
 // monitoringNames are the same objects by name alone.
 func monitoringNames(in Input) []client.Object {
 	meta := metav1.ObjectMeta{Name: MonitoringName(in.Cluster.Name), Namespace: in.Cluster.Namespace}
-	var objects []client.Object
-	if in.Monitoring.PodMonitor {
-		objects = append(objects, &monitoringv1.PodMonitor{
-			TypeMeta: kind(monitoringVersion, monitoringv1.PodMonitorsKind), ObjectMeta: meta,
-		})
-	}
-	if in.Monitoring.PrometheusRule {
-		objects = append(objects, &monitoringv1.PrometheusRule{
+	return ofKinds(in,
+		&monitoringv1.PodMonitor{TypeMeta: kind(monitoringVersion, monitoringv1.PodMonitorsKind), ObjectMeta: meta},
+		&monitoringv1.PrometheusRule{
 			TypeMeta: kind(monitoringVersion, monitoringv1.PrometheusRuleKind), ObjectMeta: meta,
 		})
+}
+
+// ofKinds leaves out what the apiserver has no kind for.
+func ofKinds(in Input, pods, rules client.Object) (objects []client.Object) {
+	if in.Monitoring.PodMonitor {
+		objects = append(objects, pods)
+	}
+	if in.Monitoring.PrometheusRule {
+		objects = append(objects, rules)
 	}
 	return objects
 }

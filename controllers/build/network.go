@@ -24,13 +24,20 @@ func networkPolicy(in Input) *networkingv1.NetworkPolicy {
 			allow([]networkingv1.NetworkPolicyPeer{theMembers, theOperator}, intstr.FromInt32(WitnessPort)),
 			allow(nil, intstr.FromInt32(WitnessHTTPPort)))
 	}
+	return ingressPolicy(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name), replicas(in.Cluster), ingress...)
+}
+
+// ingressPolicy lets nothing reach the selected pods but what the rules say.
+func ingressPolicy(
+	in Input, name string, labels, selector map[string]string, rules ...networkingv1.NetworkPolicyIngressRule,
+) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   kind("networking.k8s.io/v1", "NetworkPolicy"),
-		ObjectMeta: owned(in, MembersName(in.Cluster.Name), Labels(in.Cluster.Name)),
+		ObjectMeta: owned(in, name, labels),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: replicas(in.Cluster)},
+			PodSelector: metav1.LabelSelector{MatchLabels: selector},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress:     ingress,
+			Ingress:     rules,
 		},
 	}
 }
@@ -51,9 +58,8 @@ func theOperator(in Input) networkingv1.NetworkPolicyPeer {
 // allow lets some, or with nobody named everybody, reach ports.
 func allow(from []networkingv1.NetworkPolicyPeer, ports ...intstr.IntOrString) networkingv1.NetworkPolicyIngressRule {
 	rule := networkingv1.NetworkPolicyIngressRule{From: from}
-	tcp := corev1.ProtocolTCP
 	for _, port := range ports {
-		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &port})
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP), Port: &port})
 	}
 	return rule
 }

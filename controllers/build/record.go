@@ -24,38 +24,39 @@ type recordFile struct {
 	Level   uint32 `json:"level,omitempty"` // of the cluster
 }
 
+// The types of its parts have the fields of the view's own, and other names in JSON.
 type recordWitness struct {
-	ID      uint32 `json:"id"`
-	Site    string `json:"site"`
-	Address string `json:"address"`
-	Disk    string `json:"disk"`             // that it was taken on with
-	Beside  uint32 `json:"beside,omitempty"` // the member in whose pod it runs
+	ID      view.MemberID `json:"id"`
+	Site    string        `json:"site"`
+	Address string        `json:"address"`
+	Disk    string        `json:"disk"`             // that it was taken on with
+	Beside  view.MemberID `json:"beside,omitempty"` // the member in whose pod it runs
 }
 
 type recordPartition struct {
-	Term      uint64         `json:"term"` // the epoch in which it came to be so
-	Master    uint32         `json:"master"`
-	Backups   []uint32       `json:"backups,omitempty"`
-	Witnesses []uint32       `json:"witnesses,omitempty"`
-	Formers   []recordFormer `json:"formers,omitempty"` // to recover from, the oldest first
-	Empty     bool           `json:"empty,omitempty"`   // it begins again without anything: what it held was given up
-	Split     uint64         `json:"split,omitempty"`   // the term in which it was split off another one
+	Term      uint64          `json:"term"` // the epoch in which it came to be so
+	Master    view.MemberID   `json:"master"`
+	Backups   []view.MemberID `json:"backups,omitempty"`
+	Witnesses []view.MemberID `json:"witnesses,omitempty"`
+	Formers   []recordFormer  `json:"formers,omitempty"` // to recover from, the oldest first
+	Empty     bool            `json:"empty,omitempty"`   // it begins again without anything: what it held was given up
+	Split     uint64          `json:"split,omitempty"`   // the term in which it was split off another one
 }
 
 type recordFormer struct {
-	Term      uint64   `json:"term"`
-	Master    uint32   `json:"master"`
-	Backups   []uint32 `json:"backups,omitempty"`
-	Witnesses []uint32 `json:"witnesses,omitempty"`
+	Term      uint64          `json:"term"`
+	Master    view.MemberID   `json:"master"`
+	Backups   []view.MemberID `json:"backups,omitempty"`
+	Witnesses []view.MemberID `json:"witnesses,omitempty"`
 }
 
 type recordMember struct {
-	ID      uint32 `json:"id"`
-	Site    string `json:"site"`
-	Address string `json:"address"`
-	Disk    string `json:"disk,omitempty"` // that it was founded on, or joined with
-	Joining bool   `json:"joining,omitempty"`
-	Leaving bool   `json:"leaving,omitempty"`
+	ID      view.MemberID `json:"id"`
+	Site    string        `json:"site"`
+	Address string        `json:"address"`
+	Disk    string        `json:"disk,omitempty"` // that it was founded on, or joined with
+	Joining bool          `json:"joining,omitempty"`
+	Leaving bool          `json:"leaving,omitempty"`
 }
 
 // Record is the object that holds in.View, complete for a create or, with the UID and the resource version of
@@ -66,11 +67,10 @@ func Record(in Input) *corev1.ConfigMap {
 		Founded: in.View.Founded, Level: in.View.Level,
 	}
 	for _, m := range in.View.Members {
-		file.Members = append(file.Members, recordMember{uint32(m.ID), m.Site, m.Address, m.Disk, m.Joining, m.Leaving})
+		file.Members = append(file.Members, recordMember(m))
 	}
 	for _, w := range in.View.Witnesses {
-		file.Witnesses = append(file.Witnesses,
-			recordWitness{uint32(w.ID), w.Site, w.Address, w.Disk, uint32(w.Beside)})
+		file.Witnesses = append(file.Witnesses, recordWitness(w))
 	}
 	for _, p := range in.View.Partitions {
 		file.Partitions = append(file.Partitions, writtenPartition(p))
@@ -107,14 +107,10 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 		Founded: file.Founded, Level: file.Level,
 	}
 	for _, m := range file.Members {
-		v.Members = append(v.Members,
-			view.Member{ID: view.MemberID(m.ID), Site: m.Site, Address: m.Address, Disk: m.Disk,
-				Joining: m.Joining, Leaving: m.Leaving})
+		v.Members = append(v.Members, view.Member(m))
 	}
 	for _, w := range file.Witnesses {
-		v.Witnesses = append(v.Witnesses,
-			view.Witness{ID: view.MemberID(w.ID), Site: w.Site, Address: w.Address, Disk: w.Disk,
-				Beside: view.MemberID(w.Beside)})
+		v.Witnesses = append(v.Witnesses, view.Witness(w))
 	}
 	for _, p := range file.Partitions {
 		v.Partitions = append(v.Partitions, p.partition())
@@ -137,29 +133,19 @@ func parseRecord(record *corev1.ConfigMap) (view.View, error) {
 }
 
 func writtenPartition(p view.Partition) recordPartition {
-	written := recordPartition{Term: p.Term, Master: uint32(p.Master), Backups: numbers[uint32](p.Backups),
-		Witnesses: numbers[uint32](p.Witnesses), Empty: p.Empty, Split: p.Split}
+	written := recordPartition{Term: p.Term, Master: p.Master, Backups: p.Backups, Witnesses: p.Witnesses,
+		Empty: p.Empty, Split: p.Split}
 	for _, f := range p.Formers {
-		written.Formers = append(written.Formers,
-			recordFormer{f.Term, uint32(f.Master), numbers[uint32](f.Backups), numbers[uint32](f.Witnesses)})
+		written.Formers = append(written.Formers, recordFormer(f))
 	}
 	return written
 }
 
 func (r recordPartition) partition() view.Partition {
-	p := view.Partition{Term: r.Term, Master: view.MemberID(r.Master), Backups: numbers[view.MemberID](r.Backups),
-		Witnesses: numbers[view.MemberID](r.Witnesses), Empty: r.Empty, Split: r.Split}
+	p := view.Partition{Term: r.Term, Master: r.Master, Backups: r.Backups, Witnesses: r.Witnesses,
+		Empty: r.Empty, Split: r.Split}
 	for _, f := range r.Formers {
-		p.Formers = append(p.Formers, view.Former{Term: f.Term, Master: view.MemberID(f.Master),
-			Backups: numbers[view.MemberID](f.Backups), Witnesses: numbers[view.MemberID](f.Witnesses)})
+		p.Formers = append(p.Formers, view.Former(f))
 	}
 	return p
-}
-
-// numbers are ids as another type has them; nil of none.
-func numbers[To, From ~uint32](from []From) (to []To) {
-	for _, n := range from {
-		to = append(to, To(n))
-	}
-	return to
 }

@@ -8,44 +8,39 @@ import (
 // peers is the headless Service that names the members' pods in the DNS. Members must find each other before any
 // of them is ready, and a learner must find those that it learns from. So are the pods of dedicated witnesses.
 func peers(in Input) *corev1.Service {
-	s := service(in, PeersName(in.Cluster.Name), Labels(in.Cluster.Name), selected(in.Cluster.Name))
-	s.Spec.ClusterIP = corev1.ClusterIPNone
-	s.Spec.PublishNotReadyAddresses = true
-	s.Spec.Ports = []corev1.ServicePort{port(PeerPortName, PeerPort)}
+	ports := []corev1.ServicePort{port(PeerPortName, PeerPort)}
 	if in.Cluster.Spec.Partitioned() {
-		s.Spec.Ports = append(s.Spec.Ports, numbered(WitnessPortName, WitnessPort))
+		ports = append(ports, numbered(WitnessPortName, WitnessPort))
 	}
-	return s
+	return service(in, PeersName(in.Cluster.Name), Labels(in.Cluster.Name), corev1.ServiceSpec{
+		Selector: selected(in.Cluster.Name), ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
+		Ports: ports,
+	})
 }
 
 // site is the Service for the clients of a site. It is headless, so that clients see pods: what emulates a
 // wide-area network between pods does not see the traffic of a ClusterIP.
 func site(in Input, name string) *corev1.Service {
-	selector := replicas(in.Cluster)
-	selector[SiteLabel] = name
-	s := service(in, SiteName(in.Cluster.Name, name), SiteLabels(in.Cluster.Name, name), selector)
-	s.Spec.ClusterIP = corev1.ClusterIPNone
-	s.Spec.Ports = clientPorts()
-	return s
+	return service(in, SiteName(in.Cluster.Name, name), SiteLabels(in.Cluster.Name, name), corev1.ServiceSpec{
+		Selector:  joined(replicas(in.Cluster), map[string]string{SiteLabel: name}),
+		ClusterIP: corev1.ClusterIPNone,
+		Ports:     clientPorts(),
+	})
 }
 
 // clients is the Service for clients that do not care where they are: any member that is ready, of their own
 // zone if there is one.
 func clients(in Input) *corev1.Service {
-	close := corev1.ServiceTrafficDistributionPreferClose
-	s := service(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name), replicas(in.Cluster))
-	s.Spec.Type = corev1.ServiceTypeClusterIP
-	s.Spec.TrafficDistribution = &close
-	s.Spec.Ports = clientPorts()
-	return s
+	return service(in, ClientsName(in.Cluster.Name), Labels(in.Cluster.Name), corev1.ServiceSpec{
+		Selector:            replicas(in.Cluster),
+		Type:                corev1.ServiceTypeClusterIP,
+		TrafficDistribution: new(corev1.ServiceTrafficDistributionPreferClose),
+		Ports:               clientPorts(),
+	})
 }
 
-func service(in Input, name string, labels, selector map[string]string) *corev1.Service {
-	return &corev1.Service{
-		TypeMeta:   kind("v1", "Service"),
-		ObjectMeta: owned(in, name, labels),
-		Spec:       corev1.ServiceSpec{Selector: selector},
-	}
+func service(in Input, name string, labels map[string]string, spec corev1.ServiceSpec) *corev1.Service {
+	return &corev1.Service{TypeMeta: kind("v1", "Service"), ObjectMeta: owned(in, name, labels), Spec: spec}
 }
 
 func clientPorts() []corev1.ServicePort {

@@ -1,8 +1,6 @@
 package build
 
 import (
-	"strconv"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,59 +27,69 @@ const (
 	dataVolume = "data"
 )
 
-// statefulSet runs one member. It has one replica, so that any member can be replaced, not just the last; and it
-// leaves running pods alone (OnDelete), so that nothing but the operator restarts a member, one at a time.
+// statefulSet runs one member.
 func statefulSet(in Input, m view.Member) *appsv1.StatefulSet {
-	one, history := int32(1), int32(2)
-	selector := selected(in.Cluster.Name)
-	selector[SiteLabel] = m.Site
-	selector[MemberLabel] = MemberLabels(in.Cluster.Name, m)[MemberLabel]
+	selector := joined(selected(in.Cluster.Name), map[string]string{SiteLabel: m.Site, MemberLabel: number(m.ID)})
+	template := podTemplate(in, m.Site, podLabels(in.Cluster, m), SpecHash(in.Cluster))
+	pod := &template.Spec
+	pod.Affinity = affinity(in.Cluster, m.Site)
+	pod.InitContainers = witnesses(in, m)
+	pod.Containers = []corev1.Container{container(in, m)}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: dataVolume, VolumeSource: dataSource(in, m)})
+	mountKeys(in, pod)
+	return oneReplica(in, StatefulSetName(in.Cluster.Name, m), MemberLabels(in.Cluster.Name, m), selector, template)
+}
+
+// oneReplica is the StatefulSet of one member or one dedicated witness. It has one replica, so that any can be
+// replaced, not just the last; and it leaves running pods alone (OnDelete), so that nothing but the operator restarts
+// one, one at a time.
+func oneReplica(
+	in Input, name string, labels, selector map[string]string, template corev1.PodTemplateSpec,
+) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		TypeMeta:   kind("apps/v1", "StatefulSet"),
-		ObjectMeta: owned(in, StatefulSetName(in.Cluster.Name, m), MemberLabels(in.Cluster.Name, m)),
+		ObjectMeta: owned(in, name, labels),
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:    &one,
+			Replicas:    new(int32(1)),
 			ServiceName: PeersName(in.Cluster.Name),
 			Selector:    &metav1.LabelSelector{MatchLabels: selector},
 			// a pod that never gets ready must not hold its next one
 			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-			RevisionHistoryLimit: &history,
-			Template:             template(in, m),
+			RevisionHistoryLimit: new(int32(2)),
+			Template:             template,
 		},
 	}
 }
 
-func template(in Input, m view.Member) corev1.PodTemplateSpec {
+// podTemplate is what the pods of members and of dedicated witnesses have in common: what the user wrote, and the boot
+// files.
+func podTemplate(in Input, site string, labels map[string]string, hash string) corev1.PodTemplateSpec {
 	user := in.Cluster.Spec.PodTemplate.DeepCopy() // the objects share nothing with the resource
-	annotations := joined(user.Annotations, map[string]string{SpecHashAnnotation: SpecHash(in.Cluster)})
-	grace, no := int64(graceSeconds), false
-	pod := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: joined(user.Labels, podLabels(in.Cluster, m)), Annotations: annotations},
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      joined(user.Labels, labels),
+			Annotations: joined(user.Annotations, map[string]string{SpecHashAnnotation: hash}),
+		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:           MembersName(in.Cluster.Name),
-			AutomountServiceAccountToken: &no,
-			EnableServiceLinks:           &no, // variables of every Service in the namespace say nothing to a member
-			SecurityContext:              podSecurity(),
-			NodeSelector:                 NodeSelector(in.Cluster, m.Site),
-			Affinity:                     affinity(in.Cluster, m.Site),
-			Tolerations:                  user.Tolerations,
-			PriorityClassName:            user.PriorityClassName,
+			AutomountServiceAccountToken: new(false),
+			// variables of every Service in the namespace say nothing to a member
+			EnableServiceLinks: new(false),
+			SecurityContext:    podSecurity(),
+			NodeSelector:       NodeSelector(in.Cluster, site),
+			Tolerations:        user.Tolerations,
+			PriorityClassName:  user.PriorityClassName,
 
-			TerminationGracePeriodSeconds: &grace,
+			TerminationGracePeriodSeconds: new(int64(graceSeconds)),
 
-			InitContainers: witnesses(in, m),
-			Containers:     []corev1.Container{container(in, m)},
 			Volumes: []corev1.Volume{
 				{Name: bootVolume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: BootName(in.Cluster.Name)},
 				}}},
-				{Name: dataVolume, VolumeSource: dataSource(in, m)},
 			},
 		},
 	}
-	mountKeys(in, &pod.Spec)
-	return pod
 }
 
 func container(in Input, m view.Member) corev1.Container {
@@ -117,7 +125,7 @@ func container(in Input, m view.Member) corev1.Container {
 func arguments(m view.Member) []string {
 	return []string{
 		"replica", "--config", bootDirectory + "/" + BootKey,
-		"--self", strconv.FormatUint(uint64(m.ID), 10), "--site", m.Site,
+		"--self", number(m.ID), "--site", m.Site,
 	}
 }
 
@@ -148,17 +156,17 @@ func resources(cluster *v1alpha1.GeoRegisterCluster) corev1.ResourceRequirements
 // podSecurity and containerSecurity are the restricted pod security standard. The volume's group is changed only
 // where it is not the right one: files of a large disk are many.
 func podSecurity() *corev1.PodSecurityContext {
-	id, yes, policy := int64(user), true, corev1.FSGroupChangeOnRootMismatch
+	id := int64(user)
 	return &corev1.PodSecurityContext{
-		RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id, FSGroupChangePolicy: &policy,
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		RunAsNonRoot: new(true), RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
+		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 }
 
 func containerSecurity() *corev1.SecurityContext {
-	yes, no := true, false
 	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }

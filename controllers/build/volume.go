@@ -2,6 +2,7 @@ package build
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/georegister/georegister/api/v1alpha1"
 	"github.com/georegister/georegister/replica/view"
@@ -19,22 +20,21 @@ func Retained(cluster *v1alpha1.GeoRegisterCluster) bool {
 	return OnDisk(cluster) && cluster.Spec.Storage.RetentionOrDefault() == v1alpha1.Retain
 }
 
-// volume is the disk of one member. It is no template of the StatefulSet, which would make a lost one again,
-// empty, behind the back of whoever decides what that means, and could not let it grow.
-func volume(in Input, m view.Member) *corev1.PersistentVolumeClaim {
-	storage := in.Cluster.Spec.Storage
+// volume is the disk of one member or one dedicated witness. It is no template of the StatefulSet, which would make a
+// lost one again, empty, behind the back of whoever decides what that means, and could not let it grow.
+func volume(in Input, name string, labels map[string]string, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta:   kind("v1", "PersistentVolumeClaim"),
-		ObjectMeta: kept(in, VolumeName(in.Cluster.Name, m), MemberLabels(in.Cluster.Name, m)),
+		ObjectMeta: kept(in, name, labels),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: storage.StorageSize()},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
 		},
 	}
-	if storage.Class != "" {
-		claim.Spec.StorageClassName = &storage.Class // of the copy above
+	if class := in.Cluster.Spec.Storage.Class; class != "" {
+		claim.Spec.StorageClassName = &class
 	}
 	return claim
 }
@@ -45,7 +45,9 @@ func dataSource(in Input, m view.Member) corev1.VolumeSource {
 	if !OnDisk(in.Cluster) {
 		return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	}
-	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
-		ClaimName: VolumeName(in.Cluster.Name, m),
-	}}
+	return claimed(VolumeName(in.Cluster.Name, m))
+}
+
+func claimed(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 }

@@ -2,7 +2,6 @@ package build
 
 import (
 	"fmt"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -66,9 +65,8 @@ func witnesses(in Input, m view.Member) []corev1.Container {
 	if !in.Cluster.Spec.Partitioned() || in.Cluster.Spec.Dedicated() {
 		return nil
 	}
-	always := corev1.ContainerRestartPolicyAlways
 	sidecar := witness(in, membership.WitnessOf(m.ID))
-	sidecar.RestartPolicy = &always
+	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	return []corev1.Container{sidecar}
 }
 
@@ -79,7 +77,7 @@ func witness(in Input, id view.MemberID) corev1.Container {
 		Image: in.Image,
 		Args: []string{
 			"witness", "--config", bootDirectory + "/" + WitnessKey,
-			"--self", strconv.FormatUint(uint64(id), 10),
+			"--self", number(id),
 		},
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: witnessRequest(in.Cluster.Spec),
