@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +14,11 @@ import (
 	"google.golang.org/grpc"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
+	"github.com/georegister/georegister/api/v1alpha1"
+	"github.com/georegister/georegister/dev/decide"
+	"github.com/georegister/georegister/dev/process"
+	"github.com/georegister/georegister/dev/record"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/node"
 	"github.com/georegister/georegister/replica/view"
 	"github.com/georegister/georegister/replica/view/wire"
@@ -32,10 +37,9 @@ func TestDistances(t *testing.T) {
 			"{between: [c, a], rtt: 4ms, directions: [{from: c, delay: 0s, jitter: 5ms}]}, " +
 			"{between: [b, c], rtt: 5ms, directions: [{from: c, delay: 8ms}]}]}}": "[{b 7ms 1ms} {c 0s 5ms}]",
 	} {
-		m := manifest(t, spec)
-		r := newRecord(m)
-		c := &Cluster{options: Options{Manifest: m}, directory: &directory{record: r}, cut: map[link]bool{between(1, 3): true}}
-		config := c.config(&member{record: r.Members[0]})
+		c := clusterOf(t, spec, Options{})
+		c.processes.links[between(1, 3)] = true
+		config := c.processes.memberConfig(c.processes.all()[0])
 		var got []string
 		for _, d := range config.Distances {
 			got = append(got, fmt.Sprintf("{%s %s %s}", d.Site, time.Duration(d.Delay), time.Duration(d.Jitter)))
@@ -52,20 +56,80 @@ func TestDistances(t *testing.T) {
 	}
 }
 
-// founded is a cluster of three without processes.
-func founded(t *testing.T, spec string) *Cluster {
+const (
+	threeSites     = "{protocol: Gryff, sites: [{name: a}, {name: b}, {name: c}]}"
+	curpThree      = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}]}"
+	dedicatedThree = "{protocol: CURP, sites: [{name: a}, {name: b}, {name: c}], curp: {witness: {placement: Dedicated}}}"
+)
+
+func manifest(t *testing.T, spec string) *v1alpha1.GeoRegisterCluster {
 	t.Helper()
-	m := manifest(t, spec)
-	c := &Cluster{options: Options{Manifest: m}, directory: &directory{path: t.TempDir(), record: newRecord(m)}, woken: make(chan struct{}, 1)}
-	r := &c.directory.record
-	v := view.View{Cluster: r.Cluster, Epoch: 1}
-	for _, m := range r.Members {
-		f := m.founder(fmt.Sprint("disk-", m.ID))
-		v.Members = append(v.Members, view.Member{ID: f.ID, Site: f.Site, Address: f.Address, Disk: f.Disk})
-		c.members = append(c.members, &member{record: m})
+	m, err := v1alpha1.Decode([]byte("apiVersion: georegister.io/v1alpha1\nkind: GeoRegisterCluster\nmetadata: {name: demo}\nspec: " + spec))
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.View = v
+	return m
+}
+
+// clusterOf is a cluster with members and witnesses, of which none has been started, and which nobody drives.
+func clusterOf(t *testing.T, spec string, o Options) *Cluster {
+	t.Helper()
+	o.Manifest = manifest(t, spec)
+	d, err := record.Open(t.TempDir(), o.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := record.Assign(d.Record.Members, d.Record.Witnesses, nil, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{operator: newOperator(o, d)}
+	for _, r := range d.Record.Members {
+		m, err := c.processes.newMember(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.processes.members = append(c.processes.members, m)
+	}
+	for _, w := range d.Record.Witnesses {
+		c.processes.dedicated = append(c.processes.dedicated, c.processes.newDedicated(w))
+	}
 	return c
+}
+
+// founded is such a cluster with its first view.
+func founded(t *testing.T, spec string, o Options) *Cluster {
+	t.Helper()
+	c := clusterOf(t, spec, o)
+	r := &c.directory.Record
+	reports := map[view.MemberID]decide.Report{}
+	disk := func(id view.MemberID) string { return fmt.Sprint("disk-", id) }
+	for _, m := range r.Members {
+		reports[m.ID] = decide.Report{Disk: disk(m.ID), Waiting: true, Witness: &membership.WitnessReport{Witness: m.Witness, Disk: disk(m.Witness)}}
+	}
+	for _, w := range r.Witnesses {
+		reports[w.ID] = decide.Report{Witness: &membership.WitnessReport{Witness: w.ID, Disk: disk(w.ID)}}
+	}
+	step, err := c.situation(reports).Next()
+	if err != nil || step.View.Epoch != 1 {
+		t.Fatalf("%+v: %v", step, err)
+	}
+	r.View = step.View
+	return c
+}
+
+// start has a unit have a process that runs until it is killed, or the test is over.
+func start(t *testing.T, u *unit) {
+	t.Helper()
+	binary, directory := filepath.Join(t.TempDir(), "waits"), t.TempDir()
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\nexec cat\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, err := process.Start(binary, "", directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.set(p)
+	t.Cleanup(p.Kill)
 }
 
 func TestWhatIsAllowed(t *testing.T) {
@@ -96,12 +160,12 @@ func TestWhatIsAllowed(t *testing.T) {
 		"without an answer":    {gryff, nil, []string{"va"}, []view.MemberID{2}, "no quorum is in reach"},
 		"a voter without peer": {gryff, states(Serving, NoQuorum, NoQuorum), []string{"va"}, []view.MemberID{2}, "no quorum is in reach"},
 	} {
-		c := founded(t, test.spec)
+		c := founded(t, test.spec, Options{})
 		err := c.allowed(test.members, test.join, test.leave)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
-		c.directory.record.Change = &change{Join: []view.MemberID{4}}
+		c.directory.Record.Change = &record.Change{Join: []view.MemberID{4}}
 		if err := c.allowed(whole, test.join, test.leave); err == nil || !strings.Contains(err.Error(), "a change is going on already") {
 			t.Errorf("%s, during a change: %v", name, err)
 		}
@@ -129,15 +193,13 @@ func TestAChangeWaitsForAQuorumToConnect(t *testing.T) {
 		alive, asks int
 		said        string
 	}{{3, 4, "[before members change: waiting for a quorum to connect]"}, {2, 4, "[before members change: waiting for a quorum to connect]"}, {1, 1, "[]"}} {
-		c := founded(t, threeSites)
 		var said []string
-		c.options.Report = func(line string) { said = append(said, line) }
-		asked := make([]int, len(c.members))
-		for i, m := range c.members {
+		c := founded(t, threeSites, Options{Report: func(line string) { said = append(said, line) }})
+		asked := make([]int, c.Members())
+		for i, m := range c.processes.all() {
 			m.admin = connects{asked: &asked[i], after: 4}
-			m.process = &process{command: &exec.Cmd{Process: &os.Process{}}, ended: make(chan struct{}), wanted: true}
-			if i >= tt.alive {
-				close(m.process.ended)
+			if start(t, &m.unit); i >= tt.alive {
+				kill(m.units())
 			}
 		}
 		if reaches := reachesQuorum(c.view(), c.gather(t.Context())); reaches != (tt.alive > 1) || asked[0] != tt.asks || fmt.Sprint(said) != tt.said {
@@ -147,7 +209,7 @@ func TestAChangeWaitsForAQuorumToConnect(t *testing.T) {
 }
 
 func TestWhoCanBeTrusted(t *testing.T) {
-	c := founded(t, threeSites)
+	c := founded(t, threeSites, Options{})
 	voter := &adminv1.StatusResponse{Role: adminv1.Role_VOTER}
 	observations := func(first State, status *adminv1.StatusResponse) []Observation {
 		return []Observation{{ID: 1, Label: "a", State: first, Status: status}, {ID: 2, State: Down}, {ID: 3, State: Down}}
@@ -170,7 +232,7 @@ func TestWhoCanBeTrusted(t *testing.T) {
 		}
 	}
 	// In a joint view, one that joins is as good as the others once it has their state.
-	r := &c.directory.record
+	r := &c.directory.Record
 	r.View.Members[0].Joining = true
 	joins := func(fetched bool) []Observation {
 		return observations(NoQuorum, &adminv1.StatusResponse{Role: adminv1.Role_VOTER, Change: &adminv1.Change{Transfers: true, Fetched: fetched}})
@@ -186,7 +248,7 @@ func TestWhoCanBeTrusted(t *testing.T) {
 // Whoever follows a change hears all of it, also what was said before, and how it ended.
 func TestProgress(t *testing.T) {
 	var reported []string
-	p := newProgress(func(line string) { reported = append(reported, line) })
+	p := newProgress(func(format string, args ...any) { reported = append(reported, fmt.Sprintf(format, args...)) })
 	p.line("epoch %d", 2)
 	p.waits("a settles")
 	p.waits("a is settled") // too soon for another line
@@ -212,20 +274,20 @@ func TestProgress(t *testing.T) {
 }
 
 func TestHowFarAMemberIs(t *testing.T) {
-	s := newScene(t)
-	s.found()
-	s.record.Change = &change{Join: []view.MemberID{s.record.newcomer("d")}, Leave: []view.MemberID{3}}
-	s.wait(4)
-	if text := s.record.parts(nil, "d to start"); text != "waiting for d to start" {
+	r := &founded(t, threeSites, Options{}).directory.Record
+	r.Change = &record.Change{Join: []view.MemberID{r.Newcomer("d")}, Leave: []view.MemberID{3}}
+	if text := parts(r, nil, "d to start"); text != "waiting for d to start" {
 		t.Errorf("before the joint view: %q", text)
 	}
-	s.views(2, true, 1, 2, 3, 4)
-	joint := s.record.View
+	r.View.Epoch = 2
+	r.View.Members = append(slices.Clone(r.View.Members), view.Member{ID: 4, Disk: "disk-4", Joining: true})
+	r.View.Members[2].Leaving = true
+	joint := r.View
 	status := func(c *adminv1.Change) *adminv1.StatusResponse {
 		return &adminv1.StatusResponse{View: wire.ToProto(joint), Digest: joint.Digest(), Change: c}
 	}
 	const mib = 1 << 20
-	text := s.record.parts([]Observation{
+	text := parts(r, []Observation{
 		{ID: 1, Label: "a", Status: status(&adminv1.Change{Settled: true})},
 		{ID: 2, Label: "b", State: Down},
 		{ID: 3, Label: "c", Status: status(nil)}, // it leaves: nobody waits for it
@@ -256,24 +318,52 @@ func (l linked) SetLink(_ context.Context, r *adminv1.SetLinkRequest, _ ...grpc.
 	return &adminv1.SetLinkResponse{}, nil
 }
 
-// A newcomer that waits for its view refuses to be told of links, and nobody knows one to it.
-func TestHealMendsWhatWasCut(t *testing.T) {
-	c := founded(t, threeSites)
-	c.cut = map[link]bool{}
-	var told []string
-	for _, m := range c.members {
-		m.admin, m.process = linked{told: &told}, &process{ended: make(chan struct{})}
+// listen has the members of a cluster run, and note which links they are told of.
+func listen(t *testing.T, c *Cluster) (told *[]string) {
+	t.Helper()
+	told = new([]string)
+	for _, m := range c.processes.all() {
+		m.admin = linked{told: told}
+		start(t, &m.unit)
 	}
-	if err := errors.Join(c.Partition("a", "c"), c.Heal(), c.Heal()); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"1-3 true", "3-1 true", "1-3 false", "3-1 false"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	return told
+}
+
+// A newcomer that waits for its view refuses to be told of links, and nobody knows one to it. A witness is on the side
+// of its member, or of its site.
+func TestWhatIsCutAndHealed(t *testing.T) {
+	for spec, cut := range map[string][]string{
+		threeSites:     {"1-3", "3-1"},
+		curpThree:      {"1-5", "1-6", "5-1", "5-2"},
+		dedicatedThree: {"1-6", "1-5", "5-2", "5-1"},
+	} {
+		c := founded(t, spec, Options{})
+		told := listen(t, c)
+		if err := c.Partition("a", "c"); err != nil {
+			t.Fatal(err)
+		}
+		blocked := c.processes.memberConfig(c.processes.all()[0]).Blocked
+		if want := len(cut) / 2; len(blocked) != want || len(*told) != 2*want || !slices.IsSorted(blocked) {
+			t.Errorf("%s: blocked from the start: %d, and told %q", spec, blocked, *told)
+		}
+		if err := errors.Join(c.Heal(), c.Heal()); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, blocked := range []bool{true, false} {
+			for _, l := range cut {
+				want = append(want, fmt.Sprint(l, " ", blocked))
+			}
+		}
+		slices.Sort(want)
+		if slices.Sort(*told); !slices.Equal(*told, want) {
+			t.Errorf("%s: told %q, want %q", spec, *told, want)
+		}
 	}
 }
 
 func TestRecoverOfOneThatWasJustAdded(t *testing.T) {
-	c := founded(t, threeSites)
+	c := founded(t, threeSites, Options{})
 	if _, err := c.trusted("b", nil); err == nil || !strings.Contains(err.Error(), "just been added") {
 		t.Errorf("got %v", err)
 	}

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	adminv1 "github.com/georegister/georegister/api/admin/v1"
-	"github.com/georegister/georegister/replica/meter"
+	"github.com/georegister/georegister/dev/decide"
+	"github.com/georegister/georegister/dev/record"
+	"github.com/georegister/georegister/replica/membership"
 	"github.com/georegister/georegister/replica/view"
+	"github.com/georegister/georegister/replica/view/wire"
 )
 
 // State is how a member is, in a word.
@@ -55,16 +58,16 @@ type WitnessObservation struct {
 }
 
 // Observe asks all members how they are, and returns them by ID.
-func (c *Cluster) Observe(ctx context.Context) []Observation {
-	members := c.all()
+func (o *operator) Observe(ctx context.Context) []Observation {
+	members := o.processes.all()
 	observations := make([]Observation, len(members))
 	var group sync.WaitGroup
 	for i, m := range members {
-		group.Go(func() { observations[i] = c.observe(ctx, m) })
+		group.Go(func() { observations[i] = m.observe(ctx, o.directory.Record.Cluster) })
 	}
 	group.Wait()
-	for _, w := range c.dedicated() { // of several at a site, the latest
-		first := slices.IndexFunc(observations, func(o Observation) bool { return o.Site == w.alone.Site })
+	for _, w := range o.processes.alone() { // of several at a site, the latest
+		first := slices.IndexFunc(observations, func(o Observation) bool { return o.Site == w.site })
 		if first >= 0 {
 			observations[first].Witness = w.observe()
 		}
@@ -72,19 +75,28 @@ func (c *Cluster) Observe(ctx context.Context) []Observation {
 	return observations
 }
 
-func (c *Cluster) observe(ctx context.Context, m *member) Observation {
-	p := m.current()
+// state is what the process of a unit is by itself: Running, Down or Crashed, and why.
+func (u *unit) state() (state State, reason string, pid int) {
+	p := u.current()
+	switch reason = p.Crashed(); {
+	case reason != "":
+		return Crashed, reason, p.PID()
+	case p.Running():
+		return Running, "", p.PID()
+	}
+	return Down, "", p.PID()
+}
+
+func (m *member) observe(ctx context.Context, cluster string) Observation {
+	ports := m.record.Ports
 	o := Observation{
-		ID: m.record.ID, Label: m.record.Label, Site: m.record.Site, State: Down, PID: p.pid(),
-		Redis: loopback(m.record.Ports.Redis), GRPC: loopback(m.record.Ports.GRPC), HTTP: loopback(m.record.Ports.HTTP),
+		ID: m.id, Label: m.label, Site: m.record.Site,
+		Redis: record.Loopback(ports.Redis), GRPC: record.Loopback(ports.GRPC), HTTP: record.Loopback(ports.HTTP),
 	}
 	if m.witness != nil {
 		o.Witness = m.witness.observe()
 	}
-	if reason := p.crashed(); reason != "" {
-		o.State, o.Reason = Crashed, reason
-	}
-	if !p.running() {
+	if o.State, o.Reason, o.PID = m.state(); o.State != Running {
 		return o
 	}
 	within := adminTimeout
@@ -93,87 +105,111 @@ func (c *Cluster) observe(ctx context.Context, m *member) Observation {
 	}
 	asking, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	status, err := m.admin.Status(asking, &adminv1.StatusRequest{
-		Cluster: c.directory.record.Cluster, Member: uint32(m.record.ID),
-	})
+	status, err := m.admin.Status(asking, &adminv1.StatusRequest{Cluster: cluster, Member: uint32(m.id)})
 	if ctx.Err() == nil { // else it had no time to answer
 		m.silent.Store(err != nil)
 	}
+	o.State = Starting
+	if err == nil {
+		o.State, o.Status = stateOf(status), status
+	}
+	return o
+}
+
+// stateOf is the state of a member that answers.
+func stateOf(s *adminv1.StatusResponse) State {
 	switch {
-	case err != nil:
-		o.State = Starting
-		return o
-	case status.Role == adminv1.Role_WAITING:
-		o.State = Waiting
-	case status.Role == adminv1.Role_REMOVED:
-		o.State = Removed
-	case status.Role == adminv1.Role_LEARNER:
-		o.State = Joining
-	case !status.Quorum:
-		o.State = NoQuorum
-	default:
-		o.State = Serving
+	case s.Role == adminv1.Role_WAITING:
+		return Waiting
+	case s.Role == adminv1.Role_REMOVED:
+		return Removed
+	case s.Role == adminv1.Role_LEARNER:
+		return Joining
+	case !s.Quorum:
+		return NoQuorum
 	}
-	o.Status = status
+	return Serving
+}
+
+func (w *witnessUnit) observe() *WitnessObservation {
+	o := &WitnessObservation{Label: w.label, Dedicated: w.member == 0}
+	o.State, o.Reason, o.PID = w.state()
 	return o
 }
 
-func (w *sidecar) observe() *WitnessObservation {
-	p := w.current()
-	o := &WitnessObservation{Label: w.name(), Dedicated: w.alone != nil, State: Down, PID: p.pid()}
-	switch o.Reason = p.crashed(); {
-	case o.Reason != "":
-		o.State = Crashed
-	case p.running():
-		o.State = Running
+// report is what decisions go by: what is observed of the member, what it says of itself, and whom it hears.
+func (o Observation) report() decide.Report {
+	r := decide.Report{Running: o.State != Down && o.State != Crashed, Crashed: o.Reason}
+	if o.Witness != nil && !o.Witness.Dedicated && r.Crashed == "" {
+		r.Crashed = o.Witness.Reason // a newcomer is no good without it
 	}
-	return o
+	s := o.Status
+	if s == nil {
+		return r
+	}
+	r.Disk, r.Waiting, r.Serves = s.Disk, s.Role == adminv1.Role_WAITING, o.State == Serving
+	r.Standing = membership.Standing{Digest: s.Digest, Settled: s.GetChange().GetSettled(), Fetched: s.GetChange().GetFetched()}
+	if s.View != nil {
+		r.View = wire.FromProto(s.View)
+	}
+	r.Member = &membership.MemberReport{Member: o.ID, Disk: s.Disk, Digest: s.Digest, Epoch: s.GetView().GetEpoch()}
+	for _, p := range slices.Concat(s.Peers, s.Witnesses) {
+		if p.Reachable {
+			r.Member.Hears = append(r.Member.Hears, view.MemberID(p.Member))
+		}
+	}
+	for _, p := range s.Partitions {
+		part := membership.Part{
+			Term: p.Term, Lost: p.Lost, Recovered: p.Recovered, Restarted: p.Restarted, Copying: p.Copying,
+			WholeTerm: p.WholeTerm, NotedTerm: p.NotedTerm, Length: p.Length,
+		}
+		for _, learner := range p.CaughtUp {
+			part.CaughtUp = append(part.CaughtUp, view.MemberID(learner))
+		}
+		r.Member.Partitions = append(r.Member.Partitions, part)
+	}
+	return r
 }
 
-// reading sums up what the member's clients did.
-func (o Observation) reading() meter.Reading {
-	var sum meter.Reading
-	for _, kind := range o.Status.GetOperations() {
-		sum = sum.Plus(meter.Reading{
-			Answered: kind.Answered, Refused: kind.Refused, Unanswered: kind.Unanswered,
-			Fast: kind.Fast, RoundTrips: kind.RoundTrips, Latency: kind.LatencyBuckets,
-		})
-	}
-	return sum
+// Serves reports whether the master of a partition, as the view has it, says that it serves it.
+func (o Observation) Serves(i int, p view.Partition) bool {
+	said := o.Status.GetPartitions()
+	return o.ID == p.Master && i < len(said) && said[i].Term == p.Term && said[i].Serving
+}
+
+// served reports whether the master of a partition of the view says that it serves it.
+func served(v view.View, i int, observations []Observation) bool {
+	return slices.ContainsFunc(observations, func(o Observation) bool { return o.Serves(i, v.Partitions[i]) })
 }
 
 // WaitServing waits until each member of the sites has been seen to serve; of all sites, if none is named; and the
 // master of each partition, where there are some. What a command does to a member after that, such as a kill from
 // another shell, does not concern it; nor do members that join. It fails when a member crashes before, or when the
 // context ends; then it says who did not serve.
-func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
-	served, led := map[string]bool{}, map[int]bool{}
+func (o *operator) WaitServing(ctx context.Context, sites ...string) error {
+	seen, led := map[string]bool{}, map[int]bool{}
 	for {
 		var waiting []string
-		v := c.view()
-		observations := c.Observe(ctx)
-		for _, o := range observations {
-			if v.Epoch > 0 && v.Before().Index(o.ID) < 0 ||
-				len(sites) > 0 && !slices.Contains(sites, o.Site) && !slices.Contains(sites, o.Label) {
+		v := o.view()
+		observations := o.Observe(ctx)
+		for _, m := range observations {
+			if v.Epoch > 0 && v.Before().Index(m.ID) < 0 ||
+				len(sites) > 0 && !slices.Contains(sites, m.Site) && !slices.Contains(sites, m.Label) {
 				continue
 			}
-			if o.Witness != nil && o.Witness.State == Crashed {
-				return fmt.Errorf("%s crashed: %s; its log is in %s", o.Witness.Label, o.Witness.Reason, c.directory.path)
+			if m.Witness != nil && m.Witness.State == Crashed {
+				return fmt.Errorf("%s crashed: %s; its log is in %s", m.Witness.Label, m.Witness.Reason, o.directory.Path)
 			}
-			if served[o.Label] = served[o.Label] || o.State == Serving; served[o.Label] {
+			if seen[m.Label] = seen[m.Label] || m.State == Serving; seen[m.Label] {
 				continue
 			}
-			if o.State == Crashed {
-				return fmt.Errorf("site %s crashed: %s; its log is in %s", o.Label, o.Reason, c.directory.path)
+			if m.State == Crashed {
+				return fmt.Errorf("site %s crashed: %s; its log is in %s", m.Label, m.Reason, o.directory.Path)
 			}
-			waiting = append(waiting, fmt.Sprintf("%s is %s", o.Label, o.State))
+			waiting = append(waiting, fmt.Sprintf("%s is %s", m.Label, m.State))
 		}
-		for i, p := range v.Partitions {
-			at := slices.IndexFunc(observations, func(o Observation) bool { return o.ID == p.Master })
-			if at >= 0 && serves(p, i, observations[at].Status.GetPartitions()) {
-				led[i] = true
-			}
-			if !led[i] {
+		for i := range v.Partitions {
+			if led[i] = led[i] || served(v, i, observations); !led[i] {
 				waiting = append(waiting, fmt.Sprintf("partition %d is not served yet", i))
 			}
 		}
@@ -186,21 +222,4 @@ func (c *Cluster) WaitServing(ctx context.Context, sites ...string) error {
 			return fmt.Errorf("%s: %w", strings.Join(waiting, ", "), ctx.Err())
 		}
 	}
-}
-
-// view is the one that is recorded.
-func (c *Cluster) view() view.View {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.directory.record.View
-}
-
-// Sites are those that have members, in the order of these.
-func (c *Cluster) Sites() (names []string) {
-	for _, m := range c.all() {
-		if !slices.Contains(names, m.record.Site) {
-			names = append(names, m.record.Site)
-		}
-	}
-	return names
 }

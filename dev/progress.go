@@ -2,13 +2,13 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/georegister/georegister/dev/record"
 	"github.com/georegister/georegister/replica/view"
 )
 
@@ -24,11 +24,11 @@ type progress struct {
 	over   bool
 	err    error
 	news   chan struct{} // closed when there is more
-	report func(string)
+	say    func(format string, args ...any)
 }
 
-func newProgress(report func(string)) *progress {
-	return &progress{news: make(chan struct{}), report: report}
+func newProgress(say func(format string, args ...any)) *progress {
+	return &progress{news: make(chan struct{}), say: say}
 }
 
 func (p *progress) line(format string, args ...any) {
@@ -50,7 +50,7 @@ func (p *progress) waits(text string) {
 
 func (p *progress) add(text string) {
 	p.lines = append(p.lines, text)
-	p.report(text)
+	p.say("%s", text)
 	p.tell()
 }
 
@@ -98,52 +98,10 @@ func (p *progress) follow(ctx context.Context, write func(string)) error {
 	}
 }
 
-// Follow writes how the latest change is going, in lines, until it is over or the context ends. It fails if the change
-// was given up, or if there was none.
-func (c *Cluster) Follow(ctx context.Context, write func(string)) error {
-	c.mu.Lock()
-	p := c.progress
-	c.mu.Unlock()
-	if p == nil {
-		return errors.New("members have not changed since this cluster started")
-	}
-	return p.follow(ctx, write)
-}
-
-// changing is the latest of a change that is going on, in a line; empty: none is.
-func (c *Cluster) changing() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := &c.directory.record
-	if r.Change == nil {
-		return ""
-	}
-	return fmt.Sprintf("change: %s: %s", r.Change.describe(r), c.progress.last())
-}
-
-// describe says what changes.
-func (c *change) describe(r *record) string {
-	var parts []string
-	if len(c.Join) > 0 {
-		parts = append(parts, verb(c.Join, "joins", "join", r))
-	}
-	if len(c.Leave) > 0 {
-		parts = append(parts, verb(c.Leave, "leaves", "leave", r))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func verb(ids []view.MemberID, one, several string, r *record) string {
-	if len(ids) > 1 {
-		one = several
-	}
-	return r.labels(ids) + " " + one
-}
-
 // parts says how far the members are in a joint view, or else what a change waits for.
-func (r *record) parts(observations []Observation, waits string) string {
+func parts(r *record.Record, observations []Observation, waits string) string {
 	switch {
-	case r.View.Joint() && r.partitioned(): // nothing is settled or fetched by quorums
+	case r.View.Joint() && r.Partitioned(): // nothing is settled or fetched by quorums
 		return "waiting: " + waits
 	case !r.View.Joint():
 		return "waiting for " + waits

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/georegister/georegister/api/v1alpha1"
-	"github.com/georegister/georegister/dev"
+	"github.com/georegister/georegister/dev/console"
 )
 
 func newDevCommand() *cobra.Command {
 	var (
 		manifest string
 		check    bool
-		session  = dev.Session{In: os.Stdin, Out: os.Stdout}
-		checking dev.CheckOptions
+		session  = console.Session{In: os.Stdin, Out: os.Stdout}
+		checking console.CheckOptions
 	)
 	command := &cobra.Command{
 		Use:   "dev -f MANIFEST",
@@ -63,14 +63,14 @@ linearizable, or regular sequentially consistent under GryffRSC.`,
 	flags.IntVar(&checking.Clients, "clients", 4, "with --check: clients at each site")
 	flags.StringVar(&checking.History, "history", "", "with --check: write the recorded operations to this file, for `georegister check`")
 	must(command.MarkFlagRequired("filename"))
-	for _, a := range dev.Actions() {
+	for _, a := range console.Actions() {
 		command.AddCommand(newDevAction(a))
 	}
 	return command
 }
 
 // newDevAction is a command to a cluster that runs in another shell.
-func newDevAction(a dev.Action) *cobra.Command {
+func newDevAction(a console.Action) *cobra.Command {
 	var data string
 	command := &cobra.Command{
 		Use:   a.Usage(),
@@ -82,7 +82,7 @@ func newDevAction(a dev.Action) *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			err := dev.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "), command.OutOrStdout())
+			err := console.Send(command.Context(), data, strings.Join(append([]string{a.Name}, args...), " "), command.OutOrStdout())
 			if err == nil {
 				_, err = fmt.Fprintln(command.OutOrStdout())
 			}

@@ -114,6 +114,9 @@ var areas = []struct {
 		[]string{
 			"api", "replica/proof", "replica/register", "replica/view", "replica/membership", "replica/capability",
 		}},
+	{"dev/record", []string{"api", "replica/view", "replica/membership"}},
+	{"dev/decide", []string{"dev/record", "replica/view", "replica/membership"}},
+	{"dev/process", nil},
 	{"witness/cache", nil},
 	{"witness/core", []string{"api/witness", "witness/cache"}},
 	{"witness/disk", []string{"replica/durable"}},
@@ -149,7 +152,7 @@ func allowed(s source, target string) bool {
 // pure lists the areas that hold deterministic state machines and their vocabulary.
 var pure = []string{"replica/register", "replica/view", "replica/membership", "replica/capability", "replica/protocol",
 	"controllers/world", "controllers/build", "controllers/chaosmesh", "controllers/decide",
-	"witness/cache", "witness/core",
+	"witness/cache", "witness/core", "dev/decide",
 }
 
 // impure lists what lets a package see the machine, the time, chance or another goroutine.
